@@ -1,0 +1,1 @@
+//! Wire types: what API servers store and clients send, field by field.

@@ -1,0 +1,93 @@
+//! What is read.
+
+use std::sync::Arc;
+
+use crate::object::{Key, Kind, Object, ObjectRef};
+use crate::tree::Checkout;
+
+/// Everything a controller may read: objects of the hub, observed objects of the spoke, fetched repositories.
+///
+/// Objects are shared and never change; lookups by key, namespace and indexed label cost no scan.
+pub trait View {
+    /// The object at a key; `Ok(None)` only where it is known to be absent.
+    ///
+    /// # Errors
+    /// [`Unread`] where the kind has not been read completely, so that nothing may be concluded from absence.
+    fn get<K: Kind>(&self, key: &Key) -> Read<Option<Arc<K>>>;
+
+    /// The objects that match, in key order.
+    ///
+    /// # Errors
+    /// [`Unread`] as for [`View::get`].
+    fn list<K: Kind>(&self, query: Query<'_>) -> Read<Vec<Arc<K>>>;
+
+    /// An object on the spoke of a kind that an earlier [`Plan::observe`](super::Plan::observe) asked for.
+    ///
+    /// # Errors
+    /// [`Unread`] until the kind has been read completely, or where the spoke does not serve it.
+    fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>>;
+
+    /// What is known of the repository a `ConfigRepo` names; `None` before the first fetch has ended.
+    fn source(&self, repo: &Key) -> Option<Arc<Source>>;
+}
+
+/// The result of a read.
+pub type Read<T> = Result<T, Unread>;
+
+/// A read that could not be completed: a cache not filled yet, a kind not served, a connection lost.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot read {what}: {why}")]
+pub struct Unread {
+    /// The kind, or the object, that was to be read.
+    pub what: String,
+    /// Why it could not be.
+    pub why: String,
+}
+
+/// Which objects of a kind to list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Query<'a> {
+    /// Only those of this namespace.
+    pub namespace: Option<&'a str>,
+    /// Only those with this label and value. Cheap for the labels in [`names::INDEXED_LABELS`](crate::api::names::INDEXED_LABELS).
+    pub label: Option<(&'a str, &'a str)>,
+}
+
+impl<'a> Query<'a> {
+    /// Every object of the kind.
+    pub const ALL: Query<'static> = Query { namespace: None, label: None };
+
+    /// Those of one namespace.
+    pub fn namespace(namespace: &'a str) -> Self {
+        Self { namespace: Some(namespace), label: None }
+    }
+
+    /// Those with one label.
+    pub fn label(key: &'a str, value: &'a str) -> Self {
+        Self { namespace: None, label: Some((key, value)) }
+    }
+
+    /// The same, of one namespace.
+    #[must_use]
+    pub fn within(self, namespace: &'a str) -> Self {
+        Self { namespace: Some(namespace), ..self }
+    }
+}
+
+/// A repository as the git station last saw it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// The last tree that was fetched and verified.
+    pub checkout: Option<Arc<Checkout>>,
+    /// Why the newest attempt failed, if it did; the checkout is then an older one, and stays good.
+    pub failure: Option<SourceFailure>,
+}
+
+/// Why a repository could not be fetched, or its commit not be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFailure {
+    /// CamelCase word for conditions, events and metrics.
+    pub reason: &'static str,
+    /// What went wrong and what to do, without credentials.
+    pub message: String,
+}
