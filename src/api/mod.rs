@@ -1,1 +1,3 @@
 //! Wire types: what API servers store and clients send, field by field.
+
+pub mod names;

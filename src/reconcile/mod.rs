@@ -8,16 +8,18 @@
 mod cache;
 mod plan;
 mod queue;
+mod routes;
 mod view;
 
 use jiff::Timestamp;
 
-pub use cache::{Cached, Caches, Delta};
+pub use cache::{Caches, Delta};
 pub use plan::{Action, Executed, Failure, FailureKind, Note, NoteType, Outcome, Plan, Precondition, Push, Site, StatusWrite, Subresource};
 pub use queue::{Backoff, Loop};
+pub use routes::{Routes, Runner, Wakes};
 pub use view::{Query, Read, Source, SourceFailure, Unread, View};
 
-use crate::object::{Key, Kind};
+use crate::object::{Key, Kind, Object};
 
 /// A pure controller of one primary kind.
 ///
@@ -43,21 +45,32 @@ pub trait Controller: 'static {
     }
 }
 
+/// Where controllers are registered, once, for whoever runs them.
+pub trait Register {
+    /// Adds a controller.
+    fn add<C: Controller>(&mut self);
+}
+
 /// Where a [`Controller`] registers the kinds that wake it.
 pub trait Watches {
     /// The view the mapping functions may look things up in.
     type View: View;
 
-    /// Wakes the keys that `wakes` names whenever an object of kind `K` on the hub changes.
-    fn on<K: Kind>(&mut self, wakes: fn(&Change<K>, &Self::View) -> Vec<Key>);
+    /// Wakes the keys that `wakes` names whenever an object of kind `K` changes.
+    fn on_site<K: Kind>(&mut self, site: Site, wakes: Wakes<K, Self::View>);
+
+    /// Wakes the keys that `wakes` names whenever an object changes whose kind on the spoke a [`Plan::observe`] asked for.
+    fn on_observed(&mut self, wakes: Wakes<Object, Self::View>);
+
+    /// [`Watches::on_site`] for the hub.
+    fn on<K: Kind>(&mut self, wakes: Wakes<K, Self::View>) {
+        self.on_site(Site::Hub, wakes);
+    }
 
     /// Keeps objects of kind `K` on the hub readable without waking anything.
     fn read<K: Kind>(&mut self) {
         self.on::<K>(|_, _| Vec::new());
     }
-
-    /// Wakes the keys that `wakes` names whenever an object on the spoke changes whose kind a [`Plan::observe`] asked for.
-    fn on_observed(&mut self, wakes: fn(&crate::object::Object, &Self::View) -> Vec<Key>);
 }
 
 /// An object before and after: created (no `old`), updated, or deleted (no `new`).

@@ -138,7 +138,12 @@ impl Action {
 
     /// Deletes an object from the hub, if it is still the one that was read.
     pub fn delete<K: Kind>(object: &K) -> Self {
-        Self::Delete { site: Site::Hub, target: ObjectRef::of::<K>(Key::of(object)), precondition: Precondition::uid(object), orphan: false }
+        Self::Delete {
+            site: Site::Hub,
+            target: ObjectRef::of::<K>(Key::of(object)),
+            precondition: Precondition::uid(object),
+            orphan: false,
+        }
     }
 
     /// Merge-patches a typed object on the hub, if nobody wrote it since it was read.

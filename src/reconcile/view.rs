@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use super::Site;
 use crate::object::{Key, Kind, Object, ObjectRef};
 use crate::tree::Checkout;
 
-/// Everything a controller may read: objects of the hub, observed objects of the spoke, fetched repositories.
+/// Everything a controller may read: typed objects of the hub (and, in the agent, of the spoke), observed objects of the spoke of kinds
+/// known only at run time, fetched repositories.
 ///
 /// Objects are shared and never change; lookups by key, namespace and indexed label cost no scan.
 pub trait View {
@@ -13,13 +15,13 @@ pub trait View {
     ///
     /// # Errors
     /// [`Unread`] where the kind has not been read completely, so that nothing may be concluded from absence.
-    fn get<K: Kind>(&self, key: &Key) -> Read<Option<Arc<K>>>;
+    fn get_on<K: Kind>(&self, site: Site, key: &Key) -> Read<Option<Arc<K>>>;
 
     /// The objects that match, in key order.
     ///
     /// # Errors
-    /// [`Unread`] as for [`View::get`].
-    fn list<K: Kind>(&self, query: Query<'_>) -> Read<Vec<Arc<K>>>;
+    /// [`Unread`] as for [`View::get_on`].
+    fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>>;
 
     /// An object on the spoke of a kind that an earlier [`Plan::observe`](super::Plan::observe) asked for.
     ///
@@ -29,6 +31,22 @@ pub trait View {
 
     /// What is known of the repository a `ConfigRepo` names; `None` before the first fetch has ended.
     fn source(&self, repo: &Key) -> Option<Arc<Source>>;
+
+    /// [`View::get_on`] for the hub.
+    ///
+    /// # Errors
+    /// [`Unread`] as there.
+    fn get<K: Kind>(&self, key: &Key) -> Read<Option<Arc<K>>> {
+        self.get_on(Site::Hub, key)
+    }
+
+    /// [`View::list_on`] for the hub.
+    ///
+    /// # Errors
+    /// [`Unread`] as there.
+    fn list<K: Kind>(&self, query: Query<'_>) -> Read<Vec<Arc<K>>> {
+        self.list_on(Site::Hub, query)
+    }
 }
 
 /// The result of a read.

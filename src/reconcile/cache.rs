@@ -1,0 +1,327 @@
+//! The one [`View`]: caches filled by watches, in the operator and the agent by those of API servers, in the simulator by those of stores.
+
+use std::any::{Any, TypeId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Change, Query, Read, Site, Source, Unread, View};
+use crate::api::names::INDEXED_LABELS;
+use crate::object::{Gvk, Key, Kind, Object, ObjectRef};
+
+/// Everything a process has read, by kind.
+#[derive(Default)]
+pub struct Caches {
+    kinds: BTreeMap<(Site, TypeId), Box<dyn Any + Send + Sync>>,
+    observed: BTreeMap<Gvk, Cached<Object>>,
+    sources: BTreeMap<Key, Arc<Source>>,
+}
+
+/// What a watch or a write tells about one object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Delta<K> {
+    /// A watch saw it created or changed.
+    Seen(K),
+    /// A watch saw it deleted; the last state carries the resource version of the deletion.
+    Gone(K),
+    /// A write of ours returned it; the watch may still be behind, or ahead.
+    Written(K),
+}
+
+/// The objects of one kind.
+#[derive(Debug)]
+struct Cached<K> {
+    objects: BTreeMap<Key, Arc<K>>,
+    by_label: BTreeMap<(&'static str, String), BTreeSet<Key>>,
+    /// The newest resource version the watch has delivered; a written object that is older and absent has been deleted since.
+    seen: u64,
+    /// Whether the first list has been read whole; until then absence means nothing.
+    complete: bool,
+}
+
+impl<K> Default for Cached<K> {
+    fn default() -> Self {
+        Self { objects: BTreeMap::new(), by_label: BTreeMap::new(), seen: 0, complete: false }
+    }
+}
+
+/// What the cache needs to know of what it holds, typed or not.
+trait Stored {
+    fn key(&self) -> Key;
+    fn version(&self) -> u64;
+    fn label(&self, key: &str) -> Option<&str>;
+}
+
+impl<K: Kind> Stored for K {
+    fn key(&self) -> Key {
+        Key::of(self)
+    }
+
+    fn version(&self) -> u64 {
+        version(self.meta().resource_version.as_deref().unwrap_or_default())
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        self.meta().labels.as_ref()?.get(key).map(String::as_str)
+    }
+}
+
+impl Stored for Object {
+    fn key(&self) -> Key {
+        self.key()
+    }
+
+    fn version(&self) -> u64 {
+        version(self.resource_version())
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        self.at(&["metadata", "labels"])?.get(key)?.as_str()
+    }
+}
+
+/// Resource versions of one server are comparable integers
+/// ([KEP-5504](https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5504-comparable-resource-version)).
+fn version(text: &str) -> u64 {
+    text.parse().unwrap_or_default()
+}
+
+impl<K: Stored> Cached<K> {
+    fn apply(&mut self, delta: Delta<K>) -> Option<Change<K>> {
+        match delta {
+            Delta::Seen(object) => {
+                self.seen = self.seen.max(object.version());
+                self.put(object)
+            }
+            Delta::Gone(object) => {
+                self.seen = self.seen.max(object.version());
+                let key = object.key();
+                let newer = self.objects.get(&key).is_some_and(|held| held.version() > object.version());
+                if newer { None } else { self.take(&key) }
+            }
+            Delta::Written(object) => {
+                let passed = object.version() <= self.seen && !self.objects.contains_key(&object.key());
+                if passed { None } else { self.put(object) }
+            }
+        }
+    }
+
+    /// Takes a complete list read at resource version `at`: what it lacks is gone, unless we wrote it later.
+    fn replace(&mut self, all: Vec<K>, at: u64) -> Vec<Change<K>> {
+        self.complete = true;
+        self.seen = self.seen.max(at);
+        let listed: BTreeSet<Key> = all.iter().map(Stored::key).collect();
+        let gone = self.objects.iter().filter(|(key, held)| !listed.contains(*key) && held.version() <= at);
+        let gone: Vec<Key> = gone.map(|(key, _)| key.clone()).collect();
+        let removed: Vec<_> = gone.iter().filter_map(|key| self.take(key)).collect();
+        let put: Vec<_> = all.into_iter().filter_map(|object| self.put(object)).collect();
+        removed.into_iter().chain(put).collect()
+    }
+
+    fn put(&mut self, object: K) -> Option<Change<K>> {
+        let key = object.key();
+        let old = self.objects.get(&key).cloned();
+        if old.as_ref().is_some_and(|held| held.version() >= object.version()) {
+            return None;
+        }
+        let new = Arc::new(object);
+        if let Some(old) = &old {
+            self.index(&key, old, false);
+        }
+        self.index(&key, &new, true);
+        self.objects.insert(key, Arc::clone(&new));
+        Some(Change { old, new: Some(new) })
+    }
+
+    fn take(&mut self, key: &Key) -> Option<Change<K>> {
+        let old = self.objects.remove(key)?;
+        self.index(key, &old, false);
+        Some(Change { old: Some(old), new: None })
+    }
+
+    fn index(&mut self, key: &Key, object: &K, add: bool) {
+        for label in INDEXED_LABELS {
+            let Some(value) = object.label(label) else { continue };
+            let entry = (*label, value.to_owned());
+            if add {
+                self.by_label.entry(entry).or_default().insert(key.clone());
+            } else if let Some(keys) = self.by_label.get_mut(&entry) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.by_label.remove(&entry);
+                }
+            }
+        }
+    }
+
+    fn list(&self, query: Query<'_>) -> Vec<Arc<K>> {
+        let Some((label, value)) = query.label else {
+            return match query.namespace {
+                None => self.objects.values().cloned().collect(),
+                Some(namespace) => {
+                    let from = self.objects.range(Key::namespaced(namespace, "")..);
+                    from.take_while(|(key, _)| key.namespace == namespace).map(|(_, object)| object.clone()).collect()
+                }
+            };
+        };
+        if let Some(label) = INDEXED_LABELS.iter().find(|indexed| **indexed == label) {
+            let keys = self.by_label.get(&(*label, value.to_owned())).into_iter().flatten();
+            let keys = keys.filter(|key| query.namespace.is_none_or(|namespace| key.namespace == namespace));
+            return keys.filter_map(|key| self.objects.get(key).cloned()).collect();
+        }
+        let mut objects = self.list(Query { label: None, ..query });
+        objects.retain(|object| object.label(label) == Some(value));
+        objects
+    }
+
+    fn read(&self, what: impl Fn() -> String) -> Read<&Self> {
+        if self.complete { Ok(self) } else { Err(Unread { what: what(), why: "its first list has not been read yet".into() }) }
+    }
+}
+
+impl Caches {
+    fn kind_mut<K: Kind>(&mut self, site: Site) -> &mut Cached<K> {
+        let slot = self.kinds.entry((site, TypeId::of::<K>())).or_insert_with(|| Box::new(Cached::<K>::default()));
+        slot.downcast_mut().expect("each slot is created with the type it is keyed by")
+    }
+
+    fn kind<K: Kind>(&self, site: Site) -> Read<&Cached<K>> {
+        let what = || Gvk::of::<K>().to_string();
+        match self.kinds.get(&(site, TypeId::of::<K>())).and_then(|slot| slot.downcast_ref::<Cached<K>>()) {
+            Some(cached) => cached.read(what),
+            None => Err(Unread { what: what(), why: "nothing watches it".into() }),
+        }
+    }
+
+    /// Takes what a watch or a write tells about a typed object; `None` when the cache knew as much or more.
+    pub fn apply<K: Kind>(&mut self, site: Site, delta: Delta<K>) -> Option<Change<K>> {
+        self.kind_mut(site).apply(delta)
+    }
+
+    /// Takes a complete list of a kind, read at a resource version.
+    pub fn replace<K: Kind>(&mut self, site: Site, all: Vec<K>, resource_version: &str) -> Vec<Change<K>> {
+        self.kind_mut(site).replace(all, version(resource_version))
+    }
+
+    /// Takes what a watch or a write tells about an object on the spoke; returns the state to route wakes by.
+    pub fn apply_observed(&mut self, delta: Delta<Object>) -> Option<Change<Object>> {
+        let gvk = match &delta {
+            Delta::Seen(object) | Delta::Gone(object) | Delta::Written(object) => object.gvk(),
+        };
+        self.observed.entry(gvk).or_default().apply(delta)
+    }
+
+    /// Takes a complete list of a kind on the spoke, read at a resource version.
+    pub fn replace_observed(&mut self, gvk: &Gvk, all: Vec<Object>, resource_version: &str) -> Vec<Change<Object>> {
+        self.observed.entry(gvk.clone()).or_default().replace(all, version(resource_version))
+    }
+
+    /// Drops a kind on the spoke that no plan asks for any more.
+    pub fn forget_observed(&mut self, gvk: &Gvk) {
+        self.observed.remove(gvk);
+    }
+
+    /// Takes the news of a repository; `false` when nothing changed.
+    pub fn set_source(&mut self, repo: Key, source: Source) -> bool {
+        if self.sources.get(&repo).is_some_and(|held| **held == source) {
+            return false;
+        }
+        self.sources.insert(repo, Arc::new(source));
+        true
+    }
+}
+
+impl View for Caches {
+    fn get_on<K: Kind>(&self, site: Site, key: &Key) -> Read<Option<Arc<K>>> {
+        Ok(self.kind::<K>(site)?.objects.get(key).cloned())
+    }
+
+    fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
+        Ok(self.kind::<K>(site)?.list(query))
+    }
+
+    fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
+        let unread = || Unread { what: object.to_string(), why: "its kind is not watched on the spoke yet".into() };
+        let cached = self.observed.get(&object.gvk).ok_or_else(unread)?;
+        Ok(cached.read(|| object.gvk.to_string())?.objects.get(&object.key).cloned())
+    }
+
+    fn source(&self, repo: &Key) -> Option<Arc<Source>> {
+        self.sources.get(repo).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+    fn config_map(name: &str, resource_version: &str) -> ConfigMap {
+        let metadata = ObjectMeta {
+            namespace: Some("ns".into()),
+            name: Some(name.into()),
+            resource_version: Some(resource_version.into()),
+            labels: INDEXED_LABELS.first().map(|label| [((*label).to_owned(), "p".to_owned())].into()),
+            ..ObjectMeta::default()
+        };
+        ConfigMap { metadata, ..ConfigMap::default() }
+    }
+
+    fn names(caches: &Caches, query: Query<'_>) -> Vec<String> {
+        caches.list::<ConfigMap>(query).unwrap().iter().map(|c| c.metadata.name.clone().unwrap()).collect()
+    }
+
+    #[test]
+    fn absence_means_nothing_before_the_first_list() {
+        let mut caches = Caches::default();
+        assert!(caches.get::<ConfigMap>(&Key::namespaced("ns", "a")).is_err());
+        caches.apply(Site::Hub, Delta::Seen(config_map("a", "1")));
+        assert!(caches.list::<ConfigMap>(Query::ALL).is_err());
+        caches.replace(Site::Hub, vec![config_map("b", "2")], "3");
+        assert_eq!(names(&caches, Query::ALL), ["b"]);
+    }
+
+    #[test]
+    fn a_write_is_visible_before_its_watch_event_and_not_undone_by_older_ones() {
+        let mut caches = Caches::default();
+        caches.replace(Site::Hub, vec![config_map("a", "1")], "1");
+        assert!(caches.apply(Site::Hub, Delta::Written(config_map("a", "5"))).is_some());
+        assert!(caches.apply(Site::Hub, Delta::Seen(config_map("a", "3"))).is_none());
+        assert!(caches.apply(Site::Hub, Delta::Seen(config_map("a", "5"))).is_none());
+        caches.replace(Site::Hub, vec![config_map("a", "4")], "4");
+        let held = caches.get::<ConfigMap>(&Key::namespaced("ns", "a")).unwrap().unwrap();
+        assert_eq!(held.metadata.resource_version.as_deref(), Some("5"));
+    }
+
+    #[test]
+    fn a_late_write_result_does_not_revive_a_deleted_object() {
+        let mut caches = Caches::default();
+        caches.replace(Site::Hub, vec![config_map("a", "1")], "1");
+        assert!(caches.apply(Site::Hub, Delta::Gone(config_map("a", "7"))).is_some());
+        assert!(caches.apply(Site::Hub, Delta::Written(config_map("a", "6"))).is_none());
+        assert!(names(&caches, Query::ALL).is_empty());
+    }
+
+    #[test]
+    fn an_object_written_after_the_list_survives_it() {
+        let mut caches = Caches::default();
+        caches.replace(Site::Hub, Vec::<ConfigMap>::new(), "1");
+        caches.apply(Site::Hub, Delta::Written(config_map("new", "9")));
+        caches.replace(Site::Hub, vec![config_map("a", "2")], "8");
+        assert_eq!(names(&caches, Query::ALL), ["a", "new"]);
+    }
+
+    #[test]
+    fn indexed_labels_and_namespaces_select() {
+        let mut caches = Caches::default();
+        caches.replace(Site::Hub, vec![config_map("a", "1"), config_map("b", "2")], "2");
+        let label = INDEXED_LABELS[0];
+        assert_eq!(names(&caches, Query::label(label, "p").within("ns")), ["a", "b"]);
+        assert!(names(&caches, Query::label(label, "p").within("other")).is_empty());
+        assert!(names(&caches, Query::label(label, "q")).is_empty());
+        assert!(names(&caches, Query::namespace("n")).is_empty());
+        caches.apply(Site::Hub, Delta::Gone(config_map("a", "3")));
+        assert_eq!(names(&caches, Query::label(label, "p")), ["b"]);
+        assert_eq!(names(&caches, Query::label("unindexed", "p")), [""; 0]);
+    }
+}
