@@ -12,6 +12,8 @@
 //! `cargo check --lib --no-default-features` builds rings 0 and 1 alone, so the compiler keeps the border.
 
 pub mod api;
+#[cfg(feature = "edge")]
+pub mod cli;
 pub mod controllers;
 pub mod engine;
 pub mod object;

@@ -1,1 +1,7 @@
-fn main() {}
+//! Parses the command line and dispatches.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    wheelwright::cli::main()
+}
