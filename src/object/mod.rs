@@ -6,6 +6,7 @@
 pub mod builtin_lists;
 mod diff;
 mod key;
+pub mod patch;
 
 use std::collections::BTreeMap;
 
