@@ -202,7 +202,7 @@ impl Caches {
         self.kind_mut(site).replace(all, version(resource_version))
     }
 
-    /// Takes what a watch or a write tells about an object on the spoke; returns the state to route wakes by.
+    /// Takes what a watch or a write tells about an observed object; returns the state to route wakes by.
     pub fn apply_observed(&mut self, delta: Delta<Object>) -> Option<Change<Object>> {
         let gvk = match &delta {
             Delta::Seen(object) | Delta::Gone(object) | Delta::Written(object) => object.gvk(),
@@ -210,12 +210,12 @@ impl Caches {
         self.observed.entry(gvk).or_default().apply(delta)
     }
 
-    /// Takes a complete list of a kind on the spoke, read at a resource version.
+    /// Takes a complete list of an observed kind, read at a resource version.
     pub fn replace_observed(&mut self, gvk: &Gvk, all: Vec<Object>, resource_version: &str) -> Vec<Change<Object>> {
         self.observed.entry(gvk.clone()).or_default().replace(all, version(resource_version))
     }
 
-    /// Drops a kind on the spoke that no plan asks for any more.
+    /// Drops an observed kind that no plan asks for any more.
     pub fn forget_observed(&mut self, gvk: &Gvk) {
         self.observed.remove(gvk);
     }
@@ -240,7 +240,7 @@ impl View for Caches {
     }
 
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
-        let unread = || Unread { what: object.to_string(), why: "its kind is not watched on the spoke yet".into() };
+        let unread = || Unread { what: object.to_string(), why: "its kind is not watched yet".into() };
         let cached = self.observed.get(&object.gvk).ok_or_else(unread)?;
         Ok(cached.read(|| object.gvk.to_string())?.objects.get(&object.key).cloned())
     }

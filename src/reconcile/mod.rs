@@ -59,7 +59,7 @@ pub trait Watches {
     /// Wakes the keys that `wakes` names whenever an object of kind `K` changes.
     fn on_site<K: Kind>(&mut self, site: Site, wakes: Wakes<K, Self::View>);
 
-    /// Wakes the keys that `wakes` names whenever an object changes whose kind on the spoke a [`Plan::observe`] asked for.
+    /// Wakes the keys that `wakes` names whenever an observed object changes, of a kind that a [`Plan::observe`] asked for.
     fn on_observed(&mut self, wakes: Wakes<Object, Self::View>);
 
     /// [`Watches::on_site`] for the hub.

@@ -22,7 +22,8 @@ pub struct Plan {
     /// When to plan again although nothing changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_at: Option<Timestamp>,
-    /// Kinds on the spoke that must be watched for this key, replacing what its last plan asked for.
+    /// Kinds that must be watched for this key on the observed cluster (the hub in the operator, the spoke in the agent), replacing
+    /// what its last plan asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub observe: Vec<Gvk>,
 }

@@ -6,8 +6,10 @@ use super::Site;
 use crate::object::{Key, Kind, Object, ObjectRef};
 use crate::tree::Checkout;
 
-/// Everything a controller may read: typed objects of the hub (and, in the agent, of the spoke), observed objects of the spoke of kinds
-/// known only at run time, fetched repositories.
+/// Everything a controller may read: typed objects of the hub (and, in the agent, of the spoke), observed objects of kinds known
+/// only at run time, fetched repositories.
+///
+/// Observed objects are those of the cluster the process applies users' objects to: the hub in the operator, the spoke in the agent.
 ///
 /// Objects are shared and never change; lookups by key, namespace and indexed label cost no scan.
 pub trait View {
@@ -23,10 +25,10 @@ pub trait View {
     /// [`Unread`] as for [`View::get_on`].
     fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>>;
 
-    /// An object on the spoke of a kind that an earlier [`Plan::observe`](super::Plan::observe) asked for.
+    /// An object of the observed cluster, of a kind that an earlier [`Plan::observe`](super::Plan::observe) asked for.
     ///
     /// # Errors
-    /// [`Unread`] until the kind has been read completely, or where the spoke does not serve it.
+    /// [`Unread`] until the kind has been read completely, or where the cluster does not serve it.
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>>;
 
     /// What is known of the repository a `ConfigRepo` names; `None` before the first fetch has ended.
