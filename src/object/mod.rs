@@ -7,6 +7,7 @@ pub mod builtin_lists;
 mod diff;
 mod key;
 pub mod patch;
+pub mod selector;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 
 pub use diff::merge_diff;
 pub use key::{Gvk, Key, Kind, ObjectRef};
+pub use selector::Selector;
 
 /// A Kubernetes object as the JSON object it is on the wire.
 ///
