@@ -4,6 +4,7 @@
 //! (types) or `store` (schemas).
 
 pub mod builtin_lists;
+pub mod condition;
 mod diff;
 mod key;
 pub mod patch;

@@ -1,0 +1,84 @@
+//! OpenAPI v3 schemas from the types, structural as API servers want them.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use serde_json::{Map, Value, json};
+
+/// The schema of a type, with every reference resolved.
+pub(crate) fn of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|s| {
+        s.inline_subschemas = true;
+        s.meta_schema = None;
+    });
+    let mut schema = settings.with_transform(Structural).into_generator().into_root_schema_for::<T>();
+    schema.remove("title");
+    schema.to_value()
+}
+
+/// The schema of a whole object; `parts` are its fields beside the metadata, with whether they are required.
+pub(crate) fn root<const N: usize>(description: &str, parts: [(&str, Value, bool); N]) -> Value {
+    let required: Vec<_> = parts.iter().filter(|(_, _, required)| *required).map(|(field, ..)| (*field).to_owned()).collect();
+    let mut properties = Map::from_iter(parts.into_iter().map(|(field, schema, _)| (field.to_owned(), schema)));
+    properties
+        .insert("apiVersion".into(), json!({"type": "string", "description": "Group and version of the schema the object is written in."}));
+    properties.insert("kind".into(), json!({"type": "string", "description": "Name of the schema the object is written in."}));
+    properties.insert("metadata".into(), json!({"type": "object"}));
+    let mut schema = json!({"type": "object", "description": prose(description), "properties": properties});
+    if let (Some(fields), false) = (schema.as_object_mut(), required.is_empty()) {
+        fields.insert("required".into(), json!(required));
+    }
+    schema
+}
+
+/// Doc comments as running text: single line breaks are spaces, empty lines stay.
+fn prose(doc: &str) -> String {
+    let paragraphs = doc.split("\n\n").map(|paragraph| paragraph.lines().map(str::trim).collect::<Vec<_>>().join(" ").trim().to_owned());
+    paragraphs.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Turns what schemars writes into what API servers take: no `null` beside another type (an optional field is one that may be absent;
+/// a `nullable` one says so), no formats they do not know, no titles.
+#[derive(Clone)]
+struct Structural;
+
+impl Transform for Structural {
+    fn transform(&mut self, schema: &mut schemars::Schema) {
+        transform_subschemas(self, schema);
+        let Some(fields) = schema.as_object_mut() else { return };
+        hoist_optional(fields);
+        if let Some(Value::Array(types)) = fields.get("type") {
+            let kept: Vec<_> = types.iter().filter(|t| *t != "null").cloned().collect();
+            if let [only] = kept.as_slice() {
+                fields.insert("type".into(), only.clone());
+            }
+        }
+        if fields.get("format").and_then(Value::as_str).is_some_and(|format| !KNOWN_FORMATS.contains(&format)) {
+            fields.remove("format");
+        }
+        if let Some(Value::String(description)) = fields.get_mut("description") {
+            *description = prose(description);
+        }
+        fields.remove("title");
+        if let Some(Value::Object(values)) = fields.get_mut("additionalProperties") {
+            values.remove("description");
+        }
+        if fields.get("default") == Some(&Value::Null) {
+            fields.remove("default");
+        }
+    }
+}
+
+const KNOWN_FORMATS: &[&str] = &["int32", "int64", "byte", "date-time", "uri"];
+
+/// `anyOf: [T, null]` is `T`.
+fn hoist_optional(fields: &mut Map<String, Value>) {
+    let Some(Value::Array(variants)) = fields.get("anyOf") else { return };
+    let kept: Vec<_> = variants.iter().filter(|v| v.get("type").is_none_or(|t| t != "null")).cloned().collect();
+    if let ([Value::Object(only)], true) = (kept.as_slice(), kept.len() < variants.len()) {
+        fields.remove("anyOf");
+        for (keyword, value) in only {
+            fields.entry(keyword).or_insert_with(|| value.clone());
+        }
+    }
+}
