@@ -6,16 +6,20 @@
 //! |---|---|---|
 //! | 0 | [`api`] | serde, schemas |
 //! | 1 | [`object`], [`tree`], [`render`], [`engine`], [`reconcile`], [`controllers`], [`store`], [`sim`] | ring 0; no async, clock, environment, files, network |
-//! | 2 | `git`, `shell`, `apiserver`, `serve`, `operator`, `agent` | clients, processes (feature `edge`) |
+//! | 2 | `pki`, `git`, `shell`, `apiserver`, `serve`, `operator`, `agent` | clients, processes (feature `edge`) |
 //! | 3 | `cli` | people |
 //!
 //! `cargo check --lib --no-default-features` builds rings 0 and 1 alone, so the compiler keeps the border.
 
 pub mod api;
 #[cfg(feature = "edge")]
+pub mod apiserver;
+#[cfg(feature = "edge")]
 pub mod cli;
 pub mod controllers;
 pub mod engine;
 pub mod object;
+#[cfg(feature = "edge")]
+pub mod pki;
 pub mod reconcile;
 pub mod tree;

@@ -1,0 +1,46 @@
+//! Kubeconfig files, as kubectl reads them.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kube::config::Kubeconfig;
+use serde_json::{Value, json};
+
+use crate::pki::Identity;
+
+/// How a client proves who it is.
+#[derive(Clone, Debug)]
+pub enum Credential {
+    /// A client certificate and its key.
+    Certificate(Identity),
+    /// A bearer token.
+    Token(String),
+}
+
+/// Describes one server and one user; everything is inline, so the file can be moved.
+pub fn kubeconfig(url: &str, ca_pem: &str, credential: &Credential) -> Kubeconfig {
+    serde_json::from_value(document(url, ca_pem, credential)).expect("the document has the fields of a kubeconfig")
+}
+
+/// The same as the text of a file.
+pub fn kubeconfig_yaml(url: &str, ca_pem: &str, credential: &Credential) -> String {
+    serde_saphyr::to_string(&document(url, ca_pem, credential)).expect("a JSON document can be written as YAML")
+}
+
+fn document(url: &str, ca_pem: &str, credential: &Credential) -> Value {
+    const NAME: &str = "wheelwright";
+    let user = match credential {
+        Credential::Certificate(identity) => json!({
+            "client-certificate-data": STANDARD.encode(&identity.certificate),
+            "client-key-data": STANDARD.encode(&identity.key),
+        }),
+        Credential::Token(token) => json!({ "token": token }),
+    };
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": NAME, "cluster": {"server": url, "certificate-authority-data": STANDARD.encode(ca_pem)}}],
+        "users": [{"name": NAME, "user": user}],
+        "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME}}],
+        "current-context": NAME,
+    })
+}

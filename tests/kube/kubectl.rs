@@ -1,0 +1,60 @@
+//! kubectl of the pinned version, with a home of its own.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use super::assets;
+
+/// kubectl with one kubeconfig file.
+pub(crate) struct Kubectl {
+    kubeconfig: PathBuf,
+    home: PathBuf,
+}
+
+impl Kubectl {
+    /// `home` takes its discovery cache; it is created when it does not exist.
+    pub(crate) fn new(kubeconfig: &Path, home: PathBuf) -> Self {
+        std::fs::create_dir_all(&home).unwrap();
+        Self { kubeconfig: kubeconfig.to_owned(), home }
+    }
+
+    /// The command, for callers that stream its output or stop it.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(assets().join("kubectl"));
+        command.args(args).env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it; its standard output when it succeeds, else the test fails.
+    pub(crate) fn run(&self, args: &[&str]) -> String {
+        Self::text(args, self.command(args).output().unwrap())
+    }
+
+    /// Runs it with a document on its standard input.
+    pub(crate) fn run_with(&self, args: &[&str], document: &str) -> String {
+        Self::text(args, self.output_with(args, document))
+    }
+
+    /// Runs it with a document on its standard input, and takes any outcome.
+    pub(crate) fn output_with(&self, args: &[&str], document: &str) -> Output {
+        let mut command = self.command(args);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(document.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    /// Runs it; its standard error when it fails, else the test fails.
+    pub(crate) fn fails(&self, args: &[&str]) -> String {
+        let output = self.command(args).output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(!output.status.success(), "kubectl {} should fail, but printed:\n{out}{err}", args.join(" "));
+        err.into_owned()
+    }
+
+    fn text(args: &[&str], output: Output) -> String {
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "kubectl {}: {}\n{out}{err}", args.join(" "), output.status);
+        out.into_owned()
+    }
+}

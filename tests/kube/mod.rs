@@ -1,0 +1,290 @@
+//! Real API servers for tests: etcd, kube-apiserver and kube-controller-manager as processes on free loopback ports.
+//!
+//! `tests/kube/build` finds or builds the programs. Each [`Cluster`] has its own directory, certificates and ports, so several run at once;
+//! it stops when dropped, and keeps its directory when the test is failing, so that the logs can be read.
+
+mod kubectl;
+mod process;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use wheelwright::apiserver::{Credential, kubeconfig_yaml};
+use wheelwright::pki::{Authority, Identity, Profile, Subject, Usage};
+
+pub(crate) use kubectl::Kubectl;
+use process::{Process, free_port};
+
+/// A kube-apiserver is ready 3 s after its start on an idle machine; the rest is for busy ones.
+const READY_WITHIN: Duration = Duration::from_secs(120);
+const POLL: Duration = Duration::from_millis(100);
+/// What kube-controller-manager does for the tests. Nothing here runs pods.
+const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,certificatesigningrequest-signing-controller,\
+    certificatesigningrequest-cleaner-controller,serviceaccount-controller,serviceaccount-token-controller,\
+    root-ca-certificate-publisher-controller,clusterrole-aggregation-controller";
+
+/// The directory with the programs; builds them when that was never done.
+pub(crate) fn assets() -> &'static Path {
+    static ASSETS: OnceLock<PathBuf> = OnceLock::new();
+    ASSETS.get_or_init(|| {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kube/build");
+        let built = Command::new(script).stderr(Stdio::inherit()).output().expect("tests/kube/build runs");
+        assert!(built.status.success(), "tests/kube/build failed; see above");
+        PathBuf::from(String::from_utf8(built.stdout).unwrap().trim())
+    })
+}
+
+/// A running control plane.
+pub(crate) struct Cluster {
+    /// Where it listens.
+    pub(crate) url: String,
+    /// The kubeconfig file of a cluster administrator.
+    pub(crate) kubeconfig: PathBuf,
+    authority: Authority,
+    ports: Ports,
+    etcd: Process,
+    apiserver: Process,
+    controllers: Process,
+    // Last: the processes above stop before their files go.
+    dir: Directory,
+}
+
+#[derive(Clone, Copy)]
+struct Ports {
+    etcd: u16,
+    etcd_peer: u16,
+    apiserver: u16,
+}
+
+impl Cluster {
+    /// Starts a control plane and waits until it serves.
+    pub(crate) async fn start(name: &str) -> Self {
+        install_crypto();
+        let mut cluster = Self::spawn(name);
+        cluster.ready().await;
+        cluster
+    }
+
+    /// Starts several at once.
+    pub(crate) async fn start_all(names: &[&str]) -> Vec<Self> {
+        install_crypto();
+        let mut clusters: Vec<Self> = names.iter().map(|name| Self::spawn(name)).collect();
+        for cluster in &mut clusters {
+            cluster.ready().await;
+        }
+        clusters
+    }
+
+    fn spawn(name: &str) -> Self {
+        let dir = Directory::new(name);
+        let authority = Authority::create("kubernetes-ca", jiff::Timestamp::now()).unwrap();
+        let ports = Ports { etcd: free_port(), etcd_peer: free_port(), apiserver: free_port() };
+        let url = format!("https://127.0.0.1:{}", ports.apiserver);
+        write_certificates(&dir, &authority);
+        let kubeconfig = dir.path("admin.kubeconfig");
+        let admin = client_certificate(&authority, "kubernetes-admin", &["system:masters"]);
+        let text = kubeconfig_yaml(&url, &authority.certificate_pem(), &Credential::Certificate(admin));
+        std::fs::write(&kubeconfig, text).unwrap();
+        Self {
+            etcd: start_etcd(&dir, ports),
+            apiserver: start_apiserver(&dir, ports),
+            controllers: start_controllers(&dir),
+            url,
+            kubeconfig,
+            authority,
+            ports,
+            dir,
+        }
+    }
+
+    async fn ready(&mut self) {
+        let client = self.client().await;
+        let deadline = Instant::now() + READY_WITHIN;
+        loop {
+            for process in [&mut self.etcd, &mut self.apiserver, &mut self.controllers] {
+                process.assert_running();
+            }
+            let request = axum::http::Request::get("/readyz").body(Vec::new()).unwrap();
+            let ready = client.request_text(request).await;
+            match ready {
+                Ok(_) => return,
+                Err(why) => assert!(Instant::now() < deadline, "{} not ready: {why}\n{}", self.url, self.apiserver.log_tail()),
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// A client of the administrator; it does not repeat requests by itself.
+    pub(crate) async fn client(&self) -> kube::Client {
+        client_of(&self.kubeconfig).await
+    }
+
+    /// kubectl as the administrator.
+    pub(crate) fn kubectl(&self) -> Kubectl {
+        Kubectl::new(&self.kubeconfig, self.dir.path("kubectl-home"))
+    }
+
+    /// Writes the kubeconfig file of another user, proven by a client certificate.
+    pub(crate) fn kubeconfig_for(&self, user: &str, groups: &[&str]) -> PathBuf {
+        let identity = client_certificate(&self.authority, user, groups);
+        let file = self.dir.path(&format!("{}.kubeconfig", user.replace([':', '/'], "-")));
+        let text = kubeconfig_yaml(&self.url, &self.authority.certificate_pem(), &Credential::Certificate(identity));
+        std::fs::write(&file, text).unwrap();
+        file
+    }
+
+    /// Kills the API server as `kill -9` does; etcd keeps what it has.
+    pub(crate) fn kill_apiserver(&mut self) {
+        self.apiserver.kill();
+    }
+
+    /// Starts a killed API server again, on the same port, and waits until it serves.
+    pub(crate) async fn restart_apiserver(&mut self) {
+        self.apiserver = start_apiserver(&self.dir, self.ports);
+        // kube-controller-manager ends by itself when it loses its API server for long.
+        if !self.controllers.is_running() {
+            self.controllers = start_controllers(&self.dir);
+        }
+        self.ready().await;
+    }
+}
+
+/// A client for a kubeconfig file; it does not repeat requests by itself.
+pub(crate) async fn client_of(kubeconfig: &Path) -> kube::Client {
+    install_crypto();
+    let file = Kubeconfig::read_from(kubeconfig).unwrap();
+    let mut config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap();
+    config.default_retry = false;
+    kube::Client::try_from(config).unwrap()
+}
+
+/// rustls wants to be told once which cryptography to use.
+pub(crate) fn install_crypto() {
+    static ONCE: OnceLock<()> = OnceLock::new();
+    ONCE.get_or_init(|| drop(rustls::crypto::ring::default_provider().install_default()));
+}
+
+fn client_certificate(authority: &Authority, user: &str, groups: &[&str]) -> Identity {
+    let lifetime = Duration::from_secs(24 * 3600);
+    let profile = Profile { subject: Subject::new(user, groups), names: &[], usage: Usage::Client, lifetime };
+    authority.issue(&profile, jiff::Timestamp::now()).unwrap()
+}
+
+fn write_certificates(dir: &Directory, authority: &Authority) {
+    let write = |name: &str, identity: &Identity| {
+        std::fs::write(dir.path(&format!("{name}.crt")), &identity.certificate).unwrap();
+        std::fs::write(dir.path(&format!("{name}.key")), &identity.key).unwrap();
+    };
+    let profile = Profile {
+        subject: Subject::new("kube-apiserver", &[]),
+        names: &["127.0.0.1", "localhost", "kubernetes.default.svc"],
+        usage: Usage::Server,
+        lifetime: Duration::from_secs(24 * 3600),
+    };
+    let now = jiff::Timestamp::now();
+    write("ca", &authority.identity());
+    write("serving", &authority.issue(&profile, now).unwrap());
+    write("service-accounts", &Authority::create("service-accounts", now).unwrap().identity());
+}
+
+fn start_etcd(dir: &Directory, ports: Ports) -> Process {
+    let client = format!("http://127.0.0.1:{}", ports.etcd);
+    let peer = format!("http://127.0.0.1:{}", ports.etcd_peer);
+    let mut command = Command::new(assets().join("etcd"));
+    command.arg("--data-dir").arg(dir.path("etcd")).args(["--unsafe-no-fsync", "--log-level=warn", "--name=default"]);
+    command.arg(format!("--listen-client-urls={client}")).arg(format!("--advertise-client-urls={client}"));
+    command.arg(format!("--listen-peer-urls={peer}")).arg(format!("--initial-advertise-peer-urls={peer}"));
+    command.arg(format!("--initial-cluster=default={peer}"));
+    Process::start("etcd", command, dir)
+}
+
+fn start_apiserver(dir: &Directory, ports: Ports) -> Process {
+    let mut command = Command::new(assets().join("kube-apiserver"));
+    let mut file = |flag: &str, name: &str| {
+        command.arg(format!("--{flag}={}", dir.path(name).display()));
+    };
+    file("cert-dir", "apiserver");
+    file("tls-cert-file", "serving.crt");
+    file("tls-private-key-file", "serving.key");
+    file("client-ca-file", "ca.crt");
+    file("service-account-key-file", "service-accounts.crt");
+    file("service-account-signing-key-file", "service-accounts.key");
+    command.arg(format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd)).arg(format!("--secure-port={}", ports.apiserver));
+    command.args([
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        "--endpoint-reconciler-type=none",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        "--authorization-mode=RBAC",
+        "--enable-bootstrap-token-auth",
+        "--profiling=false",
+        "--shutdown-delay-duration=0s",
+    ]);
+    Process::start("kube-apiserver", command, dir)
+}
+
+fn start_controllers(dir: &Directory) -> Process {
+    let mut command = Command::new(assets().join("kube-controller-manager"));
+    let mut file = |flag: &str, name: &str| {
+        command.arg(format!("--{flag}={}", dir.path(name).display()));
+    };
+    file("kubeconfig", "admin.kubeconfig");
+    file("cluster-signing-cert-file", "ca.crt");
+    file("cluster-signing-key-file", "ca.key");
+    file("root-ca-file", "ca.crt");
+    file("service-account-private-key-file", "service-accounts.key");
+    command.arg(format!("--controllers={CONTROLLERS}"));
+    command.args(["--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=1000"]);
+    Process::start("kube-controller-manager", command, dir)
+}
+
+/// A temporary directory that stays when the test fails.
+pub(crate) struct Directory(Option<tempfile::TempDir>);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        Self(Some(tempfile::Builder::new().prefix(&format!("wheelwright-{name}-")).tempdir().unwrap()))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.as_ref().expect("taken only by drop").path().join(name)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if let Some(dir) = self.0.take()
+            && std::thread::panicking()
+        {
+            eprintln!("logs are kept in {}", dir.keep().display());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_real_api_server_serves_collects_garbage_and_authorises() {
+    let cluster = Cluster::start("harness").await;
+    let kubectl = cluster.kubectl();
+    let version = kubectl.run(&["version", "-o", "json"]);
+    assert!(version.contains("\"gitVersion\": \"v1.36"), "{version}");
+    kubectl.run(&["create", "namespace", "harness"]);
+    kubectl.run(&["delete", "namespace", "harness", "--timeout=60s"]);
+    let stranger = Kubectl::new(&cluster.kubeconfig_for("nobody", &["none"]), cluster.dir.path("kubectl-home"));
+    assert!(stranger.fails(&["get", "secrets"]).contains("Forbidden"));
+}
+
+#[tokio::test]
+async fn real_api_servers_run_beside_each_other_and_survive_a_kill() {
+    let mut clusters = Cluster::start_all(&["one", "two"]).await;
+    let document = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept", "namespace": "default"}}"#;
+    clusters[0].kubectl().run_with(&["create", "-f", "-"], document);
+    assert!(clusters[1].kubectl().fails(&["get", "configmap", "kept"]).contains("NotFound"));
+    clusters[0].kill_apiserver();
+    clusters[0].kubectl().fails(&["get", "configmap", "kept"]);
+    clusters[0].restart_apiserver().await;
+    clusters[0].kubectl().run(&["get", "configmap", "kept"]);
+}

@@ -1,0 +1,76 @@
+//! One process of a control plane.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use super::Directory;
+
+/// Lines of a log shown when its process fails.
+const TAIL: usize = 20;
+/// Ports are taken below the range the system gives to outgoing connections, so that none of those can steal one before it is used.
+const PORTS: std::ops::Range<u16> = 10_000..32_000;
+
+/// A child that is killed when dropped.
+pub(super) struct Process {
+    name: &'static str,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    pub(super) fn start(name: &'static str, mut command: Command, dir: &Directory) -> Self {
+        let log = dir.path(&format!("{name}.log"));
+        let file = File::options().create(true).append(true).open(&log).unwrap();
+        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        let child = command.spawn().unwrap_or_else(|e| panic!("cannot start {name}: {e}"));
+        Self { name, child, log }
+    }
+
+    pub(super) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    pub(super) fn assert_running(&mut self) {
+        if let Some(status) = self.child.try_wait().unwrap() {
+            panic!("{} ended with {status}:\n{}", self.name, self.log_tail());
+        }
+    }
+
+    /// The end of the log.
+    pub(super) fn log_tail(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        format!("{}:\n{}", self.log.display(), lines[lines.len().saturating_sub(TAIL)..].join("\n"))
+    }
+
+    pub(super) fn kill(&mut self) {
+        // A child that has ended already is as good as killed.
+        drop(self.child.kill());
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A port of the loopback address that nobody listens on, and that this process gives out once.
+pub(super) fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let span = PORTS.end - PORTS.start;
+    // Test processes that run beside each other start looking at different places.
+    let start = u16::try_from(std::process::id().wrapping_mul(131) % u32::from(span)).unwrap();
+    for _ in 0..span {
+        let offset = (u32::from(start) + u32::from(NEXT.fetch_add(1, Ordering::Relaxed))) % u32::from(span);
+        let port = PORTS.start + u16::try_from(offset).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port between {} and {}", PORTS.start, PORTS.end);
+}
