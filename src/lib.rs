@@ -22,4 +22,6 @@ pub mod object;
 #[cfg(feature = "edge")]
 pub mod pki;
 pub mod reconcile;
+#[cfg(feature = "edge")]
+pub mod shell;
 pub mod tree;

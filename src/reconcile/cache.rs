@@ -21,10 +21,12 @@ pub struct Caches {
 pub enum Delta<K> {
     /// A watch saw it created or changed.
     Seen(K),
-    /// A watch saw it deleted; the last state carries the resource version of the deletion.
-    Gone(K),
+    /// A watch saw it deleted, at a resource version.
+    Gone(Key, String),
     /// A write of ours returned it; the watch may still be behind, or ahead.
     Written(K),
+    /// A watch saw it, but it does not fit its type; its last readable state stays.
+    Unreadable(Key, String),
 }
 
 /// The objects of one kind.
@@ -32,6 +34,8 @@ pub enum Delta<K> {
 struct Cached<K> {
     objects: BTreeMap<Key, Arc<K>>,
     by_label: BTreeMap<(&'static str, String), BTreeSet<Key>>,
+    /// Objects that exist but do not fit their type, and why; a read that would cover one fails rather than overlook it.
+    unreadable: BTreeMap<Key, String>,
     /// The newest resource version the watch has delivered; a written object that is older and absent has been deleted since.
     seen: u64,
     /// Whether the first list has been read whole; until then absence means nothing.
@@ -40,7 +44,7 @@ struct Cached<K> {
 
 impl<K> Default for Cached<K> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), by_label: BTreeMap::new(), seen: 0, complete: false }
+        Self { objects: BTreeMap::new(), by_label: BTreeMap::new(), unreadable: BTreeMap::new(), seen: 0, complete: false }
     }
 }
 
@@ -92,15 +96,19 @@ impl<K: Stored> Cached<K> {
                 self.seen = self.seen.max(object.version());
                 self.put(object)
             }
-            Delta::Gone(object) => {
-                self.seen = self.seen.max(object.version());
-                let key = object.key();
-                let newer = self.objects.get(&key).is_some_and(|held| held.version() > object.version());
+            Delta::Gone(key, resource_version) => {
+                let at = version(&resource_version);
+                self.seen = self.seen.max(at);
+                let newer = self.objects.get(&key).is_some_and(|held| held.version() > at);
                 if newer { None } else { self.take(&key) }
             }
             Delta::Written(object) => {
                 let passed = object.version() <= self.seen && !self.objects.contains_key(&object.key());
                 if passed { None } else { self.put(object) }
+            }
+            Delta::Unreadable(key, why) => {
+                self.unreadable.insert(key, why);
+                None
             }
         }
     }
@@ -108,6 +116,7 @@ impl<K: Stored> Cached<K> {
     /// Takes a complete list read at resource version `at`: what it lacks is gone, unless we wrote it later.
     fn replace(&mut self, all: Vec<K>, at: u64) -> Vec<Change<K>> {
         self.complete = true;
+        self.unreadable.clear();
         self.seen = self.seen.max(at);
         let listed: BTreeSet<Key> = all.iter().map(Stored::key).collect();
         let gone = self.objects.iter().filter(|(key, held)| !listed.contains(*key) && held.version() <= at);
@@ -119,6 +128,7 @@ impl<K: Stored> Cached<K> {
 
     fn put(&mut self, object: K) -> Option<Change<K>> {
         let key = object.key();
+        self.unreadable.remove(&key);
         let old = self.objects.get(&key).cloned();
         if old.as_ref().is_some_and(|held| held.version() >= object.version()) {
             return None;
@@ -133,6 +143,7 @@ impl<K: Stored> Cached<K> {
     }
 
     fn take(&mut self, key: &Key) -> Option<Change<K>> {
+        self.unreadable.remove(key);
         let old = self.objects.remove(key)?;
         self.index(key, &old, false);
         Some(Change { old: Some(old), new: None })
@@ -176,6 +187,14 @@ impl<K: Stored> Cached<K> {
     fn read(&self, what: impl Fn() -> String) -> Read<&Self> {
         if self.complete { Ok(self) } else { Err(Unread { what: what(), why: "its first list has not been read yet".into() }) }
     }
+
+    /// Refuses a read that an unreadable object would have been part of.
+    fn readable(&self, kind: impl Fn() -> String, covers: impl Fn(&Key) -> bool) -> Read<()> {
+        match self.unreadable.iter().find(|(key, _)| covers(key)) {
+            Some((key, why)) => Err(Unread { what: format!("{} {key}", kind()), why: why.clone() }),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Caches {
@@ -203,11 +222,8 @@ impl Caches {
     }
 
     /// Takes what a watch or a write tells about an observed object; returns the state to route wakes by.
-    pub fn apply_observed(&mut self, delta: Delta<Object>) -> Option<Change<Object>> {
-        let gvk = match &delta {
-            Delta::Seen(object) | Delta::Gone(object) | Delta::Written(object) => object.gvk(),
-        };
-        self.observed.entry(gvk).or_default().apply(delta)
+    pub fn apply_observed(&mut self, gvk: &Gvk, delta: Delta<Object>) -> Option<Change<Object>> {
+        self.observed.get_mut(gvk)?.apply(delta)
     }
 
     /// Takes a complete list of an observed kind, read at a resource version.
@@ -232,11 +248,15 @@ impl Caches {
 
 impl View for Caches {
     fn get_on<K: Kind>(&self, site: Site, key: &Key) -> Read<Option<Arc<K>>> {
-        Ok(self.kind::<K>(site)?.objects.get(key).cloned())
+        let cached = self.kind::<K>(site)?;
+        cached.readable(|| Gvk::of::<K>().to_string(), |bad| bad == key)?;
+        Ok(cached.objects.get(key).cloned())
     }
 
     fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
-        Ok(self.kind::<K>(site)?.list(query))
+        let cached = self.kind::<K>(site)?;
+        cached.readable(|| Gvk::of::<K>().to_string(), |bad| query.namespace.is_none_or(|namespace| bad.namespace == namespace))?;
+        Ok(cached.list(query))
     }
 
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
@@ -297,7 +317,7 @@ mod tests {
     fn a_late_write_result_does_not_revive_a_deleted_object() {
         let mut caches = Caches::default();
         caches.replace(Site::Hub, vec![config_map("a", "1")], "1");
-        assert!(caches.apply(Site::Hub, Delta::Gone(config_map("a", "7"))).is_some());
+        assert!(caches.apply(Site::Hub, Delta::<ConfigMap>::Gone(Key::namespaced("ns", "a"), "7".into())).is_some());
         assert!(caches.apply(Site::Hub, Delta::Written(config_map("a", "6"))).is_none());
         assert!(names(&caches, Query::ALL).is_empty());
     }
@@ -312,6 +332,20 @@ mod tests {
     }
 
     #[test]
+    fn an_unreadable_object_fails_the_reads_that_would_overlook_it() {
+        let mut caches = Caches::default();
+        caches.replace(Site::Hub, vec![config_map("a", "1")], "1");
+        caches.apply::<ConfigMap>(Site::Hub, Delta::Unreadable(Key::namespaced("ns", "b"), "data: not a map".into()));
+        let error = caches.list::<ConfigMap>(Query::ALL).unwrap_err();
+        assert_eq!(error.to_string(), "cannot read ConfigMap ns/b: data: not a map");
+        assert!(caches.get::<ConfigMap>(&Key::namespaced("ns", "b")).is_err());
+        assert!(caches.get::<ConfigMap>(&Key::namespaced("ns", "a")).is_ok());
+        assert!(caches.list::<ConfigMap>(Query::namespace("other")).is_ok());
+        caches.apply(Site::Hub, Delta::Seen(config_map("b", "2")));
+        assert_eq!(names(&caches, Query::ALL), ["a", "b"]);
+    }
+
+    #[test]
     fn indexed_labels_and_namespaces_select() {
         let mut caches = Caches::default();
         caches.replace(Site::Hub, vec![config_map("a", "1"), config_map("b", "2")], "2");
@@ -320,7 +354,7 @@ mod tests {
         assert!(names(&caches, Query::label(label, "p").within("other")).is_empty());
         assert!(names(&caches, Query::label(label, "q")).is_empty());
         assert!(names(&caches, Query::namespace("n")).is_empty());
-        caches.apply(Site::Hub, Delta::Gone(config_map("a", "3")));
+        caches.apply(Site::Hub, Delta::<ConfigMap>::Gone(Key::namespaced("ns", "a"), "3".into()));
         assert_eq!(names(&caches, Query::label(label, "p")), ["b"]);
         assert_eq!(names(&caches, Query::label("unindexed", "p")), [""; 0]);
     }

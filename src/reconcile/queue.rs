@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Executed, FailureKind};
+use super::FailureKind;
 use crate::object::Key;
 
 /// The work queue of one controller.
@@ -89,20 +89,24 @@ impl Loop {
     }
 
     /// Ends a key: it becomes due again if it was woken meanwhile, if its plan said when, or if a write failed.
-    pub fn end(&mut self, key: &Key, done: &Executed, now: Timestamp) {
+    pub fn end(&mut self, key: &Key, failure: Option<FailureKind>, wake_at: Option<Timestamp>, now: Timestamp) {
         let woken = self.running.remove(key).flatten().map(|at| at.max(now.saturating_add(self.spacing).unwrap_or(now)));
-        let worst = done.failures().map(|(_, failure)| failure.kind).max();
-        let retry = worst.map(|kind| {
+        let retry = failure.map(|kind| {
             let failures = self.failures.entry(key.clone()).or_default();
             *failures = failures.saturating_add(1);
             now.saturating_add(Backoff::wait(kind, *failures)).unwrap_or(Timestamp::MAX)
         });
-        if worst.is_none() {
+        if failure.is_none() {
             self.failures.remove(key);
         }
-        if let Some(at) = [woken, retry, done.plan.wake_at].into_iter().flatten().min() {
+        if let Some(at) = [woken, retry, wake_at].into_iter().flatten().min() {
             self.wake(key.clone(), at);
         }
+    }
+
+    /// Keys that are running.
+    pub fn running(&self) -> usize {
+        self.running.len()
     }
 
     /// Keys that are due or running.
@@ -119,7 +123,6 @@ impl Loop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reconcile::{Action, Failure, Plan, Push};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -127,19 +130,6 @@ mod tests {
 
     fn key(name: &str) -> Key {
         Key::cluster(name)
-    }
-
-    fn done(failure: Option<FailureKind>, wake_at: Option<Timestamp>) -> Executed {
-        let push = Push {
-            repo: key("r"),
-            branch: String::new(),
-            directory: String::new(),
-            files: BTreeMap::new(),
-            message: String::new(),
-            time: at(0),
-        };
-        let outcome = failure.map_or(Ok(None), |kind| Err(Failure { kind, message: String::new() }));
-        Executed { plan: Plan { steps: vec![vec![Action::Push(push)]], wake_at, ..Plan::default() }, outcomes: vec![vec![outcome]] }
     }
 
     #[test]
@@ -160,7 +150,7 @@ mod tests {
         queue.start(at(0));
         queue.wake(key("a"), at(1));
         assert_eq!(queue.start(at(1)), None);
-        queue.end(&key("a"), &done(None, None), at(1));
+        queue.end(&key("a"), None, None, at(1));
         assert_eq!(queue.next_at(), Some(at(3)));
     }
 
@@ -169,7 +159,7 @@ mod tests {
         let mut queue = Loop::default();
         queue.wake(key("a"), at(0));
         queue.start(at(0));
-        queue.end(&key("a"), &done(None, Some(at(60))), at(1));
+        queue.end(&key("a"), None, Some(at(60)), at(1));
         assert_eq!(queue.next_at(), Some(at(60)));
     }
 
@@ -180,7 +170,7 @@ mod tests {
         for kind in [Some(FailureKind::Unavailable), Some(FailureKind::Unavailable), None, Some(FailureKind::Unavailable)] {
             queue.wake(key("a"), at(0));
             queue.start(at(0));
-            queue.end(&key("a"), &done(kind, None), at(0));
+            queue.end(&key("a"), kind, None, at(0));
             waits.push(queue.next_at().map(|t| t.as_millisecond()));
         }
         assert_eq!(waits, [Some(500), Some(1000), None, Some(500)]);

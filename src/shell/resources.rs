@@ -1,0 +1,93 @@
+//! Where the objects of a kind are: discovery, remembered, and the part of a cluster a process may see.
+
+use std::collections::BTreeMap;
+use std::sync::RwLock;
+
+use kube::core::{GroupVersionKind, Request};
+use kube::discovery::{self, Scope as KindScope};
+use kube::{Client, Error};
+
+use crate::object::{Gvk, Key};
+
+/// An API server and what is known of the kinds it serves.
+pub struct Resources {
+    client: Client,
+    known: RwLock<BTreeMap<Gvk, Served>>,
+}
+
+/// How a kind is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Path up to the version: `/api/v1`, `/apis/apps/v1`.
+    prefix: String,
+    plural: String,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+}
+
+impl Served {
+    /// The collection of all namespaces, or of one.
+    pub fn collection(&self, namespace: &str) -> String {
+        match (self.namespaced, namespace) {
+            (false, _) | (true, "") => format!("{}/{}", self.prefix, self.plural),
+            (true, namespace) => format!("{}/namespaces/{namespace}/{}", self.prefix, self.plural),
+        }
+    }
+
+    /// The collection an object is written to; a namespaced object without a namespace goes to `default`, as with kubectl.
+    pub fn home(&self, key: &Key) -> Request {
+        Request::new(self.collection(if key.namespace.is_empty() { "default" } else { &key.namespace }))
+    }
+}
+
+/// The part of a cluster that is watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// All of it.
+    #[default]
+    Everything,
+    /// What concerns one managed cluster, which is all its agent may see: its namespace and, of cluster-scoped kinds, the
+    /// object of its name.
+    OneCluster(String),
+}
+
+impl Resources {
+    /// Starts knowing nothing.
+    pub fn new(client: Client) -> Self {
+        Self { client, known: RwLock::default() }
+    }
+
+    /// The client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// How a kind is served, asking the API server the first time.
+    ///
+    /// # Errors
+    /// When it is not served, or the API server cannot be asked.
+    pub async fn served(&self, gvk: &Gvk) -> Result<Served, Error> {
+        if let Some(served) = self.known.read().ok().and_then(|known| known.get(gvk).cloned()) {
+            return Ok(served);
+        }
+        let wanted = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
+        let (resource, capabilities) = discovery::pinned_kind(&self.client, &wanted).await?;
+        let root = if gvk.group.is_empty() { "/api" } else { "/apis" };
+        let served = Served {
+            prefix: format!("{root}/{}", resource.api_version),
+            plural: resource.plural,
+            namespaced: capabilities.scope == KindScope::Namespaced,
+        };
+        if let Ok(mut known) = self.known.write() {
+            known.insert(gvk.clone(), served.clone());
+        }
+        Ok(served)
+    }
+
+    /// Forgets a kind, because a request for it was answered with "not found": it may be served differently now.
+    pub fn forget(&self, gvk: &Gvk) {
+        if let Ok(mut known) = self.known.write() {
+            known.remove(gvk);
+        }
+    }
+}
