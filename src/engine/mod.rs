@@ -1,1 +1,5 @@
 //! What decides: pure functions over explicit inputs. Wire types are parsed once, at an engine's door.
+
+pub mod addon;
+pub mod applier;
+pub mod work;

@@ -1,0 +1,7 @@
+//! Add-ons: which configuration each cluster should have, what it renders to, and whether it works.
+//!
+//! The functions know no view and write nothing. They take the content of a configuration by hash, never by name, so that what a
+//! cluster gets is what the rollout decided for it, whatever has happened to the object of that name since.
+
+pub mod pack;
+pub mod spec_hash;

@@ -1,0 +1,124 @@
+//! JSONPath as Kubernetes writes it, on top of RFC 9535.
+//!
+//! Kubernetes leaves out the root (`.status.phase`), may wrap the path in braces and escapes dots inside names with a backslash;
+//! brackets mean the same in both.
+
+use jsonpath_rust::JsonPath as _;
+use serde_json::Value;
+
+/// A path that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the path {path} is not a JSONPath: {why}")]
+pub struct PathError {
+    /// The path as it was given.
+    pub path: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// The values a Kubernetes JSONPath leads to, in document order.
+///
+/// # Errors
+/// A path that cannot be read.
+pub fn find<'a>(value: &'a Value, path: &str) -> Result<Vec<&'a Value>, PathError> {
+    value.query(&normalise(path)).map_err(|e| PathError { path: path.to_owned(), why: e.to_string() })
+}
+
+fn normalise(path: &str) -> String {
+    let path = path.trim();
+    let path = path.strip_prefix('{').and_then(|p| p.strip_suffix('}')).unwrap_or(path);
+    let path = path.strip_prefix('$').unwrap_or(path);
+    let mut result = String::from("$");
+    let mut chars = path.chars().peekable();
+    let mut at_start = true;
+    while let Some(c) = chars.next() {
+        match c {
+            '[' => {
+                result.push('[');
+                copy_bracket(&mut result, &mut chars);
+            }
+            '.' if chars.peek() == Some(&'.') => {
+                chars.next();
+                result.push_str("..");
+                copy_name(&mut result, &mut chars, None);
+            }
+            '.' if chars.peek().is_none_or(|next| *next == '[') => {}
+            '.' => copy_name(&mut result, &mut chars, None),
+            first if at_start => copy_name(&mut result, &mut chars, Some(first)),
+            other => result.push(other),
+        }
+        at_start = false;
+    }
+    result
+}
+
+/// A bracket is copied whole; what is quoted in it may contain brackets.
+fn copy_bracket(result: &mut String, chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    let (mut depth, mut quote) = (1, None);
+    for c in chars.by_ref() {
+        result.push(c);
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '[') => depth += 1,
+            (None, ']') => depth -= 1,
+            (None, _) => {}
+        }
+        if depth == 0 {
+            return;
+        }
+    }
+}
+
+/// A name goes into quotes, so that its characters mean nothing; `*` stays what it is.
+fn copy_name(result: &mut String, chars: &mut std::iter::Peekable<std::str::Chars<'_>>, first: Option<char>) {
+    let mut name: String = first.into_iter().collect();
+    while let Some(c) = chars.next_if(|c| *c != '.' && *c != '[') {
+        match c {
+            '\\' => name.extend(chars.next()),
+            c => name.push(c),
+        }
+    }
+    match name.as_str() {
+        "" => {}
+        "*" => result.push_str("[*]"),
+        name => {
+            result.push_str("['");
+            result.push_str(&name.replace('\\', "\\\\").replace('\'', "\\'"));
+            result.push_str("']");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn kubernetes_paths_find_what_they_name() {
+        let object = json!({
+            "metadata": {"annotations": {"a.b/c": "x"}},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}, {"type": "Complete", "status": "False"}]},
+            "items": [{"n": 1}, {"n": 2}],
+        });
+        let cases = [
+            (".status.phase", json!(["Running"])),
+            ("{.status.phase}", json!(["Running"])),
+            ("status.phase", json!(["Running"])),
+            ("$.status.phase", json!(["Running"])),
+            (r".metadata.annotations.a\.b/c", json!(["x"])),
+            (".metadata.annotations['a.b/c']", json!(["x"])),
+            (r#".status.conditions[?(@.type=="Complete")].status"#, json!(["False"])),
+            (".items[*].n", json!([1, 2])),
+            (".items[1].n", json!([2])),
+            ("..n", json!([1, 2])),
+            (".no.such", json!([])),
+        ];
+        for (path, want) in cases {
+            assert_eq!(json!(find(&object, path).unwrap()), want, "{path}");
+        }
+        assert!(find(&object, ".a[").is_err());
+    }
+}
