@@ -20,8 +20,12 @@ pub mod controllers;
 pub mod engine;
 pub mod object;
 #[cfg(feature = "edge")]
+pub mod operator;
+#[cfg(feature = "edge")]
 pub mod pki;
 pub mod reconcile;
+#[cfg(feature = "edge")]
+pub mod serve;
 #[cfg(feature = "edge")]
 pub mod shell;
 pub mod tree;

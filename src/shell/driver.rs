@@ -18,6 +18,7 @@ use tracing::{debug, info, warn};
 
 use super::events::record;
 use super::execute::Executor;
+use super::metrics::Metrics;
 use super::register::{Registered, Selection};
 use super::resources::{Resources, Scope};
 use super::watch::{self, News, Target};
@@ -70,6 +71,7 @@ pub(super) struct Core {
     scope: Scope,
     /// By controller; each gathers repeated events into series.
     recorders: Vec<Recorder>,
+    metrics: Metrics,
 }
 
 #[derive(Default)]
@@ -93,7 +95,16 @@ impl Shell {
         let recorders = registered.runners.iter().map(|runner| Recorder::new(hub.clone(), reporter(runner))).collect();
         let executor = Executor::new(Arc::new(Resources::new(hub)), spoke.map(|client| Arc::new(Resources::new(client))), push);
         let queues = Mutex::new(Queues { loops, ..Queues::default() });
-        let core = Core { caches: RwLock::default(), queues, notify: Notify::new(), registered, executor, scope, recorders };
+        let core = Core {
+            caches: RwLock::default(),
+            queues,
+            notify: Notify::new(),
+            registered,
+            executor,
+            scope,
+            recorders,
+            metrics: Metrics::default(),
+        };
         Self { core: Arc::new(core) }
     }
 
@@ -160,7 +171,23 @@ impl Handle {
         }
     }
 
-    /// The API servers in use: the hub and, in an agent, the spoke.
+    /// The counters and queue depths, in the OpenMetrics text format.
+    ///
+    /// # Errors
+    /// Never in practice: writing to a string does not fail.
+    pub fn metrics(&self) -> Result<String, std::fmt::Error> {
+        let names = self.core.registered.runners.iter().map(|runner| runner.name);
+        let depths: Vec<_> = names.zip(self.core.queues().loops.iter().map(Loop::len)).collect();
+        self.core.metrics.encode(depths.into_iter())
+    }
+
+    /// Whether every kind that any controller needs has been read once.
+    pub fn is_ready(&self) -> bool {
+        let queues = self.core.queues();
+        self.core.registered.needs.iter().all(|needs| needs.is_subset(&queues.complete))
+    }
+
+    /// The hub.
     pub fn hub(&self) -> &Resources {
         &self.core.executor.hub
     }
@@ -323,13 +350,14 @@ impl Core {
         if !plan.is_empty() {
             debug!(controller = runner.name, key = %key, steps = plan.steps.len(), "executing");
         }
-        let done = self.executor.run(runner.name, plan, |action, outcome| self.wrote(action, outcome)).await;
+        self.metrics.planned(runner.name);
+        let done = self.executor.run(runner.name, plan, |action, outcome| self.wrote(runner, action, outcome)).await;
         let mut failure = done.failures().map(|(_, failure)| failure.clone()).max_by_key(|failure| failure.kind);
         let status = (runner.conclude)(&key, &self.caches(), &done, now());
         if let Some(status) = status {
             let action = status.action();
             let outcome = self.executor.act(runner.name, &action).await;
-            self.wrote(&action, &outcome);
+            self.wrote(runner, &action, &outcome);
             failure = failure.into_iter().chain(outcome.err()).max_by_key(|failure| failure.kind);
         }
         match &failure {
@@ -349,8 +377,12 @@ impl Core {
     }
 
     /// Takes the result of an own write into the cache of its kind, so that the next plan sees it.
-    fn wrote(&self, action: &Action, outcome: &Outcome) {
-        let Ok(written) = outcome else { return };
+    fn wrote(&self, runner: &Runner, action: &Action, outcome: &Outcome) {
+        self.metrics.wrote(runner.name, action);
+        let written = match outcome {
+            Ok(written) => written,
+            Err(failure) => return self.metrics.failed(runner.name, failure.kind),
+        };
         let site = match action {
             Action::Apply { site, .. }
             | Action::Create { site, .. }

@@ -186,12 +186,12 @@ fn guard(body: &mut Value, precondition: &Precondition) {
 async fn established(resources: &Resources, target: &ObjectRef, mut crd: Object) -> Outcome {
     let condition = |crd: &Object, condition_type: &str| {
         let conditions = crd.at(&["status", "conditions"]).and_then(Value::as_array);
-        conditions.into_iter().flatten().find(|c| c["type"] == condition_type).cloned()
+        conditions.into_iter().flatten().find(|c| c.get("type").is_some_and(|t| t == condition_type)).cloned()
     };
     let waited = timeout(CRD_PATIENCE, async {
-        while condition(&crd, "Established").is_none_or(|c| c["status"] != "True") {
-            if let Some(refused) = condition(&crd, "NamesAccepted").filter(|c| c["status"] == "False") {
-                let message = format!("{target} is not accepted: {}", refused["message"].as_str().unwrap_or_default());
+        while condition(&crd, "Established").is_none_or(|c| c.get("status").is_none_or(|status| status != "True")) {
+            if let Some(refused) = condition(&crd, "NamesAccepted").filter(|c| c.get("status").is_some_and(|s| s == "False")) {
+                let message = format!("{target} is not accepted: {}", refused.get("message").and_then(Value::as_str).unwrap_or_default());
                 return Err(Failure { kind: FailureKind::Invalid, message });
             }
             sleep(CRD_POLL).await;

@@ -12,6 +12,7 @@ mod driver;
 mod election;
 mod events;
 mod execute;
+mod metrics;
 mod register;
 mod resources;
 mod watch;

@@ -1,23 +1,28 @@
 //! One file a command, and the dispatch to them.
 
 mod completion;
+mod crds;
+mod operator;
 
 use super::{CommandResult, output::Ui};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    Operator(operator::Args),
+    Crds(crds::Args),
     Completion(completion::Args),
 }
 
 /// Runs a command to its end.
 pub(crate) fn run(command: Command, ui: &mut Ui) -> CommandResult {
     match command {
+        Command::Operator(args) => operator::run(&args),
+        Command::Crds(args) => crds::run(&args, ui),
         Command::Completion(args) => completion::run(&args, ui),
     }
 }
 
 /// Runs an asynchronous command; only such commands pay for a runtime.
-#[expect(dead_code, reason = "the first asynchronous command lands with the shell")]
 fn block_on<T>(future: impl Future<Output = Result<T, super::CommandError>>) -> Result<T, super::CommandError> {
     // The TLS provider is chosen once, before the first connection (rustls panics where it has two to choose from).
     let _ = rustls::crypto::ring::default_provider().install_default();

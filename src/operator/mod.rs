@@ -1,0 +1,69 @@
+//! Wires the operator: an election, the shell with the hub's controllers, the git station, health and metrics.
+
+use std::net::SocketAddr;
+
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+use crate::controllers;
+use crate::reconcile::{Controller, Register};
+use crate::shell::{Election, ElectionOptions, Scope, Selection, Shell, ShellOptions};
+
+/// What an operator runs with.
+pub struct OperatorOptions {
+    /// The hub.
+    pub hub: kube::Client,
+    /// Which controllers run.
+    pub controllers: Selection,
+    /// The election to win before anything is written; without one the operator must be the only one.
+    pub election: Option<ElectionOptions>,
+    /// Where health and metrics are served.
+    pub listen: Option<SocketAddr>,
+}
+
+/// The names of the hub's controllers, for `--controllers`.
+pub fn controller_names() -> Vec<&'static str> {
+    struct Names(Vec<&'static str>);
+    impl Register for Names {
+        fn add<C: Controller>(&mut self) {
+            self.0.push(C::NAME);
+        }
+    }
+    let mut names = Names(Vec::new());
+    controllers::hub(&mut names);
+    names.0
+}
+
+/// Runs until `stop`, or until leadership is lost.
+pub async fn run(options: OperatorOptions, stop: CancellationToken) {
+    let OperatorOptions { hub, controllers, election, listen } = options;
+    let shell_options = ShellOptions { hub: hub.clone(), spoke: None, scope: Scope::Everything, controllers, push: None };
+    let shell = Shell::new(shell_options, |register| controllers::hub(register));
+    let handle = shell.handle();
+    // Ends everything below when leadership is lost, without claiming that a stop was asked for.
+    let over = stop.child_token();
+    if let Some(address) = listen {
+        let (handle, over) = (handle.clone(), over.clone());
+        tokio::spawn(async move {
+            if let Err(error) = crate::serve::serve(address, handle, over).await {
+                error!(%address, %error, "cannot serve health and metrics");
+            }
+        });
+    }
+    let mut election = election.map(|options| Election::new(hub, options));
+    if let Some(election) = &mut election
+        && !election.win(&over).await
+    {
+        return;
+    }
+    let lead = async {
+        match &mut election {
+            Some(election) => {
+                election.keep(&over).await;
+                over.cancel();
+            }
+            None => over.cancelled().await,
+        }
+    };
+    tokio::join!(shell.run(over.clone()), lead);
+}
