@@ -3,8 +3,8 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Map, Value, json};
 
-use super::cluster::{v1, v1alpha1, v1beta1, v1beta2};
 use super::kind::Crd;
+use super::{cluster, work};
 
 /// Every definition, sorted by name.
 pub fn all() -> Vec<CustomResourceDefinition> {
@@ -16,18 +16,20 @@ pub fn all() -> Vec<CustomResourceDefinition> {
 /// The definitions a hub serves.
 pub fn hub() -> Vec<CustomResourceDefinition> {
     vec![
-        single::<v1::ManagedCluster>(),
-        single::<v1beta2::ManagedClusterSet>(),
-        single::<v1beta2::ManagedClusterSetBinding>(),
-        single::<v1beta1::Placement>(),
-        single::<v1beta1::PlacementDecision>(),
-        single::<v1alpha1::AddOnPlacementScore>(),
+        single::<cluster::v1::ManagedCluster>(),
+        single::<cluster::v1beta2::ManagedClusterSet>(),
+        single::<cluster::v1beta2::ManagedClusterSetBinding>(),
+        single::<cluster::v1beta1::Placement>(),
+        single::<cluster::v1beta1::PlacementDecision>(),
+        single::<cluster::v1alpha1::AddOnPlacementScore>(),
+        single::<work::v1::ManifestWork>(),
+        single::<work::v1alpha1::ManifestWorkReplicaSet>(),
     ]
 }
 
 /// The definitions a spoke serves, for its agent.
 pub fn spoke() -> Vec<CustomResourceDefinition> {
-    vec![single::<v1alpha1::ClusterClaim>()]
+    vec![single::<cluster::v1alpha1::ClusterClaim>(), single::<work::v1::AppliedManifestWork>()]
 }
 
 /// A definition of one version.

@@ -16,6 +16,7 @@ pub mod condition;
 pub mod crds;
 pub mod names;
 mod schema;
+pub mod work;
 
 use std::collections::BTreeMap;
 

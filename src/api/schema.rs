@@ -1,8 +1,8 @@
 //! OpenAPI v3 schemas from the types, structural as API servers want them.
 
-use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
 /// The schema of a type, with every reference resolved.
@@ -31,6 +31,14 @@ pub(crate) fn root<const N: usize>(description: &str, parts: [(&str, Value, bool
     schema
 }
 
+/// The schema of a list of objects of any kind; the API server checks no more than `apiVersion`, `kind` and `metadata` of each.
+pub(crate) fn manifests(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "items": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+    })
+}
+
 /// Doc comments as running text: single line breaks are spaces, empty lines stay.
 fn prose(doc: &str) -> String {
     let paragraphs = doc.split("\n\n").map(|paragraph| paragraph.lines().map(str::trim).collect::<Vec<_>>().join(" ").trim().to_owned());
@@ -43,7 +51,7 @@ fn prose(doc: &str) -> String {
 struct Structural;
 
 impl Transform for Structural {
-    fn transform(&mut self, schema: &mut schemars::Schema) {
+    fn transform(&mut self, schema: &mut Schema) {
         transform_subschemas(self, schema);
         let Some(fields) = schema.as_object_mut() else { return };
         hoist_optional(fields);
