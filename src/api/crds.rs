@@ -4,7 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Map, Value, json};
 
 use super::kind::Crd;
-use super::{cluster, work};
+use super::{addon, cluster, work};
 
 /// Every definition, sorted by name.
 pub fn all() -> Vec<CustomResourceDefinition> {
@@ -24,6 +24,10 @@ pub fn hub() -> Vec<CustomResourceDefinition> {
         single::<cluster::v1alpha1::AddOnPlacementScore>(),
         single::<work::v1::ManifestWork>(),
         single::<work::v1alpha1::ManifestWorkReplicaSet>(),
+        single::<addon::v1alpha1::ClusterManagementAddOn>(),
+        single::<addon::v1alpha1::ManagedClusterAddOn>(),
+        single::<addon::v1alpha1::AddOnDeploymentConfig>(),
+        single::<addon::v1alpha1::AddOnTemplate>(),
     ]
 }
 

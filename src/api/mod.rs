@@ -11,6 +11,7 @@ mod kind;
 #[macro_use]
 mod open_enum;
 
+pub mod addon;
 pub mod cluster;
 pub mod condition;
 pub mod crds;

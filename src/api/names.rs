@@ -17,6 +17,9 @@ pub const REGISTER_GROUP: &str = "register.open-cluster-management.io";
 pub const QUALIFIED_NAME_PATTERN: &str =
     "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
 
+/// What the name of a signer must look like, as OCM's schemas check it.
+pub const SIGNER_PATTERN: &str = "^([a-z0-9][a-z0-9-]*[a-z0-9]\\.)+[a-z]+\\/[a-z0-9-\\.]+$";
+
 // Labels.
 
 /// The exclusive cluster set of a cluster.
