@@ -28,4 +28,5 @@ pub mod reconcile;
 pub mod serve;
 #[cfg(feature = "edge")]
 pub mod shell;
+pub mod store;
 pub mod tree;

@@ -1,0 +1,136 @@
+//! Delete, and what goes with it.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::object::{Key, Object};
+
+use super::{ApiError, DeleteOptions, Deleted, GroupResource, ListOptions, Propagation, Store, Target, metadata, strategy};
+
+pub(super) const ORPHAN: &str = "orphan";
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
+
+impl Store {
+    /// Deletes an object, or marks it as going where finalizers or dependents hold it.
+    ///
+    /// # Errors
+    /// 404 where there is no such object, 409 where a precondition does not hold, 403 for a namespace that no cluster is without.
+    pub fn delete(&mut self, target: &Target, options: &DeleteOptions, now: Timestamp) -> Result<Deleted, ApiError> {
+        let (shelf, lens) = self.lens(target)?;
+        if !target.subresource.is_empty() {
+            return Err(ApiError::method_not_allowed());
+        }
+        let (resource, id, key) = (shelf.resource.clone(), shelf.resource.id(), target.key());
+        let old = shelf.objects.get(&key).cloned().ok_or_else(|| ApiError::not_found(target))?;
+        check_preconditions(&lens.resource().kind, target, options, &old)?;
+        let is_namespace = id == GroupResource::new("", "namespaces");
+        if is_namespace && matches!(key.name.as_str(), "default" | "kube-system" | "kube-public") {
+            return Err(ApiError::forbidden(target, "this namespace may not be deleted"));
+        }
+        let mut new = Object::clone(&old);
+        set_propagation(&mut new, options.propagation.unwrap_or_default());
+        if strategy::is_finalized(&resource, &new) {
+            let last = if options.dry_run { old } else { self.remove(&id, &key).unwrap_or(old) };
+            return Ok(Deleted::Gone(self.through(&lens, &last)?));
+        }
+        mark(&mut new, now);
+        if is_namespace {
+            new.field_mut("status").insert("phase".into(), "Terminating".into());
+        }
+        let object = if new == *old || options.dry_run { Some(Arc::new(new)) } else { self.commit(&id, &key, Some(new)) };
+        let object = object.ok_or_else(ApiError::no_such_path)?;
+        Ok(Deleted::Terminating(self.through(&lens, &object)?))
+    }
+
+    /// Deletes every object that a list would show.
+    ///
+    /// # Errors
+    /// As [`Store::list`]; objects that are held or gone meanwhile are no error.
+    pub fn delete_collection(
+        &mut self,
+        target: &Target,
+        list: &ListOptions,
+        options: &DeleteOptions,
+        now: Timestamp,
+    ) -> Result<super::List, ApiError> {
+        let listed = self.list(target, list)?;
+        for object in &listed.items {
+            match self.delete(&target.clone().at(&object.key()), options, now) {
+                Err(error) if error.code() != 404 => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(listed)
+    }
+
+    /// Takes an object off its shelf.
+    pub(super) fn remove(&mut self, id: &GroupResource, key: &Key) -> Option<Arc<Object>> {
+        self.commit(id, key, None)
+    }
+
+    /// Refuses objects for namespaces that are missing or going.
+    pub(super) fn namespace_admits(&self, call: &super::write::Call<'_>, target: &Target) -> Result<(), ApiError> {
+        if !call.lens.resource().namespaced {
+            return Ok(());
+        }
+        let namespace =
+            self.shelves.get(&GroupResource::new("", "namespaces")).and_then(|shelf| shelf.objects.get(&Key::cluster(&target.namespace)));
+        match namespace {
+            None => Err(ApiError::not_found(&Target::resource("", "v1", "namespaces").named(&target.namespace))),
+            Some(namespace) if namespace.is_terminating() => Err(ApiError::namespace_terminating(target)),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+fn check_preconditions(kind: &str, target: &Target, options: &DeleteOptions, old: &Object) -> Result<(), ApiError> {
+    let as_kind = Target { resource: kind.into(), ..target.clone() };
+    let (uid, version) = (&options.uid, &options.resource_version);
+    if !uid.is_empty() && uid != old.uid() {
+        let found = old.uid();
+        let why = format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({found}). The object might have been deleted and then recreated"
+        );
+        return Err(ApiError::conflict(&as_kind, &why));
+    }
+    if !version.is_empty() && version != old.resource_version() {
+        let found = old.resource_version();
+        let why = format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({found}). The object might have been modified"
+        );
+        return Err(ApiError::conflict(&as_kind, &why));
+    }
+    Ok(())
+}
+
+fn set_propagation(object: &mut Object, propagation: Propagation) {
+    let mut finalizers = metadata::strings(object, "finalizers");
+    finalizers.retain(|f| f != ORPHAN && f != FOREGROUND);
+    match propagation {
+        Propagation::Background => {}
+        Propagation::Foreground => finalizers.push(FOREGROUND.into()),
+        Propagation::Orphan => finalizers.push(ORPHAN.into()),
+    }
+    if finalizers.is_empty() {
+        object.metadata_mut().remove("finalizers");
+    } else {
+        object.metadata_mut().insert("finalizers".into(), finalizers.into());
+    }
+}
+
+/// Marks an object as going; the mark counts as a change of what is wanted, and is set once.
+fn mark(object: &mut Object, now: Timestamp) {
+    if object.is_terminating() {
+        return;
+    }
+    let generation = object.generation();
+    let meta = object.metadata_mut();
+    if generation > 0 {
+        meta.insert("generation".into(), (generation + 1).into());
+    }
+    meta.insert("deletionTimestamp".into(), metadata::time(now));
+    meta.insert("deletionGracePeriodSeconds".into(), Value::from(0));
+    debug_assert!(object.is_terminating(), "{}", json!(object));
+}

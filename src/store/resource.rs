@@ -1,0 +1,161 @@
+//! What is served: resources with their names, versions and rules.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Schema;
+
+/// Group and plural name: what a resource is stored under, whatever its version.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupResource {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Resource in the plural.
+    pub resource: String,
+}
+
+impl GroupResource {
+    /// Names a resource.
+    pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
+        Self { group: group.into(), resource: resource.into() }
+    }
+}
+
+/// One kind of objects and how the server treats it.
+#[derive(Clone, Debug)]
+pub struct Resource {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Kind of lists.
+    pub list_kind: String,
+    /// Name in paths.
+    pub plural: String,
+    /// Name for people.
+    pub singular: String,
+    /// Other names that kubectl takes.
+    pub short_names: Vec<String>,
+    /// Groups of resources that kubectl takes, such as `all`.
+    pub categories: Vec<String>,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// The versions, in order of preference.
+    pub versions: Vec<Version>,
+    /// Name of the version objects are stored in.
+    pub storage: String,
+    /// How `metadata.generation` counts.
+    pub generation: Generation,
+    /// Which names objects may have.
+    pub names: NameRule,
+    /// Whether a CustomResourceDefinition made it.
+    pub custom: bool,
+    /// Whether an update may come without a resource version.
+    pub unconditional_update: bool,
+    /// Whether a PUT or a merge may create the object.
+    pub create_on_update: bool,
+}
+
+/// One version of a resource.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// Name, such as `v1alpha1`.
+    pub name: String,
+    /// Whether clients may use it.
+    pub served: bool,
+    /// What clients are warned of; `None` while the version is not deprecated.
+    pub deprecation: Option<String>,
+    /// Shape of objects, defaults and checks.
+    pub schema: Arc<Schema>,
+    /// The schema as OpenAPI, for `kubectl explain`; what the shape was read from.
+    pub openapi: Arc<Value>,
+    /// CEL rules, compiled.
+    pub rules: Option<Arc<super::validate::Rules>>,
+    /// Whether `status` is a subresource.
+    pub status: bool,
+    /// Paths of the scale subresource.
+    pub scale: Option<Scale>,
+    /// Columns of `kubectl get`.
+    pub columns: Vec<Column>,
+    /// Paths that field selectors may name, beside `metadata.name` and `metadata.namespace`.
+    pub selectable: Vec<String>,
+}
+
+/// How `metadata.generation` counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    /// It does not: the field stays absent.
+    Never,
+    /// Whenever anything beside metadata and status changes.
+    Spec,
+    /// Whenever anything beside metadata changes: custom resources without a status subresource.
+    All,
+}
+
+/// Which names objects may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// RFC 1123 subdomain.
+    Subdomain,
+    /// RFC 1123 label.
+    Label,
+    /// RFC 1035 label.
+    Label1035,
+    /// Anything that can be one part of a path.
+    PathSegment,
+}
+
+/// Where the scale subresource reads and writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// Field names to the wanted number of replicas.
+    pub spec_replicas: Vec<String>,
+    /// Field names to the observed number of replicas.
+    pub status_replicas: Vec<String>,
+    /// Field names to the serialised selector.
+    pub selector: Option<Vec<String>>,
+}
+
+/// One column of `kubectl get`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Heading.
+    pub name: String,
+    /// OpenAPI type of the cells.
+    pub type_: String,
+    /// OpenAPI format of the cells.
+    pub format: String,
+    /// What it means.
+    pub description: String,
+    /// 0 for always, higher for `-o wide`.
+    pub priority: i64,
+    /// JSONPath of the cell.
+    pub path: String,
+}
+
+impl Resource {
+    /// Group and plural name.
+    pub fn id(&self) -> GroupResource {
+        GroupResource::new(self.group.clone(), self.plural.clone())
+    }
+
+    /// Where its objects are: events of both groups are stored in one place.
+    pub(super) fn id_of_storage(&self) -> GroupResource {
+        super::builtin::storage_of(&self.group, &self.plural)
+    }
+
+    /// A served version.
+    pub fn served(&self, version: &str) -> Option<&Version> {
+        self.versions.iter().find(|v| v.served && v.name == version)
+    }
+
+    /// `group/version`, or `version` in the core group.
+    pub fn api_version(&self, version: &str) -> String {
+        if self.group.is_empty() { version.to_owned() } else { format!("{}/{version}", self.group) }
+    }
+}
+
+/// Every resource the server knows, by group and plural name.
+pub type Resources = BTreeMap<GroupResource, Arc<Resource>>;
