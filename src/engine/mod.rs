@@ -2,4 +2,5 @@
 
 pub mod addon;
 pub mod applier;
+pub mod rollout;
 pub mod work;

@@ -1,0 +1,146 @@
+//! What the engine is told.
+
+use std::collections::BTreeSet;
+use std::fmt::{Display, Formatter};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::policy::Policy;
+use super::strategy::{Refused, Strategy};
+
+/// The address of a content: two clusters with equal hashes run the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Hash(pub String);
+
+impl Display for Hash {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<&str> for Hash {
+    fn from(hash: &str) -> Self {
+        Self(hash.into())
+    }
+}
+
+impl From<String> for Hash {
+    fn from(hash: String) -> Self {
+        Self(hash)
+    }
+}
+
+/// One rollout: the clusters of one placement and what should become of them.
+///
+/// The order of lists has no meaning.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// What is being rolled out. Approvals and quarantine are bound to it, and a cluster of a group without an entry in
+    /// `clusters` should run it.
+    pub revision: Hash,
+    /// The strategy, or why it cannot be used.
+    pub strategy: Result<Strategy, Refused>,
+    /// The last strategy that could be used: it stays in force while `strategy` is refused. Without one, nothing starts.
+    pub last_strategy: Option<Strategy>,
+    /// The policy, or why it cannot be used: nothing starts then, because what it forbids is not known.
+    pub policy: Result<Policy, Refused>,
+    /// The decision groups. Clusters that another rollout looks after are left out here.
+    pub groups: Vec<Group>,
+    /// What is known of clusters: those of the groups, and those to remove.
+    pub clusters: Vec<Cluster>,
+    /// The revision in quarantine, as the last [`Wave::quarantine`](super::Wave::quarantine) said.
+    pub quarantined: Option<Hash>,
+    /// Tokens of [`Wave::approvals`](super::Wave::approvals) that people granted.
+    pub granted: BTreeSet<String>,
+}
+
+impl Input {
+    /// A rollout of a revision without groups, policy or memory.
+    pub fn new(revision: impl Into<Hash>, strategy: Result<Strategy, Refused>) -> Self {
+        Self {
+            revision: revision.into(),
+            strategy,
+            last_strategy: None,
+            policy: Ok(Policy::default()),
+            groups: Vec::new(),
+            clusters: Vec::new(),
+            quarantined: None,
+            granted: BTreeSet::new(),
+        }
+    }
+}
+
+/// Name and index of a decision group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupKey {
+    /// Groups go in the order of their index; gaps mean nothing.
+    pub index: i32,
+    /// May be empty.
+    pub name: String,
+}
+
+/// The name, or `#index` where it is empty.
+impl Display for GroupKey {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        if self.name.is_empty() { write!(f, "#{}", self.index) } else { f.write_str(&self.name) }
+    }
+}
+
+/// A decision group with its clusters. A cluster of several groups belongs to the first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Group {
+    /// Which group.
+    pub key: GroupKey,
+    /// Names of clusters.
+    pub clusters: Vec<String>,
+}
+
+/// What is known of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cluster {
+    /// `metadata.name` of the ManagedCluster.
+    pub name: String,
+    /// What it should run once its turn has come.
+    pub wants: Hash,
+    /// What was assigned to it last, whether it arrived or not; `None` before the first assignment.
+    pub runs: Option<Hash>,
+    /// When `runs` was assigned, by the hub's clock. Outcomes are never older than this.
+    pub runs_since: Option<Timestamp>,
+    /// The last report.
+    pub health: Option<Health>,
+    /// What it returns to if `wants` turns out bad: the last hash that was rolled out with success.
+    pub last_good: Option<Hash>,
+    /// The cluster does not answer.
+    pub unreachable: bool,
+    /// The cluster is left alone.
+    pub skip: bool,
+}
+
+/// A report of a cluster, fenced to the hash it was measured on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Health {
+    /// The hash the report is about; a report about any other than the assigned one counts for nothing.
+    pub of: Hash,
+    /// What was reported.
+    pub report: Report,
+    /// Since when, by the hub's clock; `None` counts as this very moment.
+    pub since: Option<Timestamp>,
+}
+
+/// How a cluster does with a hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Report {
+    /// It has not been applied yet.
+    ToApply,
+    /// It is applied and its outcome is open.
+    Progressing,
+    /// It is applied and good.
+    Succeeded,
+    /// It is applied and bad.
+    Failed,
+    /// Whoever reports ran out of patience; normally the engine decides this.
+    TimeOut,
+}
