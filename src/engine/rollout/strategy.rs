@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Serialize;
 
 use super::duration;
+use crate::api::cluster::v1alpha1::{MandatoryDecisionGroup, RolloutStrategy, RolloutType};
 
 /// How new content goes out across the clusters of a placement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -33,6 +34,60 @@ pub enum Strategy {
         /// Groups that go first and tolerate no failure.
         mandatory: Vec<Mandatory>,
     },
+}
+
+impl Strategy {
+    /// Reads the wire type. An option that is absent has its default; what the chosen type does not use is not looked at.
+    ///
+    /// # Errors
+    /// Names the first field that cannot be used.
+    pub fn read(wire: &RolloutStrategy) -> Result<Self, Refused> {
+        match &wire.r#type {
+            RolloutType::All => {
+                let deadline = wire.all.as_ref().map_or("", |all| all.progress_deadline.as_str());
+                Ok(Self::All { deadline: read_deadline("all.progressDeadline", deadline)? })
+            }
+            RolloutType::Progressive => {
+                let wire = wire.progressive.clone().unwrap_or_default();
+                let options = Options {
+                    soak: read_soak("progressive.minSuccessTime", &wire.min_success_time)?,
+                    deadline: read_deadline("progressive.progressDeadline", &wire.progress_deadline)?,
+                    failures: Size::read("progressive.maxFailures", &wire.max_failures)?,
+                };
+                let concurrency = Size::read_concurrency("progressive.maxConcurrency", wire.max_concurrency.as_ref())?;
+                Ok(Self::Progressive { options, mandatory: read_mandatory(&wire.mandatory_decision_groups), concurrency })
+            }
+            RolloutType::ProgressivePerGroup => {
+                let wire = wire.progressive_per_group.clone().unwrap_or_default();
+                let options = Options {
+                    soak: read_soak("progressivePerGroup.minSuccessTime", &wire.min_success_time)?,
+                    deadline: read_deadline("progressivePerGroup.progressDeadline", &wire.progress_deadline)?,
+                    failures: Size::read("progressivePerGroup.maxFailures", &wire.max_failures)?,
+                };
+                Ok(Self::ProgressivePerGroup { options, mandatory: read_mandatory(&wire.mandatory_decision_groups) })
+            }
+            RolloutType::Other(unknown) => {
+                Err(Refused::new("type", unknown, "no such strategy", "write All, Progressive or ProgressivePerGroup"))
+            }
+        }
+    }
+
+    /// The same strategy with a concurrency where a Progressive one has none: OCM takes the size of the placement's decision groups.
+    #[must_use]
+    pub fn or_concurrency(mut self, default: Option<Size>) -> Self {
+        if let Self::Progressive { concurrency, .. } = &mut self {
+            *concurrency = concurrency.or(default);
+        }
+        self
+    }
+}
+
+fn read_mandatory(groups: &[MandatoryDecisionGroup]) -> Vec<Mandatory> {
+    let read = |group: &MandatoryDecisionGroup| match group.group_name.as_str() {
+        "" => Mandatory::Index(group.group_index.unwrap_or_default()),
+        name => Mandatory::Name(name.into()),
+    };
+    groups.iter().map(read).collect()
 }
 
 /// What a progressive strategy holds every cluster to.
@@ -177,6 +232,7 @@ pub fn read_soak(field: &'static str, text: &str) -> Result<SignedDuration, Refu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn string(text: &str) -> IntOrString {
         IntOrString::String(text.into())
@@ -246,6 +302,26 @@ mod tests {
         let refused = read_deadline("progressive.progressDeadline", "5|").unwrap_err().to_string();
         let hint = "write a number and h, m or s, such as 10m, or None";
         assert_eq!(refused, format!("progressive.progressDeadline: \"5|\" is refused: not a duration; {hint}"));
+    }
+
+    #[test]
+    fn the_wire_is_read_with_its_defaults() {
+        let read = |wire: serde_json::Value| Strategy::read(&serde_json::from_value(wire).unwrap()).map_err(|e| e.to_string());
+        assert_eq!(read(json!({})), Ok(Strategy::All { deadline: None }));
+        let progressive = read(json!({"type": "Progressive", "all": {"progressDeadline": "5|"}, "progressive": {
+            "minSuccessTime": "1m", "progressDeadline": "10m", "maxFailures": "25%", "maxConcurrency": 0,
+            "mandatoryDecisionGroups": [{"groupName": "canary", "groupIndex": 3}, {}],
+        }}));
+        let options =
+            Options { soak: SignedDuration::from_mins(1), deadline: Some(SignedDuration::from_mins(10)), failures: Size::Percent(25) };
+        let mandatory = vec![Mandatory::Name("canary".into()), Mandatory::Index(0)];
+        let expected = |concurrency| Strategy::Progressive { options: options.clone(), mandatory: mandatory.clone(), concurrency };
+        assert_eq!(progressive, Ok(expected(None)));
+        assert_eq!(progressive.unwrap().or_concurrency(Some(Size::Percent(50))), expected(Some(Size::Percent(50))));
+        let per_group = Strategy::ProgressivePerGroup { options: Options::default(), mandatory: Vec::new() };
+        assert_eq!(read(json!({"type": "ProgressivePerGroup"})), Ok(per_group));
+        let unknown = "type: \"Canary\" is refused: no such strategy; write All, Progressive or ProgressivePerGroup";
+        assert_eq!(read(json!({"type": "Canary"})), Err(unknown.to_owned()));
     }
 
     #[test]
