@@ -4,7 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Map, Value, json};
 
 use super::kind::Crd;
-use super::{addon, cluster, work};
+use super::{addon, cluster, gitops, work};
 
 /// Every definition, sorted by name.
 pub fn all() -> Vec<CustomResourceDefinition> {
@@ -28,6 +28,8 @@ pub fn hub() -> Vec<CustomResourceDefinition> {
         single::<addon::v1alpha1::ManagedClusterAddOn>(),
         single::<addon::v1alpha1::AddOnDeploymentConfig>(),
         single::<addon::v1alpha1::AddOnTemplate>(),
+        single::<gitops::v1alpha1::ConfigRepo>(),
+        single::<gitops::v1alpha1::RolloutPolicy>(),
     ]
 }
 

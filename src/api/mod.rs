@@ -15,6 +15,7 @@ pub mod addon;
 pub mod cluster;
 pub mod condition;
 pub mod crds;
+pub mod gitops;
 pub mod names;
 mod schema;
 pub mod work;

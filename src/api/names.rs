@@ -20,6 +20,11 @@ pub const QUALIFIED_NAME_PATTERN: &str =
 /// What the name of a signer must look like, as OCM's schemas check it.
 pub const SIGNER_PATTERN: &str = "^([a-z0-9][a-z0-9-]*[a-z0-9]\\.)+[a-z]+\\/[a-z0-9-\\.]+$";
 
+/// A duration as our own kinds take it: numbers with units, such as 1h30m.
+pub const DURATION_PATTERN: &str = "^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$";
+/// A duration, or the word None.
+pub const DURATION_OR_NONE_PATTERN: &str = "^(([0-9]+(\\.[0-9]+)?(ms|s|m|h))+|None)$";
+
 // Labels.
 
 /// The exclusive cluster set of a cluster.
