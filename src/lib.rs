@@ -29,4 +29,5 @@ pub mod serve;
 #[cfg(feature = "edge")]
 pub mod shell;
 pub mod store;
+pub mod sim;
 pub mod tree;

@@ -3,5 +3,8 @@
 //! The functions know no view and write nothing. They take the content of a configuration by hash, never by name, so that what a
 //! cluster gets is what the rollout decided for it, whatever has happened to the object of that name since.
 
+pub mod config;
+pub mod decorate;
 pub mod pack;
 pub mod spec_hash;
+pub mod template;

@@ -21,8 +21,8 @@ pub enum PackError {
     /// No work can carry it.
     #[error("{object} takes {size} bytes of the {LIMIT} a work may hold")]
     TooLarge {
-        /// The manifest.
-        object: ObjectRef,
+        /// The manifest, kind and name.
+        object: String,
         /// Its size.
         size: usize,
     },
@@ -50,7 +50,7 @@ pub fn pack<'a>(manifests: &'a [Object], held: &BTreeMap<u32, BTreeSet<ObjectRef
         }
         let size = size(manifest);
         if size >= LIMIT {
-            return Err(PackError::TooLarge { object, size });
+            return Err(PackError::TooLarge { object: object.to_string(), size });
         }
         let home = held.iter().find(|(index, objects)| objects.contains(&object) && fits(&used, **index, size));
         match home {

@@ -1,5 +1,13 @@
-//! Works on a spoke: what of them is applied, what it reports back, what is left to remove.
+//! Works on a spoke: what of them is applied and how, what is reported back, what is left to remove.
 
+mod feedback;
+mod inventory;
 mod jsonpath;
+mod manifest;
+mod status;
 
+pub use feedback::feedback;
+pub use inventory::{Inventory, Removal, inventory, removal};
 pub use jsonpath::{PathError, find};
+pub use manifest::{Decision, Wanted, decide, read};
+pub use status::{Seen, was_applied, work_status};

@@ -1,0 +1,3 @@
+//! A world to try things in: what clusters would do, without clusters.
+
+pub mod workload;
