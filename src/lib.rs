@@ -5,7 +5,7 @@
 //! | ring | modules | may use |
 //! |---|---|---|
 //! | 0 | [`api`] | serde, schemas |
-//! | 1 | [`object`], [`tree`], [`render`], [`engine`], [`reconcile`], [`controllers`], [`store`], [`sim`] | ring 0; no async, clock, environment, files, network |
+//! | 1 | [`object`], [`tree`], [`text`], [`render`], [`engine`], [`reconcile`], [`controllers`], [`store`], [`sim`] | ring 0; no async, clock, environment, files, network |
 //! | 2 | `pki`, `git`, `shell`, `apiserver`, `serve`, `operator`, `agent` | clients, processes (feature `edge`) |
 //! | 3 | `cli` | people |
 //!
@@ -18,6 +18,8 @@ pub mod apiserver;
 pub mod cli;
 pub mod controllers;
 pub mod engine;
+#[cfg(feature = "edge")]
+pub mod git;
 pub mod object;
 #[cfg(feature = "edge")]
 pub mod operator;
@@ -30,4 +32,5 @@ pub mod serve;
 pub mod shell;
 pub mod store;
 pub mod sim;
+pub mod text;
 pub mod tree;

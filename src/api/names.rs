@@ -118,6 +118,8 @@ pub const CONFIG_REPO_ANNOTATION: &str = "gitops.wheelwright.dev/config-repo";
 pub const PRUNE_ANNOTATION: &str = "gitops.wheelwright.dev/prune";
 /// Allows a deletion that is over the budget; the value is the revision it is allowed for.
 pub const APPROVE_DELETION_ANNOTATION: &str = "gitops.wheelwright.dev/approve-deletions";
+/// Accepts a source that was rewound or force-pushed; the value is the revision to accept.
+pub const ACCEPT_REVISION_ANNOTATION: &str = "gitops.wheelwright.dev/accept-revision";
 /// Asks for a fetch now; any new value does.
 pub const RECONCILE_AT_ANNOTATION: &str = "gitops.wheelwright.dev/reconcile-at";
 

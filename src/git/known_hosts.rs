@@ -1,0 +1,138 @@
+//! Host keys that SSH servers must prove, in the format of OpenSSH's `known_hosts`.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::hmac;
+
+/// The host keys we were given; there is no trust on first use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct KnownHosts {
+    lines: Vec<Line>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
+    revoked: bool,
+    hosts: Vec<Pattern>,
+    key: Vec<u8>,
+}
+
+/// Which host a line is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Pattern {
+    /// `host`, or `[host]:port`.
+    Plain(String),
+    /// `|1|salt|hash`: HMAC-SHA1 of the name.
+    Hashed { salt: Vec<u8>, hash: Vec<u8> },
+}
+
+/// What `known_hosts` says about a key that a server showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is the key on record.
+    Known,
+    /// Other keys are on record for the host, or this one is revoked.
+    Changed,
+    /// Nothing is on record for the host.
+    Unknown,
+}
+
+impl KnownHosts {
+    /// Reads the file; lines that are not host keys are an error, because a typo must not silently drop a key.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut lines = Vec::new();
+        for (number, line) in text.lines().enumerate().map(|(i, line)| (i + 1, line.trim())) {
+            if line.is_empty() || line.starts_with('#') || line.starts_with("@cert-authority") {
+                continue;
+            }
+            lines.push(Line::parse(line).ok_or_else(|| format!("line {number} is not `host[,host] type base64-key`"))?);
+        }
+        Ok(Self { lines })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Judges the key that a server showed.
+    pub(super) fn judge(&self, host: &str, port: u16, key: &[u8]) -> Verdict {
+        let name = if port == 22 { host.to_owned() } else { format!("[{host}]:{port}") };
+        let about: Vec<_> = self.lines.iter().filter(|line| line.hosts.iter().any(|pattern| pattern.matches(&name))).collect();
+        let same: Vec<_> = about.iter().filter(|line| line.key == key).collect();
+        if about.is_empty() {
+            Verdict::Unknown
+        } else if same.is_empty() || same.iter().any(|line| line.revoked) {
+            Verdict::Changed
+        } else {
+            Verdict::Known
+        }
+    }
+}
+
+impl Line {
+    fn parse(line: &str) -> Option<Self> {
+        let (revoked, line) = line.strip_prefix("@revoked").map_or((false, line), |rest| (true, rest.trim_start()));
+        let mut words = line.split_ascii_whitespace();
+        let (hosts, _key_type, key) = (words.next()?, words.next()?, words.next()?);
+        let hosts = hosts.split(',').map(Pattern::parse).collect::<Option<_>>()?;
+        Some(Self { revoked, hosts, key: STANDARD.decode(key).ok().filter(|key| !key.is_empty())? })
+    }
+}
+
+impl Pattern {
+    fn parse(text: &str) -> Option<Self> {
+        let Some(rest) = text.strip_prefix("|1|") else { return Some(Self::Plain(text.to_ascii_lowercase())) };
+        let (salt, hash) = rest.split_once('|')?;
+        Some(Self::Hashed { salt: STANDARD.decode(salt).ok()?, hash: STANDARD.decode(hash).ok()? })
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Plain(plain) => *plain == name.to_ascii_lowercase(),
+            Self::Hashed { salt, hash } => {
+                let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, salt);
+                hmac::verify(&key, name.as_bytes(), hash).is_ok()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(text: &str) -> KnownHosts {
+        KnownHosts::parse(text).unwrap()
+    }
+
+    #[test]
+    fn t21_only_the_key_on_record_is_taken() {
+        let known = hosts(
+            "# comment\n\ngit.example,10.0.0.1 ssh-ed25519 QUJD me@x\n[git.example]:2222 ssh-rsa REVG\n@revoked bad.example ssh-rsa R0hJ\n",
+        );
+        assert_eq!(known.judge("git.example", 22, b"ABC"), Verdict::Known);
+        assert_eq!(known.judge("GIT.example", 22, b"ABC"), Verdict::Known);
+        assert_eq!(known.judge("10.0.0.1", 22, b"ABC"), Verdict::Known);
+        assert_eq!(known.judge("git.example", 22, b"DEF"), Verdict::Changed);
+        assert_eq!(known.judge("git.example", 2222, b"DEF"), Verdict::Known);
+        assert_eq!(known.judge("git.example", 2200, b"ABC"), Verdict::Unknown);
+        assert_eq!(known.judge("bad.example", 22, b"GHI"), Verdict::Changed);
+        assert_eq!(KnownHosts::default().judge("git.example", 22, b"ABC"), Verdict::Unknown);
+    }
+
+    #[test]
+    fn hashed_host_names_match() {
+        let salt = b"0123456789abcdefghij";
+        let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, salt);
+        let hash = hmac::sign(&key, b"git.example");
+        let line = format!("|1|{}|{} ssh-ed25519 QUJD", STANDARD.encode(salt), STANDARD.encode(hash.as_ref()));
+        assert_eq!(hosts(&line).judge("git.example", 22, b"ABC"), Verdict::Known);
+        assert_eq!(hosts(&line).judge("git.examplf", 22, b"ABC"), Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_line_that_is_no_host_key_is_an_error() {
+        assert!(KnownHosts::parse("git.example ssh-ed25519\n").unwrap_err().contains("line 1"));
+        assert!(KnownHosts::parse("\ngit.example ssh-ed25519 !!!\n").unwrap_err().contains("line 2"));
+    }
+}

@@ -1,0 +1,224 @@
+//! The bare repository in the cache that stands for a remote, and fetching into it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use git2::{AutotagOption, Direction, FetchOptions, Oid, RemoteRedirect, Repository};
+use sha2::{Digest, Sha256};
+
+use super::read::{self, Blobs, Limits};
+use super::refs::{RefSpec, Target};
+use super::{Credentials, Error, Remote, process};
+use crate::api::names;
+use crate::tree::Checkout;
+
+/// Most references a remote may advertise.
+const MAX_REFS: usize = 100_000;
+
+/// libgit2 never repacks and each fetch adds a pack; a mirror with more of them is made anew.
+const MAX_PACKS: usize = 500;
+
+/// Ends an operation that runs in another thread, at its next sign of life.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Asks the operation to end.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What a new commit is held against.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct History<'a> {
+    /// The commit that was accepted last; the new one must descend from it.
+    pub accepted: Option<&'a str>,
+    /// A commit that a person allowed although it does not.
+    pub allowed: Option<&'a str>,
+}
+
+/// A bare repository that holds what was fetched from a remote. It is not shared between processes.
+#[derive(Debug)]
+pub struct Mirror {
+    dir: PathBuf,
+    remote: Remote,
+    credentials: Credentials,
+    /// What of a commit is read.
+    pub limits: Limits,
+    /// Ends what is under way.
+    pub cancel: Cancel,
+    blobs: Blobs,
+    checkouts: BTreeMap<Oid, Weak<Checkout>>,
+}
+
+impl Mirror {
+    /// Opens the mirror of a remote below a cache directory, creating it where it is missing or broken.
+    ///
+    /// # Errors
+    /// [`Error::Credentials`] if they do not suit the remote, [`Error::Cache`] if the directory cannot be written.
+    pub fn open(cache: &Path, remote: Remote, credentials: Credentials) -> Result<Self, Error> {
+        process::set_up();
+        credentials.suits(&remote)?;
+        let digest = Sha256::digest(remote.identity());
+        let name: String = digest.iter().take(10).map(|byte| format!("{byte:02x}")).collect();
+        let dir = cache.join(format!("{name}.git"));
+        if Repository::open_bare(&dir).is_err() || packs(&dir) > MAX_PACKS {
+            let _ = std::fs::remove_dir_all(&dir);
+            Repository::init_bare(&dir).map_err(|e| Error::cache(&e))?;
+        }
+        let (blobs, checkouts) = (Blobs::new(), BTreeMap::new());
+        Ok(Self { dir, remote, credentials, limits: Limits::default(), cancel: Cancel::default(), blobs, checkouts })
+    }
+
+    /// Takes other credentials from now on.
+    ///
+    /// # Errors
+    /// [`Error::Credentials`] if they do not suit the remote.
+    pub fn set_credentials(&mut self, credentials: Credentials) -> Result<(), Error> {
+        credentials.suits(&self.remote)?;
+        self.credentials = credentials;
+        Ok(())
+    }
+
+    /// The remote.
+    pub fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    pub(super) fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
+    pub(super) fn repository(&self) -> Result<Repository, Error> {
+        Repository::open_bare(&self.dir).map_err(|e| Error::cache(&e))
+    }
+
+    /// Fetches what a reference points to now. An unchanged commit costs one round trip and returns the same checkout.
+    ///
+    /// # Errors
+    /// The remote cannot be reached or lacks the reference, the commit does not descend from the accepted one, or it holds what
+    /// [`Limits`] refuse. What was fetched before stays readable through [`Mirror::checkout`].
+    pub fn fetch(&mut self, want: &RefSpec, history: History<'_>) -> Result<Arc<Checkout>, Error> {
+        let repo = self.repository()?;
+        let commit = match want {
+            RefSpec::Commit(id) => self.fetch_commit(&repo, id)?,
+            RefSpec::Branch(_) | RefSpec::Tag(_) | RefSpec::Semver(_) => self.fetch_ref(&repo, want)?,
+        };
+        if want.guards_history() {
+            guard(&repo, want, commit, history)?;
+        }
+        self.read(&repo, commit)
+    }
+
+    /// Reads a commit that was fetched before; `None` if the mirror does not hold it.
+    ///
+    /// # Errors
+    /// [`Error::Content`] if it holds what [`Limits`] refuse.
+    pub fn checkout(&mut self, revision: &str) -> Result<Option<Arc<Checkout>>, Error> {
+        let repo = self.repository()?;
+        match Oid::from_str(revision).and_then(|id| repo.find_commit(id)) {
+            Ok(commit) => self.read(&repo, commit.id()).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn read(&mut self, repo: &Repository, commit: Oid) -> Result<Arc<Checkout>, Error> {
+        if let Some(checkout) = self.checkouts.get(&commit).and_then(Weak::upgrade) {
+            return Ok(checkout);
+        }
+        let tree = read::read(repo, commit, &self.limits, &mut self.blobs)?;
+        let checkout = Arc::new(Checkout { revision: commit.to_string(), tree });
+        self.checkouts.retain(|_, held| held.strong_count() > 0);
+        self.checkouts.insert(commit, Arc::downgrade(&checkout));
+        Ok(checkout)
+    }
+
+    fn fetch_ref(&self, repo: &Repository, want: &RefSpec) -> Result<Oid, Error> {
+        let advertised = self.advertised(repo, Direction::Fetch)?;
+        if advertised.is_empty() {
+            return Err(Error::Empty { url: self.remote.to_string() });
+        }
+        let Some(Target { name, id }) = want.resolve(self.remote.url(), &advertised)? else {
+            return Err(Error::Ref(format!("{want} is not a reference")));
+        };
+        let kept = format!("refs/wheelwright/{}", name.trim_start_matches("refs/"));
+        if !self.holds(repo, id, &kept) {
+            self.download(repo, &[format!("+{name}:{kept}")])?;
+        }
+        let object = repo.find_reference(&kept).and_then(|found| found.peel(git2::ObjectType::Commit));
+        object.map(|commit| commit.id()).map_err(|_| Error::Content(format!("{name} of {} does not point to a commit", self.remote)))
+    }
+
+    fn fetch_commit(&self, repo: &Repository, id: &str) -> Result<Oid, Error> {
+        let id = Oid::from_str(id).map_err(|e| Error::Ref(e.message().to_owned()))?;
+        if repo.find_commit(id).is_err() {
+            let all = ["+refs/heads/*:refs/wheelwright/heads/*".to_owned(), "+refs/tags/*:refs/wheelwright/tags/*".to_owned()];
+            self.download(repo, &all)?;
+        }
+        repo.find_commit(id).map(|commit| commit.id()).map_err(|_| Error::MissingRef {
+            what: format!("commit {id}"),
+            url: self.remote.to_string(),
+            known: ", or no branch or tag reaches it".into(),
+        })
+    }
+
+    /// Whether the object is here and kept by the reference, so that nothing need be fetched.
+    fn holds(&self, repo: &Repository, id: Oid, kept: &str) -> bool {
+        repo.odb().is_ok_and(|odb| odb.exists(id)) && repo.refname_to_id(kept).is_ok_and(|held| held == id)
+    }
+
+    /// The references the remote shows, by name.
+    pub(super) fn advertised(&self, repo: &Repository, direction: Direction) -> Result<Vec<(String, Oid)>, Error> {
+        let (callbacks, refusal) = self.credentials.callbacks(&self.remote, &self.cancel);
+        let explain = |e: &git2::Error| refusal.explain(&self.remote, e);
+        let mut remote = repo.remote_anonymous(self.remote.url()).map_err(|e| explain(&e))?;
+        let connection = remote.connect_auth(direction, Some(callbacks), None).map_err(|e| explain(&e))?;
+        let heads = connection.list().map_err(|e| explain(&e))?;
+        if heads.len() > MAX_REFS {
+            return Err(Error::Content(format!("{} has more than {MAX_REFS} branches and tags", self.remote)));
+        }
+        Ok(heads.iter().map(|head| (head.name().to_owned(), head.oid())).collect())
+    }
+
+    pub(super) fn download(&self, repo: &Repository, refspecs: &[String]) -> Result<(), Error> {
+        let (callbacks, refusal) = self.credentials.callbacks(&self.remote, &self.cancel);
+        let explain = |e: &git2::Error| refusal.explain(&self.remote, e);
+        let mut options = FetchOptions::new();
+        options.remote_callbacks(callbacks);
+        options.download_tags(AutotagOption::None).update_fetchhead(false).follow_redirects(RemoteRedirect::None);
+        let mut remote = repo.remote_anonymous(self.remote.url()).map_err(|e| explain(&e))?;
+        remote.fetch(refspecs, Some(&mut options), None).map_err(|e| explain(&e))
+    }
+}
+
+/// Refuses a commit that does not descend from the accepted one, unless a person allowed exactly it.
+fn guard(repo: &Repository, want: &RefSpec, commit: Oid, history: History<'_>) -> Result<(), Error> {
+    let Some(accepted) = history.accepted else { return Ok(()) };
+    let to = commit.to_string();
+    // A commit the mirror does not hold cannot be an ancestor: the whole history of the new one was fetched.
+    let descends = Oid::from_str(accepted).is_ok_and(|old| old == commit || repo.graph_descendant_of(commit, old).unwrap_or(false));
+    // A tag that moves forward is still a tag that moved.
+    let fine = match want {
+        RefSpec::Tag(_) => to == accepted,
+        RefSpec::Branch(_) | RefSpec::Semver(_) | RefSpec::Commit(_) => descends,
+    };
+    if fine || history.allowed == Some(to.as_str()) {
+        return Ok(());
+    }
+    Err(Error::Rewound { what: want.to_string(), from: accepted.to_owned(), to, annotation: names::ACCEPT_REVISION_ANNOTATION })
+}
+
+fn packs(dir: &Path) -> usize {
+    let entries = std::fs::read_dir(dir.join("objects/pack")).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "pack")).count()
+}
+
+#[cfg(test)]
+mod tests;

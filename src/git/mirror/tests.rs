@@ -1,0 +1,254 @@
+use super::super::fixture::{Forge, Server};
+use super::*;
+use crate::tree::Entry;
+
+fn main() -> RefSpec {
+    RefSpec::branch("main").unwrap()
+}
+
+fn after(revision: &str) -> History<'_> {
+    History { accepted: Some(revision), allowed: None }
+}
+
+fn paths(checkout: &Checkout) -> Vec<&str> {
+    checkout.tree.below("").map(|(path, _)| path).collect()
+}
+
+#[test]
+fn a_branch_is_followed() {
+    let forge = Forge::new();
+    let first = forge.commit("main", &[("a/x.yaml", "1"), ("b", "2")]);
+    let mut mirror = forge.local();
+    let checkout = mirror.fetch(&main(), History::default()).unwrap();
+    assert_eq!((checkout.revision.as_str(), paths(&checkout)), (first.as_str(), vec!["a/x.yaml", "b"]));
+    assert!(Arc::ptr_eq(&checkout, &mirror.fetch(&main(), after(&first)).unwrap()));
+
+    let second = forge.commit("main", &[("b", "3")]);
+    let newer = mirror.fetch(&main(), after(&first)).unwrap();
+    assert_eq!((newer.revision.as_str(), &**newer.tree.file("b").unwrap()), (second.as_str(), b"3".as_slice()));
+    assert!(Arc::ptr_eq(checkout.tree.file("a/x.yaml").unwrap(), newer.tree.file("a/x.yaml").unwrap()), "unchanged files are shared");
+}
+
+#[test]
+fn tags_versions_and_commits_are_followed() {
+    let forge = Forge::new();
+    let old = forge.commit("main", &[("a", "1")]);
+    let new = forge.commit("main", &[("a", "2")]);
+    let (repo, me) = (forge.repo(), git2::Signature::new("u", "u@x", &git2::Time::new(0, 0)).unwrap());
+    let object = |id: &str| repo.find_object(Oid::from_str(id).unwrap(), None).unwrap();
+    let tag = repo.tag("v1.0.0", &object(&old), &me, "annotated", false).unwrap();
+    repo.tag("stable", &repo.find_object(tag, None).unwrap(), &me, "a tag of a tag", false).unwrap();
+    repo.reference("refs/tags/v1.2.0", Oid::from_str(&new).unwrap(), false, "").unwrap();
+
+    let mut mirror = forge.local();
+    let mut revision = |want: RefSpec| mirror.fetch(&want, History::default()).map(|checkout| checkout.revision.clone());
+    assert_eq!(revision(RefSpec::tag("stable").unwrap()).unwrap(), old);
+    assert_eq!(revision(RefSpec::semver("^1").unwrap()).unwrap(), new);
+    assert_eq!(revision(RefSpec::semver("~1.0").unwrap()).unwrap(), old);
+    assert_eq!(revision(RefSpec::commit(&old).unwrap()).unwrap(), old);
+    assert_eq!(revision(RefSpec::semver("^2").unwrap()).unwrap_err().reason(), "RefNotFound");
+    assert_eq!(revision(RefSpec::commit(&"1".repeat(40)).unwrap()).unwrap_err().reason(), "RefNotFound");
+}
+
+#[test]
+fn t7_an_empty_repository_and_a_missing_branch_are_named() {
+    let forge = Forge::new();
+    let mut mirror = forge.local();
+    assert_eq!(mirror.fetch(&main(), History::default()).unwrap_err().reason(), "SourceEmpty");
+    forge.commit("trunk", &[("a", "1")]);
+    let error = mirror.fetch(&main(), History::default()).unwrap_err();
+    assert!(error.to_string().starts_with("branch main does not exist in file://"), "{error}");
+    assert!(error.to_string().ends_with("it has trunk"), "{error}");
+}
+
+#[test]
+fn t7_a_tag_that_is_no_commit_is_refused() {
+    let forge = Forge::new();
+    forge.commit("main", &[("a", "1")]);
+    let repo = forge.repo();
+    repo.reference("refs/tags/blob", repo.blob(b"x").unwrap(), false, "").unwrap();
+    let error = forge.local().fetch(&RefSpec::tag("blob").unwrap(), History::default()).unwrap_err();
+    assert_eq!(error.reason(), "SourceRefused");
+}
+
+#[test]
+fn t22_a_force_push_is_refused_until_a_person_allows_it() {
+    let forge = Forge::new();
+    let base = forge.commit("main", &[("a", "1")]);
+    let good = forge.commit("main", &[("a", "2")]);
+    let mut mirror = forge.local();
+    mirror.fetch(&main(), History::default()).unwrap();
+
+    let cases = [
+        ("an older commit", forge.commit_on(None, "main", &[("a", "0")])),
+        ("an unrelated root", forge.commit_on(None, "main", &[("z", "9")])),
+        ("a sibling", forge.commit_on(Some(Oid::from_str(&base).unwrap()), "main", &[("a", "3")])),
+    ];
+    for (what, to) in cases {
+        forge.repo().reference("refs/heads/main", Oid::from_str(&to).unwrap(), true, "").unwrap();
+        let error = mirror.fetch(&main(), after(&good)).unwrap_err();
+        assert_eq!(error.reason(), "SourceRewound", "{what}");
+        assert!(error.to_string().ends_with(&format!("accept-revision={to}")), "{error}");
+        let allowed = History { accepted: Some(&good), allowed: Some(&to) };
+        assert_eq!(mirror.fetch(&main(), allowed).unwrap().revision, to, "{what}");
+        let other = History { accepted: Some(&good), allowed: Some(&base) };
+        assert!(mirror.fetch(&main(), other).is_err(), "an approval is for one commit");
+    }
+    assert_eq!(mirror.checkout(&good).unwrap().unwrap().revision, good, "the last good commit stays readable");
+}
+
+#[test]
+fn t22_a_rewind_while_we_were_away_is_noticed_with_an_empty_cache() {
+    let forge = Forge::new();
+    let good = forge.commit("main", &[("a", "2")]);
+    forge.commit_on(None, "main", &[("a", "0")]);
+    let mut mirror = forge.mirror("fresh", &forge.url());
+    assert_eq!(mirror.fetch(&main(), after(&good)).unwrap_err().reason(), "SourceRewound");
+    assert_eq!(mirror.checkout(&"1".repeat(40)).unwrap(), None);
+}
+
+#[test]
+fn t22_a_moved_tag_is_a_rewind_even_forwards() {
+    let forge = Forge::new();
+    let old = forge.commit("main", &[("a", "1")]);
+    let new = forge.commit("main", &[("a", "2")]);
+    let mut mirror = forge.local();
+    let tag = RefSpec::tag("v1").unwrap();
+    forge.repo().reference("refs/tags/v1", Oid::from_str(&new).unwrap(), true, "").unwrap();
+    assert_eq!(mirror.fetch(&tag, after(&old)).unwrap_err().reason(), "SourceRewound");
+    assert!(mirror.fetch(&tag, after(&new)).is_ok());
+}
+
+#[test]
+fn t1_t3_links_are_kept_apart_and_submodules_are_absent() {
+    let forge = Forge::new();
+    let repo = forge.repo();
+    let mut tree = repo.treebuilder(None).unwrap();
+    tree.insert("link", repo.blob(b"../../etc/passwd").unwrap(), 0o120_000).unwrap();
+    tree.insert("module", Oid::from_str(&"1".repeat(40)).unwrap(), 0o160_000).unwrap();
+    tree.insert("-rf", repo.blob(b"inert").unwrap(), 0o100_755).unwrap();
+    commit_tree(&repo, tree.write().unwrap());
+    let checkout = forge.local().fetch(&main(), History::default()).unwrap();
+    assert_eq!(paths(&checkout), ["-rf", "link"]);
+    assert_eq!(checkout.tree.entry("link"), Some(&Entry::Link("../../etc/passwd".into())));
+}
+
+fn commit_tree(repo: &Repository, tree: Oid) {
+    let me = git2::Signature::new("u", "u@x", &git2::Time::new(0, 0)).unwrap();
+    let commit = repo.commit(None, &me, &me, "m", &repo.find_tree(tree).unwrap(), &[]).unwrap();
+    repo.reference("refs/heads/main", commit, true, "").unwrap();
+}
+
+/// Writes a tree object byte by byte, as no honest git does.
+fn raw_tree(repo: &Repository, entries: &[(&str, &[u8], Oid)]) -> Oid {
+    let mut bytes = Vec::new();
+    for (mode, name, id) in entries {
+        bytes.extend_from_slice(mode.as_bytes());
+        bytes.push(b' ');
+        bytes.extend_from_slice(name);
+        bytes.push(0);
+        bytes.extend_from_slice(id.as_bytes());
+    }
+    repo.odb().unwrap().write(git2::ObjectType::Tree, &bytes).unwrap()
+}
+
+#[test]
+fn t3_names_that_no_checkout_could_hold_are_refused() {
+    let names: &[&[u8]] = &[b".git", b".GIT", b"git~1", ".g\u{200c}it".as_bytes(), b"..", b"a/b", b"\xff\xfe", &[b'n'; 5000]];
+    for name in names {
+        let forge = Forge::new();
+        let repo = forge.repo();
+        let tree = raw_tree(&repo, &[("100644", name, repo.blob(b"x").unwrap())]);
+        commit_tree(&repo, tree);
+        let error = forge.local().fetch(&main(), History::default()).unwrap_err();
+        assert!(matches!(error.reason(), "SourceRefused" | "SourceUnreachable" | "GitCacheFailed"), "{name:?}: {error}");
+    }
+}
+
+#[test]
+fn t4_names_are_distinct_by_their_bytes() {
+    let forge = Forge::new();
+    forge.commit("main", &[("A.yaml", "1"), ("a.yaml", "2"), ("\u{e9}", "3"), ("e\u{301}", "4")]);
+    let checkout = forge.local().fetch(&main(), History::default()).unwrap();
+    assert_eq!(paths(&checkout).len(), 4);
+}
+
+#[test]
+fn t5_what_is_too_large_is_refused_by_name() {
+    let forge = Forge::new();
+    forge.commit("main", &[("deep/er/file", "12345"), ("link-like", "1")]);
+    let cases = [
+        (Limits { file_bytes: 4, ..Limits::default() }, "deep/er/file is refused: it has 5 bytes and the limit is 4"),
+        (Limits { files: 1, ..Limits::default() }, "more than 1 files"),
+        (Limits { total_bytes: 5, ..Limits::default() }, "larger than 0 MiB together"),
+        (Limits { depth: 1, ..Limits::default() }, "deep/er is refused: more than 1 directories"),
+        (Limits { path_bytes: 5, ..Limits::default() }, "its path is longer than 5 bytes"),
+    ];
+    for (limits, part) in cases {
+        let mut mirror = forge.local();
+        mirror.limits = limits;
+        let error = mirror.fetch(&main(), History::default()).unwrap_err();
+        assert_eq!(error.reason(), "SourceRefused");
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}
+
+#[test]
+fn t20_a_silent_server_is_given_up_on() {
+    let (forge, server) = (Forge::new(), Server::silent());
+    let error = forge.mirror("cache", &server.url).fetch(&main(), History::default()).unwrap_err();
+    assert_eq!(error.reason(), "SourceUnreachable", "{error}");
+}
+
+#[test]
+fn t21_a_server_that_refuses_us_is_not_asked_for_ever() {
+    let (forge, server) = (Forge::new(), Server::unauthorized());
+    let data = [("token".to_owned(), k8s_openapi::ByteString(b"hunter22".to_vec()))].into();
+    let credentials = Credentials::from_secret(&data).unwrap();
+    let mut mirror = forge.mirror("cache", &server.url);
+    assert_eq!(mirror.fetch(&main(), History::default()).unwrap_err().reason(), "SourceUnauthorized");
+    mirror.set_credentials(credentials).unwrap();
+    let error = mirror.fetch(&main(), History::default()).unwrap_err();
+    assert_eq!(error.reason(), "SourceUnauthorized", "{error}");
+    assert!(!error.to_string().contains("hunter22"));
+    assert!(server.connections.load(Ordering::Relaxed) <= 8);
+}
+
+#[test]
+fn t19_a_redirect_elsewhere_gets_no_credentials() {
+    let (forge, elsewhere) = (Forge::new(), Server::unauthorized());
+    let server = Server::redirecting(&elsewhere.url);
+    let data = [("token".to_owned(), k8s_openapi::ByteString(b"hunter22".to_vec()))].into();
+    let mut mirror = forge.mirror("cache", &server.url);
+    mirror.set_credentials(Credentials::from_secret(&data).unwrap()).unwrap();
+    assert!(mirror.fetch(&main(), History::default()).is_err());
+}
+
+#[test]
+fn an_unreachable_remote_says_where_and_what_to_do() {
+    let forge = Forge::new();
+    let error = forge.mirror("cache", "http://127.0.0.1:1/x.git").fetch(&main(), History::default()).unwrap_err();
+    assert_eq!(error.reason(), "SourceUnreachable");
+    assert!(error.to_string().starts_with("cannot reach http://127.0.0.1:1/x.git: "), "{error}");
+    let error = forge.mirror("cache", "/nonexistent/x.git").fetch(&main(), History::default()).unwrap_err();
+    assert_eq!(error.reason(), "SourceUnreachable", "{error}");
+}
+
+#[test]
+fn a_cancelled_fetch_ends() {
+    let forge = Forge::new();
+    forge.commit("main", &[("a", "1")]);
+    let server = forge.serve();
+    let mut mirror = forge.mirror("cache", &server.url);
+    mirror.cancel.cancel();
+    assert_eq!(mirror.fetch(&main(), History::default()).unwrap_err().reason(), "SourceTimeout");
+}
+
+#[test]
+fn a_broken_cache_is_made_anew() {
+    let forge = Forge::new();
+    forge.commit("main", &[("a", "1")]);
+    let mirror = forge.local();
+    std::fs::remove_file(mirror.dir.join("HEAD")).unwrap();
+    assert!(forge.local().fetch(&main(), History::default()).is_ok());
+}

@@ -1,0 +1,202 @@
+use super::super::fixture::{Forge, Server};
+use super::*;
+use crate::object::Key;
+
+/// Retries at once, so that tests do not wait.
+const QUICK: Retry = Retry { tries: 200, first: Duration::ZERO, longest: Duration::ZERO };
+
+fn push(directory: &str, files: &[(&str, &str)]) -> Push {
+    Push {
+        repo: Key::namespaced("ns", "repo"),
+        branch: "wheelwright/status/hub".into(),
+        directory: directory.into(),
+        files: files.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned())).collect(),
+        message: "report\n".into(),
+        time: "2026-01-02T03:04:05Z".parse().unwrap(),
+    }
+}
+
+const BRANCH: &str = "wheelwright/status/hub";
+
+/// Runs a test against a local path and against git's own server.
+fn on_both(test: impl Fn(&Forge, &dyn Fn(&str) -> Mirror)) {
+    let forge = Forge::new();
+    test(&forge, &|cache| forge.mirror(cache, &forge.url()));
+    let forge = Forge::new();
+    let server = forge.serve();
+    test(&forge, &|cache| forge.mirror(cache, &server.url));
+}
+
+#[test]
+fn the_branch_is_created_without_parents_and_grows() {
+    on_both(|forge, open| {
+        forge.commit("main", &[("a", "1")]);
+        let mirror = open("cache");
+        let first = mirror.push(&push("", &[("README.md", "hi"), ("addons/x.json", "{}")]), &QUICK).unwrap().unwrap();
+        assert_eq!(forge.history(BRANCH), vec![first.clone()]);
+        assert_eq!(forge.file(BRANCH, "addons/x.json").as_deref(), Some("{}"));
+        let second = mirror.push(&push("", &[("README.md", "ho")]), &QUICK).unwrap().unwrap();
+        assert_eq!(forge.history(BRANCH), [second, first]);
+        assert_eq!(forge.file(BRANCH, "addons/x.json"), None, "what the report no longer holds is gone");
+    });
+}
+
+#[test]
+fn i9_equal_files_make_no_commit() {
+    on_both(|forge, open| {
+        let mirror = open("cache");
+        mirror.push(&push("hub-a", &[("x", "1")]), &QUICK).unwrap().unwrap();
+        assert_eq!(mirror.push(&push("hub-a", &[("x", "1")]), &QUICK), Ok(None));
+        assert_eq!(open("after-restart").push(&push("hub-a", &[("x", "1")]), &QUICK), Ok(None), "w12: a restart repeats nothing");
+        assert_eq!(forge.history(BRANCH).len(), 1);
+    });
+}
+
+#[test]
+fn w4_files_and_commits_of_others_stay() {
+    on_both(|forge, open| {
+        let mirror = open("cache");
+        mirror.push(&push("hub-a", &[("x", "1")]), &QUICK).unwrap();
+        let human = forge.commit(BRANCH, &[("notes.md", "mine"), ("hub-a/x", "edited"), ("hub-a-not/x", "theirs")]);
+        mirror.push(&push("hub-a", &[("x", "2")]), &QUICK).unwrap().unwrap();
+        assert_eq!(forge.history(BRANCH).get(1), Some(&human));
+        assert_eq!(forge.file(BRANCH, "notes.md").as_deref(), Some("mine"));
+        assert_eq!(forge.file(BRANCH, "hub-a-not/x").as_deref(), Some("theirs"));
+        assert_eq!(forge.file(BRANCH, "hub-a/x").as_deref(), Some("2"), "ours is put right");
+    });
+}
+
+#[test]
+fn w4_a_deleted_or_replaced_branch_is_gone_on_from() {
+    on_both(|forge, open| {
+        let mirror = open("cache");
+        mirror.push(&push("", &[("x", "1")]), &QUICK).unwrap();
+        forge.repo().find_reference(&format!("refs/heads/{BRANCH}")).unwrap().delete().unwrap();
+        mirror.push(&push("", &[("x", "1")]), &QUICK).unwrap().unwrap();
+        let other = forge.commit_on(None, BRANCH, &[("unrelated", "root")]);
+        let ours = mirror.push(&push("hub", &[("x", "1")]), &QUICK).unwrap().unwrap();
+        assert_eq!(forge.history(BRANCH), [ours, other], "never forced");
+    });
+}
+
+#[test]
+fn w1_no_writer_loses_an_update() {
+    on_both(|forge, open| {
+        const WRITERS: usize = 4;
+        const UPDATES: usize = 8;
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let mirror = open(&format!("cache-{writer}"));
+                scope.spawn(move || {
+                    for update in 0..UPDATES {
+                        let content = format!("{update}");
+                        mirror.push(&push(&format!("hub-{writer}"), &[("state", &content)]), &QUICK).unwrap().unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(forge.history(BRANCH).len(), WRITERS * UPDATES, "linear, one commit each");
+        for writer in 0..WRITERS {
+            assert_eq!(forge.file(BRANCH, &format!("hub-{writer}/state")), Some(format!("{}", UPDATES - 1)));
+        }
+    });
+}
+
+#[test]
+fn w2_a_declining_hook_is_a_rejection_with_its_words() {
+    let forge = Forge::new();
+    forge.hook("pre-receive", "echo 'branch is protected, password=hunter22' >&2; exit 1");
+    let server = forge.serve();
+    let error = forge.mirror("cache", &server.url).push(&push("", &[("x", "1")]), &QUICK).unwrap_err();
+    assert_eq!(error.reason(), "StatusPushRejected");
+    let message = error.to_string();
+    assert!(message.contains("branch is protected, password=[redacted]") && !message.contains("hunter22"), "{message}");
+    assert_eq!(forge.tip(BRANCH), None);
+    assert!(server.connections.load(std::sync::atomic::Ordering::Relaxed) <= 3, "a rejection is not retried");
+
+    forge.hook("pre-receive", "exit 0");
+    assert!(forge.mirror("cache", &server.url).push(&push("", &[("x", "1")]), &QUICK).unwrap().is_some());
+}
+
+#[test]
+fn w2_a_declining_update_hook_is_not_success() {
+    let forge = Forge::new();
+    forge.hook("update", "exit 1");
+    let server = forge.serve();
+    let error = forge.mirror("cache", &server.url).push(&push("", &[("x", "1")]), &QUICK).unwrap_err();
+    assert_eq!(error.reason(), "StatusPushRejected", "libgit2 says Ok here; {error}");
+}
+
+#[test]
+fn w3_a_connection_lost_before_the_branch_moved_is_tried_again_later() {
+    let forge = Forge::new();
+    forge.hook("pre-receive", "kill -9 $PPID");
+    let server = forge.serve();
+    let mirror = forge.mirror("cache", &server.url);
+    let error = mirror.push(&push("", &[("x", "1")]), &QUICK).unwrap_err();
+    assert!(matches!(error.reason(), "SourceUnreachable" | "StatusPushRejected"), "{error}");
+    forge.hook("pre-receive", "exit 0");
+    mirror.push(&push("", &[("x", "1")]), &QUICK).unwrap().unwrap();
+    assert_eq!(forge.history(BRANCH).len(), 1);
+}
+
+#[test]
+fn w3_a_connection_lost_after_the_branch_moved_is_success() {
+    let forge = Forge::new();
+    forge.hook("post-receive", "kill -9 $PPID");
+    let server = forge.serve();
+    let mirror = forge.mirror("cache", &server.url);
+    let pushed = mirror.push(&push("", &[("x", "1")]), &QUICK).unwrap().unwrap();
+    assert_eq!(forge.history(BRANCH), [pushed]);
+    assert_eq!(mirror.push(&push("", &[("x", "1")]), &QUICK), Ok(None));
+}
+
+#[test]
+fn t37_a_branch_that_always_moves_is_given_up_on() {
+    let forge = Forge::new();
+    forge.commit(BRANCH, &[("a", "1")]);
+    // Each push finds the branch moved by somebody else while its hook runs, and the server's own check refuses it.
+    let script = "c=$(git commit-tree -p refs/heads/B -m other 'refs/heads/B^{tree}') && unset GIT_QUARANTINE_PATH && \
+                  env -u GIT_QUARANTINE_PATH git update-ref refs/heads/B $c; exit 0";
+    forge.hook("pre-receive", &format!("export GIT_AUTHOR_NAME=o GIT_AUTHOR_EMAIL=o@x GIT_COMMITTER_NAME=o GIT_COMMITTER_EMAIL=o@x\nunset GIT_QUARANTINE_PATH GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES\n{}", script.replace('B', BRANCH)));
+    let server = forge.serve();
+    let retry = Retry { tries: 3, ..QUICK };
+    let error = forge.mirror("cache", &server.url).push(&push("hub", &[("x", "1")]), &retry).unwrap_err();
+    assert_eq!(error.reason(), "StatusPushContended", "{error}");
+    assert_eq!(forge.history(BRANCH).len(), 4, "the others' commits all stay");
+}
+
+#[test]
+fn a_branch_that_is_checked_out_is_not_pulled_from_under_its_work_tree() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = git2::RepositoryInitOptions::new();
+    Repository::init_opts(dir.path(), options.initial_head(BRANCH)).unwrap();
+    let forge = Forge::new();
+    let mirror = forge.mirror("cache", dir.path().to_str().unwrap());
+    assert_eq!(mirror.push(&push("", &[("x", "1")]), &QUICK).unwrap_err().reason(), "StatusPushRejected");
+}
+
+#[test]
+fn t20_a_silent_server_does_not_hold_a_push() {
+    let (forge, server) = (Forge::new(), Server::silent());
+    let error = forge.mirror("cache", &server.url).push(&push("", &[("x", "1")]), &QUICK).unwrap_err();
+    assert_eq!(error.reason(), "SourceUnreachable", "{error}");
+}
+
+#[test]
+fn names_that_are_no_branches_or_paths_are_refused() {
+    let mirror = Forge::new().local();
+    let branch = Push { branch: "-x".into(), ..push("", &[]) };
+    assert_eq!(mirror.push(&branch, &QUICK).unwrap_err().reason(), "InvalidRef");
+    for path in ["../x", ".git/config", "a//b", "/x"] {
+        assert!(mirror.push(&push("", &[(path, "1")]), &QUICK).is_err(), "{path}");
+    }
+}
+
+#[test]
+fn waits_grow_up_to_a_limit() {
+    let retry = Retry::default();
+    let waits: Vec<_> = (0..retry.tries).map(|attempt| retry.wait(attempt, Oid::ZERO_SHA1)).collect();
+    assert!(waits.is_sorted() && waits.iter().all(|wait| *wait <= retry.longest));
+    assert!(waits.iter().sum::<Duration>() < Duration::from_secs(60));
+}

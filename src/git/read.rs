@@ -1,0 +1,140 @@
+//! From a commit to a [`FileTree`], straight from the object database.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use git2::{ObjectType, Odb, Oid, Repository, Tree};
+
+use super::Error;
+use crate::text;
+use crate::tree::FileTree;
+
+/// What of a commit is read at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Files and links.
+    pub files: usize,
+    /// Bytes of one file.
+    pub file_bytes: usize,
+    /// Bytes of all files together.
+    pub total_bytes: usize,
+    /// Directories inside directories.
+    pub depth: usize,
+    /// Bytes of a path, or of the target of a link.
+    pub path_bytes: usize,
+}
+
+impl Default for Limits {
+    /// A fleet's configuration is thousands of small files: 50 000 of them, 8 MiB each (etcd takes objects of 1.5 MiB), 256 MiB
+    /// together, paths as long as Linux takes them.
+    fn default() -> Self {
+        Self { files: 50_000, file_bytes: 8 << 20, total_bytes: 256 << 20, depth: 64, path_bytes: 4096 }
+    }
+}
+
+/// The bytes of files by their ids, so that successive commits share what did not change.
+pub(super) type Blobs = BTreeMap<Oid, Arc<[u8]>>;
+
+const MODE_LINK: i32 = 0o120_000;
+
+/// Reads the tree of a commit; `known` is replaced by the blobs of this one.
+pub(super) fn read(repo: &Repository, commit: Oid, limits: &Limits, known: &mut Blobs) -> Result<FileTree, Error> {
+    let tree = repo.find_commit(commit).and_then(|commit| commit.tree()).map_err(|e| Error::cache(&e))?;
+    let odb = repo.odb().map_err(|e| Error::cache(&e))?;
+    let mut reader = Reader { repo, odb, limits, known: &*known, used: Blobs::new(), found: FileTree::default(), files: 0, bytes: 0 };
+    reader.directory(&tree, "", 0)?;
+    let (used, found) = reader.end();
+    *known = used;
+    Ok(found)
+}
+
+struct Reader<'a> {
+    repo: &'a Repository,
+    odb: Odb<'a>,
+    limits: &'a Limits,
+    known: &'a Blobs,
+    used: Blobs,
+    found: FileTree,
+    files: usize,
+    bytes: usize,
+}
+
+impl Reader<'_> {
+    fn end(self) -> (Blobs, FileTree) {
+        (self.used, self.found)
+    }
+
+    fn directory(&mut self, tree: &Tree<'_>, dir: &str, depth: usize) -> Result<(), Error> {
+        if depth > self.limits.depth {
+            return Err(refuse(dir, &format!("more than {} directories inside each other", self.limits.depth)));
+        }
+        for entry in tree {
+            let name = std::str::from_utf8(entry.name_bytes()).map_err(|_| refuse(dir, "a file name in it is not UTF-8"))?;
+            if !is_name(name) {
+                return Err(refuse(dir, &format!("it holds {:?}, which no checkout could hold", text::plain(name, 60))));
+            }
+            let path = if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") };
+            if path.len() > self.limits.path_bytes {
+                return Err(refuse(&path, &format!("its path is longer than {} bytes", self.limits.path_bytes)));
+            }
+            match entry.kind() {
+                Some(ObjectType::Tree) => {
+                    let below = self.repo.find_tree(entry.id()).map_err(|e| Error::cache(&e))?;
+                    self.directory(&below, &path, depth + 1)?;
+                }
+                Some(ObjectType::Blob) => self.blob(path, entry.id(), entry.filemode_raw() == MODE_LINK)?,
+                // A submodule is a commit of another repository; what renders the directory finds it absent.
+                Some(ObjectType::Commit | ObjectType::Tag | ObjectType::Any) | None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn blob(&mut self, path: String, id: Oid, link: bool) -> Result<(), Error> {
+        self.files += 1;
+        if self.files > self.limits.files {
+            return Err(Error::Content(format!(
+                "the commit holds more than {} files; keep the configuration in a repository of its own",
+                self.limits.files
+            )));
+        }
+        // The size comes from the header, before anything is read.
+        let (size, _) = self.odb.read_header(id).map_err(|e| Error::cache(&e))?;
+        let most = if link { self.limits.path_bytes } else { self.limits.file_bytes };
+        if size > most {
+            return Err(refuse(&path, &format!("it has {size} bytes and the limit is {most}")));
+        }
+        self.bytes = self.bytes.saturating_add(size);
+        if self.bytes > self.limits.total_bytes {
+            return Err(Error::Content(format!("the files of the commit are larger than {} MiB together", self.limits.total_bytes >> 20)));
+        }
+        if link {
+            let target = self.odb.read(id).map_err(|e| Error::cache(&e))?;
+            let target = std::str::from_utf8(target.data()).map_err(|_| refuse(&path, "the target of the link is not UTF-8"))?;
+            self.found.insert_link(path, target);
+            return Ok(());
+        }
+        let bytes = match self.used.get(&id).or_else(|| self.known.get(&id)) {
+            Some(bytes) => Arc::clone(bytes),
+            None => Arc::from(self.odb.read(id).map_err(|e| Error::cache(&e))?.data()),
+        };
+        self.used.insert(id, Arc::clone(&bytes));
+        self.found.insert(path, bytes);
+        Ok(())
+    }
+}
+
+/// Whether a name could stand in a work tree; git itself refuses the others, so one that has them was made to harm.
+fn is_name(name: &str) -> bool {
+    let plain: String = name
+        .chars()
+        .filter(|c| !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'))
+        .collect();
+    let plain = plain.trim_end_matches(['.', ' ']).to_ascii_lowercase();
+    !matches!(name, "" | "." | "..") && plain != ".git" && plain != "git~1" && !name.contains(['/', '\0'])
+}
+
+fn refuse(path: &str, why: &str) -> Error {
+    let path = if path.is_empty() { "the root directory".into() } else { text::plain(path, 200) };
+    Error::Content(format!("{path} is refused: {why}"))
+}

@@ -1,0 +1,176 @@
+//! What to follow in a repository, and which commit that is now.
+
+use std::fmt::{Display, Formatter};
+
+use git2::Oid;
+use semver::{Version, VersionReq};
+
+use super::Error;
+use crate::text;
+
+/// How many existing names a message about a missing one lists.
+const NAMES_IN_HINT: usize = 5;
+
+/// What of a repository is followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RefSpec {
+    /// The tip of a branch.
+    Branch(String),
+    /// A tag, which should not move.
+    Tag(String),
+    /// The highest tag that is a version within a range.
+    Semver(VersionReq),
+    /// One commit.
+    Commit(String),
+}
+
+/// Where a [`RefSpec`] points in what a remote advertises.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    /// Full name of the reference.
+    pub(super) name: String,
+    /// The commit or annotated tag it points to.
+    pub(super) id: Oid,
+}
+
+impl RefSpec {
+    /// Follows a branch.
+    ///
+    /// # Errors
+    /// [`Error::Ref`] if no branch can have that name.
+    pub fn branch(name: &str) -> Result<Self, Error> {
+        valid("branch", "refs/heads/", name).map(Self::Branch)
+    }
+
+    /// Follows a tag.
+    ///
+    /// # Errors
+    /// [`Error::Ref`] if no tag can have that name.
+    pub fn tag(name: &str) -> Result<Self, Error> {
+        valid("tag", "refs/tags/", name).map(Self::Tag)
+    }
+
+    /// Follows the highest version within a range, as in `>=1.2, <2`.
+    ///
+    /// # Errors
+    /// [`Error::Ref`] quotes what is wrong with the range.
+    pub fn semver(range: &str) -> Result<Self, Error> {
+        VersionReq::parse(range)
+            .map(Self::Semver)
+            .map_err(|e| Error::Ref(format!("ref.semver {:?} is not a version range: {e}", text::plain(range, 60))))
+    }
+
+    /// Stays at a commit.
+    ///
+    /// # Errors
+    /// [`Error::Ref`] unless it is a whole commit id.
+    pub fn commit(id: &str) -> Result<Self, Error> {
+        match Oid::from_str(id) {
+            Ok(_) if id.len() == 40 => Ok(Self::Commit(id.to_ascii_lowercase())),
+            _ => Err(Error::Ref(format!("ref.commit {:?} is not a commit id of 40 hexadecimal digits", text::plain(id, 60)))),
+        }
+    }
+
+    /// Finds the target among what a remote advertises, given as names with ids.
+    pub(super) fn resolve(&self, url: &str, advertised: &[(String, Oid)]) -> Result<Option<Target>, Error> {
+        let exactly = |name: String| {
+            let found = advertised.iter().find(|(n, _)| *n == name);
+            found.map(|(name, id)| Target { name: name.clone(), id: *id })
+        };
+        let (target, prefix) = match self {
+            Self::Branch(branch) => (exactly(format!("refs/heads/{branch}")), "refs/heads/"),
+            Self::Tag(tag) => (exactly(format!("refs/tags/{tag}")), "refs/tags/"),
+            Self::Semver(range) => (highest(range, advertised), "refs/tags/"),
+            Self::Commit(_) => return Ok(None),
+        };
+        target.map(Some).ok_or_else(|| Error::MissingRef { what: self.to_string(), url: url.into(), known: known(prefix, advertised) })
+    }
+
+    /// Whether a commit that does not descend from the last one is a rewind: versions may be tagged on any branch, a commit is
+    /// pinned on purpose.
+    pub(super) fn guards_history(&self) -> bool {
+        match self {
+            Self::Branch(_) | Self::Tag(_) => true,
+            Self::Semver(_) | Self::Commit(_) => false,
+        }
+    }
+}
+
+impl Display for RefSpec {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Branch(name) => write!(f, "branch {name}"),
+            Self::Tag(name) => write!(f, "tag {name}"),
+            Self::Semver(range) => write!(f, "a version tag in {range}"),
+            Self::Commit(id) => write!(f, "commit {id}"),
+        }
+    }
+}
+
+fn valid(kind: &str, prefix: &str, name: &str) -> Result<String, Error> {
+    if !name.starts_with('-') && git2::Reference::is_valid_name(&format!("{prefix}{name}")) {
+        return Ok(name.to_owned());
+    }
+    Err(Error::Ref(format!("ref.{kind} {:?} is not a valid {kind} name", text::plain(name, 60))))
+}
+
+/// The highest version in range; build metadata and the `v` in front do not count, so the names break ties.
+fn highest(range: &VersionReq, advertised: &[(String, Oid)]) -> Option<Target> {
+    let versions = advertised.iter().filter_map(|(name, id)| {
+        let tag = name.strip_prefix("refs/tags/")?;
+        let version = Version::parse(tag.strip_prefix('v').unwrap_or(tag)).ok()?;
+        range.matches(&version).then_some((version, name, id))
+    });
+    versions.max().map(|(_, name, id)| Target { name: name.clone(), id: *id })
+}
+
+fn known(prefix: &str, advertised: &[(String, Oid)]) -> String {
+    let names: Vec<_> = advertised.iter().filter_map(|(name, _)| name.strip_prefix(prefix)).filter(|n| !n.ends_with("^{}")).collect();
+    if names.is_empty() {
+        return format!(", which has no {}", if prefix == "refs/heads/" { "branches" } else { "tags" });
+    }
+    let shown: Vec<_> = names.iter().take(NAMES_IN_HINT).map(|name| text::plain(name, 60)).collect();
+    let more = if names.len() > shown.len() { ", …" } else { "" };
+    format!("; it has {}{more}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn advertised(names: &[&str]) -> Vec<(String, Oid)> {
+        let id = |i: usize| Oid::from_str(&format!("{:040x}", i + 1)).unwrap();
+        names.iter().enumerate().map(|(i, name)| ((*name).to_owned(), id(i))).collect()
+    }
+
+    fn check(spec: RefSpec, names: &[&str], expected: &str) {
+        let found = spec.resolve("u", &advertised(names)).map(|target| target.map(|t| t.name));
+        assert_eq!(found.unwrap().as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_semver_range_takes_the_highest_version_tag() {
+        let tags =
+            ["refs/heads/9.0.0", "refs/tags/v1.2.0", "refs/tags/1.10.0", "refs/tags/v2.0.0", "refs/tags/nonsense", "refs/tags/1.11.0-rc.1"];
+        check(RefSpec::semver(">=1, <2").unwrap(), &tags, "refs/tags/1.10.0");
+        check(RefSpec::semver("*").unwrap(), &tags, "refs/tags/v2.0.0");
+    }
+
+    #[test]
+    fn a_missing_branch_is_named_with_those_that_exist() {
+        let names = ["refs/heads/main", "refs/heads/dev"];
+        let error = RefSpec::branch("prod").unwrap().resolve("https://h/x", &advertised(&names)).unwrap_err();
+        assert_eq!(error.to_string(), "branch prod does not exist in https://h/x; it has main, dev");
+        assert_eq!(error.reason(), "RefNotFound");
+    }
+
+    #[test]
+    fn t18_names_that_look_like_options_are_refused() {
+        for name in ["--output=x", "-x", "a b", "a..b", "a\nb", "a\0b", "", "/x", "x.lock", "a~1"] {
+            assert!(RefSpec::branch(name).is_err(), "{name:?}");
+            assert!(RefSpec::tag(name).is_err(), "{name:?}");
+        }
+        assert!(RefSpec::commit("HEAD").is_err() && RefSpec::commit("abc123").is_err());
+        assert!(RefSpec::semver("latest").is_err());
+    }
+}

@@ -1,0 +1,238 @@
+//! Addresses of repositories, under a strict grammar.
+
+use std::fmt::{Display, Formatter};
+use std::path::{Path, PathBuf};
+
+use super::Error;
+
+/// Longest URL taken.
+const MAX_URL: usize = 2048;
+
+/// The address of a repository. It never carries a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// As libgit2 is given it.
+    url: String,
+    transport: Transport,
+}
+
+/// How a repository is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    /// `https`, and on loopback `http` and `git`.
+    Net {
+        /// Host without brackets.
+        host: String,
+    },
+    /// `ssh`, also written `user@host:path`.
+    Ssh {
+        /// Host without brackets.
+        host: String,
+        /// Port, 22 unless named.
+        port: u16,
+        /// User, `git` unless named.
+        user: String,
+    },
+    /// A directory of this machine.
+    Local(PathBuf),
+}
+
+impl Remote {
+    /// Reads an address.
+    ///
+    /// Taken are `https://host/path`, `ssh://[user@]host[:port]/path`, `user@host:path`, `file:///path` and `/path`; on loopback also
+    /// `http://` and `git://`, which have no way to tell who answers.
+    ///
+    /// # Errors
+    /// [`Error::Url`] says what is not taken.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let refuse = |why: &str| Err(Error::Url(format!("the repository URL is refused: {why}")));
+        if text.is_empty() || text.len() > MAX_URL {
+            return refuse("it is empty or longer than 2048 bytes");
+        }
+        if text.starts_with('-') || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return refuse("it starts with `-`, or holds spaces or control characters");
+        }
+        if !text.is_ascii() {
+            return refuse("it holds characters outside ASCII; write host names in punycode and paths percent-encoded");
+        }
+        if text.starts_with('/') {
+            return Ok(Self { url: text.into(), transport: Transport::Local(text.into()) });
+        }
+        if let Some((scheme, rest)) = text.split_once("://") {
+            return Self::with_scheme(text, scheme, rest);
+        }
+        match text.split_once('@').and_then(|(user, rest)| Some((user, rest.split_once(':')?))) {
+            Some((user, (host, path))) if is_user(user) && is_host(host) && is_path(path) => {
+                let path = path.strip_prefix('/').unwrap_or(path);
+                let transport = Transport::Ssh { host: host.into(), port: 22, user: user.into() };
+                Ok(Self { url: format!("ssh://{user}@{host}/{path}"), transport })
+            }
+            _ => refuse("use https://, ssh://, user@host:path, file:/// or an absolute path"),
+        }
+    }
+
+    fn with_scheme(text: &str, scheme: &str, rest: &str) -> Result<Self, Error> {
+        let refuse = |why: &str| Err(Error::Url(format!("the repository URL is refused: {why}")));
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        if scheme == "file" {
+            if !authority.is_empty() || path.is_empty() {
+                return refuse("file:// needs an absolute path and no host, as in file:///srv/config.git");
+            }
+            return Ok(Self { url: text.into(), transport: Transport::Local(format!("/{path}").into()) });
+        }
+        let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+        let (host, port) = split_port(host);
+        let port = match port.map(str::parse::<u16>) {
+            None => None,
+            Some(Ok(port)) if port > 0 => Some(port),
+            Some(_) => return refuse("its port is not one of 1 to 65535"),
+        };
+        if !is_host(host) || !is_path(path) {
+            return refuse("its host or its path is missing or malformed");
+        }
+        let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        match scheme {
+            "https" | "http" | "git" if user.is_some() => refuse("it carries a user or a password; put credentials into the Secret"),
+            "https" => Ok(Self { url: text.into(), transport: Transport::Net { host: bare } }),
+            "http" | "git" if is_loopback(&bare) => Ok(Self { url: text.into(), transport: Transport::Net { host: bare } }),
+            "http" | "git" => refuse("http:// and git:// do not tell who answers; use https:// or ssh://"),
+            "ssh" if !user.is_none_or(is_user) => refuse("its user is malformed, or it carries a password; put keys into the Secret"),
+            "ssh" => {
+                let user = user.unwrap_or("git").to_owned();
+                let url = format!("ssh://{user}@{host}{}/{path}", port.map(|p| format!(":{p}")).unwrap_or_default());
+                Ok(Self { url, transport: Transport::Ssh { host: bare, port: port.unwrap_or(22), user } })
+            }
+            _ => refuse("its scheme is not one of https, ssh and file"),
+        }
+    }
+
+    /// The directory, where the repository is on this machine.
+    pub fn local(&self) -> Option<&Path> {
+        match &self.transport {
+            Transport::Local(path) => Some(path),
+            Transport::Net { .. } | Transport::Ssh { .. } => None,
+        }
+    }
+
+    pub(super) fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    /// The address as libgit2 takes it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The address without the ways of spelling it: what tells two repositories apart.
+    pub fn identity(&self) -> String {
+        let url = self.url.trim_end_matches('/');
+        let url = url.strip_suffix(".git").unwrap_or(url);
+        match (&self.transport, url.split_once("://")) {
+            (Transport::Local(path), _) => path.to_string_lossy().trim_end_matches('/').to_owned(),
+            (_, Some((scheme, rest))) => {
+                let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+                format!("{scheme}://{}/{path}", authority.to_ascii_lowercase())
+            }
+            (_, None) => url.to_owned(),
+        }
+    }
+}
+
+impl Display for Remote {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.url)
+    }
+}
+
+/// Splits `host:port`; the colons of a bracketed IPv6 address are not its port's.
+fn split_port(host: &str) -> (&str, Option<&str>) {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, Some(port)),
+        _ => (host, None),
+    }
+}
+
+fn is_user(user: &str) -> bool {
+    !user.is_empty() && !user.starts_with('-') && user.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+'))
+}
+
+fn is_host(host: &str) -> bool {
+    if let Some(address) = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
+        return address.parse::<std::net::Ipv6Addr>().is_ok();
+    }
+    !host.is_empty() && !host.starts_with(['-', '.']) && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'))
+}
+
+fn is_path(path: &str) -> bool {
+    !path.trim_matches('/').is_empty() && !path.starts_with('-')
+}
+
+pub(super) fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t18_only_known_grammars_are_taken() {
+        let taken = [
+            "https://git.example/team/config.git",
+            "https://git.example:8443/config",
+            "ssh://git@git.example:2222/team/config.git",
+            "git@git.example:team/config.git",
+            "file:///srv/config.git",
+            "/srv/config.git",
+            "http://127.0.0.1:3000/x",
+            "git://localhost/x",
+            "https://[::1]:80/x",
+        ];
+        for url in taken {
+            assert!(Remote::parse(url).is_ok(), "{url}: {:?}", Remote::parse(url));
+        }
+        let refused = [
+            "",
+            "-oProxyCommand=x",
+            "--upload-pack=touch /tmp/x",
+            "ext::sh -c id",
+            "ext::sh",
+            "fd::17",
+            "file://host/x",
+            "file://",
+            "http://git.example/x",
+            "git://10.0.0.1/x",
+            "https://user:pw@git.example/x",
+            "https://token@git.example/x",
+            "ssh://git:pw@git.example/x",
+            "ssh://-oProxyCommand=id/x",
+            "git@-oProxyCommand=id:x",
+            "git@host:-x",
+            "https://git.example:0/x",
+            "https://git.example:99999/x",
+            "https://git.example",
+            "https://git.example/",
+            "https:///x",
+            "https://exa\u{0301}mple.org/x",
+            "https://git.example/x\ny",
+            "https://git.example/x\0",
+            "https://git.example/a b",
+            "relative/path",
+            "host:path",
+            "ftp://git.example/x",
+        ];
+        for url in refused {
+            assert_eq!(Remote::parse(url).map_err(|e| e.reason()), Err("InvalidURL"), "{url}");
+        }
+    }
+
+    #[test]
+    fn equivalent_spellings_are_one_repository() {
+        let identity = |url: &str| Remote::parse(url).unwrap().identity();
+        assert_eq!(identity("https://Git.Example/team/x.git"), identity("https://git.example/team/x/"));
+        assert_eq!(identity("git@git.example:team/x.git"), identity("ssh://git@git.example/team/x"));
+        assert_eq!(identity("file:///srv/x.git"), identity("/srv/x.git/"));
+        assert_ne!(identity("https://git.example/team/x"), identity("https://git.example/team/X"));
+    }
+}
