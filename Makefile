@@ -1,0 +1,31 @@
+# The two commands of the README, and the checks CI runs beside them.
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+
+.PHONY: help
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## Roll an add-on out across twelve clusters on this machine, from commit to status commit
+	$(CARGO) run --release --quiet -- demo $(DEMO_FLAGS)
+
+.PHONY: test
+test: ## Run every test, those against a real Kubernetes API server included
+	@tests/run
+
+.PHONY: lint
+lint: ## Check format, lints, the border between the rings, and dependencies
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets --quiet -- --deny warnings
+	$(CARGO) clippy --lib --no-default-features --quiet -- --deny warnings
+	tests/rings
+	tests/deny
+
+.PHONY: bless
+bless: ## Rewrite the golden files and everything generated; read the difference before you commit it
+	BLESS=1 INSTA_UPDATE=always $(CARGO) test --lib --tests
+
+.PHONY: bench
+bench: ## Run the benchmarks of docs/benchmarks.md
+	$(CARGO) bench --benches
