@@ -30,7 +30,7 @@ pub mod reconcile;
 pub mod serve;
 #[cfg(feature = "edge")]
 pub mod shell;
-pub mod store;
 pub mod sim;
+pub mod store;
 pub mod text;
 pub mod tree;

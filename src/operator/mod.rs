@@ -6,8 +6,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use crate::controllers;
-use crate::reconcile::{Controller, Register};
-use crate::shell::{Election, ElectionOptions, Scope, Selection, Shell, ShellOptions};
+use crate::reconcile::{Controller, Register, Scope};
+use crate::shell::{Election, ElectionOptions, Selection, Shell, ShellOptions};
 
 /// What an operator runs with.
 pub struct OperatorOptions {

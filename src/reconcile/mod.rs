@@ -9,6 +9,7 @@ mod cache;
 mod plan;
 mod queue;
 mod routes;
+mod scope;
 mod view;
 
 use jiff::Timestamp;
@@ -17,6 +18,7 @@ pub use cache::{Caches, Delta};
 pub use plan::{Action, Executed, Failure, FailureKind, Note, NoteType, Outcome, Plan, Precondition, Push, Site, StatusWrite, Subresource};
 pub use queue::{Backoff, Loop};
 pub use routes::{Routes, Runner, Wakes};
+pub use scope::{Narrowed, Scope};
 pub use view::{Query, Read, Source, SourceFailure, Unread, View};
 
 use crate::object::{Key, Kind, Object};

@@ -327,6 +327,27 @@ pub enum FailureKind {
     Unavailable,
 }
 
+impl Failure {
+    /// A refusal by an API server: its HTTP status code and the reasons of its causes say what it calls for.
+    pub fn refused<'a>(target: &ObjectRef, code: u16, mut causes: impl Iterator<Item = &'a str>, message: &str) -> Self {
+        let kind = match code {
+            409 if causes.any(|reason| reason == "FieldManagerConflict") => FailureKind::Owned,
+            409 => FailureKind::Conflict,
+            400 | 405 | 413 | 415 | 422 => FailureKind::Invalid,
+            401 | 403 => FailureKind::Forbidden,
+            404 => FailureKind::NotFound,
+            _ => FailureKind::Unavailable,
+        };
+        Self { kind, message: format!("cannot write {target}: {message}") }
+    }
+
+    /// A kind that the API server does not serve.
+    pub fn not_served(gvk: &Gvk) -> Self {
+        let message = format!("{} {} is not served by the API server; is its CRD installed?", gvk.api_version(), gvk.kind);
+        Self { kind: FailureKind::Invalid, message }
+    }
+}
+
 impl Executed {
     /// Whether every step was reached and every action succeeded.
     pub fn is_success(&self) -> bool {
@@ -341,5 +362,28 @@ impl Executed {
     /// Actions that were attempted, with their outcomes.
     pub fn results(&self) -> impl Iterator<Item = (&Action, &Outcome)> {
         self.plan.steps.iter().zip(&self.outcomes).flat_map(|(step, outcomes)| step.iter().zip(outcomes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        let target = ObjectRef { gvk: Gvk::parse("v1", "ConfigMap"), key: Key::namespaced("ns", "a") };
+        let cases = [
+            (409, "", FailureKind::Conflict),
+            (409, "FieldManagerConflict", FailureKind::Owned),
+            (422, "FieldValueInvalid", FailureKind::Invalid),
+            (403, "", FailureKind::Forbidden),
+            (404, "", FailureKind::NotFound),
+            (429, "", FailureKind::Unavailable),
+            (500, "", FailureKind::Unavailable),
+        ];
+        for (code, cause, kind) in cases {
+            let failure = Failure::refused(&target, code, [cause].into_iter(), "no");
+            assert_eq!((failure.kind, failure.message.as_str()), (kind, "cannot write ConfigMap ns/a: no"), "{code} {cause}");
+        }
     }
 }

@@ -20,11 +20,13 @@ use super::events::record;
 use super::execute::Executor;
 use super::metrics::Metrics;
 use super::register::{Registered, Selection};
-use super::resources::{Resources, Scope};
+use super::resources::Resources;
 use super::watch::{self, News, Target};
 use super::{clock::now, execute};
 use crate::object::{Gvk, Key, Kind, Object};
-use crate::reconcile::{Action, Backoff, Caches, Change, Delta, Failure, FailureKind, Loop, Outcome, Push, Runner, Site, Source};
+use crate::reconcile::{
+    Action, Backoff, Caches, Change, Delta, Failure, FailureKind, Loop, Narrowed, Outcome, Push, Runner, Scope, Site, Source,
+};
 
 /// Keys of one controller that are planned or executed at one time.
 const KEYS_AT_ONCE: usize = 16;
@@ -235,23 +237,9 @@ impl Core {
                 }
             }
         };
-        let (client, gvk) = (resources.client().clone(), gvk.clone());
-        Some(match (&self.scope, site) {
-            (Scope::OneCluster(cluster), Site::Hub) if served.namespaced => {
-                Target { client, gvk, path: served.collection(cluster), field_selector: None, label_selector: None }
-            }
-            (Scope::OneCluster(cluster), Site::Hub) if gvk.kind == "CertificateSigningRequest" => {
-                let label_selector = Some(format!("{}={cluster}", crate::api::names::CLUSTER_NAME_LABEL));
-                Target { client, gvk, path: served.collection(""), field_selector: None, label_selector }
-            }
-            (Scope::OneCluster(cluster), Site::Hub) => {
-                let field_selector = Some(format!("metadata.name={cluster}"));
-                Target { client, gvk, path: served.collection(""), field_selector, label_selector: None }
-            }
-            (Scope::Everything, _) | (Scope::OneCluster(_), Site::Spoke) => {
-                Target { client, gvk, path: served.collection(""), field_selector: None, label_selector: None }
-            }
-        })
+        let narrowed = if site == Site::Hub { self.scope.narrow(gvk, served.namespaced) } else { Narrowed::default() };
+        let path = served.collection(&narrowed.namespace);
+        Some(Target { client: resources.client().clone(), gvk: gvk.clone(), path, fields: narrowed.fields, labels: narrowed.labels })
     }
 
     /// Takes the news of a typed kind.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use kube::Error;
-use kube::core::Status;
 use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::error::DiscoveryError;
 use serde_json::{Value, json};
@@ -15,7 +14,7 @@ use tracing::debug;
 
 use super::driver::PushFn;
 use super::{REQUEST_TIMEOUT, Resources};
-use crate::object::{Gvk, Object, ObjectRef};
+use crate::object::{Object, ObjectRef};
 use crate::reconcile::{Action, Executed, Failure, FailureKind, Outcome, Plan, Precondition, Push, Site, Subresource};
 
 /// Requests in flight at one time; each holds a connection, because the client speaks HTTP/1.1.
@@ -223,31 +222,15 @@ async fn respond(resources: &Resources, request: Result<http::Request<Vec<u8>>, 
 /// What a failed request calls for, with the name of the object it was about.
 pub fn failure(target: &ObjectRef, error: Error) -> Failure {
     match error {
-        Error::Api(status) => refusal(target, &status),
+        Error::Api(status) => {
+            let causes = status.details.iter().flat_map(|details| &details.causes).map(|cause| cause.reason.as_str());
+            Failure::refused(target, status.code, causes, &status.message)
+        }
         Error::Discovery(DiscoveryError::MissingKind(_) | DiscoveryError::MissingApiGroup(_) | DiscoveryError::MissingResource(_)) => {
-            not_served(&target.gvk)
+            Failure::not_served(&target.gvk)
         }
         error => Failure { kind: FailureKind::Unavailable, message: format!("cannot write {target}: {error}") },
     }
-}
-
-fn not_served(gvk: &Gvk) -> Failure {
-    let message = format!("{} {} is not served by the API server; is its CRD installed?", gvk.api_version(), gvk.kind);
-    Failure { kind: FailureKind::Invalid, message }
-}
-
-fn refusal(target: &ObjectRef, status: &Status) -> Failure {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    let owned = causes.clone().any(|cause| cause.reason == "FieldManagerConflict");
-    let kind = match status.code {
-        409 if owned => FailureKind::Owned,
-        409 => FailureKind::Conflict,
-        400 | 405 | 413 | 415 | 422 => FailureKind::Invalid,
-        401 | 403 => FailureKind::Forbidden,
-        404 => FailureKind::NotFound,
-        _ => FailureKind::Unavailable,
-    };
-    Failure { kind, message: format!("cannot write {target}: {}", status.message) }
 }
 
 fn unavailable(error: &impl std::fmt::Display) -> Failure {
@@ -257,33 +240,6 @@ fn unavailable(error: &impl std::fmt::Display) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::Key;
-    use kube::core::response::{StatusCause, StatusDetails};
-
-    fn status(code: u16, cause: &str) -> Status {
-        let causes = vec![StatusCause { reason: cause.into(), message: String::new(), field: String::new() }];
-        let (name, group, kind, uid) = Default::default();
-        let details = StatusDetails { name, group, kind, uid, causes, retry_after_seconds: 0 };
-        Status { code, message: "no".into(), details: Some(details), ..Status::default() }
-    }
-
-    #[test]
-    fn a_refusal_says_what_to_do() {
-        let target = ObjectRef { gvk: Gvk::parse("v1", "ConfigMap"), key: Key::namespaced("ns", "a") };
-        let cases = [
-            (409, "", FailureKind::Conflict),
-            (409, "FieldManagerConflict", FailureKind::Owned),
-            (422, "FieldValueInvalid", FailureKind::Invalid),
-            (403, "", FailureKind::Forbidden),
-            (404, "", FailureKind::NotFound),
-            (429, "", FailureKind::Unavailable),
-            (500, "", FailureKind::Unavailable),
-        ];
-        for (code, cause, kind) in cases {
-            let failure = refusal(&target, &status(code, cause));
-            assert_eq!((failure.kind, failure.message.as_str()), (kind, "cannot write ConfigMap ns/a: no"), "{code} {cause}");
-        }
-    }
 
     #[test]
     fn a_precondition_is_part_of_the_patch() {

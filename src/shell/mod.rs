@@ -22,7 +22,7 @@ pub use driver::{Handle, PushFn, Shell, ShellOptions};
 pub use election::{Election, ElectionOptions};
 pub use execute::failure;
 pub use register::Selection;
-pub use resources::{Resources, Scope};
+pub use resources::Resources;
 
 use std::time::Duration;
 

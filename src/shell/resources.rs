@@ -40,17 +40,6 @@ impl Served {
     }
 }
 
-/// The part of a cluster that is watched.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Scope {
-    /// All of it.
-    #[default]
-    Everything,
-    /// What concerns one managed cluster, which is all its agent may see: its namespace and, of cluster-scoped kinds, the
-    /// object of its name.
-    OneCluster(String),
-}
-
 impl Resources {
     /// Starts knowing nothing.
     pub fn new(client: Client) -> Self {

@@ -42,8 +42,10 @@ pub(super) struct Target {
     pub client: Client,
     pub gvk: Gvk,
     pub path: String,
-    pub field_selector: Option<String>,
-    pub label_selector: Option<String>,
+    /// Field selector; empty for none.
+    pub fields: String,
+    /// Label selector; empty for none.
+    pub labels: String,
 }
 
 /// What can be watched: a typed kind or plain objects.
@@ -129,8 +131,8 @@ async fn list<T: Watched>(target: &Target) -> Result<(News<T>, String), Error> {
     let (mut objects, mut unreadable) = (Vec::new(), Vec::new());
     let mut params = ListParams {
         limit: Some(PAGE),
-        field_selector: target.field_selector.clone(),
-        label_selector: target.label_selector.clone(),
+        field_selector: selector(&target.fields),
+        label_selector: selector(&target.labels),
         ..ListParams::default()
     };
     loop {
@@ -159,8 +161,8 @@ async fn follow<T: Watched>(target: &Target, mut resource_version: String, tell:
         let params = WatchParams {
             timeout: Some(WATCH_SECONDS),
             bookmarks: true,
-            field_selector: target.field_selector.clone(),
-            label_selector: target.label_selector.clone(),
+            field_selector: selector(&target.fields),
+            label_selector: selector(&target.labels),
             ..WatchParams::default()
         };
         let mut request = match Request::new(&target.path).watch(&params, &resource_version) {
@@ -215,6 +217,10 @@ fn take<T: Watched>(target: &Target, line: &str, tell: &mut impl FnMut(News<T>))
             Err(format!("{} ({})", status.message, status.code))
         }
     }
+}
+
+fn selector(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 fn complain(target: &Target, object: &RawValue, error: &serde_json::Error) -> Key {
