@@ -20,6 +20,7 @@ mod journal;
 mod metadata;
 mod ownership;
 mod patching;
+pub mod rbac;
 mod read;
 mod resource;
 mod scale;

@@ -58,7 +58,8 @@ pub(super) fn before_update(call: &Call<'_>, old: &Object, new: &mut Object) {
 }
 
 /// What is wrong with an object for reasons of its kind.
-pub(super) fn check(_store: &Store, _call: &Call<'_>, _old: Option<&Object>, _new: &Object) -> Result<Vec<FieldError>, ApiError> {
+pub(super) fn check(store: &Store, call: &Call<'_>, old: Option<&Object>, new: &Object) -> Result<Vec<FieldError>, ApiError> {
+    store.check_grant(&call.options.user, call.target, old, new)?;
     Ok(Vec::new())
 }
 
