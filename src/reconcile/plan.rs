@@ -147,6 +147,18 @@ impl Action {
         }
     }
 
+    /// The API server it writes to; `None` for a push.
+    pub fn site(&self) -> Option<Site> {
+        match self {
+            Self::Apply { site, .. }
+            | Self::Create { site, .. }
+            | Self::Patch { site, .. }
+            | Self::Replace { site, .. }
+            | Self::Delete { site, .. } => Some(*site),
+            Self::Push(_) => None,
+        }
+    }
+
     /// Merge-patches a typed object on the hub, if nobody wrote it since it was read.
     pub fn patch<K: Kind>(object: &K, patch: Map<String, Value>) -> Self {
         Self::Patch {

@@ -371,14 +371,7 @@ impl Core {
             Ok(written) => written,
             Err(failure) => return self.metrics.failed(runner.name, failure.kind),
         };
-        let site = match action {
-            Action::Apply { site, .. }
-            | Action::Create { site, .. }
-            | Action::Patch { site, .. }
-            | Action::Replace { site, .. }
-            | Action::Delete { site, .. } => *site,
-            Action::Push(_) => return,
-        };
+        let Some(site) = action.site() else { return };
         let Some(object) = written else { return };
         let gvk = object.gvk();
         let typed = self.registered.kinds.iter().find(|((watched, _), kind)| *watched == site && kind.gvk == gvk);

@@ -1,3 +1,12 @@
 //! A world to try things in: what clusters would do, without clusters.
 
+mod execute;
+mod process;
+mod random;
 pub mod workload;
+mod world;
+
+pub use execute::Branches;
+pub use process::Faults;
+pub use random::Random;
+pub use world::{Livelock, Spoke, World, run_workloads};

@@ -1,0 +1,31 @@
+//! Random numbers from a seed, the same on every machine.
+
+/// SplitMix64: small, fast, and good enough to shuffle faults.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// Starts from a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`; 0 where the bound is 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next().checked_rem(bound).unwrap_or_default()
+    }
+
+    /// True in `permille` of 1,000 cases.
+    pub fn chance(&mut self, permille: u32) -> bool {
+        permille > 0 && self.below(1000) < u64::from(permille)
+    }
+}
