@@ -1,6 +1,8 @@
 //! Every custom resource definition there is: OCM's and ours, for hubs and for spokes.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceConversion, CustomResourceDefinition, WebhookClientConfig, WebhookConversion,
+};
 use serde_json::{Map, Value, json};
 
 use super::kind::Crd;
@@ -24,10 +26,10 @@ pub fn hub() -> Vec<CustomResourceDefinition> {
         single::<cluster::v1alpha1::AddOnPlacementScore>(),
         single::<work::v1::ManifestWork>(),
         single::<work::v1alpha1::ManifestWorkReplicaSet>(),
-        single::<addon::v1alpha1::ClusterManagementAddOn>(),
-        single::<addon::v1alpha1::ManagedClusterAddOn>(),
-        single::<addon::v1alpha1::AddOnDeploymentConfig>(),
-        single::<addon::v1alpha1::AddOnTemplate>(),
+        convertible::<addon::v1alpha1::ClusterManagementAddOn, addon::v1beta1::ClusterManagementAddOn>(),
+        convertible::<addon::v1alpha1::ManagedClusterAddOn, addon::v1beta1::ManagedClusterAddOn>(),
+        twofold::<addon::v1alpha1::AddOnDeploymentConfig, addon::v1beta1::AddOnDeploymentConfig>(),
+        twofold::<addon::v1alpha1::AddOnTemplate, addon::v1beta1::AddOnTemplate>(),
         single::<gitops::v1alpha1::ConfigRepo>(),
         single::<gitops::v1alpha1::RolloutPolicy>(),
     ]
@@ -38,9 +40,35 @@ pub fn spoke() -> Vec<CustomResourceDefinition> {
     vec![single::<cluster::v1alpha1::ClusterClaim>(), single::<work::v1::AppliedManifestWork>()]
 }
 
+/// Serves every version of a definition.
+///
+/// An API server that converts in its own process needs no webhook. A Kubernetes API server needs one for the definitions whose
+/// versions differ ([`addon::conversion`]): without it a client of another version than the stored one would read fields where they
+/// are not, so as long as nobody converts, such versions are not served.
+pub fn serve_all(definition: &mut CustomResourceDefinition, webhook: Option<WebhookClientConfig>) {
+    let differ = definition.spec.versions.iter().any(|version| !version.served);
+    for version in &mut definition.spec.versions {
+        version.served = true;
+    }
+    if let (true, Some(client_config)) = (differ, webhook) {
+        let webhook = WebhookConversion { client_config: Some(client_config), conversion_review_versions: vec!["v1".into()] };
+        definition.spec.conversion = Some(CustomResourceConversion { strategy: "Webhook".into(), webhook: Some(webhook) });
+    }
+}
+
 /// A definition of one version.
 fn single<K: Crd>() -> CustomResourceDefinition {
-    definition::<K>(vec![version::<K>(true)])
+    definition::<K>(vec![version::<K>(true, true)])
+}
+
+/// A definition of two versions that have the same fields.
+fn twofold<Stored: Crd, Newer: Crd>() -> CustomResourceDefinition {
+    definition::<Stored>(vec![version::<Stored>(true, true), version::<Newer>(false, true)])
+}
+
+/// A definition of two versions that differ; the newer one is served once somebody converts, see [`serve_all`].
+fn convertible<Stored: Crd, Newer: Crd>() -> CustomResourceDefinition {
+    definition::<Stored>(vec![version::<Stored>(true, true), version::<Newer>(false, false)])
 }
 
 /// A definition of several versions, named as its stored one is.
@@ -65,12 +93,12 @@ fn definition<Stored: Crd>(versions: Vec<Value>) -> CustomResourceDefinition {
 }
 
 /// One version of a definition.
-fn version<K: Crd>(stored: bool) -> Value {
+fn version<K: Crd>(stored: bool, served: bool) -> Value {
     let subresources: Map<String, Value> = K::HAS_STATUS.then(|| ("status".to_owned(), json!({}))).into_iter().collect();
     let columns = K::COLUMNS.iter().map(|column| json!({"name": column.0, "type": column.1, "jsonPath": column.2}));
     let mut version = json!({
         "name": K::version(&()),
-        "served": true,
+        "served": served,
         "storage": stored,
         "schema": {"openAPIV3Schema": K::schema()},
         "subresources": subresources,

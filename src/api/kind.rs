@@ -37,6 +37,13 @@ pub struct Root<K> {
     kind: PhantomData<fn() -> K>,
 }
 
+impl<K> Root<K> {
+    /// The same fields at the root of another kind.
+    pub fn cast<L>(self) -> Root<L> {
+        Root { unknown: self.unknown, kind: PhantomData }
+    }
+}
+
 impl<K> Default for Root<K> {
     fn default() -> Self {
         Self { unknown: Unknown::new(), kind: PhantomData }
