@@ -202,7 +202,7 @@ impl Turn<'_> {
                 }
                 (Stand::ToDo, None) => State::Waiting(Wait::Slot { slots: stage.slots }),
             };
-            let waits = matches!(state, State::Waiting(_)) && !bug!(ToDoIsFinished);
+            let waits = matches!(state, State::Waiting(_));
             stage.unfinished += usize::from(waits || state.holds_slot() && !bug!(GroupsOverlap));
             let assigned = self.assigned(&member, &state);
             wave.clusters.insert(member.name.to_owned(), Verdict { group: member.group.clone(), state, assigned });

@@ -48,8 +48,6 @@ mod seeded {
         OneSlotTooMany,
         /// A group starts while the one before has clusters in flight.
         GroupsOverlap,
-        /// A group starts while the one before has clusters to do.
-        ToDoIsFinished,
         /// Failures are counted in the first stage only.
         CountsFirstStageOnly,
         /// The budget is exceeded one failure late.
@@ -81,7 +79,7 @@ mod seeded {
     }
 
     impl Bug {
-        pub(crate) const ALL: [Self; 23] = [
+        pub(crate) const ALL: [Self; 22] = [
             Self::NoFence,
             Self::OversizedIsZero,
             Self::FailureHoldsSlot,
@@ -90,7 +88,6 @@ mod seeded {
             Self::SoakIsFree,
             Self::OneSlotTooMany,
             Self::GroupsOverlap,
-            Self::ToDoIsFinished,
             Self::CountsFirstStageOnly,
             Self::BreachOneLate,
             Self::TimeoutIsNoFailure,

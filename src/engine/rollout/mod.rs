@@ -57,6 +57,8 @@ pub mod wave;
 
 #[cfg(test)]
 mod compat;
+#[cfg(test)]
+mod model;
 
 pub use advance::advance;
 pub use input::Input;
