@@ -128,7 +128,8 @@ impl Store {
             return Ok(());
         }
         let held: Vec<PolicyRule> = self.rules_of(user, &target.namespace).collect();
-        let missing: Vec<String> = granted.iter().flat_map(single_rules).filter(|one| !held.iter().any(|rule| encloses(rule, one))).map(|r| text(&r)).collect();
+        let missing: Vec<String> =
+            granted.iter().flat_map(single_rules).filter(|one| !held.iter().any(|rule| encloses(rule, one))).map(|r| text(&r)).collect();
         if missing.is_empty() {
             return Ok(());
         }
@@ -207,7 +208,8 @@ fn single_rules(rule: &PolicyRule) -> Vec<PolicyRule> {
         }
         for group in list(&rule.api_groups) {
             for resource in list(&rule.resources) {
-                let single = PolicyRule { verbs: vec![verb.clone()], api_groups: one(group), resources: one(resource), ..PolicyRule::default() };
+                let single =
+                    PolicyRule { verbs: vec![verb.clone()], api_groups: one(group), resources: one(resource), ..PolicyRule::default() };
                 match list(&rule.resource_names) {
                     [] => singles.push(single),
                     names => singles.extend(names.iter().map(|name| PolicyRule { resource_names: one(name), ..single.clone() })),
@@ -227,7 +229,8 @@ fn encloses(rule: &PolicyRule, single: &PolicyRule) -> bool {
         && all(list(&single.non_resource_urls), &|url| urls.iter().any(|held| matches_path(held, url)))
         && all(list(&single.api_groups), &|group| holds(list(&rule.api_groups), group))
         && all(list(&single.resources), &|resource| list(&rule.resources).iter().any(|held| matches_resource(held, resource)))
-        && (names.is_empty() || (!list(&single.resource_names).is_empty() && all(list(&single.resource_names), &|name| names.iter().any(|n| n == name))))
+        && (names.is_empty()
+            || (!list(&single.resource_names).is_empty() && all(list(&single.resource_names), &|name| names.iter().any(|n| n == name))))
 }
 
 /// `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`, as kube-apiserver writes missing rules.
@@ -257,9 +260,7 @@ mod tests {
 
     fn world() -> World {
         let mut world = World::new();
-        let role = |name: &str, labels: Value, rules: Value| {
-            json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": name, "labels": labels }, "rules": rules })
-        };
+        let role = |name: &str, labels: Value, rules: Value| json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": name, "labels": labels }, "rules": rules });
         let reader = json!([
             { "apiGroups": [""], "resources": ["configmaps", "*/status"], "verbs": ["get"], "resourceNames": [] },
             { "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["mine"], "verbs": ["get"] },
@@ -293,7 +294,10 @@ mod tests {
                 let parts: Vec<&str> = target.split(' ').collect();
                 let (resource, sub) = parts[1].split_once('/').unwrap_or((parts[1], ""));
                 let name = parts.get(3).copied().unwrap_or_default();
-                Attributes::objects(verb, Target::resource(parts[0].trim_matches('-'), "v1", resource).within(parts[2].trim_matches('-')).named(name).sub(sub))
+                Attributes::objects(
+                    verb,
+                    Target::resource(parts[0].trim_matches('-'), "v1", resource).within(parts[2].trim_matches('-')).named(name).sub(sub),
+                )
             }
         };
         assert_eq!(world().store.allows(who, &attributes), allowed, "{} {verb} {target}", who.name);

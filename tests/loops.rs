@@ -1,0 +1,130 @@
+//! The shell around a small controller, against a real API server.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use wheelwright::object::{Key, Object};
+use wheelwright::reconcile::{Action, Controller, Plan, Query, Register as _, View, Watches};
+use wheelwright::shell::{Handle, Selection, Shell, ShellOptions};
+
+use crate::kube::Cluster;
+
+const LABEL: &str = "copies.test/of";
+
+/// Keeps a copy of every ConfigMap in `default` that has a `key`.
+struct Copier;
+
+impl Controller for Copier {
+    const NAME: &'static str = "copier";
+    type Primary = ConfigMap;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<ConfigMap>(|change, _| {
+            let original = |copy: &ConfigMap| Some(Key::namespaced("default", copy.metadata.labels.as_ref()?.get(LABEL)?));
+            change.sides().filter_map(original).collect()
+        });
+    }
+
+    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Plan {
+        let mut plan = Plan::nothing();
+        let (Ok(Some(original)), Ok(all)) = (view.get::<ConfigMap>(key), view.list::<ConfigMap>(Query::namespace("default"))) else {
+            return plan;
+        };
+        let Some(data) = original.data.as_ref().filter(|data| data.contains_key("key")) else { return plan };
+        let is_copy = |map: &ConfigMap| map.metadata.labels.as_ref().is_some_and(|labels| labels.get(LABEL) == Some(&key.name));
+        if is_copy(&original) || original.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(LABEL)) {
+            return plan;
+        }
+        if !all.iter().any(|map| is_copy(map) && map.data.as_ref() == Some(data)) {
+            let copy = json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "data": data,
+                "metadata": {"name": format!("{}-copy", key.name), "namespace": "default", "labels": {LABEL: key.name}},
+            });
+            plan.step([Action::apply(Object::from_value(copy).unwrap())]);
+        }
+        plan
+    }
+}
+
+struct Running {
+    handle: Handle,
+    stop: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+}
+
+async fn run(cluster: &Cluster) -> Running {
+    let options =
+        ShellOptions { hub: cluster.client().await, spoke: None, scope: Default::default(), controllers: Selection::default(), push: None };
+    let shell = Shell::new(options, |register| register.add::<Copier>());
+    let (handle, stop) = (shell.handle(), CancellationToken::new());
+    Running { handle, stop: stop.clone(), task: tokio::spawn(shell.run(stop)) }
+}
+
+/// Waits for what a process of its own does; the bound is for a busy machine.
+async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holds().await {
+        assert!(Instant::now() < deadline, "still not: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn config_map(name: &str, value: &str) -> ConfigMap {
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some(name.into());
+    map.data = Some(BTreeMap::from([("key".to_owned(), value.to_owned())]));
+    map
+}
+
+async fn value(api: &Api<ConfigMap>, name: &str) -> Option<String> {
+    api.get_opt(name).await.ok()??.data?.remove("key")
+}
+
+fn applies(handle: &Handle) -> u64 {
+    let metrics = handle.metrics().unwrap();
+    let line = metrics.lines().find_map(|line| line.strip_prefix("wheelwright_writes_total{controller=\"copier\",action=\"apply\"} "));
+    line.map_or(0, |count| count.parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_controller_converges_writes_each_object_once_and_repairs_what_others_break() {
+    let cluster = Cluster::start("loops").await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client().await, "default");
+    let Running { handle, stop, task } = run(&cluster).await;
+    for i in 0..20 {
+        api.create(&PostParams::default(), &config_map(&format!("map-{i}"), "one")).await.unwrap();
+    }
+    eventually("twenty copies", async || value(&api, "map-19-copy").await.is_some() && applies(&handle) >= 20).await;
+    assert_eq!(applies(&handle), 20, "an own write that the watch has not delivered yet must not be repeated");
+
+    api.patch("map-3", &PatchParams::default(), &Patch::Merge(json!({"data": {"key": "two"}}))).await.unwrap();
+    eventually("the change is copied", async || value(&api, "map-3-copy").await.as_deref() == Some("two")).await;
+    api.delete("map-4-copy", &DeleteParams::default()).await.unwrap();
+    eventually("the deleted copy is back", async || value(&api, "map-4-copy").await.is_some()).await;
+    assert_eq!(applies(&handle), 22);
+    stop.cancel();
+    task.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_changed_while_the_api_server_was_away_is_caught_up_with() {
+    let mut cluster = Cluster::start("away").await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client().await, "default");
+    api.create(&PostParams::default(), &config_map("before", "one")).await.unwrap();
+    let Running { handle, stop, task } = run(&cluster).await;
+    eventually("the first copy", async || value(&api, "before-copy").await.is_some()).await;
+    assert!(handle.is_ready());
+
+    cluster.kill_apiserver();
+    cluster.restart_apiserver().await;
+    api.create(&PostParams::default(), &config_map("after", "one")).await.unwrap();
+    eventually("a copy after the restart", async || value(&api, "after-copy").await.is_some()).await;
+    assert_eq!(applies(&handle), 2);
+    stop.cancel();
+    task.await.unwrap();
+}
