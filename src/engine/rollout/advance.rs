@@ -87,6 +87,9 @@ fn breach(plans: &[Plan]) -> Option<Breach> {
 }
 
 fn is_quarantined(input: &Input, policy: &Policy, plans: &[Plan], breach: Option<&Breach>) -> bool {
+    if policy.released.contains(&input.revision) {
+        return false;
+    }
     let remembered = input.quarantined.as_ref() == Some(&input.revision) && !bug!(QuarantineIsForgotten);
     let way_back = || plans.iter().flat_map(|plan| &plan.members).any(|member| member.way_back().is_some());
     remembered || breach.is_some() && policy.on_breach == OnBreach::Rollback && !policy.paused && way_back()

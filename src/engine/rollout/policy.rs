@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 
 use super::freeze::Freeze;
-use super::strategy::Size;
+use super::input::Hash;
+use super::strategy::{Refused, Size, read_deadline, read_soak};
+use crate::api::gitops::v1alpha1 as wire;
 
 /// How rollouts are held, stopped and undone. The default is what holds without a `RolloutPolicy`.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +34,53 @@ pub struct Policy {
     pub removals: Size,
     /// What a cluster that never ran anything runs until its turn.
     pub joining: Joining,
+    /// Revisions that are not quarantined, whatever they do.
+    pub released: BTreeSet<Hash>,
+}
+
+impl Policy {
+    /// Reads the wire type.
+    ///
+    /// # Errors
+    /// Names the first field that cannot be used. Nothing may start then: what the policy forbids is not known.
+    pub fn read(spec: &wire::RolloutPolicySpec) -> Result<Self, Refused> {
+        let freeze = |w: &wire::FreezeWindow| Freeze::read(&w.name, &w.schedule, &w.time_zone, &w.duration);
+        Ok(Self {
+            paused: spec.paused,
+            on_breach: match &spec.on_breach {
+                wire::OnBreach::Pause => OnBreach::Pause,
+                wire::OnBreach::Rollback => OnBreach::Rollback,
+                wire::OnBreach::Other(other) => return Err(unknown("onBreach", other, wire::OnBreach::VALUES)),
+            },
+            superseding: match &spec.superseding {
+                wire::Superseding::Latest => Superseding::Latest,
+                wire::Superseding::FinishCurrent => Superseding::FinishCurrent,
+                wire::Superseding::Other(other) => return Err(unknown("superseding", other, wire::Superseding::VALUES)),
+            },
+            approval: match &spec.approval.mode {
+                wire::ApprovalMode::Never => Approval::Never,
+                wire::ApprovalMode::BetweenGroups => Approval::BetweenGroups,
+                wire::ApprovalMode::Groups => Approval::Groups(spec.approval.groups.iter().cloned().collect()),
+                wire::ApprovalMode::Other(other) => return Err(unknown("approval.mode", other, wire::ApprovalMode::VALUES)),
+            },
+            freezes: spec.freeze_windows.iter().map(freeze).collect::<Result<_, _>>()?,
+            soak: read_soak("soak", &spec.soak)?,
+            group_soak: read_soak("groupSoak", &spec.group_soak)?,
+            deadline: read_deadline("defaultDeadline", &spec.default_deadline)?,
+            unreachable: Size::read("unreachableBudget", &spec.unreachable_budget)?,
+            removals: Size::read("removalBudget", &spec.removal_budget)?,
+            joining: match &spec.joining {
+                wire::Joining::InTurn => Joining::InTurn,
+                wire::Joining::LastGood => Joining::LastGood,
+                wire::Joining::Other(other) => return Err(unknown("joining", other, wire::Joining::VALUES)),
+            },
+            released: spec.released_revisions.iter().map(|revision| Hash::from(revision.as_str())).collect(),
+        })
+    }
+}
+
+fn unknown(field: &str, value: &str, values: &[&str]) -> Refused {
+    Refused::new(field, value, "no such value", format!("write one of {}", values.join(", ")))
 }
 
 impl Default for Policy {
@@ -49,6 +98,7 @@ impl Default for Policy {
             // Rounded up, so at least one.
             removals: Size::Percent(2),
             joining: Joining::default(),
+            released: BTreeSet::new(),
         }
     }
 }
@@ -95,4 +145,38 @@ pub enum Joining {
     InTurn,
     /// The last hash that succeeded, where it is known.
     LastGood,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_wire_is_read() {
+        let read = |spec: serde_json::Value| Policy::read(&serde_json::from_value(spec).unwrap()).map_err(|e| e.to_string());
+        let ten_minutes = Policy { deadline: Some(SignedDuration::from_mins(10)), ..Policy::default() };
+        assert_eq!(read(json!({})), Ok(ten_minutes.clone()), "a policy that says nothing still brings a deadline");
+        let policy = read(json!({
+            "paused": true, "onBreach": "Rollback", "superseding": "FinishCurrent", "joining": "LastGood",
+            "approval": {"mode": "Groups", "groups": ["prod"]}, "groupSoak": "1h", "unreachableBudget": 3, "removalBudget": "5%",
+            "freezeWindows": [{"name": "weekend", "schedule": "0 18 * * fri", "duration": "62h"}], "releasedRevisions": ["r1"],
+        }));
+        let expected = Policy {
+            paused: true,
+            on_breach: OnBreach::Rollback,
+            superseding: Superseding::FinishCurrent,
+            approval: Approval::Groups(BTreeSet::from(["prod".to_owned()])),
+            freezes: vec![Freeze::read("weekend", "0 18 * * fri", "", "62h").unwrap()],
+            group_soak: SignedDuration::from_hours(1),
+            unreachable: Size::Count(3),
+            removals: Size::Percent(5),
+            joining: Joining::LastGood,
+            released: BTreeSet::from(["r1".into()]),
+            ..ten_minutes
+        };
+        assert_eq!(policy, Ok(expected));
+        let refused = read(json!({"onBreach": "Abort"}));
+        assert_eq!(refused.unwrap_err(), "onBreach: \"Abort\" is refused: no such value; write one of Pause, Rollback");
+    }
 }
