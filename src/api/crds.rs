@@ -74,17 +74,20 @@ fn convertible<Stored: Crd, Newer: Crd>() -> CustomResourceDefinition {
 /// A definition of several versions, named as its stored one is.
 fn definition<Stored: Crd>(versions: Vec<Value>) -> CustomResourceDefinition {
     let (kind, plural, group) = (Stored::kind(&()), Stored::plural(&()), Stored::group(&()));
-    let mut names = json!({"kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase()});
-    if !Stored::SHORT_NAMES.is_empty() {
-        names["shortNames"] = json!(Stored::SHORT_NAMES);
-    }
+    let short_names = Some(Stored::SHORT_NAMES).filter(|names| !names.is_empty());
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("{plural}.{group}")},
         "spec": {
             "group": group,
-            "names": names,
+            "names": {
+                "kind": kind,
+                "listKind": format!("{kind}List"),
+                "plural": plural,
+                "singular": kind.to_lowercase(),
+                "shortNames": short_names,
+            },
             "scope": if Stored::NAMESPACED { "Namespaced" } else { "Cluster" },
             "versions": versions,
         },
@@ -96,17 +99,15 @@ fn definition<Stored: Crd>(versions: Vec<Value>) -> CustomResourceDefinition {
 fn version<K: Crd>(stored: bool, served: bool) -> Value {
     let subresources: Map<String, Value> = K::HAS_STATUS.then(|| ("status".to_owned(), json!({}))).into_iter().collect();
     let columns = K::COLUMNS.iter().map(|column| json!({"name": column.0, "type": column.1, "jsonPath": column.2}));
-    let mut version = json!({
+    let columns = Some(columns.collect::<Vec<_>>()).filter(|columns| !columns.is_empty());
+    json!({
         "name": K::version(&()),
         "served": served,
         "storage": stored,
         "schema": {"openAPIV3Schema": K::schema()},
         "subresources": subresources,
-    });
-    if !K::COLUMNS.is_empty() {
-        version["additionalPrinterColumns"] = columns.collect();
-    }
-    version
+        "additionalPrinterColumns": columns,
+    })
 }
 
 #[cfg(test)]

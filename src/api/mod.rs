@@ -17,6 +17,8 @@ pub mod condition;
 pub mod crds;
 pub mod gitops;
 pub mod names;
+#[cfg(test)]
+mod round_trip;
 mod schema;
 pub mod work;
 
