@@ -5,9 +5,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use json_patch::merge;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::gitops::v1alpha1::ConfigRepo;
 use crate::cli::{CommandError, CommandResult};
 use crate::operator::{self, OperatorOptions};
 use crate::shell::{self, ElectionOptions, Selection};
@@ -32,6 +38,18 @@ pub(crate) struct Args {
     /// Namespace of the election's Lease, and of the `ConfigRepo` that --repo creates.
     #[arg(long, default_value = "wheelwright-system")]
     namespace: String,
+    /// Create (or update) a `ConfigRepo` for this repository: a URL, or a directory of this machine.
+    #[arg(long, value_name = "URL")]
+    repo: Option<String>,
+    /// Directory of the repository to render.
+    #[arg(long, requires = "repo", default_value = "")]
+    path: String,
+    /// Branch of the repository to follow.
+    #[arg(long, requires = "repo", default_value = "main")]
+    branch: String,
+    /// Branch of the same repository to push status reports to; none are pushed where empty.
+    #[arg(long, requires = "repo", default_value = "")]
+    report_branch: String,
     /// Address for health and metrics, such as `127.0.0.1:8080`.
     #[arg(long)]
     listen: Option<SocketAddr>,
@@ -43,6 +61,9 @@ pub(crate) fn run(args: &Args) -> CommandResult {
         Selection::parse(&args.controllers, &known).map_err(|why| CommandError::from(anyhow::anyhow!("--controllers: {why}")))?;
     super::block_on(async {
         let hub = connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+        if let Some(url) = &args.repo {
+            create_config_repo(&hub, args, url).await?;
+        }
         let identity = format!("{}_{}", std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into()), std::process::id());
         let election = args.leader_elect.then(|| ElectionOptions::new(&args.namespace, "wheelwright-operator", identity));
         let stop = stop_on_signal();
@@ -50,6 +71,41 @@ pub(crate) fn run(args: &Args) -> CommandResult {
         // Losing the leadership is not what was asked for: whoever supervises the process should start it again.
         Ok(if stop.is_cancelled() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
+}
+
+/// Applies the `ConfigRepo` that `--repo` asks for; fields that somebody set beyond it stay.
+async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Result<(), CommandError> {
+    let name = url.trim_end_matches(['/', '.']).trim_end_matches(".git").rsplit(['/', ':']).next().unwrap_or_default();
+    let name: String = name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let name = Some(name.trim_matches('-').to_owned()).filter(|name| !name.is_empty()).unwrap_or_else(|| "config".into());
+    let mut spec = json!({"url": absolute(url), "path": args.path, "ref": {"branch": args.branch}});
+    if !args.report_branch.is_empty() {
+        merge(&mut spec, &json!({"report": {"branch": args.report_branch}}));
+    }
+    let params = PatchParams::apply("wheelwright-cli").force();
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": args.namespace}});
+    let namespaces: Api<Namespace> = Api::all(hub.clone());
+    namespaces.patch(&args.namespace, &params, &Patch::Apply(namespace)).await.context("cannot create the namespace of the ConfigRepo")?;
+    let repo = json!({
+        "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": {"name": name, "namespace": args.namespace}, "spec": spec,
+    });
+    let repos: Api<ConfigRepo> = Api::namespaced(hub.clone(), &args.namespace);
+    let missing = |e| {
+        CommandError::hinted(
+            anyhow::Error::new(e).context("cannot create the ConfigRepo"),
+            "wheelwright crds | kubectl apply --server-side -f -",
+        )
+    };
+    repos.patch(&name, &params, &Patch::Apply(repo)).await.map_err(missing)?;
+    Ok(())
+}
+
+/// A directory of this machine by its whole path, because the operator's own directory may be another; a URL as it is.
+fn absolute(url: &str) -> String {
+    match std::path::Path::new(url).canonicalize() {
+        Ok(path) => path.to_string_lossy().into_owned(),
+        Err(_) => url.to_owned(),
+    }
 }
 
 /// Connects to the API server a kubeconfig names.
