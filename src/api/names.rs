@@ -114,6 +114,12 @@ pub const ADDON_ANNOTATION_PREFIX: &str = "addon.open-cluster-management.io/";
 pub const CAPI_CLUSTER_ANNOTATION: &str = "cluster.x-k8s.io/cluster";
 /// The config repository an object came from, as namespace/name.
 pub const CONFIG_REPO_ANNOTATION: &str = "gitops.wheelwright.dev/config-repo";
+/// Field manager of what is applied from repositories.
+pub const CONFIG_REPO_MANAGER: &str = "wheelwright-gitops";
+/// Digest of the manifest an object was last applied from.
+pub const APPLIED_DIGEST_ANNOTATION: &str = "gitops.wheelwright.dev/applied-digest";
+/// What kubectl last applied on the client's side; no part of a manifest.
+pub const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Set to `disabled` on an object, keeps it when it leaves the repository.
 pub const PRUNE_ANNOTATION: &str = "gitops.wheelwright.dev/prune";
 /// Allows a deletion that is over the budget; the value is the revision it is allowed for.

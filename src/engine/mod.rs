@@ -3,4 +3,5 @@
 pub mod addon;
 pub mod applier;
 pub mod rollout;
+pub mod sync;
 pub mod work;
