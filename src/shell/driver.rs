@@ -78,6 +78,7 @@ pub(super) struct Core {
 
 #[derive(Default)]
 struct Queues {
+    started: bool,
     loops: Vec<Loop>,
     /// Kinds whose first list has been read.
     complete: BTreeSet<(Site, TypeId)>,
@@ -120,6 +121,7 @@ impl Shell {
         let core = self.core;
         let names: Vec<_> = core.registered.runners.iter().map(|runner| runner.name).collect();
         info!(controllers = names.join(","), "started");
+        core.queues().started = true;
         let (watches, plans) = (TaskTracker::new(), TaskTracker::new());
         let watching = CancellationToken::new();
         for ((site, _), kind) in &core.registered.kinds {
@@ -183,10 +185,10 @@ impl Handle {
         self.core.metrics.encode(depths.into_iter())
     }
 
-    /// Whether every kind that any controller needs has been read once.
+    /// Whether every kind that any controller needs has been read once; one that waits to be elected is ready for that.
     pub fn is_ready(&self) -> bool {
         let queues = self.core.queues();
-        self.core.registered.needs.iter().all(|needs| needs.is_subset(&queues.complete))
+        !queues.started || self.core.registered.needs.iter().all(|needs| needs.is_subset(&queues.complete))
     }
 
     /// The hub.
