@@ -6,6 +6,7 @@
 pub mod builtin_lists;
 pub mod condition;
 mod diff;
+pub mod fields;
 mod key;
 pub mod patch;
 pub mod selector;

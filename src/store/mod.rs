@@ -15,14 +15,18 @@
 mod builtin;
 mod delete;
 mod error;
+mod format;
 mod ids;
 mod journal;
 mod metadata;
 mod ownership;
 mod patching;
+
+mod prune;
 pub mod rbac;
 mod read;
 mod resource;
+mod rules;
 mod scale;
 mod schema;
 mod select;
@@ -48,9 +52,9 @@ pub use error::{ApiError, FieldError};
 pub use journal::Entry;
 pub use read::Lens;
 pub use resource::{Column, Generation, GroupResource, NameRule, Resource, Resources, Scale, Version};
+pub use rules::Rules;
 pub use schema::{Checks, ListType, Schema, Type};
 pub use target::{DeleteOptions, Deleted, FieldValidation, List, ListOptions, Patch, Propagation, Target, User, WriteOptions, Written};
-pub use validate::Rules;
 pub use watch::{EventType, Watch, WatchEvent, WatchOptions};
 
 use ids::Ids;

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::object::Object;
+use crate::object::patch::strategic_merge;
 
 use super::write::Call;
 use super::{ApiError, Patch};
@@ -28,7 +29,13 @@ pub(super) fn patched(call: &Call<'_>, object: &Object, patch: &Patch) -> Result
             let why = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
             return Err(ApiError::unsupported_media_type(why));
         }
-        Patch::Strategic(_) => return Err(ApiError::unsupported_media_type("strategic merge patches are not there yet")),
+        Patch::Strategic(patch) => {
+            let Value::Object(patch) = patch.clone() else {
+                return Err(ApiError::bad_request("error decoding patch: a strategic merge patch has to be an object"));
+            };
+            let merged = strategic_merge(object.0.clone(), patch, super::ownership::position(&call.lens));
+            return merged.map(Object).map_err(|e| ApiError::bad_request(e.to_string()));
+        }
         Patch::Apply(_) => return Err(ApiError::internal("an apply is no plain patch")),
     }
     Object::from_value(value).map_err(|e| ApiError::bad_request(e.to_string()))

@@ -72,7 +72,7 @@ pub struct Version {
     /// The schema as OpenAPI, for `kubectl explain`; what the shape was read from.
     pub openapi: Arc<Value>,
     /// CEL rules, compiled.
-    pub rules: Option<Arc<super::validate::Rules>>,
+    pub rules: Option<Arc<super::Rules>>,
     /// Whether `status` is a subresource.
     pub status: bool,
     /// Paths of the scale subresource.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The shape of a value.
 #[derive(Clone, Debug, Default)]
@@ -112,10 +112,188 @@ pub struct Checks {
     pub not: Option<Schema>,
 }
 
+/// Definitions that schemas may name by `$ref`, read at most once each.
+pub(super) struct Refs<'a> {
+    definitions: Option<&'a Map<String, Value>>,
+    read: BTreeMap<String, Option<Arc<Schema>>>,
+}
+
+impl<'a> Refs<'a> {
+    /// No definitions, as in a CustomResourceDefinition.
+    pub(super) fn none() -> Refs<'static> {
+        Refs { definitions: None, read: BTreeMap::new() }
+    }
+
+    /// The definitions of an OpenAPI document.
+    pub(super) fn new(definitions: &'a Map<String, Value>) -> Self {
+        Self { definitions: Some(definitions), read: BTreeMap::new() }
+    }
+
+    /// The schema of a definition. One that contains itself is free-form where it comes round again.
+    pub(super) fn definition(&mut self, name: &str) -> Arc<Schema> {
+        if let Some(read) = self.read.get(name) {
+            return read.clone().unwrap_or_else(|| Arc::new(Schema { preserve: true, ..Schema::default() }));
+        }
+        self.read.insert(name.to_owned(), None);
+        let schema = self.definitions.and_then(|definitions| definitions.get(name));
+        let schema = Arc::new(schema.map(|schema| Schema::read(schema, self)).unwrap_or_default());
+        self.read.insert(name.to_owned(), Some(schema.clone()));
+        schema
+    }
+
+    fn is_builtin(&self) -> bool {
+        self.definitions.is_some()
+    }
+}
+
 impl Schema {
     /// The shape of the value under a field, `None` where the schema does not know the field.
     pub fn field(&self, name: &str) -> Option<&Arc<Schema>> {
         self.properties.get(name).or(self.values.as_ref())
+    }
+
+    /// Reads an OpenAPI v3 schema. What is wrong with it is said elsewhere; here it is left out.
+    pub(super) fn read(value: &Value, refs: &mut Refs<'_>) -> Self {
+        let flag = |word: &str| value.get(word).and_then(Value::as_bool).unwrap_or(false);
+        let text = |word: &str| value.get(word).and_then(Value::as_str).unwrap_or_default();
+        let texts = |word: &str| -> Vec<String> {
+            let list = value.get(word).and_then(Value::as_array).into_iter().flatten();
+            list.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let fields = value.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let properties: BTreeMap<_, _> = fields.map(|(name, field)| (name.clone(), Self::shared(field, refs))).collect();
+        let values = match value.get("additionalProperties") {
+            Some(Value::Bool(true)) => Some(Arc::new(Self { preserve: true, ..Self::default() })),
+            Some(schema @ Value::Object(_)) => Some(Self::shared(schema, refs)),
+            _ => None,
+        };
+        let int_or_string = flag("x-kubernetes-int-or-string") || text("format") == "int-or-string";
+        let type_ = if int_or_string { Type::IntOrString } else { Type::named(text("type")) };
+        // Built-in types say "object" without fields where anything may stand: embedded objects, and JSON itself.
+        let free = refs.is_builtin() && properties.is_empty() && values.is_none() && matches!(type_, Type::Object | Type::Any);
+        Self {
+            type_,
+            nullable: flag("nullable"),
+            default: value.get("default").cloned(),
+            items: value.get("items").filter(|items| items.is_object()).map(|items| Self::shared(items, refs)),
+            list: match text("x-kubernetes-list-type") {
+                "set" => ListType::Set,
+                "map" => ListType::Map(texts("x-kubernetes-list-map-keys")),
+                _ => ListType::Atomic,
+            },
+            atomic: text("x-kubernetes-map-type") == "atomic",
+            preserve: free || flag("x-kubernetes-preserve-unknown-fields"),
+            embedded: flag("x-kubernetes-embedded-resource"),
+            required: texts("required"),
+            checks: Checks::read(value, refs).map(Box::new),
+            properties,
+            values,
+        }
+    }
+
+    fn shared(value: &Value, refs: &mut Refs<'_>) -> Arc<Self> {
+        let reference = value.get("$ref").and_then(Value::as_str).or_else(|| value.pointer("/allOf/0/$ref").and_then(Value::as_str));
+        match reference.and_then(|path| path.rsplit('/').next()) {
+            Some(name) if refs.is_builtin() => refs.definition(name),
+            _ => Arc::new(Self::read(value, refs)),
+        }
+    }
+}
+
+impl Type {
+    fn named(name: &str) -> Self {
+        match name {
+            "object" => Self::Object,
+            "array" => Self::Array,
+            "string" => Self::String,
+            "integer" => Self::Integer,
+            "number" => Self::Number,
+            "boolean" => Self::Boolean,
+            _ => Self::Any,
+        }
+    }
+
+    /// The name in a schema; empty where none is declared.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Any => "",
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::IntOrString => "integer,string",
+        }
+    }
+
+    /// Whether a value is of the type; a number without a fraction is an integer.
+    pub fn admits(self, value: &Value) -> bool {
+        let whole = |n: &serde_json::Number| n.is_i64() || n.is_u64() || n.as_f64().is_some_and(|n| n.fract() == 0.0);
+        match (self, value) {
+            (Self::Any, _) | (Self::Object, Value::Object(_)) | (Self::Array, Value::Array(_)) | (Self::Number, Value::Number(_)) => true,
+            (Self::String | Self::IntOrString, Value::String(_)) | (Self::Boolean, Value::Bool(_)) => true,
+            (Self::Integer | Self::IntOrString, Value::Number(n)) => whole(n),
+            (_, _) => false,
+        }
+    }
+}
+
+impl Checks {
+    /// `None` where the schema limits nothing.
+    fn read(value: &Value, refs: &mut Refs<'_>) -> Option<Self> {
+        const WORDS: [&str; 18] = [
+            "enum",
+            "pattern",
+            "format",
+            "minimum",
+            "maximum",
+            "exclusiveMinimum",
+            "exclusiveMaximum",
+            "multipleOf",
+            "minLength",
+            "maxLength",
+            "minItems",
+            "maxItems",
+            "minProperties",
+            "maxProperties",
+            "allOf",
+            "anyOf",
+            "oneOf",
+            "not",
+        ];
+        if !WORDS.iter().any(|word| value.get(word).is_some()) {
+            return None;
+        }
+        let number = |word: &str| value.get(word).and_then(Value::as_f64);
+        let count = |word: &str| value.get(word).and_then(Value::as_u64);
+        let flag = |word: &str| value.get(word).and_then(Value::as_bool).unwrap_or(false);
+        let text = |word: &str| value.get(word).and_then(Value::as_str);
+        let mut schemas = |word: &str| -> Vec<Schema> {
+            let list = value.get(word).and_then(Value::as_array).into_iter().flatten();
+            list.map(|schema| Schema::read(schema, refs)).collect()
+        };
+        let (all_of, any_of, one_of) = (schemas("allOf"), schemas("anyOf"), schemas("oneOf"));
+        Some(Self {
+            enumeration: value.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
+            pattern: text("pattern").and_then(|pattern| regex::Regex::new(pattern).ok()),
+            format: text("format").unwrap_or_default().to_owned(),
+            minimum: number("minimum"),
+            maximum: number("maximum"),
+            exclusive_minimum: flag("exclusiveMinimum"),
+            exclusive_maximum: flag("exclusiveMaximum"),
+            multiple_of: number("multipleOf"),
+            min_length: count("minLength"),
+            max_length: count("maxLength"),
+            min_items: count("minItems"),
+            max_items: count("maxItems"),
+            min_properties: count("minProperties"),
+            max_properties: count("maxProperties"),
+            all_of,
+            any_of,
+            one_of,
+            not: value.get("not").map(|schema| Schema::read(schema, refs)),
+        })
     }
 }
 

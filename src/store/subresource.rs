@@ -24,7 +24,7 @@ pub(super) fn known(lens: &Lens, subresource: &str) -> Result<(), ApiError> {
 /// What of `new` a write through a subresource may change: the rest comes from `old`.
 pub(super) fn restrict(lens: &Lens, subresource: &str, old: &Object, mut new: Object) -> Object {
     match subresource {
-        "" => {
+        "" | "scale" => {
             if lens.version().status {
                 take(&mut new, old, "status");
             }

@@ -1,20 +1,249 @@
-//! Schemas at work: unknown fields, defaults, checks.
+//! Values against schemas, in the words of kube-apiserver.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
 
 use crate::object::Object;
 
+use super::FieldError;
 use super::read::Lens;
-use super::{ApiError, FieldError};
+use super::schema::{Checks, ListType, Schema, Type};
 
-/// Compiled CEL rules of a schema.
-#[derive(Debug)]
-pub struct Rules {}
-
-/// Drops fields that the schema does not know, and returns their paths; fills in defaults.
-pub(super) fn prune(_lens: &Lens, _object: &mut Object) -> Result<Vec<String>, ApiError> {
-    Ok(Vec::new())
+/// What is wrong with an object by its schema; with `old`, only what the update brought in.
+///
+/// Values that were there before and did not change are tolerated (KEP-4008, ratcheting).
+pub(super) fn check(lens: &Lens, object: &Object, old: Option<&Object>) -> Vec<FieldError> {
+    let version = lens.version();
+    let mut errors = Errors { custom: lens.resource().custom, found: Vec::new() };
+    let whole = Value::Object(object.0.clone());
+    let before = old.map(|old| Value::Object(old.0.clone()));
+    errors.value(&version.schema, &whole, before.as_ref(), "");
+    let mut found = errors.found;
+    if let Some(rules) = &version.rules
+        && found.is_empty()
+    {
+        found.extend(rules.check(lens, &whole, before.as_ref()));
+    }
+    found
 }
 
-/// What is wrong with an object by its schema.
-pub(super) fn check(_lens: &Lens, _object: &Object, _old: Option<&Object>) -> Vec<FieldError> {
-    Vec::new()
+/// What is wrong with a value by itself, as for a default.
+pub(super) fn check_value(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
+    let mut errors = Errors { custom: true, found: Vec::new() };
+    errors.value(schema, value, None, path);
+    errors.found
+}
+
+struct Errors {
+    custom: bool,
+    found: Vec<FieldError>,
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+/// The type of a value, as messages name it.
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(n) if n.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+impl Errors {
+    fn value(&mut self, schema: &Schema, value: &Value, old: Option<&Value>, path: &str) {
+        if old == Some(value) {
+            return;
+        }
+        if value.is_null() && (schema.nullable || schema.type_ == Type::Any || !self.custom) {
+            return;
+        }
+        if !schema.type_.admits(value) {
+            if self.custom {
+                let found = kind_of(value);
+                let why = format!("{path} in body must be of type {}: {found:?}", schema.type_.name());
+                self.found.push(FieldError::type_invalid(path, found, why));
+            }
+            return;
+        }
+        if let Some(checks) = &schema.checks {
+            self.checks(checks, schema.type_, value, path);
+        }
+        match value {
+            Value::Object(fields) => {
+                for name in schema.required.iter().filter(|name| fields.get(*name).is_none()) {
+                    if self.custom || is_required(path, name) {
+                        self.found.push(FieldError::required(join(path, name), ""));
+                    }
+                }
+                for (name, value) in fields {
+                    let old = old.and_then(|old| old.get(name));
+                    if let Some(field) = schema.field(name) {
+                        let here = if schema.properties.contains_key(name) || !self.custom { join(path, name) } else { join(path, name) };
+                        self.value(field, value, old, &here);
+                    }
+                }
+                if schema.embedded {
+                    self.embedded(fields, path);
+                }
+            }
+            Value::Array(items) => {
+                self.unique(schema, items, path);
+                if let Some(item_schema) = &schema.items {
+                    for (i, item) in items.iter().enumerate() {
+                        let old = self.same_item(schema, item, i, old);
+                        self.value(item_schema, item, old, &format!("{path}[{i}]"));
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    /// The item of the old list that an item comes from: by its keys, or the same value anywhere.
+    fn same_item<'v>(&self, schema: &Schema, item: &Value, _index: usize, old: Option<&'v Value>) -> Option<&'v Value> {
+        let mut olds = old?.as_array()?.iter();
+        match &schema.list {
+            ListType::Map(keys) => olds.find(|old| keys.iter().all(|key| old.get(key) == item.get(key))),
+            ListType::Set | ListType::Atomic => None,
+        }
+    }
+
+    fn embedded(&mut self, fields: &serde_json::Map<String, Value>, path: &str) {
+        for name in ["apiVersion", "kind"] {
+            if fields.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
+                self.found.push(FieldError::required(join(path, name), "must not be empty"));
+            }
+        }
+    }
+
+    fn unique(&mut self, schema: &Schema, items: &[Value], path: &str) {
+        if !self.custom {
+            return;
+        }
+        let mut seen = BTreeSet::new();
+        for (i, item) in items.iter().enumerate() {
+            let identity = match &schema.list {
+                ListType::Atomic => return,
+                ListType::Set => item.clone(),
+                ListType::Map(keys) => Value::Object(keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone()))).collect()),
+            };
+            if !seen.insert(identity.to_string()) {
+                self.found.push(FieldError::duplicate(format!("{path}[{i}]"), &identity));
+            }
+        }
+    }
+
+    fn checks(&mut self, checks: &Checks, type_: Type, value: &Value, path: &str) {
+        if !checks.enumeration.is_empty() && !checks.enumeration.contains(value) {
+            let supported: Vec<_> =
+                checks.enumeration.iter().map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned)).collect();
+            self.found.push(FieldError::unsupported(path, value, supported.iter().map(String::as_str)));
+        }
+        match value {
+            Value::String(text) => self.text(checks, text, path),
+            Value::Number(number) => self.number(checks, type_, number, path),
+            Value::Array(items) => {
+                self.size(checks.min_items, checks.max_items, items.len(), path, "items");
+            }
+            Value::Object(fields) => {
+                self.size(checks.min_properties, checks.max_properties, fields.len(), path, "properties");
+            }
+            Value::Null | Value::Bool(_) => {}
+        }
+        self.combinations(checks, value, path);
+    }
+
+    fn invalid(&mut self, path: &str, value: &Value, why: String) {
+        self.found.push(FieldError::invalid(path, value, why));
+    }
+
+    fn text(&mut self, checks: &Checks, text: &str, path: &str) {
+        let length = text.chars().count() as u64;
+        if let Some(most) = checks.max_length.filter(|most| length > *most) {
+            self.found.push(FieldError::too_long(path, most));
+        }
+        if let Some(least) = checks.min_length.filter(|least| length < *least) {
+            self.invalid(path, &text.into(), format!("{path} in body should be at least {least} chars long"));
+        }
+        if let Some(pattern) = checks.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+            self.invalid(path, &text.into(), format!("{path} in body should match '{pattern}'"));
+        }
+        if !super::format::is_valid(&checks.format, text) {
+            self.invalid(path, &text.into(), format!("{path} in body must be of type {}: {text:?}", checks.format));
+        }
+    }
+
+    fn number(&mut self, checks: &Checks, type_: Type, number: &serde_json::Number, path: &str) {
+        let value = Value::Number(number.clone());
+        let n = number.as_f64().unwrap_or_default();
+        let (low, high) = (checks.minimum, checks.maximum);
+        if let Some(bound) = low.filter(|low| n < *low || (checks.exclusive_minimum && n <= *low)) {
+            let than = if checks.exclusive_minimum { "greater than" } else { "greater than or equal to" };
+            self.invalid(path, &value, format!("{path} in body should be {than} {bound}"));
+        }
+        if let Some(bound) = high.filter(|high| n > *high || (checks.exclusive_maximum && n >= *high)) {
+            let than = if checks.exclusive_maximum { "less than" } else { "less than or equal to" };
+            self.invalid(path, &value, format!("{path} in body should be {than} {bound}"));
+        }
+        if let Some(step) = checks.multiple_of.filter(|step| *step != 0.0 && (n / step).fract() != 0.0) {
+            self.invalid(path, &value, format!("{path} in body should be a multiple of {step}"));
+        }
+        if type_ == Type::Integer && checks.format == "int32" && number.as_i64().is_some_and(|n| i32::try_from(n).is_err()) {
+            self.invalid(path, &value, format!("Checked value must be of type integer with format int32 in {path}"));
+        }
+    }
+
+    fn size(&mut self, least: Option<u64>, most: Option<u64>, found: usize, path: &str, what: &str) {
+        if let Some(most) = most.filter(|most| found as u64 > *most) {
+            let mut error = FieldError::too_many(path, found, most);
+            if what != "items" {
+                error.message = format!("Too many: {found}: must have at most {most} {what}");
+            }
+            self.found.push(error);
+        }
+        if let Some(least) = least.filter(|least| (found as u64) < *least) {
+            self.invalid(path, &found.into(), format!("{path} in body should have at least {least} {what}"));
+        }
+    }
+
+    fn combinations(&mut self, checks: &Checks, value: &Value, path: &str) {
+        let found = |schema: &Schema| check_value(schema, value, path);
+        for schema in &checks.all_of {
+            let errors = found(schema);
+            self.found.extend(errors);
+        }
+        let holding = |schemas: &[Schema]| schemas.iter().filter(|schema| found(schema).is_empty()).count();
+        let shown = match value {
+            Value::Object(_) | Value::Array(_) => Value::from(kind_of(value)),
+            scalar => scalar.clone(),
+        };
+        if !checks.any_of.is_empty() && holding(&checks.any_of) == 0 {
+            self.invalid(path, &shown, format!("{path} in body must validate at least one schema (anyOf)"));
+        }
+        if !checks.one_of.is_empty() {
+            let held = holding(&checks.one_of);
+            let which = if held == 0 { "Found none valid".to_owned() } else { format!("Found {held} valid alternatives") };
+            if held != 1 {
+                self.invalid(path, &shown, format!("{path} in body must validate one and only one schema (oneOf). {which}"));
+            }
+        }
+        if checks.not.as_ref().is_some_and(|not| found(not).is_empty()) {
+            self.invalid(path, &shown, format!("{path} in body must not validate the schema (not)"));
+        }
+    }
+}
+
+/// Built-in types mark every field that Go always writes as required; the server insists only on those a user has to say.
+fn is_required(path: &str, name: &str) -> bool {
+    let said = ["spec", "rules", "subjects", "roleRef", "webhooks", "handler", "provisioner", "value", "involvedObject", "template"];
+    let top = path.split(['.', '[']).next().unwrap_or_default();
+    if top.is_empty() { said.contains(&name) && !matches!(name, "spec" | "rules") } else { said.contains(&top) }
 }

@@ -9,8 +9,8 @@ use crate::object::{Key, Object};
 
 use super::read::Lens;
 use super::{
-    ApiError, FieldValidation, Generation, Patch, Store, Target, WriteOptions, Written, metadata, ownership, scale, strategy, subresource,
-    validate,
+    ApiError, FieldValidation, Generation, Patch, Store, Target, WriteOptions, Written, metadata, ownership, prune, scale, strategy,
+    subresource, validate,
 };
 
 /// A body may not be larger, as etcd would not take it (its default request limit).
@@ -23,6 +23,8 @@ pub(super) struct Call<'a> {
     pub(super) options: &'a WriteOptions,
     pub(super) now: Timestamp,
     pub(super) warnings: Vec<String>,
+    /// Whether this is a server-side apply, which knows no field that the schema does not.
+    pub(super) applying: bool,
 }
 
 /// Whose the written fields become.
@@ -38,7 +40,7 @@ impl Store {
         let (_, lens) = self.lens(target)?;
         subresource::known(&lens, &target.subresource)?;
         let warnings = lens.version().deprecation.iter().cloned().collect();
-        Ok(Call { target, lens, options, now, warnings })
+        Ok(Call { target, lens, options, now, warnings, applying: false })
     }
 
     /// Creates an object; `target` names the resource and the namespace, the body the object.
@@ -70,7 +72,7 @@ impl Store {
         };
         if target.subresource == "scale" {
             let new = scale::write(call.lens.version(), &old, &body).ok_or_else(ApiError::no_such_path)?;
-            return self.replace(call, &old, new, Owning::Update);
+            return self.scaled(call, &old, new);
         }
         let new = call.read_body(body)?;
         if new.name().is_empty() {
@@ -103,7 +105,7 @@ impl Store {
         let patched = super::patching::patched(&call, &shown, patch)?;
         if target.subresource == "scale" {
             let new = scale::write(call.lens.version(), &old, &patched).ok_or_else(ApiError::no_such_path)?;
-            return self.replace(call, &old, new, Owning::Update);
+            return self.scaled(call, &old, new);
         }
         let new = call.read_body(patched)?;
         self.replace(call, &old, new, Owning::Update)
@@ -118,10 +120,17 @@ impl Store {
         if config.at(&["metadata", "managedFields"]).is_some_and(|fields| !fields.is_null()) {
             return Err(ApiError::bad_request("metadata.managedFields must be nil"));
         }
-        let config = call.read_body(config)?;
         if config.gvk() != call.gvk() {
-            return Err(ApiError::bad_request("apiVersion and kind must be those of the path"));
+            let found = config.gvk();
+            let why = format!("invalid object type: {}/{}, Kind={}", found.group, found.version, found.kind);
+            return Err(ApiError::bad_request(why));
         }
+        if config.name().is_empty() {
+            let why = format!("the name of the object ({} based on URL) was undeterminable: name must be provided", call.target.name);
+            return Err(ApiError::bad_request(why));
+        }
+        call.applying = true;
+        let config = call.read_body(config)?;
         if old.is_none() && !call.target.subresource.is_empty() {
             return Err(ApiError::not_found(call.target));
         }
@@ -130,6 +139,14 @@ impl Store {
             Some(old) => self.replace(call, &old, applied.object, Owning::Apply(applied.managed_fields)),
             None => self.insert(call, applied.object, Owning::Apply(applied.managed_fields)),
         }
+    }
+
+    /// Stores an object whose replicas were set, and shows it as a Scale.
+    fn scaled(&mut self, call: Call<'_>, old: &Arc<Object>, new: Object) -> Result<Written, ApiError> {
+        let lens = call.lens.clone();
+        let written = self.replace(call, old, new, Owning::Update)?;
+        let shown = scale::read(lens.version(), &written.object).ok_or_else(ApiError::no_such_path)?;
+        Ok(Written { object: Arc::new(shown), ..written })
     }
 
     /// The stored object in the version of the call.
@@ -142,6 +159,7 @@ impl Store {
         self.give_name(&call, &mut object);
         let key = Key::namespaced(call.target.namespace.clone(), object.name());
         let target = call.target.clone().named(&key.name);
+        prune::fill_in(&call.lens, &mut object);
         strategy::before_create(self, &call, &mut object)?;
         self.namespace_admits(&call, &target)?;
         if !object.resource_version().is_empty() {
@@ -181,6 +199,7 @@ impl Store {
         metadata::keep_system_fields(old, &mut new);
         metadata::tidy(&mut new);
         let mut new = subresource::restrict(&call.lens, &target.subresource, old, new);
+        prune::fill_in(&call.lens, &mut new);
         strategy::before_update(&call, old, &mut new);
         let mut errors = metadata::validate_update(old, &new);
         errors.extend(metadata::validate(&resource, &new));
@@ -271,21 +290,39 @@ impl Call<'_> {
         if !self.target.name.is_empty() && name.is_empty() {
             object.metadata_mut().insert("name".into(), self.target.name.clone().into());
         }
-        let unknown = validate::prune(&self.lens, &mut object)?;
-        if !unknown.is_empty() {
-            let fields = unknown.iter().map(|path| format!("unknown field {path:?}"));
-            match self.options.field_validation {
-                FieldValidation::Ignore => {}
-                FieldValidation::Warn => self.warnings.extend(fields),
-                FieldValidation::Strict => {
-                    let list = fields.collect::<Vec<_>>().join(", ");
-                    let version = &self.lens.version().name;
-                    let why = format!("{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {list}");
-                    return Err(ApiError::bad_request(why));
-                }
+        if !self.lens.resource().custom
+            && let Some(why) = prune::mistyped(&self.lens.version().schema, &Value::Object(object.0.clone()), &kind)
+        {
+            let version = &self.lens.version().name;
+            return Err(ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}")));
+        }
+        let unknown = prune::prune(&self.lens, &mut object);
+        self.unknown_fields(&kind, &unknown)?;
+        Ok(object)
+    }
+
+    fn unknown_fields(&mut self, kind: &str, unknown: &[String]) -> Result<(), ApiError> {
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        if self.applying {
+            let gvk = self.gvk();
+            let head = format!("{}/{}; {}, Kind={kind}", self.target.namespace, self.target.name, gvk.api_version());
+            let list: Vec<_> = unknown.iter().map(|path| format!(".{path}: field not declared in schema")).collect();
+            return Err(ApiError::unexpected(format!("failed to create typed patch object ({head}): {}", list.join("\n"))));
+        }
+        let fields = unknown.iter().map(|path| format!("unknown field {path:?}"));
+        match self.options.field_validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => self.warnings.extend(fields),
+            FieldValidation::Strict => {
+                let list = fields.collect::<Vec<_>>().join(", ");
+                let version = &self.lens.version().name;
+                let why = format!("{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {list}");
+                return Err(ApiError::bad_request(why));
             }
         }
-        Ok(object)
+        Ok(())
     }
 
     fn check_kind(&self, object: &mut Object, kind: &str, api_version: &str) -> Result<(), ApiError> {

@@ -1,6 +1,6 @@
 //! The table of built-in kinds: what discovery of a real API server says about them.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use k8s_openapi::api::{
     admissionregistration::v1 as admission, apps::v1 as apps, autoscaling::v2 as autoscaling, batch::v1 as batch,
@@ -10,8 +10,12 @@ use k8s_openapi::api::{
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 
+use schemars::JsonSchema;
+use serde_json::json;
+
+use super::schemas::{Collector, Definitions};
 use crate::object::builtin_lists::BUILTIN;
-use crate::store::{Generation, NameRule, Resource, Scale, Schema, Version};
+use crate::store::{Generation, NameRule, Resource, Scale, Version};
 
 /// Words of the table: what a kind has or does.
 const STATUS: u8 = 1;
@@ -22,6 +26,73 @@ const LABEL_1035_NAME: u8 = 16;
 const PATH_NAME: u8 = 32;
 const UPSERT: u8 = 64;
 const WORKLOAD: u8 = STATUS | GENERATION;
+
+/// Calls a generic function with every built-in kind, [`events_of_their_own_group`] last.
+macro_rules! with_kinds {
+    ($call:ident) => {
+        $call!(
+            core::ConfigMap,
+            core::Endpoints,
+            core::Event,
+            core::LimitRange,
+            core::Namespace,
+            core::Node,
+            core::PersistentVolumeClaim,
+            core::PersistentVolume,
+            core::Pod,
+            core::PodTemplate,
+            core::ReplicationController,
+            core::ResourceQuota,
+            core::Secret,
+            core::ServiceAccount,
+            core::Service,
+            admission::MutatingAdmissionPolicy,
+            admission::MutatingAdmissionPolicyBinding,
+            admission::MutatingWebhookConfiguration,
+            admission::ValidatingAdmissionPolicy,
+            admission::ValidatingAdmissionPolicyBinding,
+            admission::ValidatingWebhookConfiguration,
+            apiextensions::CustomResourceDefinition,
+            apps::ControllerRevision,
+            apps::DaemonSet,
+            apps::Deployment,
+            apps::ReplicaSet,
+            apps::StatefulSet,
+            autoscaling::HorizontalPodAutoscaler,
+            batch::CronJob,
+            batch::Job,
+            certificates::CertificateSigningRequest,
+            coordination::Lease,
+            discovery::EndpointSlice,
+            networking::IngressClass,
+            networking::Ingress,
+            networking::NetworkPolicy,
+            node::RuntimeClass,
+            policy::PodDisruptionBudget,
+            rbac::ClusterRoleBinding,
+            rbac::ClusterRole,
+            rbac::RoleBinding,
+            rbac::Role,
+            scheduling::PriorityClass,
+            storage::CSIDriver,
+            storage::CSINode,
+            storage::CSIStorageCapacity,
+            storage::StorageClass,
+            storage::VolumeAttachment,
+            events::Event
+        )
+    };
+}
+
+/// The schemas of all built-in kinds.
+pub(in crate::store) static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
+    let mut collector = Collector::new();
+    macro_rules! collect {
+        ($($kind:ty),*) => { $( collector.add::<$kind>(); )* };
+    }
+    with_kinds!(collect);
+    collector.finish()
+});
 
 /// Every built-in kind but [`events_of_their_own_group`].
 pub(super) fn kinds() -> Vec<Resource> {
@@ -82,15 +153,15 @@ pub(super) fn events_of_their_own_group() -> Resource {
     kind::<events::Event>("ev", "", UPSERT)
 }
 
-fn kind<K: k8s_openapi::Resource>(short_names: &str, category: &str, words: u8) -> Resource {
+fn kind<K: k8s_openapi::Resource + JsonSchema>(short_names: &str, category: &str, words: u8) -> Resource {
     let has = |word: u8| words & word != 0;
     let split = |list: &str| list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     let version = Version {
         name: K::VERSION.into(),
         served: true,
         deprecation: None,
-        schema: Arc::new(Schema::default()),
-        openapi: Arc::default(),
+        schema: DEFINITIONS.schema(&K::schema_name()),
+        openapi: Arc::new(json!({ "$ref": format!("#/components/schemas/{}", K::schema_name()) })),
         rules: None,
         status: has(STATUS),
         scale: has(SCALE).then(scale),

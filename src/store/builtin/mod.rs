@@ -3,12 +3,13 @@
 //! Spokes are API machines too, so the workload kinds are here: accepted with their schemas and the defaults that matter. Nothing
 //! acts on them.
 
-mod kinds;
+pub(super) mod kinds;
+pub(super) mod schemas;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use super::{GroupResource, Resource, Resources};
+use super::{GroupResource, Resources};
 
 static RESOURCES: LazyLock<Resources> =
     LazyLock::new(|| kinds::kinds().into_iter().map(|resource| (resource.id(), Arc::new(resource))).collect());
