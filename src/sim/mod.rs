@@ -3,7 +3,6 @@
 mod execute;
 mod process;
 mod random;
-pub mod rollout;
 pub mod workload;
 mod world;
 
