@@ -3,6 +3,7 @@
 mod execute;
 mod process;
 mod random;
+pub mod rollout;
 pub mod workload;
 mod world;
 

@@ -232,6 +232,18 @@ fn hazard_r6_neither_deadline_nor_soak_begins_before_the_assignment() {
     check("R1 F0 D20s", "c1 ToApply", State::TimedOut);
 }
 
+#[test]
+fn a_cluster_that_comes_back_is_not_taken_for_one_that_timed_out() {
+    let mut input = Input::new("new", Ok(strategy("R1 F0 D90s", &[])));
+    input.groups = groups("c1");
+    input.clusters = vec![Cluster { unreachable: true, ..cluster("c1 Progressing 1000") }];
+    assert_eq!(advance(&input, NOW).clusters["c1"].state, State::Unreachable { moved: true });
+    let back = Cluster { answers_since: Some(NOW), ..cluster("c1 Progressing 1000") };
+    input.clusters = vec![back];
+    let deadline = Some(NOW + SignedDuration::from_secs(90));
+    assert_eq!(advance(&input, NOW).clusters["c1"].state, State::Progressing { deadline, reported: true });
+}
+
 /// OCM has no place for a timeout it did not decide itself.
 #[test]
 fn hazard_r7_a_reported_timeout_is_a_failure() {

@@ -111,10 +111,14 @@ pub struct Cluster {
     pub runs_since: Option<Timestamp>,
     /// The last report.
     pub health: Option<Health>,
-    /// What it returns to if `wants` turns out bad: the last hash that was rolled out with success.
+    /// What it returns to if `wants` turns out bad: what it ran with success before `wants` was rolled out to it. Only once the rollout
+    /// is complete everywhere is this `wants` itself; a cluster that succeeded early returns with the others.
     pub last_good: Option<Hash>,
     /// The cluster does not answer.
     pub unreachable: bool,
+    /// Since when it answers, if it did not before: no deadline runs while a cluster is silent, so that one that comes back is not
+    /// taken for one that timed out.
+    pub answers_since: Option<Timestamp>,
     /// The cluster is left alone.
     pub skip: bool,
 }

@@ -13,7 +13,8 @@
 //! - Give what was written back as [`Cluster::runs`](input::Cluster::runs) and `runs_since` at the next call, before any report arrives: a
 //!   cluster that was moved and not heard of holds its slot.
 //! - Leave clusters out of [`Input::groups`] that another rollout looks after; they would be waited for.
-//! - Keep [`Wave::quarantine`] and the approvals people granted, and give them back.
+//! - Keep [`Wave::quarantine`] and the approvals people granted, and give them back. Write the quarantine before the assignments: a
+//!   cluster that returned no longer counts as failed, so a crash in between would start the bad revision again.
 //! - Call again at [`Wave::recheck`].
 //!
 //! # Differences from OCM's library

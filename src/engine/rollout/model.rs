@@ -249,6 +249,7 @@ impl World {
             last_good: (!self.fresh_fleet).then(|| hash(1)),
             unreachable: c.silent,
             skip: false,
+            answers_since: None,
         }
     }
 

@@ -44,17 +44,17 @@ pub(super) fn stand(cluster: Option<&Cluster>, limits: &Limits, now: Timestamp) 
     }
     let health = cluster.health.as_ref().filter(|health| bug!(NoFence) || health.of == cluster.wants);
     let begin = health.and_then(|health| health.since).max(cluster.runs_since);
-    let after = |span: SignedDuration| begin.unwrap_or(now).checked_add(span).unwrap_or(Timestamp::MAX);
-    let deadline = limits.deadline.map(after);
+    let after = |begin: Option<Timestamp>, span: SignedDuration| begin.unwrap_or(now).checked_add(span).unwrap_or(Timestamp::MAX);
+    let deadline = limits.deadline.map(|span| after(begin.max(cluster.answers_since), span));
     let expired = deadline.is_some_and(|deadline| deadline <= now);
     let report = health.map_or(Report::ToApply, |health| health.report);
     Stand::Settled(match report {
-        Report::Succeeded if after(limits.soak) <= now => State::Done,
+        Report::Succeeded if after(begin, limits.soak) <= now => State::Done,
         Report::Failed if expired => State::TimedOut,
         Report::Failed => State::Failed { deadline },
         Report::TimeOut => State::TimedOut,
         Report::Succeeded | Report::Progressing | Report::ToApply if silent => State::Unreachable { moved: true },
-        Report::Succeeded => State::Soaking { until: after(limits.soak) },
+        Report::Succeeded => State::Soaking { until: after(begin, limits.soak) },
         Report::Progressing if expired => State::TimedOut,
         Report::Progressing => State::Progressing { deadline, reported: true },
         // Not heard of since it was assigned: its time runs from the assignment, if that is known.

@@ -348,13 +348,15 @@ impl Display for Wait {
             Self::Refused => write!(f, "waits for a strategy and a policy that can be used"),
             Self::Paused => write!(f, "waits for the pause to end"),
             Self::Quarantine { revision } => write!(f, "waits for another revision than {revision}, which is quarantined"),
-            Self::Breach(breach) => write!(f, "waits because {breach}"),
+            Self::Breach(breach) => write!(f, "waits because of {breach}"),
             Self::Frozen { window, until } => write!(f, "waits for the freeze {window} to end at {until}"),
-            Self::Unreachable { clusters, allowed } => write!(f, "waits because {clusters} clusters do not answer, {allowed} may"),
-            Self::Superseded { clusters, until } => {
-                write!(f, "waits for {clusters} clusters in flight to the revision before, until {until} at most")
+            Self::Unreachable { clusters, allowed } => {
+                write!(f, "waits because too many clusters do not answer: {clusters}, {allowed} allowed")
             }
-            Self::Stage { stage, unfinished } => write!(f, "waits for {stage}: {unfinished} clusters unfinished"),
+            Self::Superseded { clusters, until } => {
+                write!(f, "waits for clusters in flight to the revision before: {clusters}, until {until} at most")
+            }
+            Self::Stage { stage, unfinished } => write!(f, "waits for {stage} to finish: {unfinished} to go"),
             Self::StageSoak { stage, until } => write!(f, "waits for {stage} to soak until {until}"),
             Self::Approval { token } => write!(f, "waits for the approval {token}"),
             Self::Slot { slots } => write!(f, "waits for a slot: all {slots} in use"),
@@ -364,7 +366,7 @@ impl Display for Wait {
 
 impl Display for Breach {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} clusters failed in {}, {} may", self.failures, self.stage, self.allowed)
+        write!(f, "too many failures in {}: {}, {} allowed", self.stage, self.failures, self.allowed)
     }
 }
 

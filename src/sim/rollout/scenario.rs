@@ -1,0 +1,251 @@
+//! The input of one step of the engine, as people write it.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::api::Unknown;
+use crate::api::cluster::v1alpha1::RolloutStrategy;
+use crate::api::gitops::v1alpha1::RolloutPolicySpec;
+use crate::engine::rollout::input::{Cluster, Group, GroupKey, Hash, Health, Report};
+use crate::engine::rollout::{Input, Policy, Strategy};
+
+/// A rollout in a file: `docs/simulate.md` describes it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Scenario {
+    /// What is rolled out.
+    revision: Hash,
+    /// What clusters run, with success, where they do not say otherwise.
+    #[serde(default)]
+    runs: Hash,
+    /// The strategy, as an add-on's placement or a ManifestWorkReplicaSet has it.
+    strategy: RolloutStrategy,
+    /// The strategy in force before, where `strategy` cannot be used.
+    #[serde(default)]
+    last_strategy: Option<RolloutStrategy>,
+    /// The `spec` of a RolloutPolicy.
+    #[serde(default)]
+    policy: Option<RolloutPolicySpec>,
+    /// Decision groups; without any, all clusters are one group.
+    #[serde(default)]
+    groups: Vec<PlainGroup>,
+    /// Clusters about which there is more to say than their name.
+    #[serde(default)]
+    clusters: Vec<PlainCluster>,
+    /// The revision in quarantine.
+    #[serde(default)]
+    quarantined: Option<Hash>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PlainGroup {
+    #[serde(default)]
+    name: String,
+    /// The position in the list where absent.
+    #[serde(default)]
+    index: Option<i32>,
+    #[serde(default)]
+    clusters: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PlainCluster {
+    name: String,
+    #[serde(default)]
+    wants: Option<Hash>,
+    /// The empty string is nothing.
+    #[serde(default)]
+    runs: Option<Hash>,
+    #[serde(default)]
+    runs_since: Option<Timestamp>,
+    #[serde(default)]
+    state: PlainState,
+    /// What `state` is about: `runs` where absent.
+    #[serde(default)]
+    of: Option<Hash>,
+    #[serde(default)]
+    since: Option<Timestamp>,
+    #[serde(default)]
+    last_good: Option<Hash>,
+    #[serde(default)]
+    answers_since: Option<Timestamp>,
+}
+
+/// The states of OCM's library, and the one it has no word for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(super) enum PlainState {
+    ToApply,
+    Progressing,
+    #[default]
+    Succeeded,
+    Failed,
+    TimeOut,
+    Skip,
+    Unreachable,
+}
+
+impl PlainState {
+    pub(super) fn report(self) -> Option<Report> {
+        match self {
+            Self::ToApply => Some(Report::ToApply),
+            Self::Progressing => Some(Report::Progressing),
+            Self::Succeeded => Some(Report::Succeeded),
+            Self::Failed => Some(Report::Failed),
+            Self::TimeOut => Some(Report::TimeOut),
+            Self::Skip | Self::Unreachable => None,
+        }
+    }
+}
+
+/// A file that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// It is not YAML or JSON of the right shape.
+    #[error("{0}")]
+    Shape(String),
+    /// A field nobody knows.
+    #[error("{at}: unknown field {field:?}")]
+    Field {
+        /// The object it is in.
+        at: &'static str,
+        /// Its name.
+        field: String,
+    },
+}
+
+/// Reads YAML or JSON.
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
+    serde_saphyr::from_str(text).map_err(|e| Unreadable::Shape(e.to_string()))
+}
+
+impl Scenario {
+    /// Reads a scenario in YAML or JSON.
+    ///
+    /// # Errors
+    /// Names the place that cannot be read. A strategy or policy that the engine refuses is not an error: it shows in the answer.
+    pub fn read(text: &str) -> Result<Self, Unreadable> {
+        let scenario: Self = read(text)?;
+        let strategy = |at: [&'static str; 4], strategy: &RolloutStrategy| {
+            let [whole, all, progressive, per_group] = at;
+            known(whole, Some(&strategy.unknown))?;
+            known(all, strategy.all.as_ref().map(|s| &s.unknown))?;
+            known(progressive, strategy.progressive.as_ref().map(|s| &s.unknown))?;
+            known(per_group, strategy.progressive_per_group.as_ref().map(|s| &s.unknown))
+        };
+        strategy(["strategy", "strategy.all", "strategy.progressive", "strategy.progressivePerGroup"], &scenario.strategy)?;
+        if let Some(last) = &scenario.last_strategy {
+            strategy(["lastStrategy", "lastStrategy.all", "lastStrategy.progressive", "lastStrategy.progressivePerGroup"], last)?;
+        }
+        if let Some(policy) = &scenario.policy {
+            known("policy", Some(&policy.unknown))?;
+            known("policy.approval", Some(&policy.approval.unknown))?;
+            policy.freeze_windows.iter().try_for_each(|window| known("policy.freezeWindows", Some(&window.unknown)))?;
+        }
+        Ok(scenario)
+    }
+
+    /// The scenario as the engine takes it.
+    pub fn into_input(self) -> Input {
+        let mut input = Input::new(self.revision.clone(), Strategy::read(&self.strategy));
+        input.last_strategy = self.last_strategy.as_ref().and_then(|last| Strategy::read(last).ok());
+        if let Some(policy) = &self.policy {
+            input.policy = Policy::read(policy);
+            input.granted = policy.approved.iter().cloned().collect();
+        }
+        input.quarantined = self.quarantined.clone();
+        let mut clusters: BTreeMap<String, Cluster> = BTreeMap::new();
+        for name in self.groups.iter().flat_map(|group| &group.clusters) {
+            clusters.insert(name.clone(), self.untold(name));
+        }
+        for cluster in &self.clusters {
+            clusters.insert(cluster.name.clone(), self.cluster(cluster));
+        }
+        input.groups = if self.groups.is_empty() {
+            vec![Group { key: GroupKey::default(), clusters: clusters.keys().cloned().collect() }]
+        } else {
+            self.groups.into_iter().enumerate().map(|(at, group)| group.numbered(at)).collect()
+        };
+        input.clusters = clusters.into_values().collect();
+        input
+    }
+
+    /// A cluster that only a group names.
+    pub(super) fn untold(&self, name: &str) -> Cluster {
+        self.cluster(&PlainCluster {
+            name: name.into(),
+            wants: None,
+            runs: None,
+            runs_since: None,
+            state: PlainState::default(),
+            of: None,
+            since: None,
+            last_good: None,
+            answers_since: None,
+        })
+    }
+
+    fn cluster(&self, plain: &PlainCluster) -> Cluster {
+        let some = |hash: &Hash| Some(hash.clone()).filter(|hash| !hash.0.is_empty());
+        let runs = some(plain.runs.as_ref().unwrap_or(&self.runs));
+        let of = plain.of.clone().or_else(|| runs.clone());
+        let health = of.zip(plain.state.report()).map(|(of, report)| Health { of, report, since: plain.since });
+        Cluster {
+            name: plain.name.clone(),
+            wants: plain.wants.clone().unwrap_or_else(|| self.revision.clone()),
+            runs,
+            runs_since: plain.runs_since,
+            health,
+            last_good: some(plain.last_good.as_ref().unwrap_or(&self.runs)),
+            answers_since: plain.answers_since,
+            unreachable: plain.state == PlainState::Unreachable,
+            skip: plain.state == PlainState::Skip,
+        }
+    }
+}
+
+impl PlainGroup {
+    fn numbered(self, at: usize) -> Group {
+        let index = self.index.unwrap_or_else(|| i32::try_from(at).unwrap_or(i32::MAX));
+        Group { key: GroupKey { index, name: self.name }, clusters: self.clusters }
+    }
+}
+
+fn known(at: &'static str, unknown: Option<&Unknown>) -> Result<(), Unreadable> {
+    match unknown.and_then(|unknown| unknown.keys().next()) {
+        Some(field) => Err(Unreadable::Field { at, field: field.clone() }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_field_is_named() {
+        let check = |text: &str, expected: &str| {
+            let error = Scenario::read(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        let field = "{revision: r2, strategy: {type: Progressive, progressive: {maxFailure: 1}}}";
+        check(field, "strategy.progressive: unknown field \"maxFailure\"");
+        check("{revision: r2, strategy: {}, policy: {pause: true}}", "policy: unknown field \"pause\"");
+        check("{revision: r2, strategy: {}, cluster: []}", "cluster");
+        check("{strategy: {}}", "revision");
+        check("{revision: r2, strategy: {}, clusters: [{name: c1, state: Sleeping}]}", "Sleeping");
+    }
+
+    #[test]
+    fn json_is_read_as_well() {
+        let input =
+            Scenario::read(r#"{"revision": "r2", "runs": "r1", "strategy": {}, "groups": [{"clusters": ["c1"]}]}"#).unwrap().into_input();
+        assert_eq!(input.clusters.len(), 1);
+        assert_eq!(input.clusters[0].runs, Some("r1".into()));
+        assert_eq!(input.clusters[0].last_good, Some("r1".into()));
+    }
+}
