@@ -1,5 +1,65 @@
 //! The HTTP front of a store: what kubectl, agents and tests talk to like to any Kubernetes API server.
+//!
+//! ```text
+//! server ── tls ── handler ── authn, authz ─┬─ resources, watch ── store
+//!                                           ├─ review (access reviews, tokens)
+//!                                           └─ discovery, openapi, health
+//! controllers: garbage, namespaces, signer        journal: the store on disk
+//! ```
+//!
+//! It adds nothing to what the store decides: a request is authenticated, authorised, read, handed to the store and the outcome
+//! written in the representation that was asked for. It runs no admission webhooks and no aggregated API servers.
 
+mod authn;
+mod authz;
+mod controllers;
+mod defaults;
+mod discovery;
+mod handler;
+mod hub;
+mod journal;
+mod keys;
 mod kubeconfig;
+mod openapi;
+mod request;
+mod resources;
+mod respond;
+mod review;
+mod server;
+mod signer;
+mod table;
+mod tls;
+mod token;
+mod watch;
 
+pub use journal::JournalError;
+pub use keys::write_private;
 pub use kubeconfig::{Credential, kubeconfig, kubeconfig_yaml};
+pub use server::{Options, Server, StartError};
+
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// The Kubernetes version that the server behaves like.
+const VERSION: &str = "v1.36.0+wheelwright";
+
+/// What `/version` says.
+fn version() -> serde_json::Value {
+    serde_json::json!({
+        "major": "1",
+        "minor": "36",
+        "gitVersion": VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    })
+}
+
+/// Thirty-two random hex digits.
+fn random_hex() -> Result<String, crate::pki::Error> {
+    let mut bytes = [0u8; 16];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| crate::pki::Error::new("draw a name", "no randomness"))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

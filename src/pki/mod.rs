@@ -33,7 +33,7 @@ pub struct Error {
 }
 
 impl Error {
-    fn new(attempt: &'static str, why: impl std::fmt::Display) -> Self {
+    pub(crate) fn new(attempt: &'static str, why: impl std::fmt::Display) -> Self {
         Self { attempt, why: why.to_string() }
     }
 }

@@ -18,8 +18,6 @@ pub struct Runner {
     pub name: &'static str,
     /// The kind of its keys.
     pub primary: Gvk,
-    /// [`Controller::EXPECTED`].
-    pub expected: &'static [&'static str],
     /// [`Controller::plan`].
     pub plan: fn(&Key, &Caches, Timestamp) -> Plan,
     /// [`Controller::conclude`].
@@ -32,7 +30,6 @@ impl Runner {
         Self {
             name: C::NAME,
             primary: Gvk::of::<C::Primary>(),
-            expected: C::EXPECTED,
             plan: |key, view, now| C::plan(key, view, now),
             conclude: |key, view, done, now| C::conclude(key, view, done, now),
         }

@@ -212,6 +212,21 @@ impl ApiError {
         Self::failure(403, "Forbidden", format!("{}{name} is forbidden: {why}", target.qualified()), Some(target.details()))
     }
 
+    /// 403 for a path that names no objects.
+    pub fn forbidden_path(why: &str) -> Self {
+        Self::failure(403, "Forbidden", format!("forbidden: {why}"), Some(StatusDetails::default()))
+    }
+
+    /// 401 for credentials that are not good.
+    pub fn unauthorized() -> Self {
+        Self::failure(401, "Unauthorized", "Unauthorized".into(), None)
+    }
+
+    /// 406 for a representation that there is none of.
+    pub fn not_acceptable(message: impl Into<String>) -> Self {
+        Self::failure(406, "NotAcceptable", message.into(), None)
+    }
+
     /// 403 for content of a namespace that is going away.
     pub fn namespace_terminating(target: &Target) -> Self {
         let namespace = &target.namespace;

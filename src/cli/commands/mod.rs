@@ -2,6 +2,7 @@
 
 mod completion;
 mod crds;
+mod hub;
 mod operator;
 
 use super::{CommandResult, output::Ui};
@@ -9,6 +10,7 @@ use super::{CommandResult, output::Ui};
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Operator(operator::Args),
+    Hub(hub::Args),
     Crds(crds::Args),
     Completion(completion::Args),
 }
@@ -17,6 +19,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command, ui: &mut Ui) -> CommandResult {
     match command {
         Command::Operator(args) => operator::run(&args),
+        Command::Hub(args) => hub::run(&args, ui),
         Command::Crds(args) => crds::run(&args, ui),
         Command::Completion(args) => completion::run(&args, ui),
     }

@@ -1,0 +1,149 @@
+//! Who asks: client certificates, service account tokens, bootstrap tokens, tokens known from the start, impersonation.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, header};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use super::handler::Peer;
+use super::hub::Hub;
+use super::token::{Claims, ISSUER};
+use crate::object::Object;
+use crate::pki::Subject;
+use crate::store::{ApiError, Store, Target, User};
+
+const AUTHENTICATED: &str = "system:authenticated";
+
+/// Who a request without credentials comes from.
+pub(super) fn anonymous() -> User {
+    User { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()], ..User::default() }
+}
+
+/// Whom a client certificate speaks for, and until when.
+pub(super) fn of_certificate(der: &[u8]) -> Option<(User, Timestamp)> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    let until = Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()?;
+    let subject = Subject::of_certificate(der).ok()?;
+    let groups = subject.organizations.into_iter().chain([AUTHENTICATED.to_owned()]).collect();
+    Some((User { name: subject.common_name, groups, ..User::default() }, until)).filter(|(user, _)| !user.name.is_empty())
+}
+
+/// Who sends a request over a connection: the certificate of the connection counts first, then a bearer token; what is wrong is refused.
+///
+/// # Errors
+/// 401 for a certificate or a token that is not good.
+pub(super) fn authenticate(hub: &Hub, peer: &Peer, headers: &HeaderMap) -> Result<Arc<User>, ApiError> {
+    match peer {
+        Peer::Certified { user, until } if (hub.clock)() < *until => return Ok(user.clone()),
+        Peer::Certified { .. } | Peer::Refused => return Err(ApiError::unauthorized()),
+        Peer::Unknown => {}
+    }
+    let given = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    match given.split_once(' ') {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
+            of_token(hub, token.trim(), &[]).map(|known| known.user).ok_or_else(ApiError::unauthorized)
+        }
+        _ => Ok(Arc::new(anonymous())),
+    }
+}
+
+/// A token that is good.
+pub(super) struct Known {
+    pub(super) user: Arc<User>,
+    /// Those of the token's audiences that were asked for.
+    pub(super) audiences: Vec<String>,
+}
+
+/// Whom a bearer token speaks for, before any of these audiences (the server itself, where none is given).
+pub(super) fn of_token(hub: &Hub, token: &str, audiences: &[String]) -> Option<Known> {
+    let ours = [ISSUER.to_owned()];
+    let wanted = if audiences.is_empty() { &ours } else { audiences };
+    if let Some(user) = hub.static_tokens.get(token) {
+        return Some(Known { user: user.clone(), audiences: Vec::new() });
+    }
+    let now = (hub.clock)();
+    if let Some(claims) = hub.tokens.verify(token, now) {
+        let heard: Vec<String> = wanted.iter().filter(|a| claims.aud.contains(a)).cloned().collect();
+        let user = hub.read(|store| of_claims(store, &claims))?;
+        return (!heard.is_empty()).then_some(Known { user: Arc::new(user), audiences: heard });
+    }
+    let user = hub.read(|store| of_bootstrap_token(store, token, now))?;
+    Some(Known { user: Arc::new(user), audiences: Vec::new() })
+}
+
+/// The service account of a token, if it, and what the token is bound to, is still the same.
+fn of_claims(store: &Store, claims: &Claims) -> Option<User> {
+    let binding = &claims.kubernetes;
+    let lookup = |resource: &str, bound: &super::token::Bound| {
+        let target = Target::resource("", "v1", resource).within(&binding.namespace).named(&bound.name);
+        store.get(&target).ok().filter(|object| object.uid() == bound.uid)
+    };
+    lookup("serviceaccounts", &binding.serviceaccount)?;
+    if let Some(secret) = &binding.secret {
+        lookup("secrets", secret)?;
+    }
+    let extra = BTreeMap::from([("authentication.kubernetes.io/credential-id".to_owned(), vec![format!("JTI={}", claims.jti)])]);
+    let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{}", binding.namespace), AUTHENTICATED.into()];
+    Some(User { name: claims.sub.clone(), uid: binding.serviceaccount.uid.clone(), groups: groups.into(), extra })
+}
+
+/// A bootstrap token: `<id>.<secret>` of the Secret `kube-system/bootstrap-token-<id>`.
+fn of_bootstrap_token(store: &Store, token: &str, now: Timestamp) -> Option<User> {
+    let (id, secret) = token.split_once('.').filter(|(id, secret)| id.len() == 6 && secret.len() == 16)?;
+    let target = Target::resource("", "v1", "secrets").within("kube-system").named(format!("bootstrap-token-{id}"));
+    let object = store.get(&target).ok().filter(|o| !o.is_terminating())?;
+    let is_token = object.at(&["type"]).and_then(|t| t.as_str()) == Some("bootstrap.kubernetes.io/token");
+    let expires = secret_text(&object, "expiration");
+    let is_valid = is_token
+        // Digests, so that the time of the comparison says nothing about the secret.
+        && Sha256::digest(secret_text(&object, "token-secret")?) == Sha256::digest(secret)
+        && secret_text(&object, "token-id").as_deref() == Some(id)
+        && secret_text(&object, "usage-bootstrap-authentication").as_deref() == Some("true")
+        && expires.is_none_or(|at| at.parse::<Timestamp>().is_ok_and(|at| now < at));
+    let more = secret_text(&object, "auth-extra-groups").unwrap_or_default();
+    let more = more.split(',').map(str::trim).filter(|group| group.starts_with("system:bootstrappers:")).map(str::to_owned);
+    let groups = ["system:bootstrappers".to_owned()].into_iter().chain(more).chain([AUTHENTICATED.to_owned()]).collect();
+    is_valid.then(|| User { name: format!("system:bootstrap:{id}"), groups, ..User::default() })
+}
+
+fn secret_text(secret: &Object, key: &str) -> Option<String> {
+    let encoded = secret.at(&["data", key])?.as_str()?;
+    String::from_utf8(STANDARD.decode(encoded).ok()?).ok()
+}
+
+/// The user, group, uid and extra that `Impersonate-…` headers ask to be; `None` without them.
+///
+/// # Errors
+/// 400 for headers without the user.
+pub(super) fn impersonated(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
+    let all = |name: &str| headers.get_all(name).iter().filter_map(|v| v.to_str().ok()).map(str::to_owned).collect::<Vec<_>>();
+    let one = |name: &str| all(name).into_iter().next().unwrap_or_default();
+    let (name, uid, mut groups) = (one("impersonate-user"), one("impersonate-uid"), all("impersonate-group"));
+    const EXTRA: &str = "impersonate-extra-";
+    let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (header, value) in headers {
+        if let (Some(key), Ok(value)) = (header.as_str().strip_prefix(EXTRA), value.to_str()) {
+            extra.entry(key.replace("%2f", "/").replace("%2F", "/")).or_default().push(value.to_owned());
+        }
+    }
+    if name.is_empty() {
+        let nothing = uid.is_empty() && groups.is_empty() && extra.is_empty();
+        let why = "requested groups or extra without impersonating a user";
+        return if nothing { Ok(None) } else { Err(ApiError::bad_request(why)) };
+    }
+    if let Some((namespace, _)) = name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'))
+        && groups.is_empty()
+    {
+        groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")];
+    }
+    let base = if name == "system:anonymous" { "system:unauthenticated" } else { AUTHENTICATED };
+    if !groups.iter().any(|g| g == base) {
+        groups.push(base.into());
+    }
+    Ok(Some(User { name, uid, groups, extra }))
+}

@@ -1,0 +1,128 @@
+//! Who may: every request against RBAC, and the few rules that kube-apiserver's admission adds for certificates and impersonation.
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use serde_json::Value;
+
+use super::authn;
+use super::hub::Hub;
+use super::request::{Request, Verb};
+use crate::pki;
+use crate::store::rbac::{Attributes, MASTERS};
+use crate::store::{ApiError, Store, Target, User};
+
+/// Refuses a request for objects that its user may not make.
+pub(super) fn check(hub: &Hub, request: &Request, target: &Target, verb: Verb) -> Result<(), ApiError> {
+    let mut on = target.clone();
+    if (on.group.as_str(), on.resource.as_str()) == ("", "namespaces") {
+        // As for kube-apiserver, a namespace is in itself: roles in it may speak of it.
+        on.namespace.clone_from(&on.name);
+    }
+    hub.read(|store| demand(store, &request.user, verb.as_str(), &on))
+}
+
+/// Refuses a request for a path that names no objects.
+pub(super) fn check_path(hub: &Hub, request: &Request) -> Result<(), ApiError> {
+    let verb = request.method.as_str().to_ascii_lowercase();
+    let attributes = Attributes::path(verb.as_str(), request.path.as_str());
+    if hub.read(|store| store.allows(&request.user, &attributes)) {
+        return Ok(());
+    }
+    Err(ApiError::forbidden_path(&format!("User {:?} cannot {verb} path {:?}", request.user.name, request.path)))
+}
+
+/// An apply, or a PUT that may create, of what is not there is a creation too.
+pub(super) fn may_create_instead(store: &Store, user: &User, target: &Target) -> Result<(), ApiError> {
+    let is_missing = target.subresource.is_empty() && store.get(target).is_err_and(|e| e.code() == 404);
+    if is_missing { demand(store, user, "create", target) } else { Ok(()) }
+}
+
+fn demand(store: &Store, user: &User, verb: &str, target: &Target) -> Result<(), ApiError> {
+    if store.allows(user, &Attributes::objects(verb, target.clone())) {
+        return Ok(());
+    }
+    let resource = match target.subresource.as_str() {
+        "" => target.resource.clone(),
+        subresource => format!("{}/{subresource}", target.resource),
+    };
+    let place = match target.namespace.as_str() {
+        "" => "at the cluster scope".to_owned(),
+        namespace => format!("in the namespace {namespace:?}"),
+    };
+    let why = format!("User {:?} cannot {verb} resource {resource:?} in API group {:?} {place}", user.name, target.group);
+    Err(ApiError::forbidden(target, &why))
+}
+
+/// The user whom a request wants to be taken for, if it may; else the one who sent it.
+///
+/// # Errors
+/// 403 where the sender may not be taken for that user or one of its groups.
+pub(super) fn impersonate(hub: &Hub, sender: Arc<User>, headers: &HeaderMap) -> Result<Arc<User>, ApiError> {
+    let Some(wanted) = authn::impersonated(headers)? else { return Ok(sender) };
+    let (kind, namespace, name) = match wanted.name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
+        Some((namespace, name)) => ("serviceaccounts", namespace, name),
+        None => ("users", "", wanted.name.as_str()),
+    };
+    let asked: Vec<String> = headers.get_all("impersonate-group").iter().filter_map(|v| v.to_str().ok()).map(str::to_owned).collect();
+    hub.read(|store| {
+        demand(store, &sender, "impersonate", &Target::resource("", "v1", kind).within(namespace).named(name))?;
+        for group in &asked {
+            demand(store, &sender, "impersonate", &Target::resource("", "v1", "groups").named(group.as_str()))?;
+        }
+        let extra = |key: &str| Target::resource("authentication.k8s.io", "v1", "userextras").sub(key);
+        for (key, values) in &wanted.extra {
+            for value in values {
+                demand(store, &sender, "impersonate", &extra(key).named(value.as_str()))?;
+            }
+        }
+        if !wanted.uid.is_empty() {
+            demand(store, &sender, "impersonate", &Target::resource("authentication.k8s.io", "v1", "uids").named(wanted.uid.as_str()))?;
+        }
+        Ok(())
+    })?;
+    Ok(Arc::new(wanted))
+}
+
+/// What kube-apiserver's admission plugins ask for beyond RBAC when certificates are requested, approved or issued.
+pub(super) fn admit_certificate(hub: &Hub, request: &Request, target: &Target, verb: Verb, body: &[u8]) -> Result<(), ApiError> {
+    if (target.group.as_str(), target.resource.as_str()) != ("certificates.k8s.io", "certificatesigningrequests") {
+        return Ok(());
+    }
+    match (verb, target.subresource.as_str()) {
+        (Verb::Create, "") => {
+            let value = serde_json::from_slice::<Value>(body).unwrap_or_default();
+            let spec = |field: &str| value.pointer(&format!("/spec/{field}")).and_then(Value::as_str).unwrap_or_default().to_owned();
+            if spec("signerName") == super::signer::CLIENT_SIGNER && asks_to_be_master(&spec("request")) {
+                let why = format!("use of {} signer with system:masters group is not allowed", super::signer::CLIENT_SIGNER);
+                return Err(ApiError::forbidden(target, &why));
+            }
+            Ok(())
+        }
+        (Verb::Update | Verb::Patch, "approval") => hub.read(|store| may_use_signer(store, request, target, "approve")),
+        (Verb::Update | Verb::Patch, "status") => hub.read(|store| may_use_signer(store, request, target, "sign")),
+        _ => Ok(()),
+    }
+}
+
+fn asks_to_be_master(encoded: &str) -> bool {
+    use base64::Engine;
+    let text = base64::engine::general_purpose::STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let parsed = text.and_then(|text| pki::Request::parse(&text).ok());
+    parsed.is_some_and(|parsed| parsed.subject.organizations.iter().any(|o| o == MASTERS))
+}
+
+/// Approving and signing want a permission for the signer: its name, or all of its domain.
+fn may_use_signer(store: &Store, request: &Request, target: &Target, verb: &str) -> Result<(), ApiError> {
+    let Ok(found) = store.get(&target.clone().sub("")) else { return Ok(()) };
+    let signer = found.at(&["spec", "signerName"]).and_then(Value::as_str).unwrap_or_default();
+    let domain = signer.split('/').next().unwrap_or_default();
+    let allowed = [signer.to_owned(), format!("{domain}/*")].into_iter().any(|name| {
+        let signers = Target::resource("certificates.k8s.io", "v1", "signers").named(name);
+        store.allows(&request.user, &Attributes::objects(verb, signers))
+    });
+    if allowed {
+        return Ok(());
+    }
+    Err(ApiError::forbidden(target, &format!("user not permitted to {verb} requests with signerName {signer:?}")))
+}

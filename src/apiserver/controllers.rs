@@ -1,0 +1,72 @@
+//! What a control plane does by itself: collect garbage, empty namespaces, issue certificates, give namespaces their defaults.
+//!
+//! The decisions are pure functions elsewhere; here is when they are asked for: when something changed, and now and then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+
+use super::hub::Hub;
+use super::signer;
+use crate::object::Object;
+use crate::store::{GroupResource, ListOptions, Target, WriteOptions};
+
+/// How long things that depend on time alone may wait: old signing requests.
+const NOW_AND_THEN: Duration = Duration::from_secs(600);
+
+/// Starts all of them.
+pub(super) fn spawn(hub: &Arc<Hub>, tasks: &TaskTracker) {
+    let any = hub.subscribe_all();
+    let (requests, namespaces) =
+        (GroupResource::new("certificates.k8s.io", "certificatesigningrequests"), GroupResource::new("", "namespaces"));
+    let (requests, namespaces) = (hub.subscribe(&requests), hub.subscribe(&namespaces));
+    tasks.spawn(on_change(hub.clone(), any, async |hub| collect(hub).await));
+    tasks.spawn(on_change(hub.clone(), requests, async |hub| signer::step(hub).await));
+    tasks.spawn(on_change(hub.clone(), namespaces, async |hub| furnish(hub).await));
+}
+
+/// Does a step at the start, and again whenever something changed since it began.
+async fn on_change(hub: Arc<Hub>, mut changed: watch::Receiver<u64>, step: impl AsyncFn(&Arc<Hub>)) {
+    loop {
+        changed.mark_unchanged();
+        step(&hub).await;
+        tokio::select! {
+            () = hub.stop.cancelled() => return,
+            change = changed.changed() => if change.is_err() { return },
+            () = tokio::time::sleep(NOW_AND_THEN) => {}
+        }
+    }
+}
+
+/// Garbage and dying namespaces; one pass can make more of both.
+async fn collect(hub: &Arc<Hub>) {
+    let ((), durable) = hub.write_unsettled(|_store, _now| ());
+    if let Some(durable) = durable {
+        // The next request is told that the disk is gone.
+        drop(durable.await);
+    }
+    hub.compact_journal();
+}
+
+/// Every namespace has a default service account, and the certificate that its tokens are to be used with.
+async fn furnish(hub: &Arc<Hub>) {
+    let Ok(namespaces) = hub.read(|store| store.list(&Target::resource("", "v1", "namespaces"), &ListOptions::default())) else { return };
+    let ca = hub.authority.certificate_pem();
+    for namespace in namespaces.items.iter().filter(|n| !n.is_terminating()) {
+        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
+        let root = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "kube-root-ca.crt" }, "data": { "ca.crt": ca } });
+        for (resource, object) in [("serviceaccounts", account), ("configmaps", root)] {
+            let target = Target::resource("", "v1", resource).within(namespace.name());
+            let object = Object::from_value(object).expect("a JSON object just above");
+            let there = hub.read(|store| store.get(&target.clone().named(object.name())).is_ok());
+            if !there {
+                // A namespace that is going meanwhile refuses it, rightly.
+                let options = WriteOptions::manager("kube-controller-manager");
+                drop(hub.write(|store, now| store.create(&target, object, &options, now)).await);
+            }
+        }
+    }
+}

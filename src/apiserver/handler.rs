@@ -1,0 +1,101 @@
+//! One request: who asks, may it, what is it about, and who answers.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{self, StatusCode, header};
+use axum::response::Response;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::hub::Hub;
+use super::request::{Request, Verb};
+use super::respond::{self, Answer};
+use super::{authn, authz, discovery, openapi, resources, review};
+use crate::store::{ApiError, Target, User};
+
+/// Bodies larger than this are refused, as by kube-apiserver.
+const BODY_LIMIT: usize = 3 << 20;
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug)]
+pub(super) enum Peer {
+    /// It showed no certificate; its requests may carry tokens.
+    Unknown,
+    /// It showed one of ours.
+    Certified { user: Arc<User>, until: Timestamp },
+    /// It showed one that is not good.
+    Refused,
+}
+
+impl Peer {
+    /// A caller in the same process.
+    pub(super) fn trusted(user: User) -> Self {
+        Self::Certified { user: Arc::new(user), until: Timestamp::MAX }
+    }
+}
+
+/// Answers a request; refusals are answers too.
+pub(super) async fn handle(hub: Arc<Hub>, peer: Peer, request: http::Request<Body>) -> Result<Response, Infallible> {
+    respond::finish(answer(&hub, &peer, request).await)
+}
+
+async fn answer(hub: &Arc<Hub>, peer: &Peer, request: http::Request<Body>) -> Answer {
+    let (head, body) = request.into_parts();
+    let sender = authn::authenticate(hub, peer, &head.headers)?;
+    let user = authz::impersonate(hub, sender, &head.headers)?;
+    let request = Request::read(user, head.method, &head.uri, &head.headers);
+    if let Some(target) = request.target() {
+        let verb = request.verb(&target)?;
+        authz::check(hub, &request, &target, verb)?;
+        let announced = head.headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<usize>().ok());
+        if announced.is_some_and(|length| length > BODY_LIMIT) {
+            return Err(too_large());
+        }
+        let body = axum::body::to_bytes(body, BODY_LIMIT).await.map_err(|_| too_large())?;
+        return objects(hub, &request, &target, verb, &body).await;
+    }
+    authz::check_path(hub, &request)?;
+    paths(hub, &request)
+}
+
+async fn objects(hub: &Arc<Hub>, request: &Request, target: &Target, verb: Verb, body: &[u8]) -> Answer {
+    if let Some(kind) = review::kind_of(target) {
+        return if verb == Verb::Create { review::answer(hub, request, target, kind, body) } else { Err(ApiError::method_not_allowed()) };
+    }
+    if (target.group.as_str(), target.resource.as_str(), target.subresource.as_str()) == ("", "serviceaccounts", "token") {
+        return if verb == Verb::Create { review::token_request(hub, request, target, body) } else { Err(ApiError::method_not_allowed()) };
+    }
+    authz::admit_certificate(hub, request, target, verb, body)?;
+    resources::answer(hub, request, target, verb, body).await
+}
+
+/// Everything that is not about objects.
+fn paths(hub: &Hub, request: &Request) -> Answer {
+    match request.path.trim_end_matches('/') {
+        "/livez" | "/readyz" | "/healthz" => Ok(health(hub, request)),
+        path if ["/livez/", "/readyz/", "/healthz/"].iter().any(|p| path.starts_with(p)) => Ok(health(hub, request)),
+        "/version" => Ok(respond::json(StatusCode::OK, &super::version())),
+        "/openid/v1/jwks" => Ok(respond::json(StatusCode::OK, &hub.tokens.key_set())),
+        "" => Ok(respond::json(
+            StatusCode::OK,
+            &json!({ "paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"] }),
+        )),
+        path => {
+            discovery::answer(hub, request).map(Ok).or_else(|| openapi::answer(hub, path)).unwrap_or_else(|| Err(ApiError::no_such_path()))
+        }
+    }
+}
+
+fn health(hub: &Hub, request: &Request) -> Response {
+    match hub.failure() {
+        Some(why) => respond::text(StatusCode::INTERNAL_SERVER_ERROR, format!("[-]journal failed: {why}\n")),
+        None if request.query.get("verbose").is_some() => respond::text(StatusCode::OK, "[+]ping ok\n[+]journal ok\ncheck passed\n"),
+        None => respond::text(StatusCode::OK, "ok"),
+    }
+}
+
+fn too_large() -> ApiError {
+    ApiError::too_large(format!("Request entity too large: limit is {BODY_LIMIT}"))
+}

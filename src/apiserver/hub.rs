@@ -1,0 +1,153 @@
+//! What all requests share: the store behind its lock, who waits for its changes, keys.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use rustls::server::danger::ClientCertVerifier;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::journal::{Durable, Journal};
+use super::openapi::Documents;
+use super::token::TokenKey;
+use crate::pki::Authority;
+use crate::store::{ApiError, Entry, GroupResource, Store, User};
+
+/// The state of a server.
+#[derive(Debug)]
+pub(super) struct Hub {
+    store: Mutex<Store>,
+    signals: Arc<Signals>,
+    journal: Option<Journal>,
+    pub(super) clock: fn() -> Timestamp,
+    pub(super) authority: Authority,
+    /// Verifies the chains of client certificates.
+    pub(super) verifier: Arc<dyn ClientCertVerifier>,
+    pub(super) tokens: TokenKey,
+    /// Bearer tokens that are known from the start.
+    pub(super) static_tokens: BTreeMap<String, Arc<User>>,
+    pub(super) documents: Documents,
+    pub(super) stop: CancellationToken,
+}
+
+/// What a [`Hub`] is made of.
+pub(super) struct Parts {
+    pub(super) store: Store,
+    pub(super) signals: Arc<Signals>,
+    pub(super) journal: Option<Journal>,
+    pub(super) clock: fn() -> Timestamp,
+    pub(super) authority: Authority,
+    pub(super) verifier: Arc<dyn ClientCertVerifier>,
+    pub(super) tokens: TokenKey,
+    pub(super) static_tokens: BTreeMap<String, Arc<User>>,
+}
+
+/// Wakes whoever waits for changes of a resource.
+#[derive(Debug, Default)]
+pub(super) struct Signals {
+    by_resource: Mutex<BTreeMap<GroupResource, watch::Sender<u64>>>,
+    all: watch::Sender<u64>,
+}
+
+impl Signals {
+    /// From now on, every change of the resource wakes the receiver.
+    pub(super) fn subscribe(&self, resource: &GroupResource) -> watch::Receiver<u64> {
+        lock(&self.by_resource).entry(resource.clone()).or_default().subscribe()
+    }
+
+    /// Tells that these writes are there to be seen.
+    pub(super) fn announce<'a>(&self, written: impl Iterator<Item = (&'a GroupResource, u64)>) {
+        let senders = lock(&self.by_resource);
+        for (resource, revision) in written {
+            self.all.send_replace(revision);
+            if let Some(sender) = senders.get(resource) {
+                sender.send_replace(revision);
+            }
+        }
+    }
+}
+
+impl Hub {
+    pub(super) fn new(parts: Parts) -> Self {
+        let Parts { mut store, signals, journal, clock, authority, verifier, tokens, static_tokens } = parts;
+        store.keep_journal();
+        // What came before the journal is either read from it or made anew at every start.
+        drop(store.take_journal());
+        Self {
+            store: Mutex::new(store),
+            signals,
+            journal,
+            clock,
+            authority,
+            verifier,
+            tokens,
+            static_tokens,
+            documents: Documents::default(),
+            stop: CancellationToken::new(),
+        }
+    }
+
+    /// Looks at the store; keep it short, every request waits meanwhile.
+    pub(super) fn read<T>(&self, look: impl FnOnce(&Store) -> T) -> T {
+        look(&lock(&self.store))
+    }
+
+    /// Changes the store, and returns when the change will survive a crash.
+    ///
+    /// # Errors
+    /// What `change` says, or 500 where the disk refused the change.
+    pub(super) async fn write<T>(&self, change: impl FnOnce(&mut Store, Timestamp) -> Result<T, ApiError>) -> Result<T, ApiError> {
+        let (outcome, durable) = self.write_unsettled(change);
+        if let Some(durable) = durable {
+            durable.await.map_err(ApiError::internal)?;
+        }
+        outcome
+    }
+
+    /// Changes the store; the second result ends when the change will survive a crash.
+    pub(super) fn write_unsettled<T>(&self, change: impl FnOnce(&mut Store, Timestamp) -> T) -> (T, Option<Durable>) {
+        let mut store = lock(&self.store);
+        let outcome = change(&mut store, (self.clock)());
+        let written: Vec<Entry> = store.take_journal();
+        if written.is_empty() {
+            return (outcome, None);
+        }
+        match &self.journal {
+            // Under the lock, so that the order on disk is that of the revisions.
+            Some(journal) => (outcome, Some(journal.append(written))),
+            None => {
+                self.signals.announce(written.iter().map(|e| (&e.resource, e.revision)));
+                (outcome, None)
+            }
+        }
+    }
+
+    /// [`Signals::subscribe`].
+    pub(super) fn subscribe(&self, resource: &GroupResource) -> watch::Receiver<u64> {
+        self.signals.subscribe(resource)
+    }
+
+    /// Wakes at every change.
+    pub(super) fn subscribe_all(&self) -> watch::Receiver<u64> {
+        self.signals.all.subscribe()
+    }
+
+    /// Why nothing more can be written, if so.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.journal.as_ref().and_then(Journal::failure)
+    }
+
+    /// A journal whose size asks for it is written anew, from what there is now.
+    pub(super) fn compact_journal(&self) {
+        if let Some(journal) = self.journal.as_ref().filter(|journal| journal.is_long()) {
+            let store = lock(&self.store);
+            journal.rewrite(store.snapshot().collect());
+        }
+    }
+}
+
+/// A panic in one request must not take the others with it: every change of the store is complete or refused.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,69 @@
+//! The keys of a server: made once, kept beside its data.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use jiff::Timestamp;
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::server::StartError;
+use crate::pki::{Authority, Error, Identity, new_key};
+
+/// The authority of clients and of the server itself, and the key of service account tokens.
+pub(super) struct Keys {
+    pub(super) authority: Authority,
+    /// PEM.
+    pub(super) tokens: String,
+}
+
+impl Keys {
+    pub(super) fn create(now: Timestamp) -> Result<Self, StartError> {
+        Ok(Self { authority: Authority::create("wheelwright-ca", now)?, tokens: new_key()?.serialize_pem() })
+    }
+
+    /// The keys in a directory, made where they are not there yet.
+    pub(super) fn open(dir: &Path, now: Timestamp) -> Result<Self, StartError> {
+        let data = |path: &Path| {
+            let path = path.display().to_string();
+            move |source| StartError::Data { path, source }
+        };
+        fs::create_dir_all(dir).map_err(data(dir))?;
+        let [certificate, key, tokens] = ["ca.crt", "ca.key", "service-accounts.key"].map(|name| dir.join(name));
+        // The certificate is written last, so that where it is, the rest is too.
+        if !certificate.exists() {
+            let made = Self::create(now)?;
+            let identity = made.authority.identity();
+            for (path, text) in [(&key, &identity.key), (&tokens, &made.tokens), (&certificate, &identity.certificate)] {
+                write_private(path, text).map_err(data(path))?;
+            }
+            return Ok(made);
+        }
+        let read = |path: &Path| fs::read_to_string(path).map_err(data(path));
+        let identity = Identity { certificate: read(&certificate)?, key: read(&key)? };
+        Ok(Self { authority: Authority::load(&identity)?, tokens: read(&tokens)? })
+    }
+
+    /// A seed for uids that no run had before.
+    pub(super) fn seed(&self) -> Result<u64, Error> {
+        let mut bytes = [0; 8];
+        SystemRandom::new().fill(&mut bytes).map_err(|_| Error::new("draw a seed", "no randomness"))?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+}
+
+/// Writes a file that its owner alone can read, whole or not at all.
+///
+/// # Errors
+/// What the operating system says.
+pub fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    let new = path.with_extension("new");
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}

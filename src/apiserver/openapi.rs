@@ -1,0 +1,175 @@
+//! OpenAPI v3 documents, one a group version: what `kubectl explain` reads, and where kubectl learns which query parameters there are.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::hub::Hub;
+use super::respond::{self, Answer};
+use crate::store::{ApiError, Resource, Store, Version};
+
+/// The documents made so far, by path and by what they were made from.
+#[derive(Debug, Default)]
+pub(super) struct Documents(Mutex<BTreeMap<String, Document>>);
+
+#[derive(Debug)]
+struct Document {
+    /// The kinds it was made from; another list of kinds asks for another document.
+    sources: Vec<Arc<Resource>>,
+    text: Arc<Vec<u8>>,
+    hash: String,
+}
+
+/// Answers `/openapi/v3` and what is below it; `None` for every other path.
+pub(super) fn answer(hub: &Hub, path: &str) -> Option<Answer> {
+    let below = path.strip_prefix("/openapi/v3")?;
+    let served = hub.read(by_path);
+    match below.trim_matches('/') {
+        "" => {
+            let paths = served.into_iter().map(|(path, sources)| {
+                let (_, hash) = hub.documents.get(&path, sources);
+                (path.clone(), json!({ "serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}") }))
+            });
+            Some(Ok(respond::json(StatusCode::OK, &json!({ "paths": paths.collect::<Map<_, _>>() }))))
+        }
+        path => match served.get(path) {
+            None => Some(Err(ApiError::no_such_path())),
+            Some(sources) => Some(Ok(document_answer(&hub.documents.get(path, sources.clone()).0))),
+        },
+    }
+}
+
+fn document_answer(text: &Arc<Vec<u8>>) -> Response {
+    let mut response = Response::new(Body::from(text.to_vec()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Resources by the path of their group version, such as `apis/apps/v1`.
+fn by_path(store: &Store) -> BTreeMap<String, Vec<Arc<Resource>>> {
+    let mut paths: BTreeMap<String, Vec<Arc<Resource>>> = BTreeMap::new();
+    for resource in store.resources() {
+        for version in resource.versions.iter().filter(|v| v.served) {
+            paths.entry(group_path(resource, &version.name)).or_default().push(resource.clone());
+        }
+    }
+    paths
+}
+
+fn group_path(resource: &Resource, version: &str) -> String {
+    if resource.group.is_empty() { format!("api/{version}") } else { format!("apis/{}/{version}", resource.group) }
+}
+
+impl Documents {
+    fn get(&self, path: &str, sources: Vec<Arc<Resource>>) -> (Arc<Vec<u8>>, String) {
+        let mut documents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let same =
+            |known: &Document| known.sources.len() == sources.len() && known.sources.iter().zip(&sources).all(|(a, b)| Arc::ptr_eq(a, b));
+        if let Some(known) = documents.get(path).filter(|known| same(known)) {
+            return (known.text.clone(), known.hash.clone());
+        }
+        let text = Arc::new(document(path, &sources).to_string().into_bytes());
+        let hash: String = Sha256::digest(&*text).iter().map(|byte| format!("{byte:02X}")).collect();
+        documents.insert(path.to_owned(), Document { sources, text: text.clone(), hash: hash.clone() });
+        (text, hash)
+    }
+}
+
+fn document(path: &str, sources: &[Arc<Resource>]) -> Value {
+    let (mut paths, mut schemas) = (Map::new(), Map::new());
+    for resource in sources {
+        for version in resource.versions.iter().filter(|v| v.served && group_path(resource, &v.name) == path) {
+            let name = schema_name(resource, version);
+            schemas.insert(name, schema(resource, version));
+            add_paths(&mut paths, &format!("/{path}"), resource, version);
+        }
+    }
+    json!({
+        "openapi": "3.0.0",
+        "info": { "title": "Wheelwright", "version": super::VERSION },
+        "paths": paths,
+        "components": { "schemas": schemas },
+    })
+}
+
+/// `io.example.v1.Thing`: the group back to front, as kube-apiserver names the schemas of custom resources.
+fn schema_name(resource: &Resource, version: &Version) -> String {
+    let mut parts: Vec<&str> = resource.group.split('.').rev().filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() {
+        parts = vec!["io", "k8s", "api", "core"];
+    }
+    parts.extend([version.name.as_str(), resource.kind.as_str()]);
+    parts.join(".")
+}
+
+fn gvk(resource: &Resource, version: &Version) -> Value {
+    json!({ "group": resource.group, "version": version.name, "kind": resource.kind })
+}
+
+/// The schema of a kind, with what every object has.
+fn schema(resource: &Resource, version: &Version) -> Value {
+    let mut schema = match &*version.openapi {
+        Value::Object(fields) => fields.clone(),
+        _ => Map::from_iter([("x-kubernetes-preserve-unknown-fields".to_owned(), true.into())]),
+    };
+    schema.insert("type".into(), "object".into());
+    schema.insert("x-kubernetes-group-version-kind".into(), json!([gvk(resource, version)]));
+    let properties = schema.entry("properties").or_insert_with(|| json!({}));
+    if let Some(properties) = properties.as_object_mut() {
+        let text = |description: &str| json!({ "type": "string", "description": description });
+        properties
+            .entry("apiVersion")
+            .or_insert_with(|| text("APIVersion defines the versioned schema of this representation of an object."));
+        properties.entry("kind").or_insert_with(|| text("Kind is a string value representing the REST resource this object represents."));
+        let description = "Standard object's metadata.";
+        let bare = |metadata: &Value| metadata.get("properties").is_none() && metadata.get("$ref").is_none();
+        if properties.get("metadata").is_none_or(bare) {
+            properties.insert("metadata".into(), json!({ "type": "object", "description": description }));
+        }
+    }
+    Value::Object(schema)
+}
+
+fn add_paths(paths: &mut Map<String, Value>, prefix: &str, resource: &Resource, version: &Version) {
+    let base = if resource.namespaced {
+        format!("{prefix}/namespaces/{{namespace}}/{}", resource.plural)
+    } else {
+        format!("{prefix}/{}", resource.plural)
+    };
+    let parameter = |name: &str| json!({ "name": name, "in": "query", "schema": { "type": "string", "uniqueItems": true } });
+    let reference = json!({ "$ref": format!("#/components/schemas/{}", schema_name(resource, version)) });
+    let operation = |action: &str, names: &[&str], media: &[&str]| {
+        let content: Map<String, Value> = media.iter().map(|m| ((*m).to_owned(), json!({ "schema": reference }))).collect();
+        let mut operation = json!({
+            "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": gvk(resource, version),
+            "parameters": names.iter().copied().map(parameter).collect::<Vec<_>>(),
+            "responses": { "200": { "description": "OK", "content": { "application/json": { "schema": reference } } } },
+        });
+        if let (false, Some(fields)) = (media.is_empty(), operation.as_object_mut()) {
+            fields.insert("requestBody".into(), json!({ "content": content }));
+        }
+        operation
+    };
+    const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
+    let mut patches = vec!["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
+    if !resource.custom {
+        patches.push("application/strategic-merge-patch+json");
+    }
+    let json_body = ["application/json"];
+    let list = ["labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "watch"];
+    let collection = json!({ "get": operation("list", &list, &[]), "post": operation("post", WRITE, &json_body) });
+    let one = json!({
+        "get": operation("get", &[], &[]),
+        "put": operation("put", WRITE, &json_body),
+        "patch": operation("patch", &["dryRun", "fieldManager", "fieldValidation", "force"], &patches),
+        "delete": operation("delete", &["dryRun", "propagationPolicy"], &json_body),
+    });
+    paths.insert(format!("{base}/{{name}}"), one);
+    paths.insert(base, collection);
+}

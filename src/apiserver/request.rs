@@ -1,0 +1,339 @@
+//! What a request asks for: its path, query and headers, read once.
+
+use axum::extract::Query;
+use axum::http::{HeaderMap, Method, Uri, header};
+
+use crate::store::{
+    ApiError, DeleteOptions, FieldError, FieldValidation, ListOptions, Propagation, Target, User, WatchOptions, WriteOptions,
+};
+
+/// One request, without its body.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) user: std::sync::Arc<User>,
+    pub(super) method: Method,
+    /// The path, decoded.
+    pub(super) path: String,
+    pub(super) query: Parameters,
+    pub(super) accept: Accept,
+    pub(super) content_type: String,
+    pub(super) user_agent: String,
+}
+
+/// The query string.
+#[derive(Debug, Default)]
+pub(super) struct Parameters(Vec<(String, String)>);
+
+/// The representation the client wants, the first of its list that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Accept {
+    /// The object or list itself.
+    Json,
+    /// `meta.k8s.io/v1` Table.
+    Table,
+    /// `meta.k8s.io/v1` PartialObjectMetadata, or a list of them.
+    Metadata,
+    /// `apidiscovery.k8s.io/v2` APIGroupDiscoveryList.
+    Discovery,
+    /// Nothing that there is.
+    None,
+}
+
+/// The verbs of authorisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+}
+
+impl Verb {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+}
+
+impl Request {
+    /// Reads the head of a request.
+    pub(super) fn read(user: std::sync::Arc<User>, method: Method, uri: &Uri, headers: &HeaderMap) -> Self {
+        let text = |name: header::HeaderName| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
+        let content_type = text(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        Self {
+            user,
+            method,
+            path: percent_decoded(uri.path()),
+            query: Parameters::read(uri),
+            accept: Accept::read(&text(header::ACCEPT)),
+            content_type,
+            user_agent: text(header::USER_AGENT),
+        }
+    }
+
+    /// The object, or the resource, that a path under `/api` or `/apis` names; `None` for every other path.
+    pub(super) fn target(&self) -> Option<Target> {
+        let mut parts: Vec<&str> = self.path.trim_start_matches('/').split('/').collect();
+        let (group, version) = match *parts.first()? {
+            "api" if parts.len() > 2 => ("", *parts.get(1)?),
+            "apis" if parts.len() > 3 => (*parts.get(1)?, *parts.get(2)?),
+            _ => return None,
+        };
+        parts.drain(..if group.is_empty() { 2 } else { 3 });
+        let mut namespace = "";
+        // Namespaces are resources too: their own subresources are not resources within them.
+        if let ["namespaces", name, rest @ ..] = parts.as_slice()
+            && !matches!(rest, [] | ["status" | "finalize", ..])
+        {
+            namespace = name;
+            parts.drain(..2);
+        }
+        let (resource, name, subresource) = match parts.as_slice() {
+            [resource] => (*resource, "", String::new()),
+            [resource, name] => (*resource, *name, String::new()),
+            [resource, name, rest @ ..] => (*resource, *name, rest.join("/")),
+            [] => return None,
+        };
+        let target = Target::resource(group, version, resource).within(namespace).named(name).sub(subresource);
+        (!resource.is_empty()).then_some(target)
+    }
+
+    /// The verb that the method means for a target.
+    ///
+    /// # Errors
+    /// 405 for a method that means nothing there.
+    pub(super) fn verb(&self, target: &Target) -> Result<Verb, ApiError> {
+        let named = !target.name.is_empty();
+        match self.method {
+            Method::GET | Method::HEAD if self.query.is("watch") => Ok(Verb::Watch),
+            Method::GET | Method::HEAD if named => Ok(Verb::Get),
+            Method::GET | Method::HEAD => Ok(Verb::List),
+            Method::POST if !named || !target.subresource.is_empty() => Ok(Verb::Create),
+            Method::PUT if named => Ok(Verb::Update),
+            Method::PATCH if named => Ok(Verb::Patch),
+            Method::DELETE if named => Ok(Verb::Delete),
+            Method::DELETE => Ok(Verb::DeleteCollection),
+            _ => Err(ApiError::method_not_allowed()),
+        }
+    }
+
+    /// Options of a list, as the query gives them.
+    pub(super) fn list_options(&self) -> Result<ListOptions, ApiError> {
+        let text = |name: &str| self.query.get(name).unwrap_or_default().to_owned();
+        Ok(ListOptions {
+            labels: text("labelSelector"),
+            fields: text("fieldSelector"),
+            limit: self.query.number("limit")?.unwrap_or(0),
+            continue_token: text("continue"),
+            resource_version: text("resourceVersion"),
+            resource_version_match: text("resourceVersionMatch"),
+        })
+    }
+
+    /// Options of a watch, as the query gives them.
+    pub(super) fn watch_options(&self) -> WatchOptions {
+        let text = |name: &str| self.query.get(name).unwrap_or_default().to_owned();
+        WatchOptions {
+            labels: text("labelSelector"),
+            fields: text("fieldSelector"),
+            resource_version: text("resourceVersion"),
+            send_initial_events: self.query.get("sendInitialEvents").map(|_| self.query.is("sendInitialEvents")),
+        }
+    }
+
+    /// Options of a write, as the query gives them; `kind` is that of the options, such as `PatchOptions`.
+    ///
+    /// # Errors
+    /// For values that these options cannot have.
+    pub(super) fn write_options(&self, kind: &str, is_apply: bool) -> Result<WriteOptions, ApiError> {
+        let field_validation = match self.query.get("fieldValidation").unwrap_or_default() {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                return Err(unsupported(kind, "fieldValidation", other, &["Ignore", "Strict", "Warn"]));
+            }
+        };
+        // Only an apply must name its manager; for all else the first word of the user agent stands in.
+        let fallback = if is_apply { "" } else { self.user_agent.split('/').next().unwrap_or_default() };
+        let manager = self.query.get("fieldManager").unwrap_or(fallback);
+        Ok(WriteOptions {
+            user: self.user.clone(),
+            manager: manager.to_owned(),
+            dry_run: self.dry_run(kind, &[])?,
+            force: self.query.is("force"),
+            field_validation,
+        })
+    }
+
+    /// Options of a deletion: those of the body win over those of the query.
+    ///
+    /// # Errors
+    /// For values that these options cannot have.
+    pub(super) fn delete_options(&self, body: &serde_json::Value) -> Result<DeleteOptions, ApiError> {
+        let text = |path: &str| body.pointer(path).and_then(|v| v.as_str()).map(str::to_owned);
+        let policy = text("/propagationPolicy").or_else(|| self.query.get("propagationPolicy").map(str::to_owned));
+        let orphan = body.get("orphanDependents").and_then(|v| v.as_bool());
+        let propagation = match (policy.as_deref(), orphan) {
+            (None | Some(""), None) => None,
+            (None | Some(""), Some(true)) | (Some("Orphan"), _) => Some(Propagation::Orphan),
+            (None | Some(""), Some(false)) | (Some("Background"), _) => Some(Propagation::Background),
+            (Some("Foreground"), _) => Some(Propagation::Foreground),
+            (Some(other), _) => {
+                return Err(unsupported("DeleteOptions", "propagationPolicy", other, &["Foreground", "Background", "Orphan"]));
+            }
+        };
+        let dry_run: Vec<&str> = body.get("dryRun").and_then(|v| v.as_array()).into_iter().flatten().filter_map(|v| v.as_str()).collect();
+        Ok(DeleteOptions {
+            uid: text("/preconditions/uid").unwrap_or_default(),
+            resource_version: text("/preconditions/resourceVersion").unwrap_or_default(),
+            propagation,
+            dry_run: self.dry_run("DeleteOptions", &dry_run)?,
+        })
+    }
+
+    fn dry_run(&self, kind: &str, in_body: &[&str]) -> Result<bool, ApiError> {
+        let given: Vec<&str> = self.query.all("dryRun").chain(in_body.iter().copied()).filter(|v| !v.is_empty()).collect();
+        match given.iter().find(|v| **v != "All") {
+            Some(other) => Err(unsupported(kind, "dryRun", other, &["All"])),
+            None => Ok(!given.is_empty()),
+        }
+    }
+}
+
+/// 422 for an option with a value that it cannot have.
+fn unsupported(kind: &str, field: &str, value: &str, supported: &[&str]) -> ApiError {
+    let error = FieldError::unsupported(field, &value.into(), supported.iter().copied());
+    ApiError::invalid("meta.k8s.io", kind, "", &[error])
+}
+
+impl Parameters {
+    fn read(uri: &Uri) -> Self {
+        // A query that is not UTF-8 says nothing.
+        Self(Query::<Vec<(String, String)>>::try_from_uri(uri).map(|Query(pairs)| pairs).unwrap_or_default())
+    }
+
+    fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A switch: on with any value but `false` and `0`, as apimachinery reads it.
+    pub(super) fn is(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| !matches!(value, "false" | "0"))
+    }
+
+    pub(super) fn number<N: std::str::FromStr>(&self, name: &str) -> Result<Option<N>, ApiError> {
+        match self.get(name) {
+            None | Some("") => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|_| ApiError::bad_request(format!("{name}: {text:?} is not a number"))),
+        }
+    }
+}
+
+impl Accept {
+    fn read(header: &str) -> Self {
+        let wanted = header.split(',').map(str::trim).filter(|range| !range.is_empty());
+        let mut found = wanted.filter_map(Self::range).peekable();
+        if header.trim().is_empty() { Self::Json } else { found.next().unwrap_or(Self::None) }
+    }
+
+    /// One media range; `None` where it is nothing we have.
+    fn range(range: &str) -> Option<Self> {
+        let mut parts = range.split(';').map(str::trim);
+        let media = parts.next()?;
+        if !matches!(media, "application/json" | "application/*" | "*/*") {
+            return None;
+        }
+        let parameters: Vec<(&str, &str)> = parts.filter_map(|p| p.split_once('=')).collect();
+        let value = |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+        match (value("as"), value("g"), value("v")) {
+            (None, ..) => Some(Self::Json),
+            (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Some(Self::Table),
+            (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => Some(Self::Metadata),
+            (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => Some(Self::Discovery),
+            _ => None,
+        }
+    }
+}
+
+/// Undoes `%xx`; what is no valid escape, or not UTF-8, stays as near as can be.
+fn percent_decoded(path: &str) -> String {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        let escaped = if first == b'%' { tail.first_chunk::<2>().and_then(hex_byte) } else { None };
+        bytes.push(escaped.unwrap_or(first));
+        rest = tail.get(if escaped.is_some() { 2 } else { 0 }..).unwrap_or_default();
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn hex_byte(digits: &[u8; 2]) -> Option<u8> {
+    let [high, low] = digits.map(|d| char::from(d).to_digit(16));
+    u8::try_from(high? * 16 + low?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: &str, uri: &str, accept: &str) -> Request {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, accept.parse().unwrap());
+        Request::read(std::sync::Arc::default(), method.parse().unwrap(), &uri.parse().unwrap(), &headers)
+    }
+
+    fn check(method: &str, uri: &str, want: &str) {
+        let request = request(method, uri, "");
+        let found = request.target().map(|t| {
+            let verb = request.verb(&t).map_or("?", Verb::as_str);
+            format!("{verb} {} {}/{}/{} {}", t.api_version(), t.namespace, t.resource, t.name, t.subresource)
+        });
+        assert_eq!(found.unwrap_or_default().trim_end(), want, "{method} {uri}");
+    }
+
+    #[test]
+    fn paths_name_targets() {
+        check("GET", "/api/v1/namespaces", "list v1 /namespaces/");
+        check("GET", "/api/v1/namespaces/a", "get v1 /namespaces/a");
+        check("PUT", "/api/v1/namespaces/a/finalize", "update v1 /namespaces/a finalize");
+        check("GET", "/api/v1/namespaces/a/pods?watch=true", "watch v1 a/pods/");
+        check("POST", "/api/v1/namespaces/a/serviceaccounts/b/token", "create v1 a/serviceaccounts/b token");
+        check("DELETE", "/apis/x.io/v2/things", "deletecollection x.io/v2 /things/");
+        check("PATCH", "/apis/x.io/v2/things/a%3Ab/status", "patch x.io/v2 /things/a:b status");
+        check("POST", "/apis/x.io/v2/things/a", "? x.io/v2 /things/a");
+        check("GET", "/apis/x.io/v2", "");
+        check("GET", "/healthz", "");
+    }
+
+    #[test]
+    fn the_first_representation_that_there_is_wins() {
+        let cases = [
+            ("", Accept::Json),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Accept::Table),
+            ("application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json", Accept::Json),
+            ("application/vnd.kubernetes.protobuf, */*", Accept::Json),
+            ("application/vnd.kubernetes.protobuf", Accept::None),
+            ("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json", Accept::Discovery),
+        ];
+        for (header, want) in cases {
+            assert_eq!(Accept::read(header), want, "{header}");
+        }
+    }
+}

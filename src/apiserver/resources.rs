@@ -1,0 +1,192 @@
+//! Requests for objects: reads the body, asks the store, answers in the representation that was asked for.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use super::hub::Hub;
+use super::request::{Accept, Request, Verb};
+use super::respond::{self, Answer, ListBody};
+use super::{authz, table};
+use crate::object::Object;
+use crate::store::{ApiError, Deleted, List, Patch, Resource, Target, Written};
+
+/// Answers a request for the objects at a target; the caller was allowed to make it.
+pub(super) async fn answer(hub: &Arc<Hub>, request: &Request, target: &Target, verb: Verb, body: &[u8]) -> Answer {
+    if request.accept == Accept::None && verb != Verb::Watch {
+        return Err(not_acceptable());
+    }
+    match verb {
+        Verb::Get => {
+            let object = hub.read(|store| store.get(target))?;
+            show(hub, request, target, StatusCode::OK, &object)
+        }
+        Verb::List => list(hub, request, target),
+        Verb::Watch => super::watch::answer(hub, request, target),
+        Verb::Create => {
+            let options = request.write_options("CreateOptions", false)?;
+            let object = read_object(request, body)?;
+            let written = hub.write(|store, now| store.create(target, object, &options, now)).await?;
+            wrote(hub, request, target, &written)
+        }
+        Verb::Update => {
+            let options = request.write_options("UpdateOptions", false)?;
+            let object = read_object(request, body)?;
+            let written = hub
+                .write(|store, now| {
+                    authz::may_create_instead(store, &request.user, target)?;
+                    store.update(target, object, &options, now)
+                })
+                .await?;
+            wrote(hub, request, target, &written)
+        }
+        Verb::Patch => {
+            let patch = read_patch(request, body)?;
+            let is_apply = matches!(patch, Patch::Apply(_));
+            let options = request.write_options("PatchOptions", is_apply)?;
+            let written = hub
+                .write(|store, now| {
+                    if is_apply {
+                        authz::may_create_instead(store, &request.user, target)?;
+                    }
+                    store.patch(target, &patch, &options, now)
+                })
+                .await?;
+            wrote(hub, request, target, &written)
+        }
+        Verb::Delete => {
+            let options = request.delete_options(&read_options(request, body)?)?;
+            let deleted = hub.write(|store, now| store.delete(target, &options, now)).await?;
+            delete_answer(hub, request, target, &deleted)
+        }
+        Verb::DeleteCollection => {
+            let options = request.delete_options(&read_options(request, body)?)?;
+            let which = request.list_options()?;
+            let deleted = hub.write(|store, now| store.delete_collection(target, &which, &options, now)).await?;
+            show_list(hub, request, target, &deleted)
+        }
+    }
+}
+
+fn list(hub: &Hub, request: &Request, target: &Target) -> Answer {
+    let options = request.list_options()?;
+    let list = hub.read(|store| store.list(target, &options))?;
+    show_list(hub, request, target, &list)
+}
+
+fn show_list(hub: &Hub, request: &Request, target: &Target, list: &List) -> Answer {
+    let metadata = respond::list_metadata(list);
+    Ok(match request.accept {
+        Accept::Table => {
+            let resource = resource_of(hub, target)?;
+            let objects: Vec<&Arc<Object>> = list.items.iter().collect();
+            respond::json(StatusCode::OK, &table::of(&seen(hub, target, &resource)?, &objects, table::Include::read(request)?, metadata))
+        }
+        Accept::Metadata => {
+            let items = list.items.iter().map(respond::partial).collect();
+            let (api_version, kind) = ("meta.k8s.io/v1", "PartialObjectMetadataList");
+            respond::json(StatusCode::OK, &ListBody { api_version, kind, metadata, items })
+        }
+        Accept::Json | Accept::Discovery | Accept::None => {
+            let items: Vec<&Object> = list.items.iter().map(|object| &**object).collect();
+            respond::json(StatusCode::OK, &ListBody { api_version: &list.api_version, kind: &list.kind, metadata, items })
+        }
+    })
+}
+
+fn show(hub: &Hub, request: &Request, target: &Target, code: StatusCode, object: &Arc<Object>) -> Answer {
+    Ok(match request.accept {
+        Accept::Table if target.subresource.is_empty() || target.subresource == "status" => {
+            let resource = resource_of(hub, target)?;
+            let metadata = json!({ "resourceVersion": object.resource_version() });
+            respond::json(code, &table::of(&seen(hub, target, &resource)?, &[object], table::Include::read(request)?, metadata))
+        }
+        Accept::Metadata => respond::json(code, &respond::partial(object)),
+        Accept::Table | Accept::Json | Accept::Discovery | Accept::None => respond::json(code, &**object),
+    })
+}
+
+fn wrote(hub: &Hub, request: &Request, target: &Target, written: &Written) -> Answer {
+    let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+    let mut response = show(hub, request, target, code, &written.object)?;
+    respond::warn(&mut response, &written.warnings);
+    Ok(response)
+}
+
+/// An object that is gone is answered by a `Status`, one that is going by itself; as kube-apiserver does.
+fn delete_answer(hub: &Hub, request: &Request, target: &Target, deleted: &Deleted) -> Answer {
+    match deleted {
+        Deleted::Gone(object) => {
+            let mut details = json!({ "name": object.name(), "kind": target.resource, "uid": object.uid() });
+            if let (false, Some(fields)) = (target.group.is_empty(), details.as_object_mut()) {
+                fields.insert("group".into(), target.group.clone().into());
+            }
+            Ok(respond::json(StatusCode::OK, &respond::success(details)))
+        }
+        Deleted::Terminating(object) => show(hub, request, target, StatusCode::OK, object),
+    }
+}
+
+/// The resource that a target names.
+fn resource_of(hub: &Hub, target: &Target) -> Result<Arc<Resource>, ApiError> {
+    let named = |resource: &&Arc<Resource>| resource.group == target.group && resource.plural == target.resource;
+    hub.read(|store| store.resources().find(named).cloned()).ok_or_else(ApiError::no_such_path)
+}
+
+fn seen<'a>(hub: &Hub, target: &Target, resource: &'a Resource) -> Result<table::Seen<'a>, ApiError> {
+    let version = resource.served(&target.version).ok_or_else(ApiError::no_such_path)?;
+    Ok(table::Seen { resource, version, now: (hub.clock)() })
+}
+
+/// A JSON or YAML body.
+///
+/// # Errors
+/// 400 for text that is neither, 415 for another content type.
+pub(super) fn read_value(content_type: &str, body: &[u8]) -> Result<Value, ApiError> {
+    match content_type {
+        "" | "application/json" | "*/*" => {
+            serde_json::from_slice(body).map_err(|e| ApiError::bad_request(format!("the body is not JSON: {e}")))
+        }
+        "application/yaml" => yaml(body),
+        other => Err(ApiError::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml; found {other:?}"
+        ))),
+    }
+}
+
+/// YAML is read as JSON first: clients send JSON under its name, and JSON keeps numbers and duplicate keys exact.
+fn yaml(body: &[u8]) -> Result<Value, ApiError> {
+    if let Ok(value) = serde_json::from_slice(body) {
+        return Ok(value);
+    }
+    let text = std::str::from_utf8(body).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
+    serde_saphyr::from_str(text).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))
+}
+
+fn read_object(request: &Request, body: &[u8]) -> Result<Object, ApiError> {
+    let value = read_value(&request.content_type, body)?;
+    Object::from_value(value).map_err(|e| ApiError::bad_request(format!("the body is {e}")))
+}
+
+/// Options may be absent.
+fn read_options(request: &Request, body: &[u8]) -> Result<Value, ApiError> {
+    if body.is_empty() { Ok(Value::Null) } else { read_value(&request.content_type, body) }
+}
+
+fn read_patch(request: &Request, body: &[u8]) -> Result<Patch, ApiError> {
+    let json = || serde_json::from_slice(body).map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")));
+    match request.content_type.as_str() {
+        "application/json-patch+json" => Ok(Patch::Json(json()?)),
+        "application/merge-patch+json" => Ok(Patch::Merge(json()?)),
+        "application/strategic-merge-patch+json" => Ok(Patch::Strategic(json()?)),
+        "application/apply-patch+yaml" => Ok(Patch::Apply(yaml(body)?)),
+        other => Err(ApiError::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml; found {other:?}"
+        ))),
+    }
+}
+
+fn not_acceptable() -> ApiError {
+    ApiError::not_acceptable("only the following media types are accepted: application/json")
+}

@@ -1,0 +1,102 @@
+//! Answers: JSON bodies, `Status` errors, lists, and objects as metadata alone.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::object::Object;
+use crate::store::{ApiError, List};
+
+/// What a handler ends with.
+pub(super) type Answer = Result<Response, ApiError>;
+
+/// A JSON body.
+pub(super) fn json(code: StatusCode, body: &impl Serialize) -> Response {
+    let bytes = serde_json::to_vec(body).expect("JSON values have string keys, so they serialise");
+    let mut response = Response::new(Body::from(bytes));
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    // As kube-apiserver: no proxy may keep what only this user may see.
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// Plain text, as the health endpoints answer.
+pub(super) fn text(code: StatusCode, body: impl Into<String>) -> Response {
+    let mut response = Response::new(Body::from(body.into()));
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// A refusal as a `Status` object.
+pub(super) fn refusal(error: &ApiError) -> Response {
+    let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    json(code, &status_value(error))
+}
+
+/// The `Status` of a refusal, with its kind, as it stands in bodies and in watch events.
+pub(super) fn status_value(error: &ApiError) -> Value {
+    let mut value = serde_json::to_value(error.status()).expect("a Status serialises");
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("kind".into(), "Status".into());
+        fields.insert("apiVersion".into(), "v1".into());
+        fields.entry("metadata").or_insert_with(|| json!({}));
+    }
+    value
+}
+
+/// Turns a handler's outcome into a response that cannot fail.
+pub(super) fn finish(answer: Answer) -> Result<Response, Infallible> {
+    Ok(answer.unwrap_or_else(|error| refusal(&error)))
+}
+
+/// `Warning:` headers (RFC 7234 5.5), code 299, as kubectl prints them.
+pub(super) fn warn(response: &mut Response, warnings: &[String]) {
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+}
+
+/// A list as it goes over the wire.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListBody<'a, T: Serialize> {
+    pub(super) api_version: &'a str,
+    pub(super) kind: &'a str,
+    pub(super) metadata: Value,
+    pub(super) items: Vec<T>,
+}
+
+/// `metadata` of a list.
+pub(super) fn list_metadata(list: &List) -> Value {
+    let mut metadata = json!({ "resourceVersion": list.resource_version });
+    if let Some(fields) = metadata.as_object_mut() {
+        if !list.continue_token.is_empty() {
+            fields.insert("continue".into(), list.continue_token.clone().into());
+        }
+        if let Some(remaining) = list.remaining {
+            fields.insert("remainingItemCount".into(), remaining.into());
+        }
+    }
+    metadata
+}
+
+/// An object as `PartialObjectMetadata`.
+pub(super) fn partial(object: &Arc<Object>) -> Value {
+    let metadata = object.0.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata })
+}
+
+/// A `Status` that says that something succeeded.
+pub(super) fn success(details: Value) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success", "details": details })
+}

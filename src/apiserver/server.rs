@@ -1,0 +1,271 @@
+//! A running server: listens, accepts, ends.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::service::TowerToHyperService;
+use jiff::Timestamp;
+use kube::config::Kubeconfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::task::TaskTracker;
+
+use super::handler::{self, Peer};
+use super::hub::{Hub, Parts, Signals};
+use super::journal::{self, Journal, JournalError};
+use super::keys::Keys;
+use super::token::TokenKey;
+use super::{Credential, controllers, defaults, kubeconfig, tls};
+use crate::object::Object;
+use crate::pki::{self, Profile, Subject, Usage};
+use crate::store::rbac::MASTERS;
+use crate::store::{ApiError, Store, User, WriteOptions};
+
+/// How long client certificates made by [`Server::kubeconfig`] are good: as long as the authority.
+const LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
+/// What open requests get to end by themselves when the server stops.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A handshake that takes longer is given up, so that idle connections hold nothing.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// How a server runs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Where to keep everything; without it all is gone when the server stops.
+    pub data: Option<PathBuf>,
+    /// Names and addresses that clients know the server by, beside the loopback ones; the first stands in kubeconfigs.
+    pub names: Vec<String>,
+    /// Objects that are there from the start, applied anew at every start; definitions of kinds, for example.
+    pub objects: Vec<Object>,
+    /// Where the time comes from.
+    pub clock: fn() -> Timestamp,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self { listen, data: None, names: Vec::new(), objects: Vec::new(), clock: crate::shell::now }
+    }
+}
+
+/// A server that cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// The data directory cannot be used.
+    #[error("cannot use {path}")]
+    Data {
+        /// The directory, or a file in it.
+        path: String,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// What the data directory holds cannot be read or extended.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Keys or certificates cannot be read or made.
+    #[error(transparent)]
+    Keys(#[from] pki::Error),
+    /// TLS refused its configuration.
+    #[error("cannot set up TLS")]
+    Tls(#[source] rustls::Error),
+    /// An object that should be there from the start was refused.
+    #[error("cannot create {object}: {why}")]
+    Object {
+        /// Which one.
+        object: String,
+        /// Why.
+        why: ApiError,
+    },
+}
+
+/// A running server; it stops when dropped, or in good order with [`Server::stop`].
+#[derive(Debug)]
+pub struct Server {
+    /// `https://host:port`.
+    pub url: String,
+    /// The certificate of the authority that signed the server's, in PEM.
+    pub ca_pem: String,
+    hub: Arc<Hub>,
+    tasks: TaskTracker,
+}
+
+impl Server {
+    /// Starts a server, and returns when it answers.
+    ///
+    /// # Errors
+    /// [`StartError`] names what was attempted.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let hub = Arc::new(open(&options)?);
+        let listener = TcpListener::bind(options.listen).await.map_err(|source| StartError::Listen { address: options.listen, source })?;
+        let address = listener.local_addr().map_err(|source| StartError::Listen { address: options.listen, source })?;
+        let own = if address.ip().is_unspecified() { "127.0.0.1".to_owned() } else { address.ip().to_string() };
+        let host = options.names.first().cloned().unwrap_or(own.clone());
+        let mut names = vec!["localhost", "127.0.0.1", "kubernetes", "kubernetes.default.svc", own.as_str()];
+        names.extend(options.names.iter().map(String::as_str));
+        let profile =
+            Profile { subject: Subject::new("wheelwright-apiserver", &[]), names: &names, usage: Usage::Server, lifetime: LIFETIME };
+        let serving = hub.authority.issue(&profile, (hub.clock)())?;
+        let acceptor = tls::acceptor(&hub.authority, &serving)?;
+        let tasks = TaskTracker::new();
+        controllers::spawn(&hub, &tasks);
+        tasks.spawn(accept(listener, acceptor, hub.clone(), tasks.clone()));
+        let host = if host.contains(':') { format!("[{host}]") } else { host };
+        Ok(Self { url: format!("https://{host}:{}", address.port()), ca_pem: hub.authority.certificate_pem(), hub, tasks })
+    }
+
+    /// A kubeconfig for a user with a client certificate of its own.
+    ///
+    /// # Errors
+    /// Where the system has no randomness.
+    pub fn kubeconfig(&self, user: &str, groups: &[&str]) -> Result<Kubeconfig, pki::Error> {
+        Ok(kubeconfig(&self.url, &self.ca_pem, &self.credential(user, groups)?))
+    }
+
+    /// [`Server::kubeconfig`] as the text of a file.
+    ///
+    /// # Errors
+    /// Where the system has no randomness.
+    pub fn kubeconfig_yaml(&self, user: &str, groups: &[&str]) -> Result<String, pki::Error> {
+        Ok(super::kubeconfig_yaml(&self.url, &self.ca_pem, &self.credential(user, groups)?))
+    }
+
+    /// The administrator's kubeconfig as the text of a file.
+    ///
+    /// # Errors
+    /// Where the system has no randomness.
+    pub fn admin_kubeconfig_yaml(&self) -> Result<String, pki::Error> {
+        self.kubeconfig_yaml("admin", &[MASTERS])
+    }
+
+    fn credential(&self, user: &str, groups: &[&str]) -> Result<Credential, pki::Error> {
+        let profile = Profile { subject: Subject::new(user, groups), names: &[], usage: Usage::Client, lifetime: LIFETIME };
+        Ok(Credential::Certificate(self.hub.authority.issue(&profile, (self.hub.clock)())?))
+    }
+
+    /// A client of the administrator that calls the server in process: no TLS, no connection, no retries.
+    pub fn client(&self) -> kube::Client {
+        self.client_as(User::admin())
+    }
+
+    /// A client of any user, in process.
+    pub fn client_as(&self, user: User) -> kube::Client {
+        let (hub, peer) = (self.hub.clone(), Peer::trusted(user));
+        let service = tower::service_fn(move |request: axum::http::Request<kube::client::Body>| {
+            handler::handle(hub.clone(), peer.clone(), request.map(Body::new))
+        });
+        kube::Client::new(service, "default")
+    }
+
+    /// Looks at the store, or changes it, past all authorisation; watchers see the change like any other.
+    pub fn with_store<T>(&self, change: impl FnOnce(&mut Store, Timestamp) -> T) -> T {
+        // On disk it is when the next answered request is.
+        self.hub.write_unsettled(change).0
+    }
+
+    /// Ends all watches, lets open requests end, and stops.
+    pub async fn stop(self) {
+        self.hub.stop.cancel();
+        self.tasks.close();
+        // What has not ended by then ends with the runtime.
+        drop(tokio::time::timeout(PATIENCE, self.tasks.wait()).await);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.hub.stop.cancel();
+        self.tasks.close();
+    }
+}
+
+/// The state of a server: from disk, or new.
+fn open(options: &Options) -> Result<Hub, StartError> {
+    let now = (options.clock)();
+    let keys = match &options.data {
+        Some(dir) => Keys::open(dir, now)?,
+        None => Keys::create(now)?,
+    };
+    let entries = options.data.as_deref().map(journal::read).transpose()?.unwrap_or_default();
+    let mut store = defaults::converting(Store::restore(keys.seed()?, entries, now));
+    let applied = defaults::objects().into_iter().chain(options.objects.iter().cloned());
+    for object in applied {
+        apply(&mut store, object, now)?;
+    }
+    let signals = Arc::new(Signals::default());
+    let journal = options.data.as_deref().map(|dir| Journal::start(dir, store.snapshot(), signals.clone())).transpose()?;
+    let tokens = TokenKey::load(&keys.tokens)?;
+    let verifier = tls::verifier(&keys.authority)?;
+    let (clock, authority, static_tokens) = (options.clock, keys.authority, BTreeMap::new());
+    Ok(Hub::new(Parts { store, signals, journal, clock, authority, verifier, tokens, static_tokens }))
+}
+
+fn apply(store: &mut Store, object: Object, now: Timestamp) -> Result<(), StartError> {
+    let reference = object.reference();
+    let refused = |why: ApiError| StartError::Object { object: reference.to_string(), why };
+    let target = store.target(&reference).ok_or_else(|| refused(ApiError::no_such_path()))?;
+    let options = WriteOptions::manager("wheelwright-hub");
+    let mut object = object;
+    match store.get(&target) {
+        Err(_) => store.create(&target.named(""), object, &options, now).map_err(refused)?,
+        Ok(old) => {
+            object.metadata_mut().insert("resourceVersion".into(), old.resource_version().into());
+            store.update(&target, object, &options, now).map_err(refused)?
+        }
+    };
+    Ok(())
+}
+
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, hub: Arc<Hub>, tasks: TaskTracker) {
+    loop {
+        let stream = tokio::select! {
+            () = hub.stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match stream {
+            Ok((stream, _)) => drop(tasks.spawn(serve(stream, acceptor.clone(), hub.clone()))),
+            Err(error) => {
+                // Out of file descriptors, most likely: those of ended connections come back in a moment.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, acceptor: TlsAcceptor, hub: Arc<Hub>) {
+    // Watch events are small and must not wait for more.
+    drop(stream.set_nodelay(true));
+    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
+    let (_, session) = stream.get_ref();
+    let peer = tls::peer(&hub, session);
+    let stop = hub.stop.clone();
+    let service = tower::service_fn(move |request: axum::http::Request<hyper::body::Incoming>| {
+        handler::handle(hub.clone(), peer.clone(), request.map(Body::new))
+    });
+    let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    tokio::pin!(connection);
+    // A connection that breaks is the client's business.
+    tokio::select! {
+        ended = connection.as_mut() => drop(ended),
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            drop(connection.await);
+        }
+    }
+}

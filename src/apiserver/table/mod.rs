@@ -1,0 +1,123 @@
+//! Tables: what `kubectl get` prints.
+
+mod builtin;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::request::Request;
+use super::respond;
+use crate::object::Object;
+use crate::store::{ApiError, Column, FieldError, Resource, Version};
+
+/// How much of each object a table row carries beside its cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Include {
+    None,
+    Metadata,
+    Object,
+}
+
+impl Include {
+    /// Reads `includeObject`.
+    pub(super) fn read(request: &Request) -> Result<Self, ApiError> {
+        match request.query.get("includeObject").unwrap_or_default() {
+            "" | "Metadata" => Ok(Self::Metadata),
+            "None" => Ok(Self::None),
+            "Object" => Ok(Self::Object),
+            other => {
+                let supported = ["Metadata", "None", "Object"];
+                let error = FieldError::unsupported("includeObject", &other.into(), supported.into_iter());
+                Err(ApiError::invalid("meta.k8s.io", "TableOptions", "", &[error]))
+            }
+        }
+    }
+}
+
+/// Objects as a table; built-in kinds have columns of their own, the others those of their definition.
+pub(super) fn of(seen: &Seen<'_>, objects: &[&Arc<Object>], include: Include, metadata: Value) -> Value {
+    let builtin = builtin::columns(&seen.resource.group, &seen.resource.kind);
+    let own = if seen.resource.custom { None } else { Some(builtin) };
+    let rows: Vec<Value> = objects
+        .iter()
+        .map(|object| {
+            let cells: Vec<Value> = match own {
+                Some(columns) => columns.iter().map(|column| (column.cell)(object, seen.now)).collect(),
+                None => cells(seen.version, object, seen.now),
+            };
+            json!({ "cells": cells, "object": include.of(object) })
+        })
+        .collect();
+    let definitions: Vec<Value> = match own {
+        Some(columns) => columns.iter().map(builtin::Builtin::definition).collect(),
+        None => definitions(seen.version),
+    };
+    json!({ "apiVersion": "meta.k8s.io/v1", "kind": "Table", "metadata": metadata, "columnDefinitions": definitions, "rows": rows })
+}
+
+/// Whose objects a table shows, and when.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'a> {
+    pub(super) resource: &'a Resource,
+    pub(super) version: &'a Version,
+    pub(super) now: Timestamp,
+}
+
+impl Include {
+    fn of(self, object: &Arc<Object>) -> Value {
+        match self {
+            Self::None => Value::Null,
+            Self::Metadata => respond::partial(object),
+            Self::Object => Value::Object(object.0.clone()),
+        }
+    }
+}
+
+/// A bookmark as a table whose one row carries the annotations.
+pub(super) fn bookmark(object: &Arc<Object>) -> Value {
+    json!({
+        "apiVersion": "meta.k8s.io/v1",
+        "kind": "Table",
+        "metadata": { "resourceVersion": object.resource_version() },
+        "columnDefinitions": [],
+        "rows": [{ "cells": [], "object": respond::partial(object) }],
+    })
+}
+
+fn definitions(version: &Version) -> Vec<Value> {
+    let definition = |column: &Column| {
+        json!({
+            "name": column.name, "type": column.type_, "format": column.format, "description": column.description, "priority": column.priority,
+        })
+    };
+    let name = json!({ "name": "Name", "type": "string", "format": "name", "description": "Name must be unique within a namespace.", "priority": 0 });
+    std::iter::once(name).chain(version.columns.iter().map(definition)).collect()
+}
+
+fn cells(version: &Version, object: &Object, now: Timestamp) -> Vec<Value> {
+    let whole = Value::Object(object.0.clone());
+    let rest = version.columns.iter().map(|column| cell(column, &whole, now));
+    std::iter::once(Value::from(object.name())).chain(rest).collect()
+}
+
+/// The value at a column's path, if it has the column's type (as apiextensions-apiserver's `cellForJSONValue`).
+fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
+    let found = crate::engine::work::find(object, &column.path).unwrap_or_default();
+    let Some(first) = found.first() else { return Value::Null };
+    match (column.type_.as_str(), first) {
+        ("integer", Value::Number(n)) => n.as_i64().or_else(|| n.as_f64().map(|f| f as i64)).map_or(Value::Null, Value::from),
+        ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => (*first).clone(),
+        ("string", _) => found.iter().map(|value| text(value)).collect::<Vec<_>>().join(",").into(),
+        ("date", Value::String(at)) => builtin::age(at, now),
+        _ => Value::Null,
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,99 @@
+//! TLS: who is at the other end of a connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, ServerConnection, SignatureScheme};
+use tokio_rustls::TlsAcceptor;
+
+use super::authn;
+use super::handler::Peer;
+use super::hub::Hub;
+use super::server::StartError;
+use crate::pki::{Authority, Error, Identity, pem_blocks};
+
+/// Takes every certificate whose key the client holds: as for kube-apiserver, one that is not good is a 401, not a broken handshake.
+#[derive(Debug)]
+struct Later(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for Later {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+/// Verifies the chain of a client certificate.
+pub(super) fn verifier(authority: &Authority) -> Result<Arc<dyn ClientCertVerifier>, StartError> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(authority.certificate_der().to_vec())).map_err(StartError::Tls)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let built = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    built.map_err(|e| StartError::Tls(rustls::Error::General(e.to_string())))
+}
+
+/// Accepts TLS with the server's certificate.
+pub(super) fn acceptor(authority: &Authority, serving: &Identity) -> Result<TlsAcceptor, StartError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let chain = pem_blocks("CERTIFICATE", &serving.certificate)?.into_iter().map(CertificateDer::from).collect();
+    let key = PrivateKeyDer::from_pem_slice(serving.key.as_bytes()).map_err(|e| Error::new("read the server's key", e))?;
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(StartError::Tls)?
+        .with_client_cert_verifier(Arc::new(Later(verifier(authority)?)))
+        .with_single_cert(chain, key);
+    let mut config = config.map_err(StartError::Tls)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Who is at the other end, by its certificate.
+pub(super) fn peer(hub: &Hub, session: &ServerConnection) -> Peer {
+    let Some((leaf, intermediates)) = session.peer_certificates().and_then(|chain| chain.split_first()) else { return Peer::Unknown };
+    let seconds = u64::try_from((hub.clock)().as_second()).unwrap_or_default();
+    let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+    let good = hub.verifier.verify_client_cert(leaf, intermediates, now).is_ok();
+    match authn::of_certificate(leaf).filter(|_| good) {
+        Some((user, until)) => Peer::Certified { user: Arc::new(user), until },
+        None => Peer::Refused,
+    }
+}

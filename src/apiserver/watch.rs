@@ -1,0 +1,161 @@
+//! Watch streams: JSON events, one a line, until the client goes, the time is up or the server stops.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use futures::Stream;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep_until};
+
+use super::hub::Hub;
+use super::request::{Accept, Request};
+use super::respond::{self, Answer};
+use super::table;
+use crate::store::{ApiError, EventType, FieldError, Target, Watch, WatchEvent};
+
+/// How often a watcher that wants bookmarks hears where it stands, as kube-apiserver does.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// A watch without `timeoutSeconds` ends after this long; kube-apiserver draws 30 to 60 minutes.
+const LONGEST: Duration = Duration::from_secs(45 * 60);
+
+struct Events {
+    hub: Arc<Hub>,
+    watch: Watch,
+    changed: tokio::sync::watch::Receiver<u64>,
+    accept: Accept,
+    include: table::Include,
+    bookmarks: bool,
+    next_bookmark: Instant,
+    deadline: Instant,
+    over: bool,
+}
+
+/// Answers a watch request.
+pub(super) fn answer(hub: &Arc<Hub>, request: &Request, target: &Target) -> Answer {
+    let options = request.watch_options();
+    let bookmarks = request.query.is("allowWatchBookmarks");
+    check_options(request, bookmarks)?;
+    let timeout = request.query.number("timeoutSeconds")?.filter(|s| *s > 0).map_or(LONGEST, Duration::from_secs);
+    let include = table::Include::read(request)?;
+    // Subscribed before the watch begins, so that no change falls between the two.
+    let started = hub.read(|store| {
+        let watch = store.watch(target, &options)?;
+        Ok((hub.subscribe(&watch.lens().resource().id()), watch))
+    });
+    let body = match started {
+        Ok((changed, watch)) => {
+            let now = Instant::now();
+            let events = Events {
+                hub: hub.clone(),
+                watch,
+                changed,
+                accept: request.accept,
+                include,
+                bookmarks,
+                next_bookmark: now + BOOKMARK_EVERY,
+                deadline: now + timeout,
+                over: false,
+            };
+            Body::from_stream(stream(events))
+        }
+        // A forgotten revision is an event of the stream, not a refusal of it; clients handle both, and kube-apiserver sends this one.
+        Err(error @ ApiError { .. }) if error.code() == 410 => Body::from(error_line(&error)),
+        Err(error) => return Err(error),
+    };
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    Ok(response)
+}
+
+/// Streaming lists have conditions of their own (KEP-3157).
+fn check_options(request: &Request, bookmarks: bool) -> Result<(), ApiError> {
+    let refuse = |field: &str, why: &str| Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &[FieldError::forbidden(field, why)]));
+    let wants_match = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+    match (request.query.get("sendInitialEvents"), request.query.get("resourceVersionMatch").unwrap_or_default()) {
+        (None, "") => Ok(()),
+        (None, _) => refuse("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
+        (Some(_), "NotOlderThan") if request.query.is("sendInitialEvents") && !bookmarks => {
+            refuse("allowWatchBookmarks", "sendInitialEvents requires setting allowWatchBookmarks to true")
+        }
+        (Some(_), "NotOlderThan") => Ok(()),
+        (Some(_), _) => refuse("resourceVersionMatch", wants_match),
+    }
+}
+
+fn stream(start: Events) -> impl Stream<Item = Result<Vec<u8>, std::convert::Infallible>> {
+    futures::stream::unfold(start, |mut stream| async move {
+        let lines = stream.next().await?;
+        Some((Ok(lines), stream))
+    })
+}
+
+impl Events {
+    /// The next lines; `None` at the end.
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        while !self.over {
+            match self.hub.read(|store| store.poll(&mut self.watch)) {
+                Ok(events) if events.is_empty() => {}
+                Ok(events) => return Some(self.lines(&events)),
+                Err(error) => {
+                    self.over = true;
+                    return Some(error_line(&error));
+                }
+            }
+            let bookmark_at = if self.bookmarks { self.next_bookmark } else { self.deadline };
+            tokio::select! {
+                changed = self.changed.changed() => self.over = changed.is_err(),
+                () = self.hub.stop.cancelled() => self.over = true,
+                () = sleep_until(self.deadline.min(bookmark_at)) => {
+                    let now = Instant::now();
+                    self.over = now >= self.deadline;
+                    if self.bookmarks && now >= self.next_bookmark {
+                        self.next_bookmark = now + BOOKMARK_EVERY;
+                        let bookmark = self.hub.read(|store| store.bookmark(&self.watch, false));
+                        return Some(self.lines(&[bookmark]));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn lines(&self, events: &[WatchEvent]) -> Vec<u8> {
+        let mut lines = Vec::new();
+        for event in events {
+            let line = match (self.accept, event.type_) {
+                (Accept::Table, EventType::Bookmark) => json_event(event.type_, &table::bookmark(&event.object)),
+                (Accept::Table, _) => {
+                    let lens = self.watch.lens();
+                    let seen = table::Seen { resource: lens.resource(), version: lens.version(), now: (self.hub.clock)() };
+                    let metadata = json!({ "resourceVersion": event.object.resource_version() });
+                    json_event(event.type_, &table::of(&seen, &[&event.object], self.include, metadata))
+                }
+                (Accept::Metadata, _) => json_event(event.type_, &respond::partial(&event.object)),
+                _ => json_event(event.type_, &*event.object),
+            };
+            lines.extend(line);
+        }
+        lines
+    }
+}
+
+fn json_event(type_: EventType, object: &impl serde::Serialize) -> Vec<u8> {
+    #[derive(serde::Serialize)]
+    struct Line<'a, T> {
+        #[serde(rename = "type")]
+        type_: &'a str,
+        object: &'a T,
+    }
+    let mut line = serde_json::to_vec(&Line { type_: type_.as_str(), object }).expect("JSON objects have string keys, so they serialise");
+    line.push(b'\n');
+    line
+}
+
+fn error_line(error: &ApiError) -> Vec<u8> {
+    let value: Value = json!({ "type": "ERROR", "object": respond::status_value(error) });
+    format!("{value}\n").into_bytes()
+}

@@ -1,0 +1,66 @@
+//! `wheelwright hub`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+
+use super::operator::stop_on_signal;
+use crate::api::crds;
+use crate::apiserver::{Options, Server, write_private};
+use crate::cli::output::Ui;
+use crate::cli::{CommandError, CommandResult};
+use crate::object::Object;
+
+/// Run the embedded hub: an API server for kubectl, the operator and agents that needs nothing installed.
+///
+/// Everything it knows is kept in the data directory, which also gets a kubeconfig for its administrator. It serves OCM's and
+/// Wheelwright's kinds from the start. It runs no workloads, and is meant for a laptop, CI or a small site.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Directory for keys, data and `admin.kubeconfig`; created when it does not exist.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Address to listen on; port 0 takes a free one.
+    #[arg(long, default_value = "127.0.0.1:6443", value_name = "ADDR")]
+    listen: SocketAddr,
+    /// Further names or addresses that clients know the hub by; the first stands in the kubeconfig.
+    #[arg(long = "name", value_name = "NAME")]
+    names: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    super::block_on(async {
+        let options = Options {
+            listen: args.listen,
+            data: Some(args.data.clone()),
+            names: args.names.clone(),
+            objects: definitions(),
+            ..Options::default()
+        };
+        let server = Server::start(options).await.map_err(|error| match error {
+            crate::apiserver::StartError::Listen { .. } => {
+                CommandError::hinted(error, "is another hub running there? choose an address with --listen")
+            }
+            other => CommandError::from(anyhow::Error::new(other)),
+        })?;
+        let kubeconfig = args.data.join("admin.kubeconfig");
+        let text = server.admin_kubeconfig_yaml().context("cannot make the administrator's certificate")?;
+        write_private(&kubeconfig, &text).with_context(|| format!("cannot write {}", kubeconfig.display()))?;
+        ui.line(format!("the hub listens on {}", server.url))?;
+        ui.line(format!("export KUBECONFIG={}", kubeconfig.display()))?;
+        stop_on_signal().cancelled().await;
+        server.stop().await;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// The kinds a hub serves, in all their versions: this hub converts by itself.
+fn definitions() -> Vec<Object> {
+    let all = crds::hub().into_iter().map(|mut definition| {
+        crds::serve_all(&mut definition, None);
+        Object::from_typed(&definition)
+    });
+    all.collect()
+}
