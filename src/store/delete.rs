@@ -65,13 +65,21 @@ impl Store {
         Ok(listed)
     }
 
+    fn definition_of(&self, target: &Target) -> Option<&Arc<Object>> {
+        self.shelves.get(&super::crd::shelf_id())?.objects.get(&Key::cluster(format!("{}.{}", target.resource, target.group)))
+    }
+
     /// Takes an object off its shelf.
     pub(super) fn remove(&mut self, id: &GroupResource, key: &Key) -> Option<Arc<Object>> {
         self.commit(id, key, None)
     }
 
-    /// Refuses objects for namespaces that are missing or going.
+    /// Refuses objects for namespaces, and of kinds, that are missing or going.
     pub(super) fn namespace_admits(&self, call: &super::write::Call<'_>, target: &Target) -> Result<(), ApiError> {
+        if call.lens.resource().custom && self.definition_of(target).is_some_and(|definition| definition.is_terminating()) {
+            let target = Target { name: String::new(), ..target.clone() };
+            return Err(ApiError::forbidden(&target, "create not allowed while custom resource definition is terminating"));
+        }
         if !call.lens.resource().namespaced {
             return Ok(());
         }

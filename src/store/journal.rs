@@ -66,10 +66,15 @@ impl Store {
     }
 
     fn replay(&mut self, entry: Entry) {
+        let definitions = entry.resource == super::crd::shelf_id();
         let Some(shelf) = self.shelves.get_mut(&entry.resource) else { return };
-        match entry.object {
+        let key = entry.key.clone();
+        let old = match entry.object {
             Some(object) => shelf.objects.insert(entry.key, object),
             None => shelf.objects.remove(&entry.key),
         };
+        if definitions {
+            self.definition_changed(old.as_deref(), &key);
+        }
     }
 }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::object::selector::{key_fault, value_fault};
 use crate::object::{Object, ObjectRef};
 
+use super::crd;
 use super::select::{is_dns_label, is_subdomain};
 use super::{FieldError, NameRule, Resource};
 
@@ -76,7 +77,7 @@ pub(super) fn validate(resource: &Resource, object: &Object) -> Vec<FieldError> 
     for (i, finalizer) in strings(object, "finalizers").iter().enumerate() {
         if let Some(why) = key_fault(finalizer) {
             errors.push(FieldError::invalid(format!("metadata.finalizers[{i}]"), &finalizer.clone().into(), why));
-        } else if !finalizer.contains('/') && !matches!(finalizer.as_str(), "orphan" | "foregroundDeletion" | "kubernetes") {
+        } else if !finalizer.contains('/') && !matches!(finalizer.as_str(), "orphan" | "foregroundDeletion" | "kubernetes" | crd::CLEANUP) {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             errors.push(FieldError::invalid(format!("metadata.finalizers[{i}]"), &finalizer.clone().into(), why));
         }

@@ -13,6 +13,7 @@
 //! Nothing here asks who may do what; a front asks `rbac` first.
 
 mod builtin;
+mod crd;
 mod delete;
 mod error;
 mod format;
@@ -159,6 +160,9 @@ impl Store {
         shelf.record(Change { revision, key: key.clone(), old, new: new.clone() });
         if let Some(journal) = &mut self.journal {
             journal.push(Entry { revision, resource: id.clone(), key: key.clone(), object: new });
+        }
+        if *id == crd::shelf_id() {
+            self.definition_changed(left.as_deref(), key);
         }
         left
     }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::object::Object;
 
+use super::crd;
 use super::read::Lens;
 use super::schema::{Schema, Type};
 
@@ -11,6 +12,9 @@ use super::schema::{Schema, Type};
 pub(super) fn prune(lens: &Lens, object: &mut Object) -> Vec<String> {
     let mut dropped = Vec::new();
     prune_fields(&lens.version().schema, &mut object.0, "", true, &mut dropped);
+    if lens.resource().id() == crd::shelf_id() {
+        crd::drop_unknown(object, &mut dropped);
+    }
     dropped
 }
 

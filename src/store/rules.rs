@@ -48,11 +48,6 @@ fn has_rules(schema: &Value) -> bool {
 
 fn field_error(object: &Value, error: kube_cel::ValidationError) -> FieldError {
     let value = at(object, &error.field_path).unwrap_or(object);
-    let shown = match value {
-        Value::Object(_) => "object".into(),
-        Value::Array(_) => "array".into(),
-        scalar => scalar.clone(),
-    };
     let path = if error.field_path.is_empty() { "<nil>".to_owned() } else { error.field_path.clone() };
     let message = match error.kind {
         ErrorKind::ValidationFailure => error.message,
@@ -61,8 +56,9 @@ fn field_error(object: &Value, error: kube_cel::ValidationError) -> FieldError {
     match error.reason.as_deref() {
         Some("FieldValueForbidden") => FieldError::forbidden(path, message),
         Some("FieldValueRequired") => FieldError::required(path, &message),
-        Some("FieldValueDuplicate") => FieldError::duplicate(path, &shown),
-        _ => FieldError::invalid(path, &shown, message),
+        Some("FieldValueDuplicate") => FieldError::duplicate(path, value),
+        // kube-apiserver 1.36 leaves the value out.
+        _ => FieldError { reason: "FieldValueInvalid", field: path, message: format!("Invalid value: {message}") },
     }
 }
 

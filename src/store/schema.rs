@@ -161,7 +161,10 @@ impl Schema {
             list.filter_map(Value::as_str).map(str::to_owned).collect()
         };
         let fields = value.get("properties").and_then(Value::as_object).into_iter().flatten();
-        let properties: BTreeMap<_, _> = fields.map(|(name, field)| (name.clone(), Self::shared(field, refs))).collect();
+        let mut properties: BTreeMap<_, _> = fields.map(|(name, field)| (name.clone(), Self::shared(field, refs))).collect();
+        if flag("x-kubernetes-embedded-resource") {
+            properties.insert("metadata".into(), super::builtin::schemas::metadata());
+        }
         let values = match value.get("additionalProperties") {
             Some(Value::Bool(true)) => Some(Arc::new(Self { preserve: true, ..Self::default() })),
             Some(schema @ Value::Object(_)) => Some(Self::shared(schema, refs)),

@@ -6,7 +6,7 @@ use crate::object::Object;
 
 use super::read::Lens;
 use super::write::Call;
-use super::{ApiError, FieldError, Resource, Store, metadata};
+use super::{ApiError, FieldError, Resource, Store, crd, metadata};
 
 /// Fills in what the server sets when an object is created.
 pub(super) fn before_create(_store: &mut Store, call: &Call<'_>, object: &mut Object) -> Result<(), ApiError> {
@@ -37,6 +37,7 @@ pub(super) fn before_create(_store: &mut Store, call: &Call<'_>, object: &mut Ob
             }
             object.0.insert("status".into(), json!({}));
         }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => crd::complete(object),
         _ => {}
     }
     Ok(())
@@ -45,6 +46,9 @@ pub(super) fn before_create(_store: &mut Store, call: &Call<'_>, object: &mut Ob
 /// Keeps what an update may not change and need not say.
 pub(super) fn before_update(call: &Call<'_>, old: &Object, new: &mut Object) {
     let resource = call.lens.resource();
+    if resource.id() == crd::shelf_id() && call.target.subresource.is_empty() {
+        crd::complete(new);
+    }
     if (resource.group.as_str(), resource.plural.as_str()) == ("", "namespaces") && call.target.subresource.is_empty() {
         if let Some(spec) = old.0.get("spec") {
             new.0.insert("spec".into(), spec.clone());
@@ -60,6 +64,10 @@ pub(super) fn before_update(call: &Call<'_>, old: &Object, new: &mut Object) {
 /// What is wrong with an object for reasons of its kind.
 pub(super) fn check(store: &Store, call: &Call<'_>, old: Option<&Object>, new: &Object) -> Result<Vec<FieldError>, ApiError> {
     store.check_grant(&call.options.user, call.target, old, new)?;
+    let resource = call.lens.resource();
+    if resource.id() == crd::shelf_id() && call.target.subresource.is_empty() {
+        return Ok(crd::check(old, new));
+    }
     Ok(Vec::new())
 }
 

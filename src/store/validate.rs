@@ -20,10 +20,14 @@ pub(super) fn check(lens: &Lens, object: &Object, old: Option<&Object>) -> Vec<F
     let before = old.map(|old| Value::Object(old.0.clone()));
     errors.value(&version.schema, &whole, before.as_ref(), "");
     let mut found = errors.found;
-    if let Some(rules) = &version.rules
-        && found.is_empty()
-    {
-        found.extend(rules.check(lens, &whole, before.as_ref()));
+    match &version.rules {
+        Some(rules) if found.is_empty() => found.extend(rules.check(lens, &whole, before.as_ref())),
+        Some(_) => {
+            let why =
+                "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            found.push(FieldError::invalid("<nil>", &Value::Null, why));
+        }
+        None => {}
     }
     found
 }
@@ -86,8 +90,7 @@ impl Errors {
                 for (name, value) in fields {
                     let old = old.and_then(|old| old.get(name));
                     if let Some(field) = schema.field(name) {
-                        let here = if schema.properties.contains_key(name) || !self.custom { join(path, name) } else { join(path, name) };
-                        self.value(field, value, old, &here);
+                        self.value(field, value, old, &join(path, name));
                     }
                 }
                 if schema.embedded {
@@ -98,7 +101,7 @@ impl Errors {
                 self.unique(schema, items, path);
                 if let Some(item_schema) = &schema.items {
                     for (i, item) in items.iter().enumerate() {
-                        let old = self.same_item(schema, item, i, old);
+                        let old = same_item(schema, item, old);
                         self.value(item_schema, item, old, &format!("{path}[{i}]"));
                     }
                 }
@@ -107,19 +110,10 @@ impl Errors {
         }
     }
 
-    /// The item of the old list that an item comes from: by its keys, or the same value anywhere.
-    fn same_item<'v>(&self, schema: &Schema, item: &Value, _index: usize, old: Option<&'v Value>) -> Option<&'v Value> {
-        let mut olds = old?.as_array()?.iter();
-        match &schema.list {
-            ListType::Map(keys) => olds.find(|old| keys.iter().all(|key| old.get(key) == item.get(key))),
-            ListType::Set | ListType::Atomic => None,
-        }
-    }
-
     fn embedded(&mut self, fields: &serde_json::Map<String, Value>, path: &str) {
         for name in ["apiVersion", "kind"] {
             if fields.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
-                self.found.push(FieldError::required(join(path, name), "must not be empty"));
+                self.found.push(FieldError::required(join(path, name), ""));
             }
         }
     }
@@ -221,22 +215,18 @@ impl Errors {
             self.found.extend(errors);
         }
         let holding = |schemas: &[Schema]| schemas.iter().filter(|schema| found(schema).is_empty()).count();
-        let shown = match value {
-            Value::Object(_) | Value::Array(_) => Value::from(kind_of(value)),
-            scalar => scalar.clone(),
-        };
         if !checks.any_of.is_empty() && holding(&checks.any_of) == 0 {
-            self.invalid(path, &shown, format!("{path} in body must validate at least one schema (anyOf)"));
+            self.invalid("<nil>", &"".into(), format!("{path:?} must validate at least one schema (anyOf)"));
         }
         if !checks.one_of.is_empty() {
             let held = holding(&checks.one_of);
             let which = if held == 0 { "Found none valid".to_owned() } else { format!("Found {held} valid alternatives") };
             if held != 1 {
-                self.invalid(path, &shown, format!("{path} in body must validate one and only one schema (oneOf). {which}"));
+                self.invalid("<nil>", &"".into(), format!("{path:?} must validate one and only one schema (oneOf). {which}"));
             }
         }
         if checks.not.as_ref().is_some_and(|not| found(not).is_empty()) {
-            self.invalid(path, &shown, format!("{path} in body must not validate the schema (not)"));
+            self.invalid("<nil>", &"".into(), format!("{path:?} must not validate the schema (not)"));
         }
     }
 }
@@ -246,4 +236,13 @@ fn is_required(path: &str, name: &str) -> bool {
     let said = ["spec", "rules", "subjects", "roleRef", "webhooks", "handler", "provisioner", "value", "involvedObject", "template"];
     let top = path.split(['.', '[']).next().unwrap_or_default();
     if top.is_empty() { said.contains(&name) && !matches!(name, "spec" | "rules") } else { said.contains(&top) }
+}
+
+/// The item of the old list that an item comes from, told by its keys.
+fn same_item<'v>(schema: &Schema, item: &Value, old: Option<&'v Value>) -> Option<&'v Value> {
+    let mut olds = old?.as_array()?.iter();
+    match &schema.list {
+        ListType::Map(keys) => olds.find(|old| keys.iter().all(|key| old.get(key) == item.get(key))),
+        ListType::Set | ListType::Atomic => None,
+    }
 }

@@ -1,6 +1,7 @@
 //! Cases for the verbs, by area; what they claim was seen on a real API server.
 
 mod apply;
+mod custom;
 mod verbs;
 
 use jiff::Timestamp;
