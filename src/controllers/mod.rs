@@ -3,11 +3,15 @@
 //! A controller is thin: it reads the [`View`](crate::reconcile::View) into the input of an engine and turns the engine's
 //! answer into a [`Plan`](crate::reconcile::Plan).
 
+pub mod clusterset;
+pub mod placement;
+
 use crate::reconcile::Register;
 
 /// Registers the controllers of the hub, in the order data flows through them.
 pub fn hub(register: &mut impl Register) {
-    let _ = register;
+    register.add::<clusterset::ClusterSetController>();
+    register.add::<placement::PlacementController>();
 }
 
 /// Registers the controllers of the spoke agent.

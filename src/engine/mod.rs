@@ -2,6 +2,7 @@
 
 pub mod addon;
 pub mod applier;
+pub mod placement;
 pub mod rollout;
 pub mod sync;
 pub mod work;

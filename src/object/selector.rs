@@ -124,6 +124,19 @@ impl Requirement {
     }
 }
 
+/// As `kubectl` writes selectors: `key in (a,b)`, `key`, `!key`.
+impl std::fmt::Display for Requirement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { key, operator, values } = self;
+        match operator {
+            Operator::In => write!(f, "{key} in ({})", values.join(",")),
+            Operator::NotIn => write!(f, "{key} notin ({})", values.join(",")),
+            Operator::Exists => write!(f, "{key}"),
+            Operator::DoesNotExist => write!(f, "!{key}"),
+        }
+    }
+}
+
 const VALUE_FAULT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and \
      end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
      '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";

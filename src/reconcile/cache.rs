@@ -4,7 +4,8 @@ use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Change, Query, Read, Site, Source, Unread, View};
+use super::index::Indexes;
+use super::{Change, Index, Query, Read, Site, Source, Unread, View};
 use crate::api::names::INDEXED_LABELS;
 use crate::object::{Gvk, Key, Kind, Object, ObjectRef};
 
@@ -14,6 +15,7 @@ pub struct Caches {
     kinds: BTreeMap<(Site, TypeId), Box<dyn Any + Send + Sync>>,
     observed: BTreeMap<Gvk, Cached<Object>>,
     sources: BTreeMap<Key, Arc<Source>>,
+    indexes: Indexes,
 }
 
 /// What a watch or a write tells about one object.
@@ -213,12 +215,23 @@ impl Caches {
 
     /// Takes what a watch or a write tells about a typed object; `None` when the cache knew as much or more.
     pub fn apply<K: Kind>(&mut self, site: Site, delta: Delta<K>) -> Option<Change<K>> {
-        self.kind_mut(site).apply(delta)
+        let change = self.kind_mut(site).apply(delta);
+        self.observe(site, change.as_slice());
+        change
+    }
+
+    /// Tells the indexes, which are about the hub alone.
+    fn observe<K: Kind>(&mut self, site: Site, changes: &[Change<K>]) {
+        if site == Site::Hub {
+            changes.iter().for_each(|change| self.indexes.observe(change));
+        }
     }
 
     /// Takes a complete list of a kind, read at a resource version.
     pub fn replace<K: Kind>(&mut self, site: Site, all: Vec<K>, resource_version: &str) -> Vec<Change<K>> {
-        self.kind_mut(site).replace(all, version(resource_version))
+        let changes = self.kind_mut(site).replace(all, version(resource_version));
+        self.observe(site, &changes);
+        changes
     }
 
     /// Takes what a watch or a write tells about an observed object; returns the state to route wakes by.
@@ -267,6 +280,10 @@ impl View for Caches {
 
     fn source(&self, repo: &Key) -> Option<Arc<Source>> {
         self.sources.get(repo).cloned()
+    }
+
+    fn index<I: Index, R>(&self, read: impl FnOnce(&mut I) -> R) -> Read<R> {
+        self.indexes.read(self, read)
     }
 }
 

@@ -6,6 +6,7 @@
 //! share between the two.
 
 mod cache;
+mod index;
 mod plan;
 mod queue;
 mod routes;
@@ -15,6 +16,7 @@ mod view;
 use jiff::Timestamp;
 
 pub use cache::{Caches, Delta};
+pub use index::Index;
 pub use plan::{Action, Executed, Failure, FailureKind, Note, NoteType, Outcome, Plan, Precondition, Push, Site, StatusWrite, Subresource};
 pub use queue::{Backoff, Loop};
 pub use routes::{Routes, Runner, Wakes};
@@ -33,6 +35,8 @@ pub trait Controller: 'static {
     const NAME: &'static str;
     /// The kind whose keys it plans.
     type Primary: Kind;
+    /// Names of cluster-scoped primaries that are planned at the start whether or not they exist.
+    const EXPECTED: &'static [&'static str] = &[];
 
     /// Registers what wakes it; the primary itself always does.
     fn watches<W: Watches>(watches: &mut W);

@@ -18,6 +18,8 @@ pub struct Runner {
     pub name: &'static str,
     /// The kind of its keys.
     pub primary: Gvk,
+    /// [`Controller::EXPECTED`].
+    pub expected: &'static [&'static str],
     /// [`Controller::plan`].
     pub plan: fn(&Key, &Caches, Timestamp) -> Plan,
     /// [`Controller::conclude`].
@@ -30,6 +32,7 @@ impl Runner {
         Self {
             name: C::NAME,
             primary: Gvk::of::<C::Primary>(),
+            expected: C::EXPECTED,
             plan: |key, view, now| C::plan(key, view, now),
             conclude: |key, view, done, now| C::conclude(key, view, done, now),
         }

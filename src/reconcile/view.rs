@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Site;
+use super::{Index, Site};
 use crate::object::{Key, Kind, Object, ObjectRef};
 use crate::tree::Checkout;
 
@@ -33,6 +33,17 @@ pub trait View {
 
     /// What is known of the repository a `ConfigRepo` names; `None` before the first fetch has ended.
     fn source(&self, repo: &Key) -> Option<Arc<Source>>;
+
+    /// Reads an index. It is kept from then on, where the view can; it must not be asked for again from within `read`.
+    ///
+    /// # Errors
+    /// [`Unread`] where it cannot be built yet.
+    fn index<I: Index, R>(&self, read: impl FnOnce(&mut I) -> R) -> Read<R>
+    where
+        Self: Sized,
+    {
+        Ok(read(&mut I::build(self)?))
+    }
 
     /// [`View::get_on`] for the hub.
     ///

@@ -122,6 +122,8 @@ impl Shell {
         let names: Vec<_> = core.registered.runners.iter().map(|runner| runner.name).collect();
         info!(controllers = names.join(","), "started");
         core.queues().started = true;
+        let expected = core.registered.runners.iter().enumerate();
+        core.wake(expected.flat_map(|(controller, runner)| runner.expected.iter().map(move |name| (controller, Key::cluster(*name)))));
         let (watches, plans) = (TaskTracker::new(), TaskTracker::new());
         let watching = CancellationToken::new();
         for ((site, _), kind) in &core.registered.kinds {

@@ -249,7 +249,9 @@ impl Process {
 impl Register for Process {
     fn add<C: Controller>(&mut self) {
         self.runners.push(Runner::of::<C>());
-        self.loops.push(Loop::with_spacing(SignedDuration::ZERO));
+        let mut queue = Loop::with_spacing(SignedDuration::ZERO);
+        C::EXPECTED.iter().for_each(|name| queue.wake(Key::cluster(*name), Timestamp::MIN));
+        self.loops.push(queue);
         self.on::<C::Primary>(|change, _| change.sides().take(1).map(Key::of).collect());
         C::watches(self);
     }

@@ -1,0 +1,91 @@
+//! Predicates: labels, claims and expressions a cluster must match.
+
+use super::cel::{Budget, Expressions, Scores};
+use super::{claim, label};
+use crate::api::cluster::v1::ManagedCluster;
+use crate::api::cluster::v1beta1::{ClusterClaimSelector, ClusterPredicate};
+use crate::engine::placement::Misconfigured;
+use crate::object::Selector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+const PLUGIN: &str = "Predicate";
+
+/// Labels and claims a cluster must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Matcher {
+    labels: Selector,
+    claims: Selector,
+}
+
+/// One of the things a cluster may be like.
+#[derive(Debug)]
+pub struct Predicate {
+    matcher: Matcher,
+    expressions: Expressions,
+}
+
+impl Matcher {
+    /// Reads the two selectors; absent ones match everything.
+    ///
+    /// # Errors
+    /// The first requirement label syntax does not allow; claims are held to it too.
+    pub fn read(labels: Option<&LabelSelector>, claims: Option<&ClusterClaimSelector>) -> Result<Self, Misconfigured> {
+        let refused = |e: crate::object::selector::InvalidSelector| Misconfigured::new(PLUGIN, e.to_string());
+        let labels = labels.map(Selector::parse).transpose().map_err(refused)?;
+        let claims = claims.map(|claims| Selector::from_expressions(&claims.match_expressions)).transpose().map_err(refused)?;
+        Ok(Self { labels: labels.unwrap_or_default(), claims: claims.unwrap_or_default() })
+    }
+
+    /// Whether a cluster has the labels and the claims.
+    pub fn matches(&self, cluster: &ManagedCluster) -> bool {
+        self.labels.matches_with(|key| label(cluster, key)) && self.claims.matches_with(|name| claim(cluster, name))
+    }
+}
+
+impl Predicate {
+    /// Reads the predicates of a placement.
+    ///
+    /// # Errors
+    /// The first selector that is malformed or expression that does not compile.
+    pub fn read(predicates: &[ClusterPredicate]) -> Result<Vec<Self>, Misconfigured> {
+        predicates.iter().map(Self::read_one).collect()
+    }
+
+    fn read_one(predicate: &ClusterPredicate) -> Result<Self, Misconfigured> {
+        let Some(selector) = &predicate.required_cluster_selector else {
+            return Ok(Self { matcher: Matcher::default(), expressions: Expressions::default() });
+        };
+        let matcher = Matcher::read(selector.label_selector.as_ref(), selector.claim_selector.as_ref())?;
+        let sources = selector.cel_selector.as_ref().map(|cel| cel.cel_expressions.as_slice()).unwrap_or_default();
+        let expressions = Expressions::compile(sources).map_err(|message| Misconfigured::new(PLUGIN, message))?;
+        Ok(Self { matcher, expressions })
+    }
+
+    /// Whether a cluster is like this; a failing expression means no.
+    pub fn matches(&self, cluster: &ManagedCluster, scores: &Scores<'_>, budget: &mut Budget) -> bool {
+        self.matcher.matches(cluster) && self.expressions.matches(cluster, scores, budget).unwrap_or(false)
+    }
+
+    /// Why a cluster is not like this.
+    pub fn mismatch(&self, cluster: &ManagedCluster, scores: &Scores<'_>, budget: &mut Budget) -> Option<String> {
+        let unlike = |requirement: &&crate::object::selector::Requirement, value| !requirement.matches(value);
+        let label = self.matcher.labels.requirements.iter().find(|r| unlike(r, label(cluster, &r.key)));
+        if let Some(requirement) = label {
+            return Some(format!("label {requirement} does not hold"));
+        }
+        let claim = self.matcher.claims.requirements.iter().find(|r| unlike(r, claim(cluster, &r.key)));
+        if let Some(requirement) = claim {
+            return Some(format!("claim {requirement} does not hold"));
+        }
+        match self.expressions.matches(cluster, scores, budget) {
+            Ok(true) => None,
+            Ok(false) => Some("an expression is false".into()),
+            Err(why) => Some(why),
+        }
+    }
+
+    /// Whether the result depends on more than labels and claims.
+    pub fn reads_everything(&self) -> bool {
+        !self.expressions.is_empty()
+    }
+}
