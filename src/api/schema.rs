@@ -68,14 +68,24 @@ impl Transform for Structural {
             *description = prose(description);
         }
         fields.remove("title");
+        if let Some(Value::Array(values)) = fields.get_mut("enum") {
+            values.retain(|value| !value.is_null());
+        }
         if let Some(Value::Object(values)) = fields.get_mut("additionalProperties") {
             values.remove("description");
+            if values.contains_key("x-kubernetes-int-or-string") {
+                values.insert("pattern".into(), QUANTITY_PATTERN.into());
+            }
         }
         if fields.get("default") == Some(&Value::Null) {
             fields.remove("default");
         }
     }
 }
+
+/// What a quantity looks like; the only values of maps that may be a number or a string are quantities.
+const QUANTITY_PATTERN: &str =
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
 const KNOWN_FORMATS: &[&str] = &["int32", "int64", "byte", "date-time", "uri"];
 

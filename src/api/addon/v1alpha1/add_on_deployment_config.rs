@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ResourceRequirements, Toleration};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::api::{Unknown, names};
 
@@ -122,6 +123,14 @@ pub struct ProxyConfig {
     pub unknown: Unknown,
 }
 
+/// The list is a map, which `k8s_openapi` does not say.
+fn claims_by_name(resources: &mut Schema) {
+    if let Some(Value::Object(claims)) = resources.pointer_mut("/properties/claims") {
+        claims.insert("x-kubernetes-list-type".into(), "map".into());
+        claims.insert("x-kubernetes-list-map-keys".into(), json!(["name"]));
+    }
+}
+
 /// Resources of some containers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ContainerResourceRequirements {
@@ -130,6 +139,7 @@ pub struct ContainerResourceRequirements {
     #[schemars(extend("pattern" = "^(deployments|daemonsets|statefulsets|replicasets|jobs|cronjobs|pods|\\*):.+:.+$"))]
     pub container_id: String,
     /// What they request, and their limits.
+    #[schemars(transform = claims_by_name)]
     pub resources: ResourceRequirements,
     /// Fields this version does not know.
     #[serde(flatten)]

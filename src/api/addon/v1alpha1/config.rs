@@ -103,7 +103,7 @@ pub struct ConfigSpecHash {
     pub name: String,
     /// Hash of the content.
     #[serde(default)]
-    #[schemars(required, extend("default" = null))]
+    #[schemars(extend("default" = null))]
     pub spec_hash: String,
     /// Fields this version does not know.
     #[serde(flatten)]

@@ -52,6 +52,7 @@ pub struct DefaultConfig {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Name; __reserved_no_default__ where the kind has no default.
+    #[schemars(length(min = 1))]
     pub name: String,
     /// Fields this version does not know.
     #[serde(flatten)]

@@ -14,7 +14,7 @@ kind! {
         version: "v1",
         plural: "managedclusters",
         scope: Cluster,
-        spec(required): ManagedClusterSpec,
+        spec: ManagedClusterSpec,
         status: ManagedClusterStatus,
         short: ["mcl", "mcls"],
         columns: [
@@ -36,6 +36,7 @@ pub struct ManagedClusterSpec {
     pub managed_cluster_client_configs: Vec<ClientConfig>,
     /// Whether the hub accepts the cluster's agent. Until then the agent gets no credentials and no permissions.
     #[serde(default)]
+    #[schemars(extend("default" = null))]
     pub hub_accepts_client: bool,
     /// Seconds between renewals of the cluster's lease; 0 means 60. Five missed renewals make the cluster unknown.
     #[serde(default = "default_lease_duration")]
@@ -109,7 +110,8 @@ open_enum! {
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterStatus {
     /// Whether the cluster is accepted, joined, available.
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[serde(default)]
+    #[schemars(extend("default" = null, "x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
     /// All resources of the cluster's nodes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -150,9 +152,11 @@ pub struct ManagedClusterVersion {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManagedClusterClaim {
     /// Name of the claim.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// Value of the claim.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 1024))]
     pub value: String,
     /// Fields this version does not know.

@@ -34,7 +34,6 @@ pub struct PlacementSpec {
     pub cluster_sets: Vec<String>,
     /// How many clusters are wanted; all that fit where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("nullable" = true))]
     pub number_of_clusters: Option<i32>,
     /// What a cluster must be like. One of them is enough; none means any cluster will do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -152,10 +151,10 @@ open_enum! {
 /// One prioritizer and its weight.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["scoreCoordinate"]))]
 pub struct PrioritizerConfig {
     /// Where the score comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
     pub score_coordinate: Option<ScoreCoordinate>,
     /// How much the score counts; negative prefers low scores, 0 turns the prioritizer off.
     #[serde(default = "one")]
@@ -174,10 +173,10 @@ fn one() -> i32 {
 /// Where a score comes from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["type"]))]
 pub struct ScoreCoordinate {
     /// Which of the two counts.
     #[serde(default)]
-    #[schemars(required)]
     pub r#type: ScoreType,
     /// Name of a built-in prioritizer: Balance, Steady, ResourceAllocatableCPU, ResourceAllocatableMemory.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -291,7 +290,6 @@ pub struct Toleration {
     pub effect: Option<TaintEffect>,
     /// For how long after the taint was added; for ever where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("nullable" = true))]
     pub toleration_seconds: Option<i64>,
     /// Fields this version does not know.
     #[serde(flatten)]

@@ -43,10 +43,10 @@ pub struct ManagedClusterSetSpec {
 /// What makes a cluster a member of a set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["selectorType"]))]
 pub struct ClusterSelector {
     /// Which of the two ways counts.
     #[serde(default)]
-    #[schemars(required)]
     pub selector_type: SelectorType,
     /// Labels of the members, for the type LabelSelector; absent selects nothing, empty selects every cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -10,7 +10,7 @@ kind! {
         version: "v1beta2",
         plural: "managedclustersetbindings",
         scope: Namespaced,
-        spec(required): ManagedClusterSetBindingSpec,
+        spec: ManagedClusterSetBindingSpec,
         status: ManagedClusterSetBindingStatus,
         short: ["mclsetbinding", "mclsetbindings"],
     }
@@ -21,6 +21,7 @@ kind! {
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterSetBindingSpec {
     /// Name of the set; the same as the name of the binding.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1))]
     pub cluster_set: String,
     /// Fields this version does not know.

@@ -51,6 +51,7 @@ pub struct AppliedManifestWorkStatus {
 
 /// An object that was applied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["version", "resource", "name"]))]
 pub struct AppliedResource {
     /// API group; empty for the core group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -63,7 +64,8 @@ pub struct AppliedResource {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// API version.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
     pub version: String,
     /// UID; an object with another one is not ours.
     #[serde(default, skip_serializing_if = "String::is_empty")]

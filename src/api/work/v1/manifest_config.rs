@@ -94,10 +94,10 @@ pub struct JsonPath {
 /// How objects are updated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["type"]))]
 pub struct UpdateStrategy {
     /// Which of the ways counts.
     #[serde(default)]
-    #[schemars(required)]
     pub r#type: UpdateStrategyType,
     /// Options of the type ServerSideApply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,10 +150,10 @@ fn work_agent() -> String {
 /// Fields that are left to others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["condition"]))]
 pub struct IgnoreField {
     /// When they are left.
     #[serde(default)]
-    #[schemars(required)]
     pub condition: IgnoreFieldsCondition,
     /// The fields as JSON paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

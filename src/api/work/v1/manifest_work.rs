@@ -11,7 +11,7 @@ kind! {
         version: "v1",
         plural: "manifestworks",
         scope: Namespaced,
-        spec(required): ManifestWorkSpec,
+        spec: ManifestWorkSpec,
         status: ManifestWorkStatus,
         columns: [
             ("Applied", "string", ".status.conditions[?(@.type==\"Applied\")].status"),
@@ -69,7 +69,6 @@ pub struct DeleteOption {
     pub selectively_orphans: Option<SelectivelyOrphan>,
     /// Seconds after which a completed work is deleted; never where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("nullable" = true))]
     pub ttl_seconds_after_finished: Option<i64>,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -109,7 +108,8 @@ pub type OrphaningRule = ResourceIdentifier;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManifestWorkExecutor {
     /// Who.
-    pub subject: ExecutorSubject,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<ExecutorSubject>,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -189,6 +189,7 @@ pub struct ManifestResourceStatus {
 /// What the agent reports of one object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["resourceMeta", "conditions"]))]
 pub struct ManifestCondition {
     /// Which object.
     pub resource_meta: ManifestResourceMeta,

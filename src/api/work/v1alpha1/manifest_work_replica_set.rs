@@ -29,6 +29,8 @@ kind! {
 #[serde(rename_all = "camelCase")]
 pub struct ManifestWorkReplicaSetSpec {
     /// The work.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
     pub manifest_work_template: ManifestWorkSpec,
     /// The placements.
     #[schemars(length(min = 1))]
@@ -131,6 +133,7 @@ pub struct ManifestWorkReplicaSetSummary {
 #[serde(rename_all = "camelCase")]
 pub struct PlacementSummary {
     /// Name of the placement.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// How many decision groups it has and how many clusters they hold.
     #[serde(default, skip_serializing_if = "String::is_empty")]
