@@ -154,6 +154,19 @@ pub const DEPRECATED_ADDON_FINALIZERS: &[&str] = &[
 /// On config repositories, until what they applied is gone or released.
 pub const CONFIG_REPO_FINALIZER: &str = "gitops.wheelwright.dev/cleanup";
 
+// Objects of ours.
+
+/// Namespace of what the operator itself keeps: snapshots of configurations, its lease.
+pub const SYSTEM_NAMESPACE: &str = "wheelwright-system";
+/// On add-ons of clusters: the placement strategy installed it, so it goes when no placement selects the cluster any more.
+pub const INSTALLED_BY_ANNOTATION: &str = "gitops.wheelwright.dev/installed-by-placement";
+/// On workloads of add-ons: the address of the configurations they were rendered from, so that health is known to be that of these.
+pub const CONFIG_FENCE_ANNOTATION: &str = "gitops.wheelwright.dev/config-address";
+/// On applied works: the kind of each resource in the inventory, as JSON.
+pub const APPLIED_KINDS_ANNOTATION: &str = "gitops.wheelwright.dev/applied-kinds";
+/// The claim on a spoke that says whose agent runs there: `<cluster>/<agent id>/<hash of the hub's URL>`. It stays on the spoke.
+pub const AGENT_CLAIM: &str = "agent.wheelwright.dev";
+
 // Taints, sets, leases, claims.
 
 /// Taint of a cluster whose agent says nothing.

@@ -3,8 +3,14 @@
 //! A controller is thin: it reads the [`View`](crate::reconcile::View) into the input of an engine and turns the engine's
 //! answer into a [`Plan`](crate::reconcile::Plan).
 
+mod addon_config;
+mod addon_deploy;
+mod addon_install;
+mod addons;
+pub mod agents;
 pub mod clusterset;
 pub mod placement;
+mod work;
 
 use crate::reconcile::Register;
 
@@ -12,9 +18,12 @@ use crate::reconcile::Register;
 pub fn hub(register: &mut impl Register) {
     register.add::<clusterset::ClusterSetController>();
     register.add::<placement::PlacementController>();
+    register.add::<addon_install::AddonInstall>();
+    register.add::<addon_config::AddonConfig>();
+    register.add::<addon_deploy::AddonDeploy>();
 }
 
 /// Registers the controllers of the spoke agent.
 pub fn agent(register: &mut impl Register) {
-    let _ = register;
+    register.add::<work::Work>();
 }

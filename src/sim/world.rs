@@ -14,10 +14,10 @@ use super::process::{Faults, Process};
 use super::random::Random;
 use super::workload;
 use crate::api::{cluster::v1::ManagedCluster, crds};
-use crate::controllers;
+use crate::controllers::{self, agents::Identity};
 use crate::object::{Key, Kind, Object, ObjectRef};
 use crate::reconcile::{Scope, Source};
-use crate::store::{ListOptions, Patch, Store, Target, WriteOptions};
+use crate::store::{DeleteOptions, ListOptions, Patch, Store, Target, WriteOptions};
 use crate::tree::{Checkout, FileTree};
 
 /// Rounds at one instant after which the world is livelocked: far more than any plan of plans needs.
@@ -95,6 +95,8 @@ impl World {
     pub fn join(&mut self, name: &str, labels: &[(&str, &str)], workloads: workload::World) -> Result<(), String> {
         let mut store = Store::new(self.random.next(), self.now);
         install(&mut store, crds::spoke(), self.now);
+        let identity = Identity { cluster: name.into(), agent_id: "agent".into(), hub_hash: "hub".into() };
+        apply(&mut store, identity.claim(), "", self.now)?;
         let agent = Some(Process::start(Scope::OneCluster(name.into()), true, |register| controllers::agent(register)));
         self.spokes.insert(name.into(), Spoke { store, workloads, connected: true, agent, seen: 0, wake_at: None });
         let labels: BTreeMap<_, _> = labels.iter().copied().collect();
@@ -109,7 +111,24 @@ impl World {
     /// # Errors
     /// What the hub says when it refuses it.
     pub fn apply(&mut self, object: Object) -> Result<(), String> {
-        apply(&mut self.hub, object, self.now)
+        apply(&mut self.hub, object, "", self.now)
+    }
+
+    /// Applies the status of an object on the hub, as the station that keeps it would.
+    ///
+    /// # Errors
+    /// What the hub says when it refuses it.
+    pub fn apply_status(&mut self, object: Object) -> Result<(), String> {
+        apply(&mut self.hub, object, "status", self.now)
+    }
+
+    /// Deletes an object of the hub as a user would.
+    ///
+    /// # Errors
+    /// What the hub says when it refuses to.
+    pub fn delete<K: Kind>(&mut self, key: &Key) -> Result<(), String> {
+        let deleted = self.hub.delete(&Target::of::<K>(key), &DeleteOptions::default(), self.now);
+        deleted.map(drop).map_err(|error| error.message().to_owned())
     }
 
     /// Puts a commit where the git station would have fetched it.
@@ -256,14 +275,15 @@ fn install<D: serde::Serialize>(store: &mut Store, definitions: Vec<D>, now: Tim
         object.0.insert("apiVersion".into(), Value::from("apiextensions.k8s.io/v1"));
         object.0.insert("kind".into(), Value::from("CustomResourceDefinition"));
         let name = object.name().to_owned();
-        let applied = apply(store, object, now);
+        let applied = apply(store, object, "", now);
         debug_assert!(applied.is_ok(), "{name}: {applied:?}");
     }
 }
 
-fn apply(store: &mut Store, object: Object, now: Timestamp) -> Result<(), String> {
+fn apply(store: &mut Store, object: Object, subresource: &str, now: Timestamp) -> Result<(), String> {
     let reference: ObjectRef = object.reference();
     let target = store.target(&reference).ok_or_else(|| format!("{reference}: its kind is not served"))?;
+    let target = if subresource.is_empty() { target } else { target.sub(subresource) };
     let options = WriteOptions::manager("user").forced();
     store
         .patch(&target, &Patch::Apply(object.into_value()), &options, now)

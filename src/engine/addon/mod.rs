@@ -5,6 +5,13 @@
 
 pub mod config;
 pub mod decorate;
+pub mod health;
 pub mod pack;
+pub mod progress;
+pub mod registration;
+pub mod selection;
+pub mod snapshot;
 pub mod spec_hash;
 pub mod template;
+pub mod wire;
+pub mod works;

@@ -1,0 +1,138 @@
+//! How the agent of an add-on becomes known to the hub: what its add-on's status asks the spoke for, and what the hub lets it do.
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject as RbacSubject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use super::{snapshot, template, wire};
+use crate::api::addon::v1alpha1::{
+    AddOnDeploymentConfigSpec, AddOnTemplateSpec, ConfigGroupResource, HealthCheck, HealthCheckMode, HubPermissionsBindingType,
+    KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, RegistrationType, Subject,
+};
+use crate::api::names::{ADDON_GROUP, ADDON_NAME_LABEL, ADDON_TEMPLATE_NAME_LABEL, KUBE_CLIENT_SIGNER, SUBJECT_PREFIX};
+use crate::object::Gvk;
+
+/// The contents an add-on is made from on one cluster.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// The template.
+    pub template: AddOnTemplateSpec,
+    /// The deployment configuration.
+    pub config: Option<AddOnDeploymentConfigSpec>,
+}
+
+impl Sources {
+    /// Reads both from their snapshots.
+    ///
+    /// # Errors
+    /// Why a snapshot does not hold what it should.
+    pub fn read(template: &ControllerRevision, config: Option<&ControllerRevision>) -> Result<Self, String> {
+        Ok(Self { template: snapshot::spec(template)?, config: config.map(snapshot::spec).transpose()? })
+    }
+}
+
+/// The subject an agent of an add-on has unless its registration says otherwise.
+pub fn default_subject(cluster: &str, addon: &str) -> Subject {
+    let of_cluster = format!("{SUBJECT_PREFIX}cluster:{cluster}:addon:{addon}");
+    let groups = vec![of_cluster.clone(), format!("{SUBJECT_PREFIX}addon:{addon}")];
+    Subject { user: format!("{of_cluster}:agent:{addon}-agent"), groups, ..Subject::default() }
+}
+
+/// Fills in what the spoke's agent waits for: how to register, where to put credentials, how health is told. Conditions and what the
+/// spoke wrote itself (the driver, a subject that came with a token) stay.
+pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
+    let cluster = addon.metadata.namespace.clone().unwrap_or_default();
+    let name = addon.metadata.name.clone().unwrap_or_default();
+    let status = addon.status.get_or_insert_default();
+    let supported = [wire::DEPLOYMENT_CONFIGS, wire::TEMPLATES];
+    let supported =
+        supported.map(|resource| ConfigGroupResource { group: ADDON_GROUP.into(), resource: resource.into(), ..Default::default() });
+    status.supported_configs = supported.into();
+    status.namespace = template::agent_namespace(&sources.template, sources.config.as_ref()).to_owned();
+    status.health_check = Some(HealthCheck { mode: HealthCheckMode::Customized, ..status.health_check.clone().unwrap_or_default() });
+    let uses_token = status.kube_client_driver == Some(KubeClientDriver::Token);
+    let mut held = status.registrations.iter().filter(|r| r.signer_name == KUBE_CLIENT_SIGNER).cloned().collect::<Vec<_>>().into_iter();
+    let registrations = sources.template.registration.iter().filter_map(|registration| match &registration.r#type {
+        RegistrationType::CustomSigner => {
+            let signer = registration.custom_signer.as_ref()?;
+            let subject = signer.subject.clone().unwrap_or_else(|| default_subject(&cluster, &name));
+            Some(RegistrationConfig { signer_name: signer.signer_name.clone(), subject: Some(subject), ..RegistrationConfig::default() })
+        }
+        RegistrationType::KubeClient | RegistrationType::Other(_) => {
+            let before = held.next();
+            let subject = if uses_token { before.and_then(|r| r.subject) } else { Some(default_subject(&cluster, &name)) };
+            Some(RegistrationConfig { signer_name: KUBE_CLIENT_SIGNER.into(), subject, ..RegistrationConfig::default() })
+        }
+    });
+    status.registrations = registrations.collect();
+}
+
+/// What the hub lets the agent of an add-on do.
+///
+/// The subject is the agent of this one cluster. OCM binds the group of all clusters' agents as well, so that each may act in every
+/// other cluster's namespace (hazard B8), and names bindings without the role or the cluster, so that two of them collide (hazards
+/// B9, B10).
+///
+/// # Errors
+/// A permission without what its type needs.
+pub fn role_bindings(addon: &ManagedClusterAddOn, template: &AddOnTemplateSpec) -> Result<Vec<RoleBinding>, String> {
+    let cluster = addon.metadata.namespace.clone().unwrap_or_default();
+    let name = addon.metadata.name.clone().unwrap_or_default();
+    let registered = addon.status.iter().flat_map(|status| &status.registrations);
+    let subject = registered.into_iter().find(|r| r.signer_name == KUBE_CLIENT_SIGNER).and_then(|r| r.subject.clone());
+    let subject = subject.unwrap_or_else(|| default_subject(&cluster, &name));
+    let everybody = format!("{SUBJECT_PREFIX}addon:{name}");
+    let api_group = Some("rbac.authorization.k8s.io".to_owned());
+    let rbac = |kind: &str, name: &str| RbacSubject { api_group: api_group.clone(), kind: kind.into(), name: name.into(), namespace: None };
+    let own_groups = subject.groups.iter().filter(|group| **group != everybody && *group != "system:authenticated");
+    let mut subjects: Vec<RbacSubject> = own_groups.map(|group| rbac("Group", group)).collect();
+    if !subject.user.is_empty() {
+        subjects.insert(0, rbac("User", &subject.user));
+    }
+    let permissions = template.registration.iter().filter_map(|r| r.kube_client.as_ref()).flat_map(|client| &client.hub_permissions);
+    let binding = |permission: &crate::api::addon::v1alpha1::HubPermission| {
+        let (namespace, role_ref, owned) = match &permission.r#type {
+            HubPermissionsBindingType::SingleNamespace => {
+                let single = permission.single_namespace.as_ref().ok_or("a hub permission of type SingleNamespace names no namespace")?;
+                let role = &single.role_ref;
+                (
+                    single.namespace.clone(),
+                    RoleRef { api_group: Some(role.api_group.clone()), kind: role.kind.clone(), name: role.name.clone() },
+                    false,
+                )
+            }
+            HubPermissionsBindingType::CurrentCluster | HubPermissionsBindingType::Other(_) => {
+                let current = permission.current_cluster.as_ref().ok_or("a hub permission of type CurrentCluster names no cluster role")?;
+                (
+                    cluster.clone(),
+                    RoleRef { api_group: api_group.clone(), kind: "ClusterRole".into(), name: current.cluster_role_name.clone() },
+                    true,
+                )
+            }
+        };
+        let labels = [(ADDON_NAME_LABEL.to_owned(), name.clone()), (ADDON_TEMPLATE_NAME_LABEL.to_owned(), String::new())];
+        let kind = role_ref.kind.to_lowercase();
+        let of_cluster = if owned { String::new() } else { format!(":{cluster}") };
+        let metadata = ObjectMeta {
+            namespace: Some(namespace),
+            name: Some(format!("open-cluster-management:{name}:{kind}:{}:agent{of_cluster}", role_ref.name)),
+            labels: Some(labels.into()),
+            owner_references: owned.then(|| vec![owner(addon)]),
+            ..ObjectMeta::default()
+        };
+        Ok(RoleBinding { metadata, role_ref, subjects: Some(subjects.clone()) })
+    };
+    permissions.map(binding).collect()
+}
+
+/// An add-on of a cluster as the owner of objects in its namespace.
+pub fn owner(addon: &ManagedClusterAddOn) -> OwnerReference {
+    let gvk = Gvk::of::<ManagedClusterAddOn>();
+    OwnerReference {
+        api_version: gvk.api_version(),
+        kind: gvk.kind,
+        name: addon.metadata.name.clone().unwrap_or_default(),
+        uid: addon.metadata.uid.clone().unwrap_or_default(),
+        ..OwnerReference::default()
+    }
+}

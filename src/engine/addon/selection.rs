@@ -1,0 +1,50 @@
+//! Which clusters the placements of an add-on select, and whether that can be relied upon.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::api::cluster::v1beta1::{Placement, PlacementDecision};
+use crate::api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL};
+use crate::engine::rollout::input::{Group, GroupKey};
+
+/// The clusters of one placement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// The clusters by group.
+    pub groups: Vec<Group>,
+    /// Whether the list is whole. While it is not, nothing may be concluded from a cluster that is not on it.
+    pub settled: bool,
+}
+
+impl Selection {
+    /// Reads the decisions of a placement.
+    ///
+    /// They are whole when the placement exists, has been scheduled, and has as many clusters as its status says: while decisions move
+    /// from one page to another, a cluster is on none of them for a moment (hazard U2).
+    pub fn read<'a>(placement: Option<&Placement>, decisions: impl IntoIterator<Item = &'a PlacementDecision>) -> Self {
+        let mut groups: BTreeMap<GroupKey, Vec<String>> = BTreeMap::new();
+        let mut clusters = BTreeSet::new();
+        for decision in decisions {
+            let label = |name: &str| decision.metadata.labels.as_ref().and_then(|labels| labels.get(name)).map(String::as_str);
+            // A label that is no number sorts last instead of stopping the whole add-on (hazard R12).
+            let index = label(DECISION_GROUP_INDEX_LABEL).map_or(0, |index| index.parse().unwrap_or(i32::MAX));
+            let key = GroupKey { index, name: label(DECISION_GROUP_NAME_LABEL).unwrap_or_default().to_owned() };
+            let decided = decision.status.iter().flat_map(|status| &status.decisions).map(|d| d.cluster_name.clone());
+            let new = decided.filter(|cluster| clusters.insert(cluster.clone()));
+            groups.entry(key).or_default().extend(new);
+        }
+        let expected = placement.and_then(|p| p.status.as_ref()).filter(|status| !status.conditions.is_empty());
+        let settled = expected.is_some_and(|status| usize::try_from(status.number_of_selected_clusters).ok() == Some(clusters.len()));
+        Self { groups: groups.into_iter().map(|(key, clusters)| Group { key, clusters }).collect(), settled }
+    }
+
+    /// The clusters.
+    pub fn clusters(&self) -> impl Iterator<Item = &str> {
+        self.groups.iter().flat_map(|group| &group.clusters).map(String::as_str)
+    }
+
+    /// The selection without some clusters; groups stay, even when they are empty.
+    pub fn without(&self, taken: &BTreeSet<String>) -> Vec<Group> {
+        let left = |group: &Group| group.clusters.iter().filter(|cluster| !taken.contains(*cluster)).cloned().collect();
+        self.groups.iter().map(|group| Group { key: group.key.clone(), clusters: left(group) }).collect()
+    }
+}
