@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::object::{Key, Object};
 
-use super::{ApiError, DeleteOptions, Deleted, GroupResource, ListOptions, Propagation, Store, Target, metadata, strategy};
+use super::collect::Place;
+use super::{ApiError, DeleteOptions, Deleted, GroupResource, ListOptions, Propagation, Resource, Store, Target, metadata, strategy};
 
 pub(super) const ORPHAN: &str = "orphan";
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
@@ -29,19 +30,33 @@ impl Store {
         if is_namespace && matches!(key.name.as_str(), "default" | "kube-system" | "kube-public") {
             return Err(ApiError::forbidden(target, "this namespace may not be deleted"));
         }
-        let mut new = Object::clone(&old);
-        set_propagation(&mut new, options.propagation.unwrap_or_default());
+        if options.dry_run {
+            let new = going(&resource, &old, options.propagation, now);
+            let deleted = if strategy::is_finalized(&resource, &new) { Deleted::Gone(old) } else { Deleted::Terminating(Arc::new(new)) };
+            return self.shown(&lens, deleted);
+        }
+        let deleted = self.terminate(&(id, key), options.propagation, now).ok_or_else(|| ApiError::not_found(target))?;
+        self.shown(&lens, deleted)
+    }
+
+    fn shown(&self, lens: &super::Lens, deleted: Deleted) -> Result<Deleted, ApiError> {
+        Ok(match deleted {
+            Deleted::Gone(object) => Deleted::Gone(self.through(lens, &object)?),
+            Deleted::Terminating(object) => Deleted::Terminating(self.through(lens, &object)?),
+        })
+    }
+
+    /// Deletes what stands at a place, or marks it where something holds it; `None` where nothing stands there.
+    pub(super) fn terminate(&mut self, place: &Place, propagation: Option<Propagation>, now: Timestamp) -> Option<Deleted> {
+        let (id, key) = place;
+        let shelf = self.shelves.get(id)?;
+        let (resource, old) = (shelf.resource.clone(), shelf.objects.get(key)?.clone());
+        let new = going(&resource, &old, propagation, now);
         if strategy::is_finalized(&resource, &new) {
-            let last = if options.dry_run { old } else { self.remove(&id, &key).unwrap_or(old) };
-            return Ok(Deleted::Gone(self.through(&lens, &last)?));
+            return self.remove(id, key).map(Deleted::Gone);
         }
-        mark(&mut new, now);
-        if is_namespace {
-            new.field_mut("status").insert("phase".into(), "Terminating".into());
-        }
-        let object = if new == *old || options.dry_run { Some(Arc::new(new)) } else { self.commit(&id, &key, Some(new)) };
-        let object = object.ok_or_else(ApiError::no_such_path)?;
-        Ok(Deleted::Terminating(self.through(&lens, &object)?))
+        let object = if new == *old { Some(old) } else { self.commit(id, key, Some(new)) };
+        object.map(Deleted::Terminating)
     }
 
     /// Deletes every object that a list would show.
@@ -111,6 +126,19 @@ fn check_preconditions(kind: &str, target: &Target, options: &DeleteOptions, old
         return Err(ApiError::conflict(&as_kind, &why));
     }
     Ok(())
+}
+
+/// The object as a deletion leaves it where something holds it.
+fn going(resource: &Resource, old: &Object, propagation: Option<Propagation>, now: Timestamp) -> Object {
+    let mut new = old.clone();
+    if let Some(propagation) = propagation {
+        set_propagation(&mut new, propagation);
+    }
+    mark(&mut new, now);
+    if resource.group.is_empty() && resource.plural == "namespaces" {
+        new.field_mut("status").insert("phase".into(), "Terminating".into());
+    }
+    new
 }
 
 fn set_propagation(object: &mut Object, propagation: Propagation) {

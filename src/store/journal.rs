@@ -69,6 +69,7 @@ impl Store {
         let definitions = entry.resource == super::crd::shelf_id();
         let Some(shelf) = self.shelves.get_mut(&entry.resource) else { return };
         let key = entry.key.clone();
+        self.garbage.note(&(entry.resource, key.clone()), shelf.objects.get(&key).map(|o| &**o), entry.object.as_deref());
         let old = match entry.object {
             Some(object) => shelf.objects.insert(entry.key, object),
             None => shelf.objects.remove(&entry.key),

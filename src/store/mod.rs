@@ -13,6 +13,7 @@
 //! Nothing here asks who may do what; a front asks `rbac` first.
 
 mod builtin;
+mod collect;
 mod crd;
 mod delete;
 mod error;
@@ -61,6 +62,11 @@ pub use watch::{EventType, Watch, WatchEvent, WatchOptions};
 use ids::Ids;
 use shelf::{Change, Shelf};
 
+/// The definitions that schemas of built-in kinds refer to, by name: `components.schemas` of an OpenAPI document.
+pub fn definitions() -> &'static serde_json::Map<String, serde_json::Value> {
+    &builtin::kinds::DEFINITIONS.openapi
+}
+
 /// Converts an object of a kind to another `apiVersion` of it.
 pub type Convert = fn(&Object, &str) -> Result<Object, String>;
 
@@ -75,6 +81,7 @@ pub struct Store {
     /// Conversions for kinds whose versions differ in more than their name, by group and kind.
     conversions: BTreeMap<(String, String), Convert>,
     journal: Option<Vec<Entry>>,
+    garbage: collect::Garbage,
 }
 
 impl Store {
@@ -93,7 +100,15 @@ impl Store {
     /// An API machine with the built-in kinds and no object at all, for [`Store::restore`].
     fn bare(seed: u64) -> Self {
         let shelves = builtin::resources().into_iter().map(|(id, resource)| (id, Shelf::new(resource, 0))).collect();
-        Self { revision: 0, ids: Ids::new(seed), shelves, facets: builtin::facets(), conversions: BTreeMap::new(), journal: None }
+        Self {
+            revision: 0,
+            ids: Ids::new(seed),
+            shelves,
+            facets: builtin::facets(),
+            conversions: BTreeMap::new(),
+            journal: None,
+            garbage: collect::Garbage::default(),
+        }
     }
 
     /// Registers the conversion between the versions of a kind; without one, versions differ in `apiVersion` alone.
@@ -157,6 +172,7 @@ impl Store {
         let new = new.map(|object| stamp(object, revision));
         let old = if new.is_none() { old.map(|old| stamp(Object::clone(&old), revision)) } else { old };
         let left = new.clone().or_else(|| old.clone());
+        self.garbage.note(&(id.clone(), key.clone()), old.as_deref(), new.as_deref());
         shelf.record(Change { revision, key: key.clone(), old, new: new.clone() });
         if let Some(journal) = &mut self.journal {
             journal.push(Entry { revision, resource: id.clone(), key: key.clone(), object: new });

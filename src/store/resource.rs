@@ -69,7 +69,7 @@ pub struct Version {
     pub deprecation: Option<String>,
     /// Shape of objects, defaults and checks.
     pub schema: Arc<Schema>,
-    /// The schema as OpenAPI, for `kubectl explain`; what the shape was read from.
+    /// The schema as OpenAPI, for `kubectl explain`; what the shape was read from. Built-in kinds refer to [`super::definitions`].
     pub openapi: Arc<Value>,
     /// CEL rules, compiled.
     pub rules: Option<Arc<super::Rules>>,

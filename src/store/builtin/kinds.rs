@@ -11,7 +11,6 @@ use k8s_openapi::api::{
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 
 use schemars::JsonSchema;
-use serde_json::json;
 
 use super::schemas::{Collector, Definitions};
 use crate::object::builtin_lists::BUILTIN;
@@ -161,7 +160,7 @@ fn kind<K: k8s_openapi::Resource + JsonSchema>(short_names: &str, category: &str
         served: true,
         deprecation: None,
         schema: DEFINITIONS.schema(&K::schema_name()),
-        openapi: Arc::new(json!({ "$ref": format!("#/components/schemas/{}", K::schema_name()) })),
+        openapi: Arc::new(DEFINITIONS.openapi.get(&*K::schema_name()).cloned().unwrap_or_default()),
         rules: None,
         status: has(STATUS),
         scale: has(SCALE).then(scale),

@@ -2,6 +2,7 @@
 
 mod apply;
 mod custom;
+mod garbage;
 mod verbs;
 
 use jiff::Timestamp;
