@@ -112,6 +112,10 @@ pub const AGENT_ANNOTATION_PREFIX: &str = "agent.open-cluster-management.io/";
 pub const ADDON_ANNOTATION_PREFIX: &str = "addon.open-cluster-management.io/";
 /// The Cluster API cluster a cluster is, as namespace/name.
 pub const CAPI_CLUSTER_ANNOTATION: &str = "cluster.x-k8s.io/cluster";
+/// On objects of a cluster's namespace: a number up to 100; the larger, the later they are deleted with the cluster.
+pub const CLEANUP_PRIORITY_ANNOTATION: &str = "open-cluster-management.io/cleanup-priority";
+/// On spoke objects: hash of the manifest they were applied from.
+pub const OBJECT_HASH_ANNOTATION: &str = "open-cluster-management.io/object-hash";
 /// The config repository an object came from, as namespace/name.
 pub const CONFIG_REPO_ANNOTATION: &str = "gitops.wheelwright.dev/config-repo";
 /// Field manager of what is applied from repositories.

@@ -1,5 +1,6 @@
 //! Whatever a schema allows, and whatever a later one adds, survives being read into a type and written back.
 
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proptest::prelude::*;
 use proptest::strategy::{BoxedStrategy, Just};
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
@@ -192,4 +193,40 @@ fn nothing_is_lost_on_the_way_through_a_type() {
     defined.sort();
     checked.sort();
     assert_eq!(checked, defined, "every version of every definition is checked");
+}
+
+/// Go clients write structs that are empty, and `null` for times and pointers that are not set.
+#[test]
+fn objects_are_read_as_go_clients_write_them() {
+    fn read<K: Crd + DeserializeOwned>(mut object: Value) -> K {
+        object["metadata"] = json!({"name": "n", "creationTimestamp": null});
+        serde_json::from_value(object).unwrap()
+    }
+    let selector = json!({"labelSelector": {}, "claimSelector": {}, "celSelector": {}});
+    let placement: cluster::v1beta1::Placement = read(json!({
+        "spec": {
+            "numberOfClusters": null, "prioritizerPolicy": {}, "spreadPolicy": {}, "predicates": [{"requiredClusterSelector": selector}],
+            "decisionStrategy": {"groupStrategy": {"clustersPerDecisionGroup": 0}}, "tolerations": [{"tolerationSeconds": null}],
+        },
+        "status": {"numberOfSelectedClusters": 0},
+    }));
+    let group = placement.spec.decision_strategy.unwrap().group_strategy.unwrap().clusters_per_decision_group;
+    assert_eq!(group, IntOrString::Int(0), "0 is not the default of 100%");
+    assert_eq!(placement.spec.prioritizer_policy.unwrap().mode, cluster::v1beta1::PrioritizerMode::Additive);
+
+    let cluster: cluster::v1::ManagedCluster = read(
+        json!({"spec": {"hubAcceptsClient": false, "taints": [{"key": "k", "effect": "NoSelect", "timeAdded": null}]}, "status": {"version": {}}}),
+    );
+    assert_eq!((cluster.spec.lease_duration_seconds, cluster.spec.taints[0].time_added.is_none()), (60, true));
+
+    let reference = json!({"group": "g", "resource": "r", "desiredConfig": null, "lastKnownGoodConfig": null, "lastAppliedConfig": null});
+    let addon: addon::v1alpha1::ClusterManagementAddOn =
+        read(json!({"spec": {}, "status": {"installProgressions": [{"namespace": "n", "name": "p", "configReferences": [reference]}]}}));
+    assert!(addon.status.unwrap().install_progressions[0].config_references[0].last_applied_config.is_none());
+
+    let set: work::v1alpha1::ManifestWorkReplicaSet = read(json!({"spec": {
+        "manifestWorkTemplate": {"workload": {}}, "placementRefs": [{"name": "p", "rolloutStrategy": {"progressive": {"minSuccessTime": "0s", "maxFailures": 0}}}],
+    }}));
+    let strategy = &set.spec.placement_refs[0].rollout_strategy;
+    assert_eq!((strategy.r#type.as_str(), strategy.progressive.as_ref().unwrap().progress_deadline.as_str()), ("All", "None"));
 }

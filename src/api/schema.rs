@@ -100,3 +100,67 @@ fn hoist_optional(fields: &mut Map<String, Value>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::crds;
+
+    /// What API servers refuse at a node of a schema, and what people miss.
+    fn faults(schema: &Value, path: &str, found: &mut Vec<String>) {
+        let mut fault = |what: &str| found.push(format!("{path}: {what}"));
+        let is = |keyword: &str| schema[keyword] == true;
+        if !schema["type"].is_string() && !is("x-kubernetes-int-or-string") && !is("x-kubernetes-preserve-unknown-fields") {
+            fault("has no type");
+        }
+        for keyword in ["$ref", "oneOf", "allOf", "not", "const", "title"] {
+            if schema.get(keyword).is_some() {
+                fault(keyword);
+            }
+        }
+        if let (Some(values), Some(default)) = (schema["enum"].as_array(), schema.get("default"))
+            && !values.contains(default)
+        {
+            fault("the default is not a value");
+        }
+        for key in schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten() {
+            let item = &schema["items"];
+            let required = item["required"].as_array().is_some_and(|required| required.contains(key));
+            if !required && item["properties"][key.as_str().unwrap()].get("default").is_none() {
+                fault("a list map key is neither required nor defaulted");
+            }
+        }
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            let path = format!("{path}.{name}");
+            if property["description"].as_str().is_none_or(str::is_empty) && name != "metadata" {
+                found.push(format!("{path}: has no description"));
+            }
+            if path.matches('.').count() > 1 || name != "metadata" {
+                faults(property, &path, found);
+            }
+        }
+        for items in [&schema["items"], &schema["additionalProperties"]] {
+            if items.is_object() {
+                faults(items, &format!("{path}[]"), found);
+            }
+        }
+    }
+
+    #[test]
+    fn schemas_are_structural_and_described() {
+        let mut found = Vec::new();
+        for definition in crds::all() {
+            for version in &definition.spec.versions {
+                let schema = version.schema.as_ref().and_then(|s| s.open_api_v3_schema.as_ref()).unwrap();
+                let name = format!("{}/{}", definition.spec.names.kind, version.name);
+                faults(&serde_json::to_value(schema).unwrap(), &name, &mut found);
+            }
+        }
+        assert!(found.is_empty(), "{found:#?}");
+    }
+
+    #[test]
+    fn running_text_keeps_paragraphs_alone() {
+        assert_eq!(prose(" A line\n and more.\n\n Another."), "A line and more.\n\nAnother.");
+    }
+}
