@@ -2,6 +2,7 @@
 
 mod commands;
 pub mod output;
+mod snapshot;
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -13,6 +13,7 @@ use crate::api::cluster::v1alpha1::AddOnPlacementScore;
 use crate::api::cluster::v1beta1::{Placement, PlacementDecision};
 use crate::api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use crate::api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL, SCHEDULING_DISABLED_ANNOTATION};
+use crate::engine::placement::explain::{self, Explanation};
 use crate::engine::placement::publish::{Labels, Write};
 use crate::engine::placement::sets::Members;
 use crate::engine::placement::{Event, Fleet, Input, Schedule, Standing};
@@ -262,4 +263,19 @@ fn scored(change: &Change<AddOnPlacementScore>, view: &impl View) -> Read<Vec<Ke
     };
     let placements = view.list::<Placement>(Query::ALL)?;
     Ok(placements.iter().filter(|placement| reads(placement)).map(|placement| Key::of(&**placement)).collect())
+}
+
+/// Explains a placement, for people and for the debug endpoint; `None` where there is no such placement.
+///
+/// # Errors
+/// [`Unread`](crate::reconcile::Unread) where not everything it depends on has been read.
+pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<Explanation>> {
+    let Some(placement) = view.get::<Placement>(key)? else { return Ok(None) };
+    let bound = bound(view, &key.namespace)?;
+    let decisions = view.list::<PlacementDecision>(Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace))?;
+    let explanation = view.index(|scheduling: &mut Scheduling| {
+        let input = Input { placement: &placement, bound: &bound, decisions: &decisions, fleet: &scheduling.fleet };
+        explain::explain(&input, now)
+    })?;
+    Ok(Some(explanation))
 }

@@ -2,6 +2,7 @@
 
 mod completion;
 mod crds;
+mod explain;
 mod hub;
 mod operator;
 
@@ -11,6 +12,7 @@ use super::{CommandResult, output::Ui};
 pub(crate) enum Command {
     Operator(operator::Args),
     Hub(hub::Args),
+    Explain(explain::Args),
     Crds(crds::Args),
     Completion(completion::Args),
 }
@@ -20,6 +22,7 @@ pub(crate) fn run(command: Command, ui: &mut Ui) -> CommandResult {
     match command {
         Command::Operator(args) => operator::run(&args),
         Command::Hub(args) => hub::run(&args, ui),
+        Command::Explain(args) => explain::run(&args, ui),
         Command::Crds(args) => crds::run(&args, ui),
         Command::Completion(args) => completion::run(&args, ui),
     }

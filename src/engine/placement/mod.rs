@@ -5,6 +5,7 @@
 //!
 //! The results are those of Open Cluster Management, except where those are unsafe: see `docs/design/placement.md`.
 
+pub mod explain;
 pub mod filter;
 pub mod fleet;
 #[cfg(test)]

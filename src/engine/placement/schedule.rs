@@ -136,6 +136,7 @@ impl Standing {
             return self.held.iter().map(slice_of).collect();
         }
         let fleet = input.fleet;
+        self.rescale_all(policy, fleet);
         let leaving = self.leave(policy, input, now, schedule);
         let arriving = self.pending.iter().filter(|id| !self.decided.contains_key(id) && self.is_selected(policy, fleet, **id));
         let staying = self.decided.keys().filter(|id| !leaving.contains_key(id));

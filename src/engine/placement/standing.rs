@@ -337,6 +337,14 @@ impl Standing {
         before != self.scale
     }
 
+    /// Measures what scores are relative to where they are only shown and have not been kept up to date.
+    pub(super) fn rescale_all(&mut self, policy: &Policy, fleet: &Fleet) {
+        if !policy.is_ranked() {
+            let all = (0..).zip(&self.candidates).map(|(id, _)| id).collect();
+            self.rescale(policy, fleet, &all);
+        }
+    }
+
     /// Takes what the touched clusters can give of a resource; looks at the others only when the least or the most has gone.
     fn measure(&mut self, resource: Resource, fleet: &Fleet, touched: &BTreeSet<Id>) {
         let mut range = self.range(resource);

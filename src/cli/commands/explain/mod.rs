@@ -1,0 +1,23 @@
+//! `wheelwright explain`: why something is as it is.
+
+mod placement;
+
+use crate::cli::{CommandResult, output::Ui};
+
+/// Explain a decision, cluster by cluster.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    Placement(placement::Args),
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    match &args.what {
+        What::Placement(args) => placement::run(args, ui),
+    }
+}
