@@ -26,6 +26,7 @@ pub mod operator;
 #[cfg(feature = "edge")]
 pub mod pki;
 pub mod reconcile;
+pub mod render;
 #[cfg(feature = "edge")]
 pub mod serve;
 #[cfg(feature = "edge")]

@@ -1,0 +1,28 @@
+//! What a repository may cost us. Each limit is far above what people write and far below what would hurt.
+
+/// A file that is read: ConfigMaps hold 1 MiB at most, CRD bundles reach some MiB.
+pub const MAX_FILE_BYTES: usize = 16 << 20;
+/// Documents in one file.
+pub const MAX_DOCUMENTS: usize = 10_000;
+/// Values within values. The deepest CRDs stay below 60.
+pub const MAX_DEPTH: usize = 128;
+/// Values in one file, with aliases expanded; some 100 bytes of memory each. A CRD bundle of 5 MiB has 200,000.
+pub const MAX_VALUES: usize = 1_000_000;
+/// Lists of objects within lists of objects.
+pub const MAX_LIST_DEPTH: usize = 50;
+/// Directories that one overlay reads, each counted as often as it is read: a chain of diamonds doubles with every step.
+pub const MAX_DIRECTORIES: usize = 10_000;
+/// Kustomizations within kustomizations.
+pub const MAX_NESTING: usize = 100;
+/// Links followed to reach one file; what kernels allow.
+pub const MAX_LINKS: usize = 40;
+/// Length of a link's target, what kernels allow.
+pub const MAX_LINK_BYTES: usize = 4096;
+/// Objects of one overlay, before and after every transformation.
+pub const MAX_OBJECTS: usize = 100_000;
+/// Values of all objects of one overlay together, which patches and replacements could multiply.
+pub const MAX_OUTPUT_VALUES: usize = 4_000_000;
+/// Length of a path or pattern in a kustomization.
+pub const MAX_PATTERN_BYTES: usize = 4096;
+/// Memory of a compiled regular expression.
+pub const MAX_PATTERN_MEMORY: usize = 1 << 20;

@@ -1,0 +1,239 @@
+//! YAML as it was written: values with their text, their type and their line.
+
+use std::collections::BTreeMap;
+
+/// A value of a YAML document.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The line it starts on, counted from 1; 0 for values no file wrote.
+    pub line: u32,
+    /// What stands there.
+    pub value: Value,
+}
+
+/// The three shapes of YAML values.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// A text with a type.
+    Scalar(Scalar),
+    /// Values in order.
+    List(Vec<Node>),
+    /// Values by key.
+    Map(Map),
+}
+
+/// The fields of a map, by key; the order they were written in does not outlive reading.
+pub type Map = BTreeMap<String, Entry>;
+
+/// A field of a map.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// How the key was written; a plain `on` is another key to some readers than a quoted one.
+    pub key_style: Style,
+    /// The line of the key.
+    pub line: u32,
+    /// The field's value.
+    pub node: Node,
+}
+
+/// A scalar: its text stays as it was written until somebody asks what it means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scalar {
+    /// The text, without quotes and escapes.
+    pub text: String,
+    /// Its type.
+    pub tag: Tag,
+    /// How it was written.
+    pub style: Style,
+}
+
+/// The type of a scalar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// Not settled: the text decides when it is read the next time, unless it is quoted.
+    Unsettled,
+    /// `null`.
+    Null,
+    /// `true` and `false`.
+    Bool,
+    /// An integer.
+    Int,
+    /// A number.
+    Float,
+    /// A string.
+    Str,
+    /// A date or time, which reads as a string.
+    Timestamp,
+    /// Bytes in base64 that read as the string they encode.
+    Binary,
+}
+
+/// How a scalar was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Without quotes: the text decides the type.
+    Plain,
+    /// In quotes or as a block.
+    Quoted,
+    /// With an explicit `!!type`.
+    Tagged,
+}
+
+impl Scalar {
+    /// A string, whatever it looks like.
+    pub fn string(text: impl Into<String>) -> Self {
+        Self { text: text.into(), tag: Tag::Str, style: Style::Plain }
+    }
+
+    /// A text whose type its looks decide.
+    pub fn unsettled(text: impl Into<String>) -> Self {
+        Self { text: text.into(), tag: Tag::Unsettled, style: Style::Plain }
+    }
+
+    /// `null`.
+    pub fn null() -> Self {
+        Self { text: "null".into(), tag: Tag::Null, style: Style::Plain }
+    }
+}
+
+impl From<Value> for Node {
+    fn from(value: Value) -> Self {
+        Self { line: 0, value }
+    }
+}
+
+impl From<Scalar> for Node {
+    fn from(scalar: Scalar) -> Self {
+        Value::Scalar(scalar).into()
+    }
+}
+
+impl From<Node> for Entry {
+    fn from(node: Node) -> Self {
+        Self { key_style: Style::Plain, line: node.line, node }
+    }
+}
+
+impl Node {
+    /// A map without fields.
+    pub fn empty_map() -> Self {
+        Value::Map(Map::new()).into()
+    }
+
+    /// A string, whatever it looks like.
+    pub fn string(text: impl Into<String>) -> Self {
+        Scalar::string(text).into()
+    }
+
+    /// The fields, where this is a map.
+    pub fn as_map(&self) -> Option<&Map> {
+        match &self.value {
+            Value::Map(map) => Some(map),
+            Value::Scalar(_) | Value::List(_) => None,
+        }
+    }
+
+    /// The fields, where this is a map.
+    pub fn as_map_mut(&mut self) -> Option<&mut Map> {
+        match &mut self.value {
+            Value::Map(map) => Some(map),
+            Value::Scalar(_) | Value::List(_) => None,
+        }
+    }
+
+    /// The items, where this is a list.
+    pub fn as_list(&self) -> Option<&[Node]> {
+        match &self.value {
+            Value::List(items) => Some(items),
+            Value::Scalar(_) | Value::Map(_) => None,
+        }
+    }
+
+    /// The scalar, where this is one.
+    pub fn as_scalar(&self) -> Option<&Scalar> {
+        match &self.value {
+            Value::Scalar(scalar) => Some(scalar),
+            Value::List(_) | Value::Map(_) => None,
+        }
+    }
+
+    /// The text of a scalar as it was written; empty for lists and maps.
+    pub fn text(&self) -> &str {
+        self.as_scalar().map(|scalar| scalar.text.as_str()).unwrap_or_default()
+    }
+
+    /// A field of a map.
+    pub fn get(&self, field: &str) -> Option<&Node> {
+        self.as_map()?.get(field).map(|entry| &entry.node)
+    }
+
+    /// A field of a map.
+    pub fn get_mut(&mut self, field: &str) -> Option<&mut Node> {
+        self.as_map_mut()?.get_mut(field).map(|entry| &mut entry.node)
+    }
+
+    /// Sets a field; does nothing where this is not a map.
+    pub fn set(&mut self, field: &str, node: impl Into<Node>) {
+        let node = node.into();
+        if let Some(map) = self.as_map_mut() {
+            match map.get_mut(field) {
+                Some(entry) => entry.node = node,
+                None => {
+                    map.insert(field.into(), node.into());
+                }
+            }
+        }
+    }
+
+    /// Removes a field.
+    pub fn remove(&mut self, field: &str) -> Option<Node> {
+        self.as_map_mut()?.remove(field).map(|entry| entry.node)
+    }
+
+    /// A field of a map, made a map where it is absent; `None` where this is not a map.
+    pub fn map_at(&mut self, field: &str) -> Option<&mut Node> {
+        let map = self.as_map_mut()?;
+        let entry = map.entry(field.into()).or_insert_with(|| Self::empty_map().into());
+        if entry.node.is_null() {
+            entry.node.value = Value::Map(Map::new());
+        }
+        Some(&mut entry.node)
+    }
+
+    /// Whether this is `null`.
+    pub fn is_null(&self) -> bool {
+        self.as_scalar().is_some_and(|scalar| scalar.tag == Tag::Null)
+    }
+
+    /// Whether this is `null`, `{}` or `[]`.
+    pub fn is_empty(&self) -> bool {
+        match &self.value {
+            Value::Scalar(scalar) => scalar.tag == Tag::Null,
+            Value::List(items) => items.is_empty(),
+            Value::Map(map) => map.is_empty(),
+        }
+    }
+
+    /// "a map", "a list", "a string" and so on, for messages.
+    pub fn kind(&self) -> &'static str {
+        match &self.value {
+            Value::Map(_) => "a map",
+            Value::List(_) => "a list",
+            Value::Scalar(scalar) => match scalar.tag {
+                Tag::Null => "null",
+                Tag::Bool => "a boolean",
+                Tag::Int | Tag::Float => "a number",
+                Tag::Str | Tag::Unsettled | Tag::Timestamp | Tag::Binary => "a string",
+            },
+        }
+    }
+
+    /// How many values this is made of, itself included.
+    pub fn size(&self) -> usize {
+        match &self.value {
+            Value::Scalar(_) => 1,
+            Value::List(items) => 1 + items.iter().map(Self::size).sum::<usize>(),
+            Value::Map(map) => 1 + map.values().map(|entry| entry.node.size()).sum::<usize>(),
+        }
+    }
+}
