@@ -5,6 +5,7 @@ mod crds;
 mod explain;
 mod hub;
 mod operator;
+mod simulate;
 
 use super::{CommandResult, output::Ui};
 
@@ -13,6 +14,7 @@ pub(crate) enum Command {
     Operator(operator::Args),
     Hub(hub::Args),
     Explain(explain::Args),
+    Simulate(simulate::Args),
     Crds(crds::Args),
     Completion(completion::Args),
 }
@@ -23,6 +25,7 @@ pub(crate) fn run(command: Command, ui: &mut Ui) -> CommandResult {
         Command::Operator(args) => operator::run(&args),
         Command::Hub(args) => hub::run(&args, ui),
         Command::Explain(args) => explain::run(&args, ui),
+        Command::Simulate(args) => simulate::run(args, ui),
         Command::Crds(args) => crds::run(&args, ui),
         Command::Completion(args) => completion::run(&args, ui),
     }

@@ -29,8 +29,10 @@ pub fn advance(input: &Input, now: Timestamp) -> Wave {
         member.stand = stand(member.cluster, &limits, now);
     }
 
-    let breach = breach(&plans);
-    let quarantine = is_quarantined(input, policy, &plans, breach.as_ref()).then(|| input.revision.clone());
+    let remembered = is_remembered(input, policy);
+    let breach = if remembered { None } else { breach(&plans) };
+    let is_quarantined = remembered || breach.is_some() && is_rejected(input, policy, &plans);
+    let quarantine = is_quarantined.then(|| input.revision.clone());
     let turn = Turn { input, policy, limits, quarantine: quarantine.as_ref(), now };
     let hold = turn.hold(strategy.is_some(), &plans, breach.as_ref());
     let mut wave = Wave {
@@ -86,13 +88,16 @@ fn breach(plans: &[Plan]) -> Option<Breach> {
     })
 }
 
-fn is_quarantined(input: &Input, policy: &Policy, plans: &[Plan], breach: Option<&Breach>) -> bool {
-    if policy.released.contains(&input.revision) {
-        return false;
-    }
-    let remembered = input.quarantined.as_ref() == Some(&input.revision) && !bug!(QuarantineIsForgotten);
+/// Whether the revision was quarantined before. Its failures are history then: clusters have other things to do than to run it.
+fn is_remembered(input: &Input, policy: &Policy) -> bool {
+    let released = policy.released.contains(&input.revision);
+    input.quarantined.as_ref() == Some(&input.revision) && !released && !bug!(QuarantineIsForgotten)
+}
+
+/// Whether a breach quarantines the revision. Without anything to return to it is a pause.
+fn is_rejected(input: &Input, policy: &Policy, plans: &[Plan]) -> bool {
     let way_back = || plans.iter().flat_map(|plan| &plan.members).any(|member| member.way_back().is_some());
-    remembered || breach.is_some() && policy.on_breach == OnBreach::Rollback && !policy.paused && way_back()
+    policy.on_breach == OnBreach::Rollback && !policy.paused && !policy.released.contains(&input.revision) && way_back()
 }
 
 impl Plan<'_> {
@@ -184,26 +189,26 @@ impl Turn<'_> {
 
     /// Gives every cluster of a stage its verdict.
     fn start(&self, plan: Plan, gate: Option<&Wait>, wave: &mut Wave) -> Stage {
-        let holds_slot = |member: &&Member| matches!(&member.stand, Stand::Settled(state) if state.holds_slot());
+        let settled: Vec<Option<State>> = plan.members.iter().map(|member| self.settled(member)).collect();
         let mut stage = Stage {
-            failures: plan.failures(),
             name: plan.name,
             mandatory: plan.mandatory,
             clusters: plan.members.len(),
             slots: plan.slots + usize::from(bug!(OneSlotTooMany)),
-            busy: plan.members.iter().filter(holds_slot).count(),
+            busy: settled.iter().flatten().filter(|state| state.holds_slot()).count(),
+            failures: settled.iter().flatten().filter(|state| state.is_failure()).count(),
             allowed: plan.allowed,
             unfinished: 0,
         };
-        for member in plan.members {
-            let state = match (&member.stand, gate) {
-                (Stand::Settled(state), _) => self.quarantined(&member).unwrap_or_else(|| state.clone()),
-                (Stand::ToDo, Some(wait)) => self.quarantined(&member).unwrap_or_else(|| State::Waiting(wait.clone())),
-                (Stand::ToDo, None) if stage.busy < stage.slots => {
+        for (member, settled) in plan.members.into_iter().zip(settled) {
+            let state = match (settled, gate) {
+                (Some(state), _) => state,
+                (None, Some(wait)) => State::Waiting(wait.clone()),
+                (None, None) if stage.busy < stage.slots => {
                     stage.busy += 1;
                     State::Starting
                 }
-                (Stand::ToDo, None) => State::Waiting(Wait::Slot { slots: stage.slots }),
+                (None, None) => State::Waiting(Wait::Slot { slots: stage.slots }),
             };
             let waits = matches!(state, State::Waiting(_));
             stage.unfinished += usize::from(waits || state.holds_slot() && !bug!(GroupsOverlap));
@@ -211,6 +216,14 @@ impl Turn<'_> {
             wave.clusters.insert(member.name.to_owned(), Verdict { group: member.group.clone(), state, assigned });
         }
         stage
+    }
+
+    /// The state of a cluster about which there is nothing to decide.
+    fn settled(&self, member: &Member) -> Option<State> {
+        self.quarantined(member).or_else(|| match &member.stand {
+            Stand::ToDo => None,
+            Stand::Settled(state) => Some(state.clone()),
+        })
     }
 
     /// What the quarantine of the revision makes of a cluster that should run it.

@@ -60,6 +60,8 @@ pub mod wave;
 mod compat;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod properties;
 
 pub use advance::advance;
 pub use input::Input;

@@ -49,3 +49,22 @@ fn golden_traces_are_as_reviewed() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// The example of the documentation is played, and the trace it shows is what comes out.
+#[test]
+fn the_documented_example_is_real() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/simulate.md");
+    let text = fs::read_to_string(&page).unwrap();
+    let block = |fence: &str, at: usize| {
+        let (_, after) = text.split(&format!("```{fence}\n")).enumerate().nth(at + 1).unwrap();
+        after.split("```").next().unwrap().to_owned()
+    };
+    let (scenario, outcomes, shown) = (block("yaml", 0), block("yaml", 1), block("text", 0));
+    let input = Scenario::read(&scenario).unwrap().into_input();
+    let found = run(input, &Outcomes::read(&outcomes).unwrap(), START.parse().unwrap()).table();
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&page, text.replace(&shown, &found)).unwrap();
+    } else {
+        assert_eq!(shown, found, "run with BLESS=1 and review");
+    }
+}
