@@ -41,9 +41,9 @@ async fn on_change(hub: Arc<Hub>, mut changed: watch::Receiver<u64>, step: impl 
     }
 }
 
-/// Garbage and dying namespaces; one pass can make more of both.
+/// Garbage and dying namespaces.
 async fn collect(hub: &Arc<Hub>) {
-    let ((), durable) = hub.write_unsettled(|_store, _now| ());
+    let ((), durable) = hub.write_unsettled(|store, now| store.settle(now));
     if let Some(durable) = durable {
         // The next request is told that the disk is gone.
         drop(durable.await);

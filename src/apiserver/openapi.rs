@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::hub::Hub;
 use super::respond::{self, Answer};
-use crate::store::{ApiError, Resource, Store, Version};
+use crate::store::{self, ApiError, Resource, Store, Version};
 
 /// The documents made so far, by path and by what they were made from.
 #[derive(Debug, Default)]
@@ -89,12 +89,36 @@ fn document(path: &str, sources: &[Arc<Resource>]) -> Value {
             add_paths(&mut paths, &format!("/{path}"), resource, version);
         }
     }
+    add_referenced(&mut schemas);
     json!({
         "openapi": "3.0.0",
         "info": { "title": "Wheelwright", "version": super::VERSION },
         "paths": paths,
         "components": { "schemas": schemas },
     })
+}
+
+/// Adds the definitions that schemas refer to, and those that these refer to.
+fn add_referenced(schemas: &mut Map<String, Value>) {
+    let mut wanted: Vec<String> = schemas.values().flat_map(references).collect();
+    while let Some(name) = wanted.pop() {
+        if let (false, Some(definition)) = (schemas.contains_key(&name), store::definitions().get(&name)) {
+            wanted.extend(references(definition));
+            schemas.insert(name, definition.clone());
+        }
+    }
+}
+
+/// The names of definitions that a schema refers to.
+fn references(schema: &Value) -> Vec<String> {
+    match schema {
+        Value::Object(fields) => {
+            let own = fields.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next()).map(str::to_owned);
+            own.into_iter().chain(fields.values().flat_map(references)).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(references).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    }
 }
 
 /// `io.example.v1.Thing`: the group back to front, as kube-apiserver names the schemas of custom resources.
