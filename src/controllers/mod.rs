@@ -9,6 +9,7 @@ mod addon_install;
 mod addons;
 pub mod agents;
 pub mod clusterset;
+pub mod config_repo;
 pub mod placement;
 mod work;
 
@@ -16,6 +17,7 @@ use crate::reconcile::Register;
 
 /// Registers the controllers of the hub, in the order data flows through them.
 pub fn hub(register: &mut impl Register) {
+    register.add::<config_repo::ConfigRepoController>();
     register.add::<clusterset::ClusterSetController>();
     register.add::<placement::PlacementController>();
     register.add::<addon_install::AddonInstall>();

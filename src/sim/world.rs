@@ -16,7 +16,7 @@ use super::workload;
 use crate::api::{cluster::v1::ManagedCluster, crds};
 use crate::controllers::{self, agents::Identity};
 use crate::object::{Key, Kind, Object, ObjectRef};
-use crate::reconcile::{Scope, Source};
+use crate::reconcile::{Scope, Source, SourceFailure};
 use crate::store::{DeleteOptions, ListOptions, Patch, Store, Target, WriteOptions};
 use crate::tree::{Checkout, FileTree};
 
@@ -134,7 +134,16 @@ impl World {
     /// Puts a commit where the git station would have fetched it.
     pub fn commit(&mut self, repo: &Key, revision: &str, tree: FileTree) {
         let checkout = Some(Arc::new(Checkout { revision: revision.into(), tree }));
-        let source = Source { checkout, failure: None };
+        self.set_source(repo, Source { checkout, failure: None });
+    }
+
+    /// Lets fetching fail; what was fetched before stays.
+    pub fn fail_fetching(&mut self, repo: &Key, failure: SourceFailure) {
+        let before = self.sources.get(repo).cloned().unwrap_or_default();
+        self.set_source(repo, Source { failure: Some(failure), ..before });
+    }
+
+    fn set_source(&mut self, repo: &Key, source: Source) {
         self.sources.insert(repo.clone(), source.clone());
         if let Some(operator) = &mut self.operator {
             operator.set_source(repo, source, self.now);

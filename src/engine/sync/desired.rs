@@ -189,7 +189,7 @@ impl Scopes {
 }
 
 /// The message of a list of problems: the worst few, and how many there are.
-pub(super) fn summary(problems: &[Problem]) -> String {
+pub fn summary(problems: &[Problem]) -> String {
     const SHOWN: usize = 3;
     let shown: Vec<_> = problems.iter().take(SHOWN).map(|problem| text::plain(&problem.to_string(), 400)).collect();
     let more = problems.len().saturating_sub(SHOWN);

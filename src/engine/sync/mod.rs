@@ -12,11 +12,11 @@ mod ownership;
 mod plan;
 
 pub use budget::{Budget, Held};
-pub use desired::{Desired, Rendered, desired, digest};
+pub use desired::{Desired, Rendered, desired, digest, summary};
 pub use inventory::{Id, Inventory};
 pub use order::stage;
-pub use ownership::Takeover;
-pub use plan::{Input, Policy, Sync, plan};
+pub use ownership::{Takeover, unmarked};
+pub use plan::{Input, Policy, Sync, is_covered, plan};
 
 /// Why an object of a commit is not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -53,9 +53,9 @@ pub(super) fn claim(repo: &Key, desired: &Desired, live: Option<&Object>, claime
     }
     match takeover {
         Takeover::Always => Claim::Free { force: true },
-        Takeover::IfNoDiff if covers(&unmarked(live), &unmarked(&desired.object)) => Claim::Free { force: false },
         Takeover::IfNoDiff => {
-            let at = first_difference(&unmarked(live), &unmarked(&desired.object), String::new()).unwrap_or_default();
+            let (live, wanted) = (unmarked(live).into_value(), unmarked(&desired.object).into_value());
+            let Some(at) = first_difference(&live, &wanted, String::new()) else { return Claim::Free { force: false } };
             refuse("TakeoverRefused", format!("exists already and differs at {at}; make them equal, or set spec.takeover: Always"))
         }
         Takeover::Never => {
@@ -79,13 +79,14 @@ fn argo_app(live: &Object) -> Option<&str> {
     (kind == format!("{}/{}", gvk.group, gvk.kind) && name == live.name()).then_some(app)
 }
 
-fn unmarked(object: &Object) -> Value {
+/// An object without the marks of its owner.
+pub fn unmarked(object: &Object) -> Object {
     let mut object = object.clone();
     if let Some(annotations) = object.metadata_mut().get_mut("annotations").and_then(Value::as_object_mut) {
         annotations.remove(names::CONFIG_REPO_ANNOTATION);
         annotations.remove(names::APPLIED_DIGEST_ANNOTATION);
     }
-    object.into_value()
+    object
 }
 
 /// The path of the first field that a live object has otherwise.

@@ -38,8 +38,8 @@ pub struct Policy {
     pub takeover: Takeover,
     /// Whether what left the repository is deleted.
     pub prune: bool,
-    /// How much may be deleted at once.
-    pub budget: Budget,
+    /// How much may be deleted at once; everything where absent.
+    pub budget: Option<Budget>,
     /// Deletions that were approved.
     pub approved: String,
 }
@@ -133,7 +133,7 @@ fn decide(
 }
 
 /// Whether a live object has all that a desired one says, whatever else it has.
-fn is_covered(live: &Object, desired: &Object) -> bool {
+pub fn is_covered(live: &Object, desired: &Object) -> bool {
     desired.0.iter().all(|(field, value)| match live.0.get(field) {
         Some(live) => covers(live, value),
         None => value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty) || value.is_null(),
@@ -173,7 +173,8 @@ fn prune(input: &Input<'_>, live: &impl Fn(&ObjectRef) -> Read<Option<Arc<Object
     }
     let ids: Vec<Id> = doomed.keys().cloned().collect();
     let owned = input.inventory.len();
-    sync.held = budget::hold(input.policy.budget, &ids, owned, input.desired.len(), &input.policy.approved);
+    let approved = &input.policy.approved;
+    sync.held = input.policy.budget.and_then(|budget| budget::hold(budget, &ids, owned, input.desired.len(), approved));
     if sync.held.is_some() {
         return;
     }

@@ -33,6 +33,9 @@ pub struct ConfigRepoStatus {
     /// Deletions that are over the budget and wait for approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_deletions: Option<HeldDeletions>,
+    /// Objects that somebody changed on the hub, and that were put right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftStatus>,
     /// The last report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<ReportStatus>,
@@ -96,6 +99,24 @@ pub struct HeldDeletions {
     pub approval: String,
     /// How many objects would be deleted.
     pub total: i32,
+    /// The first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<InventoryEntry>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// Objects that somebody changed on the hub, and that were put right.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DriftStatus {
+    /// How often in a row; the wait before the next correction doubles with each.
+    pub corrections: i32,
+    /// When they were last put right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_time: Option<Time>,
     /// The first of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<InventoryEntry>,

@@ -8,7 +8,7 @@ pub use config_repo::{
     ConfigRepo, ConfigRepoMode, ConfigRepoSpec, DeletionBudget, DeletionPolicy, GitRef, OnBranchDeleted, OnRewritten, Report, ReportAuthor,
     RewindPolicy, SecretRef, Takeover, Verification, VerificationMode,
 };
-pub use config_repo_status::{ConfigRepoStatus, HeldDeletions, InventoryEntry, ReportStatus, Revision};
+pub use config_repo_status::{ConfigRepoStatus, DriftStatus, HeldDeletions, InventoryEntry, ReportStatus, Revision};
 pub use rollout_policy::{
     Approval, ApprovalMode, FreezeWindow, Joining, OnBreach, RolloutCounts, RolloutPolicy, RolloutPolicySpec, RolloutPolicyStatus,
     RolloutStatus, Success, Superseding,

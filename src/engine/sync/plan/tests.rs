@@ -35,7 +35,7 @@ struct Hub {
 
 impl Hub {
     fn new() -> Self {
-        Self { policy: Policy { prune: true, ..Policy::default() }, ..Self::default() }
+        Self { policy: Policy { prune: true, budget: Some(Budget::default()), ..Policy::default() }, ..Self::default() }
     }
 
     fn read(&self, what: &ObjectRef) -> Read<Option<Arc<Object>>> {
