@@ -171,6 +171,9 @@ pub const APPLIED_KINDS_ANNOTATION: &str = "gitops.wheelwright.dev/applied-kinds
 /// The claim on a spoke that says whose agent runs there: `<cluster>/<agent id>/<hash of the hub's URL>`. It stays on the spoke.
 pub const AGENT_CLAIM: &str = "agent.wheelwright.dev";
 
+/// The ClusterRoleBinding whose subjects join clusters without a person: bootstrap identities.
+pub const AUTO_APPROVE_BINDING: &str = "wheelwright:auto-approved-bootstrap";
+
 // Taints, sets, leases, claims.
 
 /// Taint of a cluster whose agent says nothing.

@@ -8,8 +8,13 @@ mod addon_deploy;
 mod addon_install;
 mod addons;
 pub mod agents;
+mod cluster;
+mod cluster_lease;
+mod cluster_status;
 pub mod clusterset;
 pub mod config_repo;
+mod csr;
+mod lease;
 pub mod placement;
 mod work;
 
@@ -18,6 +23,9 @@ use crate::reconcile::Register;
 /// Registers the controllers of the hub, in the order data flows through them.
 pub fn hub(register: &mut impl Register) {
     register.add::<config_repo::ConfigRepoController>();
+    register.add::<csr::Csr>();
+    register.add::<cluster::Cluster>();
+    register.add::<cluster_lease::ClusterLease>();
     register.add::<clusterset::ClusterSetController>();
     register.add::<placement::PlacementController>();
     register.add::<addon_install::AddonInstall>();
@@ -27,5 +35,7 @@ pub fn hub(register: &mut impl Register) {
 
 /// Registers the controllers of the spoke agent.
 pub fn agent(register: &mut impl Register) {
+    register.add::<lease::Lease>();
+    register.add::<cluster_status::ClusterStatus>();
     register.add::<work::Work>();
 }

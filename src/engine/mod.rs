@@ -3,6 +3,7 @@
 pub mod addon;
 pub mod applier;
 pub mod placement;
+pub mod registration;
 pub mod rollout;
 pub mod sync;
 pub mod work;

@@ -1,5 +1,7 @@
 //! A world to try things in: what clusters would do, without clusters.
 
+#[cfg(test)]
+mod chain;
 mod execute;
 mod process;
 mod random;
