@@ -1,0 +1,89 @@
+//! The demo's API servers: a hub and its spokes, and what people and nodes would do on them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::api::cluster::v1::ManagedCluster;
+use crate::api::{crds, names};
+use crate::apiserver::{Options, Server};
+use crate::object::{Key, Object};
+use crate::sim::{run_workloads, workload};
+use crate::store::{ListOptions, Patch, Store, Target, WriteOptions};
+
+/// How often people and nodes look at their cluster.
+const TICK: Duration = Duration::from_millis(200);
+/// How long pods take to become ready.
+const READY_AFTER: SignedDuration = SignedDuration::from_millis(1500);
+/// Images that exist; every other tag cannot be pulled.
+const IMAGES: [&str; 3] = [
+    "quay.io/open-cluster-management/managed-serviceaccount:v0.4.0",
+    "quay.io/open-cluster-management/managed-serviceaccount:v0.4.1",
+    "registry.k8s.io/pause",
+];
+
+/// Starts the hub, with the definitions of every kind a hub has.
+pub(super) async fn start_hub() -> Result<Server> {
+    let options = Options { objects: definitions(crds::hub())?, ..Options::default() };
+    Server::start(options).await.context("cannot start the hub")
+}
+
+/// Starts a spoke, with the definitions an agent needs.
+pub(super) async fn start_spoke(name: &str) -> Result<Server> {
+    let options = Options { objects: definitions(crds::spoke())?, ..Options::default() };
+    Server::start(options).await.with_context(|| format!("cannot start the cluster {name}"))
+}
+
+fn definitions<D: serde::Serialize>(definitions: Vec<D>) -> Result<Vec<Object>> {
+    definitions.iter().map(|definition| Ok(Object::from_value(serde_json::to_value(definition)?)?)).collect()
+}
+
+/// Plays the part of the nodes of a spoke until `stop`: pods become ready when their image exists.
+pub(super) fn run_nodes(spoke: Arc<Server>, tasks: &TaskTracker, stop: CancellationToken) {
+    let images: BTreeSet<String> = IMAGES.iter().map(|image| (*image).to_owned()).collect();
+    let workloads = workload::World { images, ready_after: READY_AFTER, nodes: 3 };
+    tasks.spawn(async move {
+        while stop.run_until_cancelled(tokio::time::sleep(TICK)).await.is_some() {
+            spoke.with_store(|store, now| run_workloads(store, &workloads, now));
+        }
+    });
+}
+
+/// Plays the part of the hub's administrator until `stop`: labels, accepts and approves the clusters that ask to join.
+pub(super) fn run_administrator(hub: Arc<Server>, tasks: &TaskTracker, stop: CancellationToken) {
+    tasks.spawn(async move {
+        while stop.run_until_cancelled(tokio::time::sleep(TICK)).await.is_some() {
+            hub.with_store(accept_clusters);
+        }
+    });
+}
+
+/// What `kubectl label`, `kubectl patch` and `kubectl certificate approve` would do.
+fn accept_clusters(hub: &mut Store, now: Timestamp) {
+    let options = WriteOptions::manager("demo");
+    let clusters = Target::all::<ManagedCluster>();
+    let waiting = hub.list(&clusters, &ListOptions::default()).map(|list| list.items).unwrap_or_default();
+    for cluster in waiting.iter().filter(|cluster| cluster.at(&["spec", "hubAcceptsClient"]) != Some(&json!(true))) {
+        let (cloud, number) = cluster.name().split_once('-').unwrap_or_default();
+        let canary = (number == "1").then_some("true");
+        let patch = json!({"metadata": {"labels": {"cloud": cloud, "canary": canary}}, "spec": {"hubAcceptsClient": true}});
+        // One that changed in between is looked at again at the next tick.
+        let _ = hub.patch(&clusters.clone().named(cluster.name()), &Patch::Merge(patch), &options, now);
+    }
+    let requests = Target::resource("certificates.k8s.io", "v1", "certificatesigningrequests");
+    let labelled = ListOptions { labels: names::CLUSTER_NAME_LABEL.into(), ..ListOptions::default() };
+    let pending = hub.list(&requests, &labelled).map(|list| list.items).unwrap_or_default();
+    for request in pending.iter().filter(|request| request.at(&["status", "conditions"]).is_none()) {
+        let approval = json!({"status": {"conditions": [{
+            "type": "Approved", "status": "True", "reason": "ApprovedByAdministrator", "message": "The administrator of the demo approves.",
+        }]}});
+        let target = requests.clone().at(&Key::cluster(request.name())).sub("approval");
+        let _ = hub.patch(&target, &Patch::Merge(approval), &options, now);
+    }
+}

@@ -1,0 +1,137 @@
+//! The demo's config repository: bare, made from `examples-repo/`, one method a commit.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use git2::{Index, IndexEntry, IndexTime, ObjectType, Repository, Signature, TreeWalkMode, TreeWalkResult};
+use include_dir::{Dir, include_dir};
+
+static EXAMPLES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/examples-repo");
+const VERSION: &str = "overlays/prod/patches/version.yaml";
+const PACE: &str = "overlays/prod/patches/pace.yaml";
+const ADDON: &str = "base/addons/managed-serviceaccount";
+
+/// A bare repository and the files of its newest commit.
+pub(super) struct ConfigRepository {
+    /// Where it is.
+    pub path: PathBuf,
+    files: BTreeMap<String, String>,
+}
+
+/// A commit of the status branch.
+pub(super) struct StatusCommit {
+    pub id: String,
+    pub subject: String,
+}
+
+impl ConfigRepository {
+    /// Makes the repository; nothing is committed yet.
+    pub(super) fn create(path: PathBuf) -> Result<Self> {
+        Repository::init_bare(&path).with_context(|| format!("cannot create the repository {}", path.display()))?;
+        let mut files = BTreeMap::new();
+        collect(&EXAMPLES, &mut files);
+        Ok(Self { path, files })
+    }
+
+    /// Commits the examples, with a deadline that fits an audience rather than a fleet.
+    pub(super) fn commit_examples(&mut self, deadline: &str) -> Result<String> {
+        self.edit(PACE, "10m", deadline)?;
+        self.commit("fleet: managed-serviceaccount 0.4.0 on every cluster")
+    }
+
+    /// Commits the next version.
+    pub(super) fn commit_upgrade(&mut self) -> Result<String> {
+        self.edit(VERSION, "0.4.0", "0.4.1")?;
+        self.commit("managed-serviceaccount: 0.4.1")
+    }
+
+    /// Commits a version whose image does not exist.
+    pub(super) fn commit_mistake(&mut self) -> Result<String> {
+        let template = self.files.get(&format!("{ADDON}/template-0.4.1.yaml")).context("examples-repo has no template 0.4.1")?;
+        let template = template.replace("managed-serviceaccount-0.4.1", "managed-serviceaccount-0.4.2").replace(":v0.4.1", ":v0.4.2-rc9");
+        self.files.insert(format!("{ADDON}/template-0.4.2.yaml"), template);
+        self.edit(&format!("{ADDON}/kustomization.yaml"), "  - template-0.4.1.yaml\n", "  - template-0.4.1.yaml\n  - template-0.4.2.yaml\n")?;
+        self.edit(VERSION, "0.4.1", "0.4.2")?;
+        self.commit("managed-serviceaccount: 0.4.2")
+    }
+
+    /// Commits of a branch, the newest first; none where it does not exist.
+    pub(super) fn log(&self, branch: &str) -> Result<Vec<StatusCommit>> {
+        let repository = Repository::open_bare(&self.path)?;
+        let Ok(tip) = repository.refname_to_id(&format!("refs/heads/{branch}")) else { return Ok(Vec::new()) };
+        let mut walk = repository.revwalk()?;
+        walk.push(tip)?;
+        let mut log = Vec::new();
+        for id in walk {
+            let commit = repository.find_commit(id?)?;
+            let subject = commit.summary().ok().flatten().unwrap_or_default().to_owned();
+            log.push(StatusCommit { id: commit.id().to_string(), subject });
+        }
+        Ok(log)
+    }
+
+    /// The text of a file at the tip of a branch, found by its name in any directory.
+    pub(super) fn file(&self, branch: &str, name: &str) -> Result<Option<String>> {
+        let repository = Repository::open_bare(&self.path)?;
+        let Ok(tip) = repository.refname_to_id(&format!("refs/heads/{branch}")) else { return Ok(None) };
+        let tree = repository.find_commit(tip)?.tree()?;
+        let mut found = None;
+        tree.walk(TreeWalkMode::PreOrder, |_, entry| {
+            if entry.kind() == Some(ObjectType::Blob) && entry.name().is_ok_and(|entry| entry == name) {
+                found = Some(entry.id());
+                return TreeWalkResult::Abort;
+            }
+            TreeWalkResult::Ok
+        })?;
+        let Some(id) = found else { return Ok(None) };
+        Ok(Some(String::from_utf8_lossy(repository.find_blob(id)?.content()).into_owned()))
+    }
+
+    fn edit(&mut self, path: &str, from: &str, to: &str) -> Result<()> {
+        let text = self.files.get_mut(path).with_context(|| format!("examples-repo has no {path}"))?;
+        let edited = text.replace(from, to);
+        anyhow::ensure!(edited != *text, "examples-repo/{path} does not say {from:?}");
+        *text = edited;
+        Ok(())
+    }
+
+    fn commit(&self, message: &str) -> Result<String> {
+        let repository = Repository::open_bare(&self.path)?;
+        let mut index = Index::new()?;
+        for (path, text) in &self.files {
+            let id = repository.blob(text.as_bytes())?;
+            index.add(&entry(path, id))?;
+        }
+        let tree = repository.find_tree(index.write_tree_to(&repository)?)?;
+        let author = Signature::now("Platform team", "platform@example.com")?;
+        let parent = repository.refname_to_id("refs/heads/main").ok().and_then(|id| repository.find_commit(id).ok());
+        let parents: Vec<_> = parent.iter().collect();
+        Ok(repository.commit(Some("refs/heads/main"), &author, &author, message, &tree, &parents)?.to_string())
+    }
+}
+
+fn collect(dir: &Dir<'_>, files: &mut BTreeMap<String, String>) {
+    for file in dir.files() {
+        files.insert(file.path().to_string_lossy().into_owned(), file.contents_utf8().unwrap_or_default().to_owned());
+    }
+    dir.dirs().for_each(|dir| collect(dir, files));
+}
+
+fn entry(path: &str, id: git2::Oid) -> IndexEntry {
+    let never = IndexTime::new(0, 0);
+    IndexEntry {
+        ctime: never,
+        mtime: never,
+        dev: 0,
+        ino: 0,
+        mode: 0o100_644,
+        uid: 0,
+        gid: 0,
+        file_size: 0,
+        id,
+        flags: 0,
+        flags_extended: 0,
+        path: Path::new(path).to_string_lossy().into_owned().into_bytes(),
+    }
+}
