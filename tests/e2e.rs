@@ -1,0 +1,289 @@
+//! The operator and two agents as processes, on three real API servers: from a commit to the status commit, through `kill -9`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use jiff::SignedDuration;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use wheelwright::object::Object;
+use wheelwright::sim::workload;
+
+use crate::kube::{Cluster, Kubectl};
+
+const WITHIN: Duration = Duration::from_secs(120);
+const POLL: Duration = Duration::from_millis(100);
+const AGENT_IMAGE: &str = "quay.io/open-cluster-management/managed-serviceaccount";
+
+/// A process of ours that ends with the test, and shows its log when the test fails.
+struct Running {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Running {
+    fn start(name: &str, dir: &Path, args: &[&str]) -> Self {
+        let log = dir.join(format!("{name}.log"));
+        let file = std::fs::File::options().create(true).append(true).open(&log).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        command.args(args).env("HOME", dir).env("XDG_CACHE_HOME", dir.join("cache")).stdin(Stdio::null());
+        let child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+        Self { name: name.into(), child, log }
+    }
+
+    fn kill_9(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+            let lines: Vec<_> = text.lines().rev().take(40).collect();
+            eprintln!("== the end of {}'s log", self.name);
+            lines.iter().rev().for_each(|line| eprintln!("{line}"));
+        }
+    }
+}
+
+async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + WITHIN;
+    while !holds().await {
+        assert!(Instant::now() < deadline, "still not: {what}");
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// Plays the nodes of a spoke: pods of known images become ready after a while.
+fn run_nodes(spoke: kube::Client) -> tokio::task::JoinHandle<()> {
+    let images = ["v0.4.0", "v0.4.1"].map(|tag| format!("{AGENT_IMAGE}:{tag}")).into_iter().chain(["registry.k8s.io/pause".into()]);
+    let world = workload::World { images: images.collect::<BTreeSet<_>>(), ready_after: SignedDuration::from_secs(1), nodes: 1 };
+    tokio::spawn(async move {
+        loop {
+            let all: Api<Deployment> = Api::all(spoke.clone());
+            for deployment in all.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {
+                let object = Object::from_typed(&deployment);
+                let api: Api<Deployment> = Api::namespaced(spoke.clone(), object.namespace());
+                let step = workload::step(&object, &world, jiff::Timestamp::now());
+                if let Some(metadata) = step.metadata {
+                    let _ = api.patch(object.name(), &PatchParams::default(), &Patch::Merge(json!({"metadata": metadata}))).await;
+                }
+                if let Some(status) = step.status {
+                    let _ = api.patch_status(object.name(), &PatchParams::default(), &Patch::Merge(json!({"status": status}))).await;
+                }
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    })
+}
+
+/// The config repository: `examples-repo/` with what a test edits.
+struct Repository {
+    path: PathBuf,
+    files: BTreeMap<String, String>,
+}
+
+impl Repository {
+    fn create(dir: &Path) -> Self {
+        let path = dir.join("fleet.git");
+        git2::Repository::init_bare(&path).unwrap();
+        let mut files = BTreeMap::new();
+        read_dir(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples-repo")), "", &mut files);
+        Self { path, files }
+    }
+
+    fn edit(&mut self, path: &str, from: &str, to: &str) {
+        let text = self.files.get_mut(path).unwrap();
+        assert!(text.contains(from), "{path} does not say {from}");
+        *text = text.replace(from, to);
+    }
+
+    fn commit(&self, message: &str) -> String {
+        let repository = git2::Repository::open_bare(&self.path).unwrap();
+        let mut index = git2::Index::new().unwrap();
+        for (path, text) in &self.files {
+            let id = repository.blob(text.as_bytes()).unwrap();
+            let time = git2::IndexTime::new(0, 0);
+            let entry = git2::IndexEntry {
+                ctime: time,
+                mtime: time,
+                dev: 0,
+                ino: 0,
+                mode: 0o100_644,
+                uid: 0,
+                gid: 0,
+                file_size: 0,
+                id,
+                flags: 0,
+                flags_extended: 0,
+                path: path.clone().into_bytes(),
+            };
+            index.add(&entry).unwrap();
+        }
+        let tree = repository.find_tree(index.write_tree_to(&repository).unwrap()).unwrap();
+        let author = git2::Signature::now("Test", "test@example.com").unwrap();
+        let parent = repository.refname_to_id("refs/heads/main").ok().map(|id| repository.find_commit(id).unwrap());
+        let parents: Vec<_> = parent.iter().collect();
+        repository.commit(Some("refs/heads/main"), &author, &author, message, &tree, &parents).unwrap().to_string()
+    }
+
+    /// `summary.json` at the tip of the status branch.
+    fn summary(&self) -> Option<String> {
+        let repository = git2::Repository::open_bare(&self.path).unwrap();
+        let tip = repository.refname_to_id("refs/heads/status").ok()?;
+        let tree = repository.find_commit(tip).unwrap().tree().unwrap();
+        let entry = tree.get_path(Path::new("summary.json")).ok()?;
+        Some(String::from_utf8(repository.find_blob(entry.id()).unwrap().content().to_vec()).unwrap())
+    }
+}
+
+fn read_dir(dir: &Path, prefix: &str, files: &mut BTreeMap<String, String>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let name = format!("{prefix}{}", entry.file_name().into_string().unwrap());
+        if entry.file_type().unwrap().is_dir() {
+            read_dir(&entry.path(), &format!("{name}/"), files);
+        } else {
+            files.insert(name, std::fs::read_to_string(entry.path()).unwrap());
+        }
+    }
+}
+
+fn apply_file(kubectl: &Kubectl, file: &str) {
+    kubectl.run(&["apply", "--server-side", "-f", &format!("{}/{file}", env!("CARGO_MANIFEST_DIR"))]);
+}
+
+/// What the administrator of a hub does once, and for each cluster that wants to join.
+fn prepare_hub(hub: &Cluster) {
+    let kubectl = hub.kubectl();
+    let crds = Command::new(env!("CARGO_BIN_EXE_wheelwright")).arg("crds").output().unwrap();
+    kubectl.run_with(&["apply", "--server-side", "-f", "-"], &String::from_utf8(crds.stdout).unwrap());
+    apply_file(&kubectl, "charts/wheelwright/templates/clusterrole.yaml");
+    apply_file(&kubectl, "charts/wheelwright/templates/bootstrap.yaml");
+    kubectl.run(&["create", "clusterrolebinding", "operator", "--clusterrole=wheelwright-operator", "--user=operator"]);
+    // What the examples hold beyond OCM's kinds: the `extraRules` of the chart.
+    kubectl.run(&["create", "clusterrole", "extra", "--verb=get,list,watch,create,patch,delete", "--resource=serviceaccounts"]);
+    kubectl.run(&["create", "clusterrolebinding", "extra", "--clusterrole=extra", "--user=operator"]);
+}
+
+/// The commands of OCM's documentation, as they stand there.
+async fn accept(kubectl: &Kubectl, cluster: &str) {
+    let label = format!("open-cluster-management.io/cluster-name={cluster}");
+    eventually("the cluster asks to join", async || {
+        kubectl.command(&["get", "managedcluster", cluster]).output().unwrap().status.success()
+            && !kubectl.run(&["get", "csr", "-l", &label, "-o", "name"]).is_empty()
+    })
+    .await;
+    kubectl.run(&["label", "managedcluster", cluster, "cloud=aws"]);
+    kubectl.run(&["patch", "managedcluster", cluster, "--type=merge", "-p", r#"{"spec":{"hubAcceptsClient":true}}"#]);
+    let request = kubectl.run(&["get", "csr", "-l", &label, "-o", "name"]);
+    kubectl.run(&[
+        "certificate",
+        "approve",
+        request.lines().next().unwrap().trim_start_matches("certificatesigningrequest.certificates.k8s.io/"),
+    ]);
+}
+
+/// The image each spoke runs, where its Deployment is available.
+async fn running(spokes: &[kube::Client]) -> Vec<Option<String>> {
+    let mut images = Vec::new();
+    for spoke in spokes {
+        let api: Api<Deployment> = Api::namespaced(spoke.clone(), "open-cluster-management-managed-serviceaccount");
+        let deployment = api.get_opt("managed-serviceaccount-addon-agent").await.ok().flatten().map(|found| Object::from_typed(&found));
+        let image = |d: &Object| d.at(&["spec", "template", "spec", "containers"])?.get(0)?.get("image")?.as_str().map(str::to_owned);
+        let ready = |d: &Object| d.at(&["status", "updatedReplicas"]).and_then(Value::as_i64) == Some(1);
+        images.push(deployment.filter(ready).as_ref().and_then(image));
+    }
+    images
+}
+
+fn image(tag: &str) -> Option<String> {
+    Some(format!("{AGENT_IMAGE}:{tag}"))
+}
+
+#[tokio::test]
+async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9() {
+    let mut clusters = Cluster::start_all(&["hub", "aws-1", "aws-2"]).await;
+    let dir = tempfile::tempdir().unwrap();
+    let mut spokes = clusters.split_off(1);
+    let mut hub = clusters.remove(0);
+    let kubectl = hub.kubectl();
+    prepare_hub(&hub);
+    let mut repository = Repository::create(dir.path());
+    repository.commit("0.4.0");
+
+    let operator_kubeconfig = hub.kubeconfig_for("operator", &[]);
+    let repo = repository.path.to_str().unwrap().to_owned();
+    let start_operator = || {
+        Running::start(
+            "operator",
+            dir.path(),
+            &[
+                "operator",
+                "--kubeconfig",
+                operator_kubeconfig.to_str().unwrap(),
+                "--repo",
+                &repo,
+                "--path",
+                "overlays/prod",
+                "--report-branch",
+                "status",
+            ],
+        )
+    };
+    let operator = start_operator();
+    let bootstrap = hub.kubeconfig_for("bootstrap", &["system:bootstrappers:managedcluster"]);
+    let mut agents = Vec::new();
+    for (name, spoke) in ["aws-1", "aws-2"].iter().zip(&spokes) {
+        let args = [
+            "agent",
+            "--hub-kubeconfig",
+            bootstrap.to_str().unwrap(),
+            "--spoke-kubeconfig",
+            spoke.kubeconfig.to_str().unwrap(),
+            "--spoke-cluster-name",
+            name,
+        ];
+        agents.push(Running::start(name, dir.path(), &args));
+        accept(&kubectl, name).await;
+    }
+    kubectl.run(&["label", "managedcluster", "aws-1", "canary=true"]);
+    let spoke_clients = [spokes[0].client().await, spokes[1].client().await];
+    let nodes: Vec<_> = spoke_clients.iter().cloned().map(run_nodes).collect();
+    eventually("0.4.0 runs on both", async || running(&spoke_clients).await == [image("v0.4.0"), image("v0.4.0")]).await;
+    eventually("a report about it", async || repository.summary().is_some()).await;
+
+    // The operator dies when the canary has the new version and the other cluster has not.
+    repository.edit("overlays/prod/patches/version.yaml", "0.4.0", "0.4.1");
+    let commit = repository.commit("0.4.1");
+    eventually("0.4.1 has begun on the canary", async || {
+        kubectl.run(&["get", "manifestworks", "-n", "aws-1", "-o", "yaml"]).contains("managed-serviceaccount:v0.4.1")
+    })
+    .await;
+    operator.kill_9();
+    assert!(!kubectl.run(&["get", "manifestworks", "-n", "aws-2", "-o", "yaml"]).contains("managed-serviceaccount:v0.4.1"));
+    let operator = start_operator();
+    eventually("0.4.1 runs on both", async || running(&spoke_clients).await == [image("v0.4.1"), image("v0.4.1")]).await;
+    eventually("a report about it", async || repository.summary().is_some_and(|summary| summary.contains(&commit))).await;
+
+    // The hub's API server dies while a commit is on its way, and a spoke's with it.
+    repository.edit("overlays/prod/patches/version.yaml", "0.4.1", "0.4.0");
+    hub.kill_apiserver();
+    spokes[1].kill_apiserver();
+    let commit = repository.commit("back to 0.4.0");
+    spokes[1].restart_apiserver().await;
+    hub.restart_apiserver().await;
+    eventually("0.4.0 runs on both again", async || running(&spoke_clients).await == [image("v0.4.0"), image("v0.4.0")]).await;
+    eventually("a report about it", async || repository.summary().is_some_and(|summary| summary.contains(&commit))).await;
+    nodes.iter().for_each(tokio::task::JoinHandle::abort);
+    drop((operator, agents));
+}
