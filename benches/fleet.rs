@@ -1,0 +1,195 @@
+//! From a push to the last ManifestWork: the operator as a process, 200 clusters on a real API server, beside a bare loop of as
+//! many writes in the same run.
+//!
+//! `cargo bench --bench fleet [-- CLUSTERS]`
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a bench fails by panicking, and measures by the real clock"
+)]
+#![allow(dead_code, reason = "of the harness, only part is needed here")]
+
+#[path = "../tests/kube/mod.rs"]
+mod kube;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ::kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use futures::{StreamExt as _, stream};
+use kube::Cluster;
+use serde_json::{Value, json};
+use wheelwright::api::cluster::v1::ManagedCluster;
+use wheelwright::api::work::v1::ManifestWork;
+
+const WITHIN: Duration = Duration::from_secs(300);
+const POLL: Duration = Duration::from_millis(20);
+const MANAGER: PatchParams = PatchParams { dry_run: false, force: false, field_manager: None, field_validation: None };
+/// Requests of the bare loop in flight, as many as the operator allows itself.
+const AT_ONCE: usize = 32;
+
+#[tokio::main]
+async fn main() {
+    let clusters = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(200);
+    let hub = Cluster::start("bench").await;
+    let kubectl = hub.kubectl();
+    let crds = Command::new(env!("CARGO_BIN_EXE_wheelwright")).arg("crds").output().unwrap();
+    kubectl.run_with(&["apply", "--server-side", "-f", "-"], &String::from_utf8(crds.stdout).unwrap());
+    let client = hub.client().await;
+    let dir = tempfile::tempdir().unwrap();
+    let repository = dir.path().join("fleet.git");
+    git2::Repository::init_bare(&repository).unwrap();
+
+    commit(&repository, "one", 1);
+    join(&client, clusters).await;
+    let operator = start_operator(&hub.kubeconfig, &repository, dir.path());
+    let works: Api<ManifestWork> = Api::all(client.clone());
+    let begin = Instant::now();
+    wait_for(&works, clusters, "one").await;
+    let install = begin.elapsed();
+    let before = (usage(operator.0.id()), writes(&client).await);
+
+    let begin = Instant::now();
+    commit(&repository, "two", 2);
+    wait_for(&works, clusters, "two").await;
+    let update = begin.elapsed();
+    let (used, wrote) = (usage(operator.0.id()), writes(&client).await);
+    // Status writes that follow the last work belong to the update.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let settled = (usage(operator.0.id()), writes(&client).await);
+    let bare = bare_loop(&client, &works).await;
+
+    println!("clusters: {clusters}");
+    println!("first install, operator start included: {:.2} s", install.as_secs_f64());
+    println!("push to last ManifestWork: {:.2} s", update.as_secs_f64());
+    println!("bare loop of {clusters} patches, {AT_ONCE} at once: {:.2} s", bare.as_secs_f64());
+    println!("ratio: {:.2}", update.as_secs_f64() / bare.as_secs_f64());
+    println!(
+        "API writes per cluster: {:.2} until the last work, {:.2} when all is quiet",
+        per(wrote - before.1, clusters),
+        per(settled.1 - before.1, clusters)
+    );
+    println!("operator CPU: {:.2} s until the last work, {:.2} s when all is quiet", used.0 - before.0.0, settled.0.0 - before.0.0);
+    println!("operator peak memory: {:.0} MB", settled.0.1);
+}
+
+fn per(writes: f64, clusters: usize) -> f64 {
+    writes / clusters as f64
+}
+
+/// A process that ends with the bench.
+struct Operator(Child);
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start_operator(kubeconfig: &Path, repository: &Path, dir: &Path) -> Operator {
+    let log = std::fs::File::create(dir.join("operator.log")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    command.arg("operator").arg("--kubeconfig").arg(kubeconfig).arg("--repo").arg(repository);
+    command.env("XDG_CACHE_HOME", dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    Operator(command.spawn().unwrap())
+}
+
+/// A template whose ConfigMap says `word`, placed on every cluster, strategy All.
+fn commit(repository: &Path, word: &str, number: i64) {
+    let group = "addon.open-cluster-management.io";
+    let files = [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet"}}),
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
+            "metadata": {"name": "global", "namespace": "fleet"}, "spec": {"clusterSet": "global"}}),
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
+            "metadata": {"name": "all", "namespace": "fleet"}, "spec": {"tolerations": [{"operator": "Exists"}]}}),
+        json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "AddOnTemplate", "metadata": {"name": "bench"},
+        "spec": {"addonName": "bench", "agentSpec": {"workload": {"manifests": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bench", "namespace": "default"}, "data": {"word": word}},
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "bench", "namespace": "default"}},
+        ]}}}}),
+        json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "ClusterManagementAddOn", "metadata": {"name": "bench"},
+        "spec": {
+            "supportedConfigs": [{"group": group, "resource": "addontemplates", "defaultConfig": {"name": "bench"}}],
+            "installStrategy": {"type": "Placements", "placements": [
+                {"namespace": "fleet", "name": "all", "rolloutStrategy": {"type": "All"}}]},
+        }}),
+    ];
+    let git = git2::Repository::open_bare(repository).unwrap();
+    let mut builder = git.treebuilder(None).unwrap();
+    for (i, file) in files.iter().enumerate() {
+        builder.insert(format!("{i}.yaml"), git.blob(file.to_string().as_bytes()).unwrap(), 0o100_644).unwrap();
+    }
+    let tree = git.find_tree(builder.write().unwrap()).unwrap();
+    let author = git2::Signature::new("Bench", "bench@example.com", &git2::Time::new(1_700_000_000 + number, 0)).unwrap();
+    let parent = git.refname_to_id("refs/heads/main").ok().map(|id| git.find_commit(id).unwrap());
+    let parents: Vec<_> = parent.iter().collect();
+    git.commit(Some("refs/heads/main"), &author, &author, word, &tree, &parents).unwrap();
+}
+
+async fn join(client: &::kube::Client, clusters: usize) {
+    let api: Api<ManagedCluster> = Api::all(client.clone());
+    let create = |i: usize| {
+        let api = api.clone();
+        let cluster = json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+            "metadata": {"name": format!("cluster-{i:04}")}, "spec": {"hubAcceptsClient": true},
+        });
+        async move { api.create(&PostParams::default(), &serde_json::from_value(cluster).unwrap()).await.unwrap() }
+    };
+    stream::iter(0..clusters).map(create).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+}
+
+/// Waits until every cluster's work carries a word; looks at what changed, not at everything each time.
+async fn wait_for(works: &Api<ManifestWork>, clusters: usize, word: &str) {
+    let deadline = Instant::now() + WITHIN;
+    loop {
+        let list = works.list(&ListParams::default()).await.unwrap();
+        let there =
+            list.items.iter().filter(|work| serde_json::to_string(&work.spec).unwrap().contains(&format!("\"word\":\"{word}\""))).count();
+        if there == clusters {
+            return;
+        }
+        assert!(Instant::now() < deadline, "only {there} of {clusters} works carry {word:?}");
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// As many patches as there are works, of the same size.
+async fn bare_loop(client: &::kube::Client, works: &Api<ManifestWork>) -> Duration {
+    let list = works.list(&ListParams::default()).await.unwrap();
+    let begin = Instant::now();
+    let patch = |work: ManifestWork| {
+        let api: Api<ManifestWork> = Api::namespaced(client.clone(), work.metadata.namespace.as_deref().unwrap());
+        let mut spec = serde_json::to_value(&work.spec).unwrap();
+        spec["workload"]["manifests"][0]["data"]["word"] = Value::from("three");
+        async move { api.patch(work.metadata.name.as_deref().unwrap(), &MANAGER, &Patch::Merge(json!({"spec": spec}))).await.unwrap() }
+    };
+    stream::iter(list.items).map(patch).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+    begin.elapsed()
+}
+
+/// CPU seconds and peak resident megabytes of a process.
+fn usage(pid: u32) -> (f64, f64) {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim().trim_end_matches(" kB").parse::<f64>().unwrap();
+    (ticks / 100.0, peak / 1000.0)
+}
+
+/// Requests that wrote something to custom resources, as the API server counted them.
+async fn writes(client: &::kube::Client) -> f64 {
+    let request = axum::http::Request::get("/metrics").body(Vec::new()).unwrap();
+    let metrics = client.request_text(request).await.unwrap();
+    let counted =
+        metrics.lines().filter(|line| line.starts_with("apiserver_request_total{") && line.contains("open-cluster-management.io"));
+    let wrote =
+        counted.filter(|line| ["POST", "PUT", "PATCH", "APPLY", "DELETE"].iter().any(|verb| line.contains(&format!("verb=\"{verb}\""))));
+    wrote.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}
