@@ -8,6 +8,7 @@ pub mod condition;
 mod diff;
 pub mod fields;
 mod key;
+mod number;
 pub mod patch;
 pub mod selector;
 
@@ -18,6 +19,7 @@ use serde_json::{Map, Value};
 
 pub use diff::merge_diff;
 pub use key::{Gvk, Key, Kind, ObjectRef};
+pub use number::whole_numbers;
 pub use selector::Selector;
 
 /// A Kubernetes object as the JSON object it is on the wire.
@@ -61,7 +63,8 @@ impl Object {
 
     /// Serialises a typed object, with `apiVersion` and `kind` as its type says.
     pub fn from_typed<K: Kind>(typed: &K) -> Self {
-        let value = serde_json::to_value(typed).expect("wire types have string keys, so they serialise");
+        let mut value = serde_json::to_value(typed).expect("wire types have string keys, so they serialise");
+        whole_numbers(&mut value);
         let mut object = Self::from_value(value).expect("a Kubernetes type serialises to an object");
         let gvk = Gvk::of::<K>();
         object.0.insert("apiVersion".into(), gvk.api_version().into());

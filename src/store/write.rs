@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::object::{Key, Object};
+use crate::object::{Key, Object, whole_numbers};
 
 use super::read::Lens;
 use super::{
@@ -116,7 +116,9 @@ impl Store {
             let error = super::FieldError::required("fieldManager", "is required for apply patch");
             return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
         }
-        let config = Object::from_value(config.clone()).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
+        let mut config = config.clone();
+        whole_numbers(&mut config);
+        let config = Object::from_value(config).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
         if config.at(&["metadata", "managedFields"]).is_some_and(|fields| !fields.is_null()) {
             return Err(ApiError::bad_request("metadata.managedFields must be nil"));
         }
@@ -275,6 +277,7 @@ impl Call<'_> {
     /// Checks that a body belongs to the path, handles fields that the schema does not know, and fills in defaults.
     fn read_body(&mut self, mut object: Object) -> Result<Object, ApiError> {
         let (kind, api_version) = (self.lens.resource().kind.clone(), self.lens.api_version());
+        object.0.values_mut().for_each(whole_numbers);
         self.check_kind(&mut object, &kind, &api_version)?;
         let (name, namespace) = (object.name(), object.namespace());
         if !self.target.name.is_empty() && !name.is_empty() && name != self.target.name {

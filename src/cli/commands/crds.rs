@@ -6,6 +6,7 @@ use anyhow::Context as _;
 
 use crate::api::crds;
 use crate::cli::{CommandResult, output::Ui};
+use crate::object::Object;
 
 /// Print the custom resource definitions of a hub, for `kubectl apply --server-side -f -`.
 #[derive(Debug, clap::Args)]
@@ -16,7 +17,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
-    let definitions = crds::all();
+    let definitions: Vec<Object> = crds::all().iter().map(Object::from_typed).collect();
     if args.json {
         ui.json(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": definitions}))?;
         return Ok(ExitCode::SUCCESS);

@@ -100,3 +100,15 @@ fn status_is_applied_through_its_subresource_alone() {
     assert_ne!(object.at(&["spec", "replicas"]), Some(&json!(7)));
     assert_eq!(object.generation(), 1);
 }
+
+#[test]
+fn an_integral_float_and_the_integer_are_one_value() {
+    let mut world = World::new();
+    let lease = |seconds: Value| {
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l", "namespace": "default"},
+            "spec": {"leaseDurationSeconds": seconds}})
+    };
+    apply(&mut world, "a", lease(json!(60.0)), false).unwrap();
+    let shared = apply(&mut world, "b", lease(json!(60)), false).unwrap().object;
+    assert_eq!(shared.at(&["spec", "leaseDurationSeconds"]).unwrap().to_string(), "60");
+}
