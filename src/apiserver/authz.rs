@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use serde_json::Value;
 
-use super::authn;
 use super::hub::Hub;
 use super::request::{Request, Verb};
+use super::{authn, resources};
 use crate::pki;
 use crate::store::rbac::{Attributes, MASTERS};
 use crate::store::{ApiError, Store, Target, User};
@@ -91,7 +91,7 @@ pub(super) fn admit_certificate(hub: &Hub, request: &Request, target: &Target, v
     }
     match (verb, target.subresource.as_str()) {
         (Verb::Create, "") => {
-            let value = serde_json::from_slice::<Value>(body).unwrap_or_default();
+            let value = resources::read_value(&request.content_type, body)?;
             let spec = |field: &str| value.pointer(&format!("/spec/{field}")).and_then(Value::as_str).unwrap_or_default().to_owned();
             if spec("signerName") == super::signer::CLIENT_SIGNER && asks_to_be_master(&spec("request")) {
                 let why = format!("use of {} signer with system:masters group is not allowed", super::signer::CLIENT_SIGNER);

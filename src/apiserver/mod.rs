@@ -21,6 +21,7 @@ mod journal;
 mod keys;
 mod kubeconfig;
 mod openapi;
+mod protobuf;
 mod request;
 mod resources;
 mod respond;

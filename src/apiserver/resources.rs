@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::hub::Hub;
 use super::request::{Accept, Request, Verb};
 use super::respond::{self, Answer, ListBody};
-use super::{authz, table};
+use super::{authz, protobuf, table};
 use crate::object::Object;
 use crate::store::{ApiError, Deleted, List, Patch, Resource, Target, Written};
 
@@ -149,8 +149,9 @@ pub(super) fn read_value(content_type: &str, body: &[u8]) -> Result<Value, ApiEr
             serde_json::from_slice(body).map_err(|e| ApiError::bad_request(format!("the body is not JSON: {e}")))
         }
         "application/yaml" => yaml(body),
+        "application/vnd.kubernetes.protobuf" => protobuf::decode(body).map_err(ApiError::bad_request),
         other => Err(ApiError::unsupported_media_type(format!(
-            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml; found {other:?}"
+            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf; found {other:?}"
         ))),
     }
 }
