@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 
 use crate::object::Object;
 
-use super::crd;
 use super::read::Lens;
 use super::schema::{Schema, Type};
+use super::{builtin, crd};
 
 /// Drops fields that the schema does not know, and nulls where null means absent; returns the paths of the former.
 pub(super) fn prune(lens: &Lens, object: &mut Object) -> Vec<String> {
@@ -57,6 +57,9 @@ pub(super) fn fill_in(lens: &Lens, object: &mut Object) {
     fill(&lens.version().schema, &mut value);
     if let Value::Object(fields) = value {
         object.0 = fields;
+    }
+    if !lens.resource().custom {
+        builtin::defaults::fill(lens.resource(), object);
     }
 }
 

@@ -197,7 +197,10 @@ impl Schema {
     fn shared(value: &Value, refs: &mut Refs<'_>) -> Arc<Self> {
         let reference = value.get("$ref").and_then(Value::as_str).or_else(|| value.pointer("/allOf/0/$ref").and_then(Value::as_str));
         match reference.and_then(|path| path.rsplit('/').next()) {
-            Some(name) if refs.is_builtin() => refs.definition(name),
+            Some(name) if refs.is_builtin() => match (refs.definition(name), value.get("default")) {
+                (schema, None) => schema,
+                (schema, Some(default)) => Arc::new(Self { default: Some(default.clone()), ..Self::clone(&schema) }),
+            },
             _ => Arc::new(Self::read(value, refs)),
         }
     }

@@ -6,7 +6,7 @@ use crate::object::Object;
 
 use super::read::Lens;
 use super::write::Call;
-use super::{ApiError, FieldError, Resource, Store, crd, metadata};
+use super::{ApiError, FieldError, Resource, Store, builtin, crd, metadata};
 
 /// Fills in what the server sets when an object is created.
 pub(super) fn before_create(_store: &mut Store, call: &Call<'_>, object: &mut Object) -> Result<(), ApiError> {
@@ -68,7 +68,8 @@ pub(super) fn check(store: &Store, call: &Call<'_>, old: Option<&Object>, new: &
     if resource.id() == crd::shelf_id() && call.target.subresource.is_empty() {
         return Ok(crd::check(old, new));
     }
-    Ok(Vec::new())
+    let whole = call.target.subresource.is_empty() && !resource.custom;
+    Ok(if whole { builtin::check::check(resource, old, new) } else { Vec::new() })
 }
 
 /// What a client is warned of.

@@ -78,7 +78,10 @@ fn keep_decisions(lens: &Lens, subresource: &str, old: &Object, new: &mut Object
     if subresource == "approval" {
         take(new, old, "status");
     }
-    if merged.is_empty() && new.at(&["status", "conditions"]).is_none() {
+    if merged.is_empty() {
+        if let Some(status) = new.0.get_mut("status").and_then(Value::as_object_mut) {
+            status.remove("conditions");
+        }
         return;
     }
     let status = new.0.entry("status").or_insert_with(|| Value::Object(Map::new()));

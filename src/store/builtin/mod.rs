@@ -3,6 +3,8 @@
 //! Spokes are API machines too, so the workload kinds are here: accepted with their schemas and the defaults that matter. Nothing
 //! acts on them.
 
+pub(super) mod check;
+pub(super) mod defaults;
 pub(super) mod kinds;
 pub(super) mod schemas;
 

@@ -63,14 +63,7 @@ impl Definitions {
 
 /// Defaults and formats that the generated schemas do not have.
 fn complete(openapi: &mut Map<String, Value>) {
-    for (definition, field, default) in
-        [("io.k8s.api.core.v1.ContainerPort", "protocol", "TCP"), ("io.k8s.api.core.v1.ServicePort", "protocol", "TCP")]
-    {
-        let slot = openapi.get_mut(definition).and_then(|d| d.pointer_mut(&format!("/properties/{field}"))).and_then(Value::as_object_mut);
-        if let Some(slot) = slot {
-            slot.insert("default".into(), default.into());
-        }
-    }
+    super::defaults::write(openapi);
     // A field of JSON, or of an embedded object, takes anything; so do schemas of schemas.
     for free in ["io.k8s.apimachinery.pkg.runtime.RawExtension", "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"] {
         if let Some(Value::Object(definition)) = openapi.get_mut(free) {

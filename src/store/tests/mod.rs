@@ -1,6 +1,7 @@
 //! Cases for the verbs, by area; what they claim was seen on a real API server.
 
 mod apply;
+mod builtin;
 mod custom;
 mod garbage;
 mod verbs;
