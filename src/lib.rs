@@ -11,6 +11,8 @@
 //!
 //! `cargo check --lib --no-default-features` builds rings 0 and 1 alone, so the compiler keeps the border.
 
+#[cfg(feature = "edge")]
+pub mod agent;
 pub mod api;
 #[cfg(feature = "edge")]
 pub mod apiserver;

@@ -170,6 +170,12 @@ pub const CONFIG_FENCE_ANNOTATION: &str = "gitops.wheelwright.dev/config-address
 pub const APPLIED_KINDS_ANNOTATION: &str = "gitops.wheelwright.dev/applied-kinds";
 /// The claim on a spoke that says whose agent runs there: `<cluster>/<agent id>/<hash of the hub's URL>`. It stays on the spoke.
 pub const AGENT_CLAIM: &str = "agent.wheelwright.dev";
+/// Namespace of the agent on its cluster.
+pub const AGENT_NAMESPACE: &str = "open-cluster-management-agent";
+/// The secret an agent keeps its identity on the hub in.
+pub const HUB_KUBECONFIG_SECRET: &str = "hub-kubeconfig-secret";
+/// The claim that says which version of Kubernetes a cluster runs.
+pub const KUBERNETES_VERSION_CLAIM: &str = "kubeversion.open-cluster-management.io";
 
 /// The ClusterRoleBinding whose subjects join clusters without a person: bootstrap identities.
 pub const AUTO_APPROVE_BINDING: &str = "wheelwright:auto-approved-bootstrap";

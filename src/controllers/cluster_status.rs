@@ -9,15 +9,13 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use super::agents;
 use crate::api::cluster::v1::{ManagedCluster, ManagedClusterClaim, ManagedClusterStatus};
 use crate::api::cluster::v1alpha1::ClusterClaim;
-use crate::api::names::{RESERVED_CLAIMS, SPOKE_ONLY_LABEL, cluster_conditions};
+use crate::api::names::{KUBERNETES_VERSION_CLAIM, RESERVED_CLAIMS, SPOKE_ONLY_LABEL, cluster_conditions};
 use crate::object::Key;
 use crate::object::condition::{Observation, find_condition, set_condition};
 use crate::reconcile::{Controller, Plan, Query, Read, Site, StatusWrite, View, Watches};
 
 /// Custom claims that are told to the hub, at most.
 const MAX_CLAIMS: usize = 20;
-/// The claim that says which version of Kubernetes the spoke runs.
-const VERSION_CLAIM: &str = "kubeversion.open-cluster-management.io";
 
 /// See the [module](self).
 pub(super) struct ClusterStatus;
@@ -132,7 +130,7 @@ fn claims(status: &mut ManagedClusterStatus, view: &impl View) -> Read<()> {
         ..ManagedClusterClaim::default()
     };
     status.cluster_claims = told.map(claim).collect();
-    if let Some(version) = status.cluster_claims.iter().find(|claim| claim.name == VERSION_CLAIM) {
+    if let Some(version) = status.cluster_claims.iter().find(|claim| claim.name == KUBERNETES_VERSION_CLAIM) {
         status.version.kubernetes.clone_from(&version.value);
     }
     Ok(())

@@ -8,6 +8,7 @@ mod addon_deploy;
 mod addon_install;
 mod addons;
 pub mod agents;
+mod bootstrap;
 mod cluster;
 mod cluster_lease;
 mod cluster_status;
@@ -23,6 +24,7 @@ use crate::reconcile::Register;
 /// Registers the controllers of the hub, in the order data flows through them.
 pub fn hub(register: &mut impl Register) {
     register.add::<config_repo::ConfigRepoController>();
+    register.add::<bootstrap::Bootstrap>();
     register.add::<csr::Csr>();
     register.add::<cluster::Cluster>();
     register.add::<cluster_lease::ClusterLease>();

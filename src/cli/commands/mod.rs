@@ -1,5 +1,6 @@
 //! One file a command, and the dispatch to them.
 
+mod agent;
 mod completion;
 mod crds;
 mod explain;
@@ -12,6 +13,7 @@ use super::{CommandResult, output::Ui};
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Operator(operator::Args),
+    Agent(agent::Args),
     Hub(hub::Args),
     Explain(explain::Args),
     Simulate(simulate::Args),
@@ -23,6 +25,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command, ui: &mut Ui) -> CommandResult {
     match command {
         Command::Operator(args) => operator::run(&args),
+        Command::Agent(args) => agent::run(&args),
         Command::Hub(args) => hub::run(&args, ui),
         Command::Explain(args) => explain::run(&args, ui),
         Command::Simulate(args) => simulate::run(args, ui),

@@ -11,6 +11,31 @@ pub const REGISTRATION_ROLE: &str = "open-cluster-management:managedcluster:regi
 /// The role every accepted cluster has in its namespace, for works.
 pub const WORK_ROLE: &str = "open-cluster-management:managedcluster:work";
 
+/// The role of identities that may ask to join.
+pub const BOOTSTRAP_ROLE: &str = "open-cluster-management:bootstrap";
+/// Binds it to the group of bootstrap tokens for clusters.
+pub const BOOTSTRAP_BINDING: &str = "open-cluster-management:bootstrap:managedcluster";
+
+/// What a bootstrap identity may do, as OCM's chart has it, but for cluster sets: only the default one may be joined (hazard S5).
+pub fn bootstrap_role() -> ClusterRole {
+    let rules = vec![
+        rule(&[""], &["configmaps"], &[], &["get"]),
+        rule(&["certificates.k8s.io"], &["certificatesigningrequests"], &[], &["create", "get", "list", "watch"]),
+        rule(&[CLUSTER_GROUP], &["managedclusters"], &[], &["get", "create", "list", "watch"]),
+        rule(&[CLUSTER_GROUP], &["managedclustersets/join"], &["default"], &["create"]),
+    ];
+    let metadata = ObjectMeta { name: Some(BOOTSTRAP_ROLE.into()), ..ObjectMeta::default() };
+    ClusterRole { metadata, rules: Some(rules), ..ClusterRole::default() }
+}
+
+/// Binds [`bootstrap_role`].
+pub fn bootstrap_binding() -> ClusterRoleBinding {
+    let group =
+        Subject { api_group: Some(RBAC.into()), kind: "Group".into(), name: "system:bootstrappers:managedcluster".into(), namespace: None };
+    let metadata = ObjectMeta { name: Some(BOOTSTRAP_BINDING.into()), ..ObjectMeta::default() };
+    ClusterRoleBinding { metadata, role_ref: role_ref(BOOTSTRAP_ROLE), subjects: Some(vec![group]) }
+}
+
 /// Name of the role and role binding of a cluster.
 pub fn name(cluster: &str) -> String {
     format!("open-cluster-management:managedcluster:{cluster}")

@@ -1,0 +1,191 @@
+//! The handshake: ask the hub to know the cluster, ask for a certificate, wait until both were granted.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
+use kube::Api;
+use kube::api::{ListParams, ObjectMeta, PostParams};
+use sha2::{Digest as _, Sha256};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use super::hub::Hub;
+use crate::api::cluster::v1::ManagedCluster;
+use crate::api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP, SUBJECT_PREFIX};
+use crate::engine::addon::spec_hash::hex;
+use crate::pki;
+
+/// How often a request is looked at while it waits.
+const POLL: Duration = Duration::from_secs(1);
+/// Requests of one cluster on the hub from which on no more are made, as OCM's agent has it.
+const MOST_REQUESTS: usize = 10;
+
+/// Why the agent has no identity on the hub yet.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// The bootstrap kubeconfig.
+    #[error("the kubeconfig of the hub cannot be used: {0}")]
+    Kubeconfig(String),
+    /// An API server.
+    #[error("cannot {attempt}")]
+    Api {
+        /// What was attempted.
+        attempt: &'static str,
+        /// What it said.
+        source: kube::Error,
+    },
+    /// Keys and certificates.
+    #[error("cannot make a certificate request")]
+    Pki(#[from] pki::Error),
+    /// What came back is no certificate for the key.
+    #[error("the hub issued something else than a certificate: {0}")]
+    Certificate(String),
+    /// Somebody said no.
+    #[error("the certificate request {name} was denied: {message}")]
+    Denied {
+        /// The request.
+        name: String,
+        /// Why.
+        message: String,
+    },
+    /// Nobody looks at requests.
+    #[error("there are {0} certificate requests of this cluster on the hub already; approve or delete them")]
+    TooManyRequests(usize),
+    /// The agent is ending.
+    #[error("stopped while waiting for a certificate")]
+    Stopped,
+}
+
+/// Turns an API server's answer into the error of an attempt.
+pub(super) fn api(attempt: &'static str) -> impl FnOnce(kube::Error) -> JoinError {
+    move |source| JoinError::Api { attempt, source }
+}
+
+/// The identity of an agent: certificate and key, in PEM.
+#[derive(Clone)]
+pub(super) struct Credentials {
+    /// What tells two agents of one cluster apart.
+    pub(super) agent: String,
+    /// The certificate.
+    pub(super) certificate: String,
+    /// The key; never logged.
+    pub(super) key: String,
+    /// The kubeconfig it was kept with; empty where it is new.
+    pub(super) kubeconfig: String,
+    user: String,
+    from: Timestamp,
+    until: Timestamp,
+}
+
+impl Credentials {
+    /// Reads a certificate with its key.
+    pub(super) fn read(certificate: String, key: String, kubeconfig: String) -> Result<Self, JoinError> {
+        let wrong = |why: String| JoinError::Certificate(why);
+        let blocks = pki::pem_blocks("CERTIFICATE", &certificate)?;
+        let der = blocks.first().ok_or_else(|| wrong("there is none in it".into()))?;
+        let user = pki::Subject::of_certificate(der)?.common_name;
+        let (_, parsed) = X509Certificate::from_der(der).map_err(|error| wrong(error.to_string()))?;
+        let time = |seconds: i64| Timestamp::from_second(seconds).map_err(|error| wrong(error.to_string()));
+        let (from, until) = (time(parsed.validity().not_before.timestamp())?, time(parsed.validity().not_after.timestamp())?);
+        let agent = user.rsplit(':').next().unwrap_or_default().to_owned();
+        Ok(Self { agent, certificate, key, kubeconfig, user, from, until })
+    }
+
+    /// Whether it is an identity of this very cluster on this very hub, and has not run out.
+    pub(super) fn is_usable(&self, cluster: &str, hub: &Hub, now: Timestamp) -> bool {
+        let named = self.user == user(cluster, &self.agent) && !self.agent.is_empty();
+        named && self.until > now && hub.stored_kubeconfig().is_ok_and(|kubeconfig| kubeconfig == self.kubeconfig)
+    }
+
+    /// The cluster it is for.
+    pub(super) fn cluster(&self) -> &str {
+        let named = self.user.strip_prefix(SUBJECT_PREFIX).unwrap_or_default();
+        named.split(':').next().unwrap_or_default()
+    }
+
+    /// When to renew it: with 20 to 25 % of its life left, each agent at its own time.
+    pub(super) fn renew_at(&self) -> Timestamp {
+        let life = self.from.duration_until(self.until);
+        let spread = self.agent.bytes().fold(0_i64, |sum, byte| (sum * 31 + i64::from(byte)) % 50);
+        let left = SignedDuration::from_millis_i128(life.as_millis().saturating_mul(i128::from(200 + spread)) / 1000);
+        self.until.saturating_sub(left).unwrap_or(self.until)
+    }
+}
+
+fn user(cluster: &str, agent: &str) -> String {
+    format!("{SUBJECT_PREFIX}{cluster}:{agent}")
+}
+
+/// Makes the cluster known to the hub; one that is known already, or that we may not touch any more, is fine.
+pub(super) async fn create_cluster(hub: &kube::Client, name: &str) -> Result<(), JoinError> {
+    let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
+    let cluster = ManagedCluster { metadata, ..ManagedCluster::default() };
+    match Api::<ManagedCluster>::all(hub.clone()).create(&PostParams::default(), &cluster).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403 | 409) => Ok(()),
+        Err(error) => Err(api("create the ManagedCluster")(error)),
+    }
+}
+
+/// Asks for a certificate and waits for it; with `old` it is a renewal, under the same name.
+///
+/// The key is made here and never leaves the process before its certificate has come.
+pub(super) async fn request(
+    hub: &kube::Client,
+    cluster: &str,
+    old: Option<&Credentials>,
+    stop: &CancellationToken,
+) -> Result<Credentials, JoinError> {
+    let requests: Api<CertificateSigningRequest> = Api::all(hub.clone());
+    let mine = ListParams::default().labels(&format!("{CLUSTER_NAME_LABEL}={cluster},!{ADDON_NAME_LABEL}"));
+    let count = requests.list(&mine).await.map_err(api("list certificate requests"))?.items.len();
+    if count >= MOST_REQUESTS {
+        return Err(JoinError::TooManyRequests(count));
+    }
+    let key = pki::new_key()?;
+    let agent = match old {
+        Some(old) => old.agent.clone(),
+        None => hex(&Sha256::digest(key.serialize_pem())).chars().take(8).collect(),
+    };
+    let group = format!("{SUBJECT_PREFIX}{cluster}");
+    let subject = pki::Subject::new(user(cluster, &agent), &[&group, MANAGED_CLUSTERS_GROUP]);
+    let text = pki::request(&key, &subject, &[])?;
+    let created = requests.create(&PostParams::default(), &signing_request(cluster, text)).await;
+    let name = created.map_err(api("create a certificate request"))?.metadata.name.unwrap_or_default();
+    info!(cluster, request = name, "waiting for the certificate request to be approved and signed");
+    let certificate = issued(&requests, &name, stop).await?;
+    Credentials::read(certificate, key.serialize_pem(), String::new())
+}
+
+fn signing_request(cluster: &str, request: String) -> CertificateSigningRequest {
+    let labels = [(CLUSTER_NAME_LABEL.to_owned(), cluster.to_owned())];
+    let metadata = ObjectMeta { generate_name: Some(format!("{cluster}-")), labels: Some(labels.into()), ..ObjectMeta::default() };
+    let usages = ["digital signature", "key encipherment", "client auth"].map(str::to_owned);
+    let spec = CertificateSigningRequestSpec {
+        request: ByteString(request.into_bytes()),
+        signer_name: KUBE_CLIENT_SIGNER.into(),
+        usages: Some(usages.into()),
+        ..CertificateSigningRequestSpec::default()
+    };
+    CertificateSigningRequest { metadata, spec, ..CertificateSigningRequest::default() }
+}
+
+/// Waits for the certificate of a request.
+async fn issued(requests: &Api<CertificateSigningRequest>, name: &str, stop: &CancellationToken) -> Result<String, JoinError> {
+    loop {
+        let request = requests.get(name).await.map_err(api("read the certificate request"))?;
+        let status = request.status.unwrap_or_default();
+        if let Some(certificate) = status.certificate {
+            return String::from_utf8(certificate.0).map_err(|error| JoinError::Certificate(error.to_string()));
+        }
+        let denied = status.conditions.into_iter().flatten().find(|condition| matches!(condition.type_.as_str(), "Denied" | "Failed"));
+        if let Some(denied) = denied {
+            return Err(JoinError::Denied { name: name.to_owned(), message: denied.message.unwrap_or_default() });
+        }
+        stop.run_until_cancelled(sleep(POLL)).await.ok_or(JoinError::Stopped)?;
+    }
+}

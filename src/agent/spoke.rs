@@ -1,0 +1,94 @@
+//! What the agent keeps on its own cluster: the definitions it needs, its identity, who it is.
+
+use std::time::Duration;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::hub::Hub;
+use super::join::{Credentials, JoinError, api};
+use crate::api::cluster::v1alpha1::ClusterClaim;
+use crate::api::crds;
+use crate::api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET, KUBERNETES_VERSION_CLAIM};
+use crate::controllers::agents::Identity;
+
+const MANAGER: &str = "wheelwright-agent";
+/// How often, and how long, to look whether a definition is served.
+const POLL: Duration = Duration::from_millis(200);
+const POLLS: u32 = 150;
+
+fn params() -> PatchParams {
+    PatchParams::apply(MANAGER).force()
+}
+
+/// Installs the definitions of the agent's own kinds and waits until they are served.
+pub(super) async fn prepare(spoke: &kube::Client) -> Result<(), JoinError> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(spoke.clone());
+    for definition in crds::spoke() {
+        let name = definition.metadata.name.clone().unwrap_or_default();
+        let applied = definitions.patch(&name, &params(), &Patch::Apply(&definition)).await;
+        applied.map_err(api("install the definitions on the cluster"))?;
+        for _ in 0..POLLS {
+            let now = definitions.get(&name).await.map_err(api("read the definitions of the cluster"))?;
+            let conditions = now.status.into_iter().flat_map(|status| status.conditions.unwrap_or_default());
+            if conditions.into_iter().any(|condition| condition.type_ == "Established" && condition.status == "True") {
+                break;
+            }
+            sleep(POLL).await;
+        }
+    }
+    Ok(())
+}
+
+/// The identity that was kept, where it can be read.
+pub(super) async fn load(spoke: &kube::Client) -> Result<Option<Credentials>, JoinError> {
+    let secrets: Api<Secret> = Api::namespaced(spoke.clone(), AGENT_NAMESPACE);
+    let secret = secrets.get_opt(HUB_KUBECONFIG_SECRET).await.map_err(api("read the identity kept on the cluster"))?;
+    let data = secret.and_then(|secret| secret.data).unwrap_or_default();
+    let text = |key: &str| data.get(key).and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
+    let (Some(certificate), Some(key), Some(kubeconfig)) = (text("tls.crt"), text("tls.key"), text("kubeconfig")) else {
+        return Ok(None);
+    };
+    Ok(Credentials::read(certificate, key, kubeconfig).ok())
+}
+
+/// Keeps an identity: certificate and key together, in the shape OCM's agent keeps them.
+pub(super) async fn store(spoke: &kube::Client, credentials: &Credentials, hub: &Hub) -> Result<(), JoinError> {
+    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(spoke.clone());
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": AGENT_NAMESPACE}});
+    namespaces.patch(AGENT_NAMESPACE, &params(), &Patch::Apply(namespace)).await.map_err(api("create the agent's namespace"))?;
+    let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": {"name": HUB_KUBECONFIG_SECRET, "namespace": AGENT_NAMESPACE},
+        "data": {
+            "kubeconfig": bytes(&hub.stored_kubeconfig()?),
+            "cluster-name": bytes(credentials.cluster()),
+            "agent-name": bytes(&credentials.agent),
+            "tls.crt": bytes(&credentials.certificate),
+            "tls.key": bytes(&credentials.key),
+        },
+    });
+    let secrets: Api<Secret> = Api::namespaced(spoke.clone(), AGENT_NAMESPACE);
+    secrets.patch(HUB_KUBECONFIG_SECRET, &params(), &Patch::Apply(secret)).await.map_err(api("keep the identity on the cluster"))?;
+    Ok(())
+}
+
+/// Says on the cluster whose agent runs there, and which version of Kubernetes it is.
+pub(super) async fn tell(spoke: &kube::Client, identity: &Identity) -> Result<(), JoinError> {
+    let claims: Api<ClusterClaim> = Api::all(spoke.clone());
+    let claim = identity.claim();
+    claims.patch(claim.name(), &params(), &Patch::Apply(&claim)).await.map_err(api("say on the cluster whose agent this is"))?;
+    let version = spoke.apiserver_version().await.map_err(api("read the version of the cluster"))?.git_version;
+    let claim = json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1alpha1", "kind": "ClusterClaim",
+        "metadata": {"name": KUBERNETES_VERSION_CLAIM}, "spec": {"value": version},
+    });
+    claims.patch(KUBERNETES_VERSION_CLAIM, &params(), &Patch::Apply(claim)).await.map_err(api("say the version of the cluster"))?;
+    Ok(())
+}
