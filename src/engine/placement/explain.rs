@@ -219,6 +219,6 @@ fn reason(standing: &Standing, policy: &Policy, input: &Input<'_>, id: Id, now: 
         (Verdict::Feasible, Some(_)) if !policy.spread.is_empty() => {
             ("Outranked", "the spread constraints or better clusters left no place for it".into())
         }
-        (Verdict::Feasible, Some(_)) => ("Outranked", format!("{} better clusters were wanted", policy.wanted.unwrap_or_default())),
+        (Verdict::Feasible, Some(_)) => ("Outranked", format!("only the best {} are wanted", policy.wanted.unwrap_or_default())),
     }
 }

@@ -72,6 +72,38 @@ impl Hub {
         self.now += SignedDuration::from_secs(seconds);
     }
 
+    /// Binds the set that holds every cluster, the one clusters are labelled with, or both.
+    pub(crate) fn bind(&mut self, which: u8) {
+        let everything = json!({
+            "metadata": { "name": "global" },
+            "spec": { "clusterSelector": { "selectorType": "LabelSelector", "labelSelector": {} } },
+        });
+        let own = json!({ "metadata": { "name": "own" } });
+        let sets = match which {
+            0 => vec![everything],
+            1 => vec![own],
+            _ => vec![everything, own],
+        };
+        self.sets = sets.into_iter().map(|set| Arc::new(serde_json::from_value(set).unwrap())).collect();
+    }
+
+    /// Schedules a fleet that saw the same objects the other way round; the answer must be the same.
+    pub(crate) fn compare_with_reversed(&self) {
+        let decisions: Vec<_> = self.decisions.values().cloned().collect();
+        let mut ids: Vec<_> = self.fleet.ids().collect();
+        ids.reverse();
+        let clusters: Vec<_> = ids.iter().filter_map(|id| self.fleet.cluster(*id).cloned()).collect();
+        let scores: Vec<_> = ids.iter().filter_map(|id| self.fleet.scores(*id, "usage").cloned().map(Arc::new)).collect();
+        let fleet = Fleet::of(clusters, scores, decisions.iter().rev().cloned());
+        let reversed = super::schedule(&Input { fleet: &fleet, ..self.input(&decisions) }, self.now);
+        assert_eq!(reversed, super::schedule(&self.input(&decisions), self.now), "the order of objects decides something");
+    }
+
+    pub(crate) fn explain(&self) -> super::explain::Explanation {
+        let decisions: Vec<_> = self.decisions.values().cloned().collect();
+        super::explain::explain(&self.input(&decisions), self.now)
+    }
+
     fn input<'a>(&'a self, decisions: &'a [Arc<PlacementDecision>]) -> Input<'a> {
         Input { placement: &self.placement, bound: &self.sets, decisions, fleet: &self.fleet }
     }

@@ -9,10 +9,14 @@ pub mod explain;
 pub mod filter;
 pub mod fleet;
 #[cfg(test)]
+mod golden;
+#[cfg(test)]
 mod harness;
 pub mod layout;
 pub mod policy;
 pub mod prioritizer;
+#[cfg(test)]
+mod properties;
 pub mod publish;
 mod schedule;
 pub mod select;
