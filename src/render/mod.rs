@@ -20,6 +20,7 @@ mod load;
 mod path;
 mod plugins;
 mod remote;
+mod renderer;
 mod resource;
 mod schemas;
 mod source;
@@ -27,6 +28,7 @@ mod transform;
 pub mod yaml;
 
 pub use error::{ExcerptLine, Place, Reason, RenderError};
+pub use renderer::{Outcome, Renderer};
 pub use source::{Closure, Seen};
 
 use crate::object::Object;

@@ -227,7 +227,12 @@ impl Builder {
         // A block that the text ends with has no more line breaks than the text.
         let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
         let at_end = is_block && self.unbroken_end.is_some_and(|end| span.end.index() >= end);
-        let text = if at_end { text.strip_suffix('\n').unwrap_or(text) } else { text };
+        let text = match () {
+            () if at_end => text.strip_suffix('\n').unwrap_or(text),
+            // The parser says `~` for what is not written at all.
+            () if plain && span.start.index() == span.end.index() => "",
+            () => text,
+        };
         let (tag, style) = match tag {
             None if plain => (tag_of(text, Reading::Objects), Style::Plain),
             None => (Tag::Str, Style::Quoted),

@@ -62,7 +62,7 @@ fn bool_11(text: &str) -> Option<bool> {
 
 /// Whether a string has to be quoted because a reader of YAML 1.1 would take it for something else.
 pub fn looks_like_something_else(text: &str) -> bool {
-    tag_of(text, Reading::Yaml11) != Tag::Str || text == "<<"
+    tag_of(text, Reading::Yaml11) != Tag::Str
 }
 
 impl Scalar {
@@ -86,7 +86,11 @@ impl Scalar {
         };
         let misfit = |what: &str| Unreadable(format!("{:?} is not {what}", self.text));
         Ok(match tag {
-            Tag::Str | Tag::Timestamp | Tag::Unsettled => Json::String(self.text.clone()),
+            Tag::Str | Tag::Unsettled => Json::String(self.text.clone()),
+            Tag::Timestamp => match reading {
+                Reading::Objects => Json::String(timestamp(&self.text).ok_or_else(|| misfit("a date"))?),
+                Reading::Yaml11 => Json::String(self.text.clone()),
+            },
             Tag::Null => Json::Null,
             Tag::Bool => Json::Bool(bool_11(&self.text).ok_or_else(|| misfit("a boolean"))?),
             Tag::Int => Json::Number(integer(&without_underscores(&self.text)).ok_or_else(|| misfit("an integer"))?),
@@ -170,10 +174,11 @@ fn is_float(text: &str) -> bool {
 
 /// Whether a text is a date (`2024-01-31`) or a date with a time.
 fn is_timestamp(text: &str) -> bool {
-    parse_timestamp(text).is_some()
+    timestamp(text).is_some()
 }
 
-fn parse_timestamp(text: &str) -> Option<()> {
+/// A date or time in the form of RFC 3339, which is what objects get for a plain one: `2024-1-31` becomes `2024-01-31T00:00:00Z`.
+fn timestamp(text: &str) -> Option<String> {
     if text.len() < 8 || text.as_bytes().get(4) != Some(&b'-') {
         return None;
     }
@@ -191,8 +196,9 @@ fn parse_timestamp(text: &str) -> Option<()> {
     if !(1..=days).contains(&day) {
         return None;
     }
+    let date = format!("{year:04}-{month:02}-{day:02}T");
     if rest.is_empty() {
-        return Some(());
+        return Some(format!("{date}00:00:00Z"));
     }
     let (zoned, rest) = match rest.strip_prefix(['T', 't']) {
         Some(rest) => (true, rest),
@@ -201,14 +207,24 @@ fn parse_timestamp(text: &str) -> Option<()> {
     let (hour, rest) = take_number(rest, 1, 2)?;
     let (minute, rest) = take_number(rest.strip_prefix(':')?, 1, 2)?;
     let (second, rest) = take_number(rest.strip_prefix(':')?, 1, 2)?;
-    let rest = match rest.strip_prefix(['.', ',']) {
-        Some(fraction) => {
-            let end = fraction.find(|c: char| !c.is_ascii_digit()).unwrap_or(fraction.len());
-            (end > 0).then(|| fraction.get(end..))??
+    let (fraction, rest) = match rest.strip_prefix(['.', ',']) {
+        Some(digits) => {
+            let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+            (end > 0).then(|| digits.split_at(end))?
         }
-        None => rest,
+        None => ("", rest),
     };
-    (hour < 24 && minute < 60 && second < 60 && if zoned { is_zone(rest) } else { rest.is_empty() }).then_some(())
+    let zone = match (zoned, rest) {
+        (false, "") | (true, "Z" | "+00:00" | "-00:00") => "Z",
+        (true, zone) if is_zone(zone) => zone,
+        _ => return None,
+    };
+    if hour >= 24 || minute >= 60 || second >= 60 {
+        return None;
+    }
+    let fraction = fraction.get(..9).unwrap_or(fraction).trim_end_matches('0');
+    let point = if fraction.is_empty() { "" } else { "." };
+    Some(format!("{date}{hour:02}:{minute:02}:{second:02}{point}{fraction}{zone}"))
 }
 
 fn is_zone(text: &str) -> bool {
@@ -217,7 +233,7 @@ fn is_zone(text: &str) -> bool {
         let (minutes, rest) = take_number(rest.strip_prefix(':')?, 2, 2)?;
         (hours <= 24 && minutes < 60 && rest.is_empty()).then_some(())
     };
-    text == "Z" || text.strip_prefix(['+', '-']).is_some_and(|text| offset(text).is_some())
+    text.strip_prefix(['+', '-']).is_some_and(|text| offset(text).is_some())
 }
 
 /// Reads a number of `least` to `most` digits, as many as there are.
@@ -261,7 +277,9 @@ mod tests {
             ("1e400", json!("1e400"), json!("1e400")),
             ("1.2.3", json!("1.2.3"), json!("1.2.3")),
             ("12:30:45", json!("12:30:45"), json!("12:30:45")),
-            ("2024-01-01", json!("2024-01-01"), json!("2024-01-01")),
+            ("2024-01-01", json!("2024-01-01T00:00:00Z"), json!("2024-01-01")),
+            ("2024-01-01T10:00:00.500+02:00", json!("2024-01-01T10:00:00.5+02:00"), json!("2024-01-01T10:00:00.500+02:00")),
+            ("2024-1-1 1:02:03", json!("2024-01-01T01:02:03Z"), json!("2024-1-1 1:02:03")),
             ("0xZZ", json!("0xZZ"), json!("0xZZ")),
             ("-", json!("-"), json!("-")),
         ] {
