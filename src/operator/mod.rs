@@ -1,6 +1,9 @@
 //! Wires the operator: an election, the shell with the hub's controllers, the git station, health and metrics.
 
+pub mod source;
+
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use tokio_util::sync::CancellationToken;
 use tracing::error;
@@ -19,6 +22,8 @@ pub struct OperatorOptions {
     pub election: Option<ElectionOptions>,
     /// Where health and metrics are served.
     pub listen: Option<SocketAddr>,
+    /// Where mirrors of repositories are kept; what is there may be deleted at any time the operator does not run.
+    pub cache: PathBuf,
 }
 
 /// The names of the hub's controllers, for `--controllers`.
@@ -36,8 +41,9 @@ pub fn controller_names() -> Vec<&'static str> {
 
 /// Runs until `stop`, or until leadership is lost.
 pub async fn run(options: OperatorOptions, stop: CancellationToken) {
-    let OperatorOptions { hub, controllers, election, listen } = options;
-    let shell_options = ShellOptions { hub: hub.clone(), spoke: None, scope: Scope::Everything, controllers, push: None };
+    let OperatorOptions { hub, controllers, election, listen, cache } = options;
+    let station = source::Station::new(hub.clone(), cache);
+    let shell_options = ShellOptions { hub: hub.clone(), spoke: None, scope: Scope::Everything, controllers, push: Some(station.push()) };
     let shell = Shell::new(shell_options, |register| controllers::hub(register));
     let handle = shell.handle();
     // Ends everything below when leadership is lost, without claiming that a stop was asked for.
@@ -65,5 +71,6 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
             None => over.cancelled().await,
         }
     };
-    tokio::join!(shell.run(over.clone()), lead);
+    let fetching = station.run(shell.handle(), over.clone());
+    tokio::join!(shell.run(over.clone()), fetching, lead);
 }

@@ -53,6 +53,9 @@ pub(crate) struct Args {
     /// Address for health and metrics, such as `127.0.0.1:8080`.
     #[arg(long)]
     listen: Option<SocketAddr>,
+    /// Directory for mirrors of repositories, not shared with another operator; below the temporary directory where absent.
+    #[arg(long, value_name = "DIR")]
+    cache_dir: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> CommandResult {
@@ -67,7 +70,8 @@ pub(crate) fn run(args: &Args) -> CommandResult {
         let identity = format!("{}_{}", std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into()), std::process::id());
         let election = args.leader_elect.then(|| ElectionOptions::new(&args.namespace, "wheelwright-operator", identity));
         let stop = stop_on_signal();
-        operator::run(OperatorOptions { hub, controllers, election, listen: args.listen }, stop.clone()).await;
+        let cache = args.cache_dir.clone().unwrap_or_else(|| std::env::temp_dir().join("wheelwright"));
+        operator::run(OperatorOptions { hub, controllers, election, listen: args.listen, cache }, stop.clone()).await;
         // Losing the leadership is not what was asked for: whoever supervises the process should start it again.
         Ok(if stop.is_cancelled() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })

@@ -1,0 +1,169 @@
+//! One mirror for each remote and purpose, and the credentials to use it with.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::Kept;
+use crate::api::gitops::v1alpha1::{ConfigRepo, GitRef, RewindPolicy, SecretRef};
+use crate::api::names;
+use crate::git::{Cancel, Credentials, Error, History, Mirror, RefSpec, Remote, Retry};
+use crate::object::Key;
+use crate::reconcile::{Failure, FailureKind, Push, Source};
+use crate::shell::REQUEST_TIMEOUT;
+use crate::tree::Checkout;
+
+/// Longest time of a whole fetch or push; a first clone of a large repository takes seconds.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// What a remote is used for. The purposes share no mirror, so that a slow push does not hold up a fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Purpose {
+    Read,
+    Write,
+}
+
+type Shared = Arc<tokio::sync::Mutex<Option<Mirror>>>;
+
+/// The mirrors of one operator.
+pub(super) struct Mirrors {
+    hub: Client,
+    cache: PathBuf,
+    open: Mutex<BTreeMap<(Purpose, String), Shared>>,
+}
+
+impl Mirrors {
+    pub(super) fn new(hub: Client, cache: PathBuf) -> Self {
+        Self { hub, cache, open: Mutex::default() }
+    }
+
+    /// Fetches what a repository follows.
+    pub(super) async fn fetch(&self, repo: &ConfigRepo, before: &Source) -> Result<Arc<Checkout>, Kept> {
+        let kept = |error| (before.checkout.clone(), error);
+        let namespace = repo.metadata.namespace.as_deref().unwrap_or_default();
+        let remote = Remote::parse(&repo.spec.url).map_err(kept)?;
+        let want = follows(&repo.spec.r#ref).map_err(kept)?;
+        let credentials = self.credentials(namespace, repo.spec.secret_ref.as_ref()).await.map_err(kept)?;
+        let (accepted, allowed) = history(repo, before);
+        let guarded = repo.spec.rewind != RewindPolicy::Allow;
+        let last = before.checkout.clone();
+        self.with_mirror(Purpose::Read, remote, credentials, move |mirror| {
+            let history = History { accepted: accepted.as_deref().filter(|_| guarded), allowed: allowed.as_deref() };
+            mirror.fetch(&want, history).map_err(|error| {
+                // After a restart, the commit that was accepted last may still be in the cache.
+                let cached = || accepted.as_deref().and_then(|accepted| mirror.checkout(accepted).ok().flatten());
+                (last.or_else(cached), error)
+            })
+        })
+        .await
+        .unwrap_or_else(|error| Err(kept(error)))
+    }
+
+    /// Pushes a report.
+    pub(super) async fn push(&self, push: Push) -> Result<(), Failure> {
+        self.try_push(push).await.map_err(|error| {
+            let kind = match &error {
+                Error::PushRejected { .. } | Error::Auth { .. } | Error::HostKey { .. } => FailureKind::Forbidden,
+                Error::Url(_) | Error::Ref(_) | Error::Credentials(_) | Error::Content(_) => FailureKind::Invalid,
+                Error::Unreachable { .. }
+                | Error::Empty { .. }
+                | Error::MissingRef { .. }
+                | Error::Rewound { .. }
+                | Error::Cancelled { .. }
+                | Error::PushContended { .. }
+                | Error::Cache(_) => FailureKind::Unavailable,
+            };
+            Failure { kind, message: error.to_string() }
+        })
+    }
+
+    async fn try_push(&self, push: Push) -> Result<(), Error> {
+        let Key { namespace, name } = &push.repo;
+        let repos: Api<ConfigRepo> = Api::namespaced(self.hub.clone(), namespace);
+        let repo = timeout(REQUEST_TIMEOUT, repos.get(name)).await;
+        let repo = repo.ok().and_then(Result::ok).ok_or_else(|| Error::Cache(format!("the ConfigRepo {} cannot be read", push.repo)))?;
+        let report = repo.spec.report.unwrap_or_default();
+        let remote = Remote::parse(if report.url.is_empty() { &repo.spec.url } else { &report.url })?;
+        let credentials = self.credentials(namespace, report.secret_ref.as_ref()).await?;
+        self.with_mirror(Purpose::Write, remote, credentials, move |mirror| mirror.push(&push, &Retry::default())).await?.map(drop)
+    }
+
+    /// Runs something blocking on the mirror of a remote, one at a time and not for ever.
+    async fn with_mirror<T: Send + 'static>(
+        &self,
+        purpose: Purpose,
+        remote: Remote,
+        credentials: Credentials,
+        work: impl FnOnce(&mut Mirror) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let slot = {
+            let mut open = self.open.lock().expect("no task panics while it holds the map");
+            Arc::clone(open.entry((purpose, remote.identity())).or_default())
+        };
+        let dir = self.cache.join(match purpose {
+            Purpose::Read => "read",
+            Purpose::Write => "write",
+        });
+        let mut held = slot.lock_owned().await;
+        let cancel = Cancel::default();
+        let (ours, url) = (cancel.clone(), remote.to_string());
+        let mut task = spawn_blocking(move || -> Result<T, Error> {
+            match &mut *held {
+                Some(mirror) => mirror.set_credentials(credentials)?,
+                None => {
+                    std::fs::create_dir_all(&dir).map_err(|e| Error::Cache(format!("{}: {e}", dir.display())))?;
+                    *held = Some(Mirror::open(&dir, remote, credentials)?);
+                }
+            }
+            let mirror = held.as_mut().ok_or_else(|| Error::Cache("the mirror is not open".into()))?;
+            mirror.cancel = ours;
+            Ok(work(mirror))
+        });
+        match timeout(LONGEST, &mut task).await {
+            Ok(done) => done.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string()))),
+            Err(_) => {
+                // The thread ends by itself at the next sign of life; it holds the mirror until then.
+                cancel.cancel();
+                Err(Error::Cancelled { url })
+            }
+        }
+    }
+
+    async fn credentials(&self, namespace: &str, secret: Option<&SecretRef>) -> Result<Credentials, Error> {
+        let Some(SecretRef { name, .. }) = secret else { return Ok(Credentials::default()) };
+        let refuse = |why: String| Error::Credentials(format!("cannot read the Secret {namespace}/{name}: {why}"));
+        let secrets: Api<Secret> = Api::namespaced(self.hub.clone(), namespace);
+        let secret = timeout(REQUEST_TIMEOUT, secrets.get(name)).await.map_err(|_| refuse("the hub does not answer".into()))?;
+        let secret = secret.map_err(|error| match error {
+            kube::Error::Api(status) if status.is_not_found() => refuse("there is none; create it".into()),
+            error => refuse(error.to_string()),
+        })?;
+        Credentials::from_secret(&secret.data.unwrap_or_default())
+    }
+}
+
+fn follows(of: &GitRef) -> Result<RefSpec, Error> {
+    match (of.commit.as_str(), of.semver.as_str(), of.tag.as_str(), of.branch.as_str()) {
+        ("", "", "", "") => RefSpec::branch("main"),
+        ("", "", "", branch) => RefSpec::branch(branch),
+        ("", "", tag, _) => RefSpec::tag(tag),
+        ("", semver, _, _) => RefSpec::semver(semver),
+        (commit, ..) => RefSpec::commit(commit),
+    }
+}
+
+/// The commit that was accepted last, and the one that a person allowed after it. A spec that was edited since starts anew: who
+/// may point a ConfigRepo elsewhere need not be asked again.
+fn history(repo: &ConfigRepo, before: &Source) -> (Option<String>, Option<String>) {
+    let status = repo.status.as_ref().filter(|status| status.observed_generation == repo.metadata.generation);
+    let recorded = status.and_then(|status| status.seen.as_ref().or(status.applied.as_ref())).map(|revision| revision.commit.clone());
+    let fetched = before.checkout.as_ref().filter(|_| status.is_some()).map(|checkout| checkout.revision.clone());
+    let annotations = repo.metadata.annotations.as_ref();
+    (fetched.or(recorded), annotations.and_then(|annotations| annotations.get(names::ACCEPT_REVISION_ANNOTATION).cloned()))
+}
