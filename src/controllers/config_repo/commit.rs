@@ -2,9 +2,10 @@
 
 use crate::api::gitops::v1alpha1::ConfigRepo;
 use crate::engine::sync::{self, Desired, Problem, Rendered};
-use crate::object::{Key, Object};
+use crate::object::Key;
+use crate::render::{Options, Place, RenderError, render};
 use crate::text;
-use crate::tree::{Checkout, Entry};
+use crate::tree::Checkout;
 
 /// Most objects of one repository: its inventory lists them all in one status, at some 150 bytes each.
 const MAX_OBJECTS: usize = 5000;
@@ -21,6 +22,10 @@ pub(super) fn desired(repo: &ConfigRepo, checkout: &Checkout) -> Result<Vec<Desi
     if follows_its_own_report(repo) {
         let message = "spec.report.branch is the branch that is followed, so every report would be a new commit to apply; give the report a branch of its own";
         return Err(vec![Problem { reason: "InvalidSpec", message: message.into(), origin: String::new() }]);
+    }
+    if repo.spec.verify.is_some() {
+        let message = "spec.verify asks for signatures to be checked, which this version cannot; remove it to apply commits unchecked";
+        return Err(vec![Problem { reason: "NotSupported", message: message.into(), origin: String::new() }]);
     }
     let rendered = rendered(repo, checkout).map_err(|problem| vec![problem])?;
     if rendered.len() > MAX_OBJECTS {
@@ -41,23 +46,19 @@ fn follows_its_own_report(repo: &ConfigRepo) -> bool {
 }
 
 fn rendered(repo: &ConfigRepo, checkout: &Checkout) -> Result<Vec<Rendered>, Problem> {
-    let root = repo.spec.path.trim_matches('/').trim_start_matches("./");
-    let problem = |file: &str, message: String| Problem { reason: "RenderFailed", message, origin: file.into() };
-    if !checkout.tree.is_dir(root) {
-        return Err(problem("", format!("spec.path: there is no directory {:?} in the repository", text::plain(root, 200))));
+    let root = repo.spec.path.trim_matches('/');
+    let problem = |message: String| Problem { reason: "RenderFailed", message, origin: String::new() };
+    if !checkout.tree.is_dir(root.trim_start_matches("./")) && !root.contains("..") {
+        return Err(problem(format!("spec.path: there is no directory {:?} in the repository", text::plain(root, 200))));
     }
-    let mut rendered = Vec::new();
-    for (path, entry) in checkout.tree.below(root).filter(|(path, _)| path.ends_with(".yaml") || path.ends_with(".yml")) {
-        let Entry::File(bytes) = entry else { return Err(problem(path, "symbolic links are not followed".into())) };
-        if path.ends_with("kustomization.yaml") {
-            return Err(problem(path, "kustomizations are not rendered yet".into()));
-        }
-        let text = std::str::from_utf8(bytes).map_err(|e| problem(path, format!("it is not UTF-8: {e}")))?;
-        let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(text).map_err(|e| problem(path, e.to_string()))?;
-        for document in documents.into_iter().filter(|document| !document.is_null()) {
-            let object = Object::from_value(document).map_err(|e| problem(path, e.to_string()))?;
-            rendered.push(Rendered { object, origin: path.to_owned() });
-        }
-    }
-    Ok(rendered)
+    let rendered = render(&checkout.tree, root, &Options::default()).map_err(|error| problem(one_line(&error)))?;
+    let place = |place: &Place| if place.line == 0 { place.file.clone() } else { format!("{}:{}", place.file, place.line) };
+    Ok(rendered.objects.into_iter().map(|one| Rendered { object: one.object, origin: place(&one.origin) }).collect())
+}
+
+/// `file:line: field: message; hint`, without the excerpt, which needs lines of its own.
+fn one_line(error: &RenderError) -> String {
+    let bare = RenderError { excerpt: Vec::new(), hint: None, through: Vec::new(), ..error.clone() };
+    let hint = error.hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+    format!("{bare}{hint}")
 }
