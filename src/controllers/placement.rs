@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value, json};
 
@@ -15,7 +15,6 @@ use crate::api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use crate::api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL, SCHEDULING_DISABLED_ANNOTATION};
 use crate::engine::placement::explain::{self, Explanation};
 use crate::engine::placement::publish::{Labels, Write};
-use crate::engine::placement::sets::Members;
 use crate::engine::placement::{Event, Fleet, Input, Schedule, Standing};
 use crate::object::{Key, Kind, Object, ObjectRef};
 use crate::reconcile::{
@@ -35,9 +34,10 @@ pub struct Scheduling {
 
 impl Index for Scheduling {
     fn build(view: &impl View) -> Read<Self> {
-        let clusters = view.list::<ManagedCluster>(Query::ALL)?;
+        // The clusters last: until the others can be read, asking must cost nothing.
         let scores = view.list::<AddOnPlacementScore>(Query::ALL)?;
         let decisions = view.list::<PlacementDecision>(Query::ALL)?;
+        let clusters = view.list::<ManagedCluster>(Query::ALL)?;
         Ok(Self { fleet: Fleet::of(clusters, scores, decisions), standings: BTreeMap::new() })
     }
 
@@ -72,16 +72,52 @@ impl Controller for PlacementController {
             let is_same = matches!((&change.old, &change.new), (Some(old), Some(new)) if old.spec == new.spec);
             if is_same { Vec::new() } else { users_of_sets(view, change.sides().map(name).collect()).unwrap_or_default() }
         });
-        watches.on::<ManagedCluster>(|change, view| concerned(change, view).unwrap_or_default());
-        watches.on::<AddOnPlacementScore>(|change, view| scored(change, view).unwrap_or_default());
+        watches.on::<ManagedCluster>(|change, view| {
+            let (old, new) = (change.old.as_deref(), change.new.as_deref());
+            let differs = match (old, new) {
+                (Some(old), Some(new)) => differs(old, new),
+                (None, _) | (_, None) => true,
+            };
+            wake(view, |standing| [old, new].into_iter().flatten().any(|cluster| standing.could_select(cluster, differs)))
+        });
+        watches.on::<AddOnPlacementScore>(|change, view| {
+            let names: BTreeSet<String> = change.sides().map(name).collect();
+            wake(view, |standing| names.iter().any(|name| standing.reads_score(name)))
+        });
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
-        decide(key, view, now).unwrap_or_default()
+        decide(key, view, now).unwrap_or_else(|_| Plan { wake_at: now.saturating_add(UNREAD_WAIT).ok(), ..Plan::default() })
     }
 }
 
-/// Plans a placement; what cannot be read yet will wake it when it can.
+/// How long a placement waits for what could not be read yet.
+const UNREAD_WAIT: SignedDuration = SignedDuration::from_secs(1);
+
+/// Wakes the placements whose standing asks for it and that are not due anyway, as those without a standing are.
+fn wake(view: &impl View, concerns: impl Fn(&Standing) -> bool) -> Vec<Key> {
+    let keys = view.index(|scheduling: &mut Scheduling| {
+        let idle = scheduling.standings.iter_mut().filter(|(_, standing)| !standing.is_due && concerns(standing));
+        let woken = idle.map(|(key, standing)| {
+            standing.is_due = true;
+            key.clone()
+        });
+        woken.collect()
+    });
+    keys.unwrap_or_default()
+}
+
+/// Whether two states of a cluster differ in what is read without expressions.
+fn differs(old: &ManagedCluster, new: &ManagedCluster) -> bool {
+    fn facts(cluster: &ManagedCluster) -> impl PartialEq + '_ {
+        let status = cluster.status.as_ref();
+        let reported = status.map(|status| (&status.cluster_claims, &status.allocatable, &status.capacity));
+        (cluster.metadata.deletion_timestamp.is_some(), &cluster.metadata.labels, &cluster.spec.taints, reported)
+    }
+    facts(old) != facts(new)
+}
+
+/// Plans a placement.
 fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     let Some(placement) = view.get::<Placement>(key)? else { return Ok(Plan::nothing()) };
     if placement.metadata.deletion_timestamp.is_some() || is_disabled(&placement) {
@@ -241,28 +277,6 @@ fn users_of_sets(view: &impl View, sets: BTreeSet<String>) -> Read<Vec<Key>> {
     let bindings = view.list::<ManagedClusterSetBinding>(Query::ALL)?;
     let bindings = bindings.iter().map(|binding| (namespace(&**binding), name(&**binding))).filter(|(_, set)| sets.contains(set));
     users_of(view, &bindings.collect())
-}
-
-/// The placements that could select a cluster as it was or as it is.
-fn concerned(change: &Change<ManagedCluster>, view: &impl View) -> Read<Vec<Key>> {
-    let sets = view.list::<ManagedClusterSet>(Query::ALL)?;
-    let holds = |set: &Members| change.sides().any(|cluster| set.contains(cluster));
-    let sets = sets.iter().map(|set| Members::of(set)).filter(holds).map(|set| set.name().to_owned());
-    users_of_sets(view, sets.collect())
-}
-
-/// The placements that may look at a score.
-fn scored(change: &Change<AddOnPlacementScore>, view: &impl View) -> Read<Vec<Key>> {
-    let names: BTreeSet<String> = change.sides().map(name).collect();
-    let reads = |placement: &Placement| {
-        let policy = placement.spec.prioritizer_policy.as_ref();
-        let coordinates = policy.into_iter().flat_map(|policy| &policy.configurations).filter_map(|c| c.score_coordinate.as_ref());
-        let prioritizes = coordinates.filter_map(|c| c.add_on.as_ref()).any(|score| names.contains(&score.resource_name));
-        let selectors = placement.spec.predicates.iter().filter_map(|predicate| predicate.required_cluster_selector.as_ref());
-        prioritizes || selectors.filter_map(|selector| selector.cel_selector.as_ref()).any(|cel| !cel.cel_expressions.is_empty())
-    };
-    let placements = view.list::<Placement>(Query::ALL)?;
-    Ok(placements.iter().filter(|placement| reads(placement)).map(|placement| Key::of(&**placement)).collect())
 }
 
 /// Explains a placement, for people and for the debug endpoint; `None` where there is no such placement.

@@ -96,6 +96,11 @@ impl Policy {
         self.groups.iter().position(|(_, matcher)| matcher.matches(cluster)).unwrap_or(self.groups.len())
     }
 
+    /// Whether expressions may look at anything there is of a cluster.
+    pub fn reads_everything(&self) -> bool {
+        self.predicates.iter().any(Predicate::reads_everything)
+    }
+
     /// Whether which clusters are selected, or in which order, depends on scores.
     pub fn is_ranked(&self) -> bool {
         self.wanted.is_some() || self.by_score || !self.spread.is_empty()

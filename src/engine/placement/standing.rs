@@ -21,6 +21,7 @@ use super::prioritizer::{Coordinate, Range, Resource, Scale, addon, balance, res
 use super::schedule::{Input, leaving_since};
 use super::select::spread;
 use super::sets::Members;
+use crate::api::cluster::v1::ManagedCluster;
 use crate::api::cluster::v1beta1::{PlacementDecision, PlacementSpec};
 use crate::api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL};
 
@@ -30,6 +31,8 @@ const MAX_STEPS_IN_ALL: u64 = 2_000_000;
 /// The memory of one placement.
 #[derive(Debug, Default)]
 pub struct Standing {
+    /// Whether something has woken the placement since it was last scheduled; whoever wakes placements sets it.
+    pub is_due: bool,
     spec: Option<PlacementSpec>,
     pub(super) policy: Option<Result<Arc<Policy>, Misconfigured>>,
     pub(super) sets: Vec<Members>,
@@ -90,6 +93,7 @@ pub(super) struct Scored {
 impl Standing {
     /// Brings the memory up to date.
     pub(super) fn sync(&mut self, input: &Input<'_>, now: Timestamp) {
+        self.is_due = false;
         let again = self.read_spec(input) | self.read_sets(input);
         let mut touched = self.read_own(input);
         let Some(Ok(policy)) = self.policy.clone() else { return };
@@ -416,6 +420,21 @@ impl Standing {
         !selected || self.leaving.contains_key(&id) || fleet.cluster(id).map(|cluster| policy.lane(cluster)) != lane
     }
 
+    /// Whether a change of this cluster may matter; `differs` says whether it differs in more than expressions would see.
+    pub fn could_select(&self, cluster: &ManagedCluster, differs: bool) -> bool {
+        let Some(Ok(policy)) = &self.policy else { return false };
+        (differs || policy.reads_everything())
+            && self.sets.iter().any(|set| set.contains(cluster))
+            && (policy.predicates.is_empty() || policy.predicates.iter().any(|predicate| predicate.could_match(cluster)))
+    }
+
+    /// Whether the placement looks at scores of this name.
+    pub fn reads_score(&self, name: &str) -> bool {
+        let Some(Ok(policy)) = &self.policy else { return false };
+        let names = |coordinate: &Coordinate| matches!(coordinate, Coordinate::AddOn { resource, .. } if resource == name);
+        policy.reads_everything() || policy.weights.iter().any(|(coordinate, _)| names(coordinate))
+    }
+
     /// When the next cluster must be judged again.
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         self.due.first().map(|(at, _)| *at)
@@ -444,8 +463,7 @@ pub(super) fn assess(
         return (Verdict::Outside, false, None);
     }
     let scores = || fleet.valid_scores(id, now);
-    let reads_scores = policy.predicates.iter().any(super::filter::predicate::Predicate::reads_everything);
-    let until = if reads_scores { fleet.scores_until(id, now) } else { None };
+    let until = if policy.reads_everything() { fleet.scores_until(id, now) } else { None };
     if !policy.predicates.is_empty() && !policy.predicates.iter().any(|predicate| predicate.matches(cluster, &scores, budget)) {
         return (Verdict::Unmatched, false, until);
     }

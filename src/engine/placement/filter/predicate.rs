@@ -66,6 +66,11 @@ impl Predicate {
         self.matcher.matches(cluster) && self.expressions.matches(cluster, scores, budget).unwrap_or(false)
     }
 
+    /// Whether a cluster is like this as far as labels and claims tell.
+    pub fn could_match(&self, cluster: &ManagedCluster) -> bool {
+        self.matcher.matches(cluster)
+    }
+
     /// Why a cluster is not like this.
     pub fn mismatch(&self, cluster: &ManagedCluster, scores: &Scores<'_>, budget: &mut Budget) -> Option<String> {
         let unlike = |requirement: &&crate::object::selector::Requirement, value| !requirement.matches(value);
