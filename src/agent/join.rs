@@ -14,13 +14,15 @@ use tracing::info;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::hub::Hub;
-use crate::api::cluster::v1::ManagedCluster;
+use crate::api::cluster::v1::{ManagedCluster, ManagedClusterSpec};
 use crate::api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP, SUBJECT_PREFIX};
 use crate::engine::addon::spec_hash::hex;
 use crate::pki;
 
 /// How often a request is looked at while it waits.
 const POLL: Duration = Duration::from_secs(1);
+/// How often the cluster will say that it is alive; OCM's default.
+const LEASE_SECONDS: i32 = 60;
 /// Requests of one cluster on the hub from which on no more are made, as OCM's agent has it.
 const MOST_REQUESTS: usize = 10;
 
@@ -123,7 +125,8 @@ fn user(cluster: &str, agent: &str) -> String {
 /// Makes the cluster known to the hub; one that is known already, or that we may not touch any more, is fine.
 pub(super) async fn create_cluster(hub: &kube::Client, name: &str) -> Result<(), JoinError> {
     let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
-    let cluster = ManagedCluster { metadata, ..ManagedCluster::default() };
+    let spec = ManagedClusterSpec { lease_duration_seconds: LEASE_SECONDS, ..ManagedClusterSpec::default() };
+    let cluster = ManagedCluster { metadata, spec, ..ManagedCluster::default() };
     match Api::<ManagedCluster>::all(hub.clone()).create(&PostParams::default(), &cluster).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403 | 409) => Ok(()),

@@ -19,6 +19,9 @@ pub(super) fn check(hub: &Hub, request: &Request, target: &Target, verb: Verb) -
         // As for kube-apiserver, a namespace is in itself: roles in it may speak of it.
         on.namespace.clone_from(&on.name);
     }
+    if let Some(name) = request.only_name().filter(|_| on.name.is_empty()) {
+        on.name = name;
+    }
     hub.read(|store| demand(store, &request.user, verb.as_str(), &on))
 }
 

@@ -129,6 +129,15 @@ impl Request {
         }
     }
 
+    /// The name that a list or watch is narrowed to by its field selector: for permissions the request is one for that object
+    /// (`k8s.io/apiserver`, `RequestInfoFactory.NewRequestInfo`).
+    pub(super) fn only_name(&self) -> Option<String> {
+        let selector = self.query.get("fieldSelector")?;
+        let name = selector.split(',').find_map(|term| term.trim().strip_prefix("metadata.name="))?;
+        let name = name.strip_prefix('=').unwrap_or(name);
+        (!name.is_empty() && !name.contains(['/', '%'])).then(|| name.to_owned())
+    }
+
     /// Options of a list, as the query gives them.
     pub(super) fn list_options(&self) -> Result<ListOptions, ApiError> {
         let text = |name: &str| self.query.get(name).unwrap_or_default().to_owned();
