@@ -135,8 +135,16 @@ fn going(resource: &Resource, old: &Object, propagation: Option<Propagation>, no
         set_propagation(&mut new, propagation);
     }
     mark(&mut new, now);
-    if resource.group.is_empty() && resource.plural == "namespaces" {
+    let namespace = resource.group.is_empty() && resource.plural == "namespaces";
+    if namespace {
         new.field_mut("status").insert("phase".into(), "Terminating".into());
+    }
+    if namespace || resource.id() == super::crd::shelf_id() {
+        // These two have a deletion of their own upstream, which knows no grace and counts no generation.
+        new.metadata_mut().remove("deletionGracePeriodSeconds");
+        if let Some(generation) = old.at(&["metadata", "generation"]) {
+            new.metadata_mut().insert("generation".into(), generation.clone());
+        }
     }
     new
 }

@@ -179,6 +179,7 @@ impl Store {
         }
         if *id == crd::shelf_id() {
             self.definition_changed(left.as_deref(), key);
+            return self.shelves.get(id).and_then(|shelf| shelf.objects.get(key)).cloned().or(left);
         }
         left
     }

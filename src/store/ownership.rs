@@ -72,7 +72,12 @@ fn covered(call: &Call<'_>, config: &Object) -> Object {
 /// Entries that the writer took out of the object stay, unless it emptied the list on purpose.
 pub(super) fn update(call: &Call<'_>, old: Option<&Object>, new: &Object) -> Vec<Value> {
     let (before, owners) = old.map_or_else(|| (Value::Object(Map::new()), Owners::default()), split);
-    let (after, said) = split(new);
+    let (mut after, said) = split(new);
+    let mut before = before;
+    if call.target.subresource.is_empty() && call.lens.version().status {
+        // What the server says about a new object is nobody's.
+        [&mut before, &mut after].into_iter().filter_map(Value::as_object_mut).for_each(|fields| drop(fields.remove("status")));
+    }
     let reset =
         new.at(&["metadata", "managedFields"]).and_then(Value::as_array).is_some_and(|entries| !entries.is_empty()) && said.is_empty();
     if reset {

@@ -235,6 +235,10 @@ impl Errors {
 fn is_required(path: &str, name: &str) -> bool {
     let said = ["spec", "rules", "subjects", "roleRef", "webhooks", "handler", "provisioner", "value", "involvedObject", "template"];
     let top = path.split(['.', '[']).next().unwrap_or_default();
+    if name == "template" {
+        // A struct of Go, which is never absent; what is missing inside it is named.
+        return false;
+    }
     if top.is_empty() { said.contains(&name) && !matches!(name, "spec" | "rules") } else { said.contains(&top) }
 }
 

@@ -23,8 +23,18 @@ pub(super) struct Call<'a> {
     pub(super) options: &'a WriteOptions,
     pub(super) now: Timestamp,
     pub(super) warnings: Vec<String>,
-    /// Whether this is a server-side apply, which knows no field that the schema does not.
-    pub(super) applying: bool,
+    pub(super) reading: Reading,
+}
+
+/// Where the object that is read comes from; it decides how unknown fields are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// The body of a request.
+    Body,
+    /// What a patch made of an object.
+    Patched,
+    /// A configuration to apply, which names no field that the schema does not know.
+    Apply,
 }
 
 /// Whose the written fields become.
@@ -40,7 +50,7 @@ impl Store {
         let (_, lens) = self.lens(target)?;
         subresource::known(&lens, &target.subresource)?;
         let warnings = lens.version().deprecation.iter().cloned().collect();
-        Ok(Call { target, lens, options, now, warnings, applying: false })
+        Ok(Call { target, lens, options, now, warnings, reading: Reading::Body })
     }
 
     /// Creates an object; `target` names the resource and the namespace, the body the object.
@@ -80,7 +90,7 @@ impl Store {
         }
         if new.resource_version().is_empty() && !call.lens.resource().unconditional_update {
             let error = super::FieldError::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
-            return Err(ApiError::invalid_object(call.lens.resource(), new.name(), &[error]));
+            return Err(ApiError::invalid(&target.group, &target.resource, new.name(), &[error]));
         }
         self.replace(call, &old, new, Owning::Update)
     }
@@ -107,6 +117,7 @@ impl Store {
             let new = scale::write(call.lens.version(), &old, &patched).ok_or_else(ApiError::no_such_path)?;
             return self.scaled(call, &old, new);
         }
+        call.reading = Reading::Patched;
         let new = call.read_body(patched)?;
         self.replace(call, &old, new, Owning::Update)
     }
@@ -131,7 +142,7 @@ impl Store {
             let why = format!("the name of the object ({} based on URL) was undeterminable: name must be provided", call.target.name);
             return Err(ApiError::bad_request(why));
         }
-        call.applying = true;
+        call.reading = Reading::Apply;
         let config = call.read_body(config)?;
         if old.is_none() && !call.target.subresource.is_empty() {
             return Err(ApiError::not_found(call.target));
@@ -139,7 +150,11 @@ impl Store {
         let applied = ownership::apply(&call, old.as_deref(), &config)?;
         match old {
             Some(old) => self.replace(call, &old, applied.object, Owning::Apply(applied.managed_fields)),
-            None => self.insert(call, applied.object, Owning::Apply(applied.managed_fields)),
+            None => {
+                let mut object = applied.object;
+                object.metadata_mut().remove("resourceVersion");
+                self.insert(call, object, Owning::Apply(applied.managed_fields))
+            }
         }
     }
 
@@ -192,7 +207,9 @@ impl Store {
     fn replace(&mut self, call: Call<'_>, old: &Arc<Object>, mut new: Object, owning: Owning) -> Result<Written, ApiError> {
         let resource = call.lens.resource().clone();
         let target = call.target;
-        check_uid(&call, old, &new)?;
+        if call.reading != Reading::Apply {
+            check_uid(&call, old, &new)?;
+        }
         let expected = new.resource_version();
         if !expected.is_empty() && expected != "0" && expected != old.resource_version() {
             let why = "the object has been modified; please apply your changes to the latest version and try again";
@@ -300,29 +317,31 @@ impl Call<'_> {
             return Err(ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}")));
         }
         let unknown = prune::prune(&self.lens, &mut object);
-        self.unknown_fields(&kind, &unknown)?;
+        self.unknown_fields(&object, &unknown)?;
         Ok(object)
     }
 
-    fn unknown_fields(&mut self, kind: &str, unknown: &[String]) -> Result<(), ApiError> {
+    fn unknown_fields(&mut self, object: &Object, unknown: &[String]) -> Result<(), ApiError> {
         if unknown.is_empty() {
             return Ok(());
         }
-        if self.applying {
-            let gvk = self.gvk();
-            let head = format!("{}/{}; {}, Kind={kind}", self.target.namespace, self.target.name, gvk.api_version());
+        let (kind, version) = (object.kind(), &self.lens.version().name);
+        if self.reading == Reading::Apply {
+            let head = format!("{}/{}; {}/{version}, Kind={kind}", object.namespace(), object.name(), self.target.group);
             let list: Vec<_> = unknown.iter().map(|path| format!(".{path}: field not declared in schema")).collect();
             return Err(ApiError::unexpected(format!("failed to create typed patch object ({head}): {}", list.join("\n"))));
         }
-        let fields = unknown.iter().map(|path| format!("unknown field {path:?}"));
-        match self.options.field_validation {
-            FieldValidation::Ignore => {}
-            FieldValidation::Warn => self.warnings.extend(fields),
-            FieldValidation::Strict => {
-                let list = fields.collect::<Vec<_>>().join(", ");
-                let version = &self.lens.version().name;
-                let why = format!("{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {list}");
-                return Err(ApiError::bad_request(why));
+        let fields: Vec<_> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+        let strict = format!("strict decoding error: {}", fields.join(", "));
+        match (self.options.field_validation, self.reading) {
+            (FieldValidation::Ignore, _) => {}
+            (FieldValidation::Warn, _) => self.warnings.extend(fields),
+            (FieldValidation::Strict, Reading::Patched) => {
+                let error = super::FieldError::invalid("patch", &Value::Object(object.0.clone()).to_string().into(), strict);
+                return Err(ApiError::invalid("", "", "", &[error]));
+            }
+            (FieldValidation::Strict, _) => {
+                return Err(ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {strict}")));
             }
         }
         Ok(())

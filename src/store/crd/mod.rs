@@ -251,8 +251,8 @@ impl Store {
             conditions.push(condition(
                 "Terminating",
                 "True",
-                "InstanceDeletionInProgress",
-                "CustomResource deletion is in progress".into(),
+                "InstanceDeletionPending",
+                "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon".into(),
             ));
         }
         conditions.extend(kept);

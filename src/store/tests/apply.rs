@@ -67,7 +67,7 @@ fn an_apply_is_refused_before_it_is_merged() {
     refused(apply(&mut world, "", config_map("b", json!({})), false), 422, "Invalid", why);
     let mut unknown = config_map("b", json!({}));
     unknown["foo"] = 1.into();
-    let why = "failed to create typed patch object (default/b; v1, Kind=ConfigMap): .foo: field not declared in schema";
+    let why = "failed to create typed patch object (/b; /v1, Kind=ConfigMap): .foo: field not declared in schema";
     refused(apply(&mut world, "ap", unknown, false), 500, "", why);
     let mut managed = config_map("b", json!({}));
     managed["metadata"]["managedFields"] = json!([]);

@@ -233,7 +233,7 @@ fn status_and_scale_are_apart() {
     let object = world.store.get(&target).unwrap();
     assert_eq!((object.at(&["spec", "replicas"]), object.generation()), (Some(&json!(4)), 2));
     let unversioned = world.update(widget(json!({ "size": "s" })));
-    let why = "Widget.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update";
+    let why = "widgets.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update";
     refused(unversioned, 422, "Invalid", why);
 }
 
