@@ -70,6 +70,11 @@ impl Store {
         options: &DeleteOptions,
         now: Timestamp,
     ) -> Result<super::List, ApiError> {
+        let (shelf, _) = self.lens(target)?;
+        let everywhere = shelf.resource.namespaced && target.namespace.is_empty();
+        if everywhere || shelf.resource.id() == GroupResource::new("", "namespaces") {
+            return Err(ApiError::method_not_allowed());
+        }
         let listed = self.list(target, list)?;
         for object in &listed.items {
             match self.delete(&target.clone().at(&object.key()), options, now) {

@@ -253,9 +253,12 @@ impl ApiError {
     }
 
     /// 504 for a resource version that lies in the future.
-    pub fn timeout(message: impl Into<String>) -> Self {
-        let details = StatusDetails { retry_after_seconds: Some(1), ..StatusDetails::default() };
-        Self::failure(504, "Timeout", message.into(), Some(details))
+    pub fn too_large_version(wanted: u64, current: u64) -> Self {
+        let cause =
+            StatusCause { reason: Some("ResourceVersionTooLarge".into()), message: Some("Too large resource version".into()), field: None };
+        let details = StatusDetails { retry_after_seconds: Some(1), causes: Some(vec![cause]), ..StatusDetails::default() };
+        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+        Self::failure(504, "Timeout", message, Some(details))
     }
 
     /// 413 for an object that is too large to store.

@@ -33,6 +33,12 @@ impl Ids {
         )
     }
 
+    /// An address for a service, out of 10.96.0.0/12.
+    pub(super) fn address(&mut self) -> String {
+        let bits = self.next();
+        format!("10.{}.{}.{}", 96 + (bits >> 16) % 16, (bits >> 8) & 0xff, 1 + bits % 254)
+    }
+
     /// What `metadata.generateName` is completed with: five characters that spell no words.
     pub(super) fn suffix(&mut self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";

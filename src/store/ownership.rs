@@ -76,7 +76,10 @@ pub(super) fn update(call: &Call<'_>, old: Option<&Object>, new: &Object) -> Vec
     let mut before = before;
     if call.target.subresource.is_empty() && call.lens.version().status {
         // What the server says about a new object is nobody's.
-        [&mut before, &mut after].into_iter().filter_map(Value::as_object_mut).for_each(|fields| drop(fields.remove("status")));
+        let namespace = call.lens.resource().plural == "namespaces";
+        for fields in [&mut before, &mut after].into_iter().filter_map(Value::as_object_mut) {
+            fields.retain(|field, _| field != "status" && !(namespace && field == "spec"));
+        }
     }
     let reset =
         new.at(&["metadata", "managedFields"]).and_then(Value::as_array).is_some_and(|entries| !entries.is_empty()) && said.is_empty();

@@ -10,44 +10,62 @@ use super::{builtin, crd};
 
 /// Drops fields that the schema does not know, and nulls where null means absent; returns the paths of the former.
 pub(super) fn prune(lens: &Lens, object: &mut Object) -> Vec<String> {
-    let mut dropped = Vec::new();
-    prune_fields(&lens.version().schema, &mut object.0, "", true, &mut dropped);
+    let mut how = Pruning { builtin: !lens.resource().custom, dropped: Vec::new() };
+    how.fields(&lens.version().schema, &mut object.0, "", true);
+    let mut dropped = how.dropped;
     if lens.resource().id() == crd::shelf_id() {
         crd::drop_unknown(object, &mut dropped);
     }
     dropped
 }
 
-fn prune_fields(schema: &Schema, fields: &mut Map<String, Value>, path: &str, root: bool, dropped: &mut Vec<String>) {
-    fields.retain(|name, value| {
-        let here = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        let named = (root || schema.embedded) && matches!(name.as_str(), "apiVersion" | "kind" | "metadata");
-        let Some(field) = schema.field(name) else {
-            let kept = schema.preserve || named || (schema.type_ == Type::Any && schema.properties.is_empty());
-            if !kept {
-                dropped.push(here);
-            }
-            return kept;
-        };
-        if value.is_null() && !field.nullable && !field.preserve {
-            return false;
-        }
-        prune_value(field, value, &here, dropped);
-        true
-    });
+struct Pruning {
+    builtin: bool,
+    dropped: Vec<String>,
 }
 
-fn prune_value(schema: &Schema, value: &mut Value, path: &str, dropped: &mut Vec<String>) {
-    match value {
-        Value::Object(fields) => prune_fields(schema, fields, path, false, dropped),
-        Value::Array(items) => {
-            if let Some(schema) = &schema.items {
-                for (i, item) in items.iter_mut().enumerate() {
-                    prune_value(schema, item, &format!("{path}[{i}]"), dropped);
+impl Pruning {
+    fn fields(&mut self, schema: &Schema, fields: &mut Map<String, Value>, path: &str, root: bool) {
+        fields.retain(|name, value| {
+            let here = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let named = (root || schema.embedded) && matches!(name.as_str(), "apiVersion" | "kind" | "metadata");
+            let Some(field) = schema.field(name) else {
+                let kept = schema.preserve || named || (schema.type_ == Type::Any && schema.properties.is_empty());
+                if !kept {
+                    self.dropped.push(here);
+                }
+                return kept;
+            };
+            if value.is_null() && !field.nullable && !field.preserve {
+                return false;
+            }
+            self.value(field, value, &here);
+            // Go leaves out empty maps and lists of its own types.
+            !(self.builtin && is_empty(field, value) && !schema.required.contains(name))
+        });
+    }
+
+    fn value(&mut self, schema: &Schema, value: &mut Value, path: &str) {
+        match value {
+            Value::Object(fields) => self.fields(schema, fields, path, false),
+            Value::Array(items) => {
+                if let Some(schema) = &schema.items {
+                    for (i, item) in items.iter_mut().enumerate() {
+                        self.value(schema, item, &format!("{path}[{i}]"));
+                    }
                 }
             }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Whether a value is an empty list, or an empty map rather than an object of declared fields.
+fn is_empty(schema: &Schema, value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty() && schema.values.is_some(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
@@ -107,6 +125,10 @@ pub(super) fn mistyped(schema: &Schema, value: &Value, path: &str) -> Option<Str
             Value::Object(_) => "object",
         };
         return Some(format!("json: cannot unmarshal {found} into Go struct field {path} of type {}", go_type(schema)));
+    }
+    let is_time = schema.checks.as_ref().is_some_and(|checks| checks.format == "date-time");
+    if let Some(text) = value.as_str().filter(|text| is_time && !super::format::is_valid("date-time", text)) {
+        return Some(format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""));
     }
     match value {
         Value::Object(fields) => fields.iter().find_map(|(name, value)| {

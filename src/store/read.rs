@@ -55,7 +55,12 @@ impl Filter {
         for (path, ..) in &fields.requirements {
             let known = path == "metadata.name" || path == "metadata.namespace" || version.selectable.contains(path);
             if !known {
-                return Err(ApiError::bad_request(format!("field label not supported: {path}")));
+                let why = if version.selectable.is_empty() {
+                    format!("{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+                } else {
+                    format!("field label not supported: {path}")
+                };
+                return Err(ApiError::bad_request(why));
             }
         }
         let name = (!target.name.is_empty()).then(|| target.name.clone());
@@ -93,14 +98,15 @@ pub(super) fn parse_revision(text: &str) -> Result<u64, ApiError> {
         return Ok(0);
     }
     text.parse().map_err(|_| {
-        let error =
-            super::FieldError::invalid("resourceVersion", &text.into(), format!("strconv.ParseUint: parsing {text:?}: invalid syntax"));
-        ApiError::bad_request(format!("Invalid value: {text:?}: {}", error.message))
+        let why = format!(
+            "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+        );
+        ApiError::bad_request(why)
     })
 }
 
 pub(super) fn too_large(wanted: u64, current: u64) -> ApiError {
-    ApiError::timeout(format!("Too large resource version: {wanted}, current: {current}"))
+    ApiError::too_large_version(wanted, current)
 }
 
 impl Store {
@@ -182,15 +188,35 @@ impl Store {
         if !options.continue_token.is_empty() {
             let read =
                 URL_SAFE_NO_PAD.decode(&options.continue_token).ok().and_then(|bytes| serde_json::from_slice::<Continue>(&bytes).ok());
-            let Some(at) = read else { return Err(ApiError::bad_request("continue key is not valid: unrecognized format")) };
+            let Some(at) = read else {
+                return Err(ApiError::bad_request("invalid continue token: continue key is not valid: unrecognized format"));
+            };
             return Ok(Some((at.rv, Some(Key::namespaced(at.namespace, at.name)))));
         }
+        check_match(options)?;
         let wanted = parse_revision(&options.resource_version)?;
         if wanted > self.revision() {
             return Err(too_large(wanted, self.revision()));
         }
         Ok((options.resource_version_match == "Exact").then_some((wanted, None)))
     }
+}
+
+fn check_match(options: &ListOptions) -> Result<(), ApiError> {
+    let (rule, version) = (options.resource_version_match.as_str(), options.resource_version.as_str());
+    let field = "resourceVersionMatch";
+    let error = match rule {
+        "" => return Ok(()),
+        "Exact" | "NotOlderThan" if version.is_empty() => {
+            super::FieldError::forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided")
+        }
+        "Exact" if version == "0" => {
+            super::FieldError::forbidden(field, "resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"")
+        }
+        "Exact" | "NotOlderThan" => return Ok(()),
+        other => super::FieldError::unsupported(field, &other.into(), ["Exact", "NotOlderThan", ""].into_iter()),
+    };
+    Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &[error]))
 }
 
 fn token(revision: u64, last: &Key) -> String {

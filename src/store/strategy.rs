@@ -9,10 +9,13 @@ use super::write::Call;
 use super::{ApiError, FieldError, Resource, Store, builtin, crd, metadata};
 
 /// Fills in what the server sets when an object is created.
-pub(super) fn before_create(_store: &mut Store, call: &Call<'_>, object: &mut Object) -> Result<(), ApiError> {
+pub(super) fn before_create(store: &mut Store, call: &Call<'_>, object: &mut Object) -> Result<(), ApiError> {
     let resource = call.lens.resource();
     if call.lens.version().status {
         object.0.remove("status");
+    }
+    if let Some(status) = builtin::defaults::first_status(resource) {
+        object.0.insert("status".into(), status);
     }
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "namespaces") => {
@@ -38,6 +41,8 @@ pub(super) fn before_create(_store: &mut Store, call: &Call<'_>, object: &mut Ob
             object.0.insert("status".into(), json!({}));
         }
         ("apiextensions.k8s.io", "customresourcedefinitions") => crd::complete(object),
+        ("batch", "jobs") => builtin::defaults::identify_job(object),
+        ("", "services") => builtin::defaults::allocate(object, &store.ids.address()),
         _ => {}
     }
     Ok(())
@@ -49,6 +54,9 @@ pub(super) fn before_update(call: &Call<'_>, old: &Object, new: &mut Object) {
     if resource.id() == crd::shelf_id() && call.target.subresource.is_empty() {
         crd::complete(new);
     }
+    if (resource.group.as_str(), resource.plural.as_str()) == ("", "services") {
+        builtin::defaults::keep_allocation(old, new);
+    }
     if (resource.group.as_str(), resource.plural.as_str()) == ("", "namespaces") && call.target.subresource.is_empty() {
         if let Some(spec) = old.0.get("spec") {
             new.0.insert("spec".into(), spec.clone());
@@ -56,7 +64,7 @@ pub(super) fn before_update(call: &Call<'_>, old: &Object, new: &mut Object) {
         let name = old.name().to_owned();
         let labels = new.metadata_mut().entry("labels").or_insert_with(|| json!({}));
         if let Some(labels) = labels.as_object_mut() {
-            labels.entry("kubernetes.io/metadata.name").or_insert_with(|| name.into());
+            labels.insert("kubernetes.io/metadata.name".into(), name.into());
         }
     }
 }

@@ -16,6 +16,10 @@ const ANCIENT: &str = "ancient-changes";
 /// Name of the entry that gets the fields an object had before its first apply (apiserver `before-first-apply`).
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
+/// Fields of built-in kinds that Go keeps by value: they are never absent, so nobody brings them.
+const STRUCTS: [&str; 10] =
+    ["spec", "status", "template", "jobTemplate", "strategy", "updateStrategy", "names", "acceptedNames", "involvedObject", "source"];
+
 /// How fields came to be owned; applies come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
@@ -116,7 +120,10 @@ impl Owners {
         let taken = changes.modified.clone().union(&changes.added);
         self.take_from_others(manager, &taken.clone().union(&changes.removed));
         let before = self.fields_of(manager);
-        let after = before.difference(&changes.removed).union(&taken);
+        let mut after = before.difference(&changes.removed).union(&taken);
+        if matches!(at, Position::Builtin(_)) {
+            after = after.without_containers(&STRUCTS);
+        }
         self.put(manager, without_system_fields(&after), time);
         self.cap_updaters();
         self

@@ -143,6 +143,17 @@ impl FieldSet {
         Self { nodes: nodes.filter(|(_, node)| node.member || !node.below.is_empty()).collect() }
     }
 
+    /// The set without fields of these names that it says more about: only what is in them counts.
+    #[must_use]
+    pub fn without_containers(self, names: &[&str]) -> Self {
+        let nodes = self.nodes.into_iter().map(|(element, node)| {
+            let container = matches!(&element, Element::Field(name) if names.contains(&name.as_str())) && !node.below.is_empty();
+            let below = node.below.without_containers(names);
+            (element, Node { member: node.member && !container, below })
+        });
+        Self { nodes: nodes.collect() }
+    }
+
     /// Every path, as upstream prints it, in order.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();

@@ -29,12 +29,18 @@ pub(in crate::store) fn check(resource: &Resource, old: Option<&Object>, new: &O
             if new.at(&["roleRef", "name"]).and_then(Value::as_str).is_none_or(str::is_empty) {
                 errors.push(FieldError::required("roleRef.name", ""));
             }
+            check_subjects(new, &mut errors);
             if old.is_some_and(|old| old.0.get("roleRef") != new.0.get("roleRef")) {
                 let value = new.0.get("roleRef").cloned().unwrap_or_default();
                 errors.push(FieldError::invalid("roleRef", &value, "cannot change roleRef"));
             }
         }
         ("certificates.k8s.io", "CertificateSigningRequest") => check_request(new, &mut errors),
+        ("coordination.k8s.io", "Lease") => {
+            if let Some(seconds) = new.at(&["spec", "leaseDurationSeconds"]).filter(|seconds| seconds.as_i64().is_some_and(|s| s <= 0)) {
+                errors.push(FieldError::invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
+            }
+        }
         ("scheduling.k8s.io", "PriorityClass") => unchanged(old, new, &["value"], &mut errors),
         _ => {}
     }
@@ -67,6 +73,22 @@ fn check_immutable(old: Option<&Object>, new: &Object, fields: &[&str], errors: 
     }
     for field in fields.iter().filter(|field| old.0.get(**field) != new.0.get(**field)) {
         errors.push(FieldError::forbidden(*field, "field is immutable when `immutable` is set"));
+    }
+}
+
+fn check_subjects(object: &Object, errors: &mut Vec<FieldError>) {
+    for (i, subject) in object.0.get("subjects").and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let text = |field: &str| subject.get(field).and_then(Value::as_str).unwrap_or_default();
+        if text("name").is_empty() {
+            errors.push(FieldError::required(format!("subjects[{i}].name"), ""));
+        }
+        let kinds = ["ServiceAccount", "User", "Group"];
+        if !kinds.contains(&text("kind")) {
+            errors.push(FieldError::unsupported(format!("subjects[{i}].kind"), &text("kind").into(), kinds.into_iter()));
+        }
+        if text("kind") == "ServiceAccount" && text("namespace").is_empty() && object.kind() == "ClusterRoleBinding" {
+            errors.push(FieldError::required(format!("subjects[{i}].namespace"), ""));
+        }
     }
 }
 

@@ -60,10 +60,6 @@ const FIXED: &[(&str, &str, &str)] = &[
     ("apps.v1.DaemonSetUpdateStrategy", "type", r#""RollingUpdate""#),
     ("apps.v1.RollingUpdateDaemonSet", "maxUnavailable", "1"),
     ("apps.v1.RollingUpdateDaemonSet", "maxSurge", "0"),
-    ("batch.v1.JobSpec", "backoffLimit", "6"),
-    ("batch.v1.JobSpec", "completionMode", r#""NonIndexed""#),
-    ("batch.v1.JobSpec", "suspend", "false"),
-    ("batch.v1.JobSpec", "podReplacementPolicy", r#""TerminatingOrFailed""#),
     ("batch.v1.CronJobSpec", "concurrencyPolicy", r#""Allow""#),
     ("batch.v1.CronJobSpec", "suspend", "false"),
     ("batch.v1.CronJobSpec", "successfulJobsHistoryLimit", "3"),
@@ -177,7 +173,75 @@ fn job(spec: Option<&mut Value>) {
     if spec.get("completions").is_none() && spec.get("parallelism").is_none() {
         spec.insert("completions".into(), 1.into());
     }
-    spec.entry("parallelism").or_insert_with(|| 1.into());
+    let defaults = json!({ "parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": false, "manualSelector": false,
+        "podReplacementPolicy": "TerminatingOrFailed" });
+    for (field, default) in defaults.as_object().into_iter().flatten() {
+        spec.entry(field).or_insert_with(|| default.clone());
+    }
+}
+
+/// Gives a job the labels and the selector that tell its pods from those of others.
+pub(in crate::store) fn identify_job(object: &mut Object) {
+    if object.at(&["spec", "manualSelector"]) == Some(&Value::Bool(true)) {
+        return;
+    }
+    let (uid, name) = (object.uid().to_owned(), object.name().to_owned());
+    let labels = [
+        ("batch.kubernetes.io/controller-uid", &uid),
+        ("batch.kubernetes.io/job-name", &name),
+        ("controller-uid", &uid),
+        ("job-name", &name),
+    ];
+    let mark = |metadata: Option<&mut Value>| {
+        let all = metadata.and_then(Value::as_object_mut).map(|metadata| metadata.entry("labels").or_insert_with(|| json!({})));
+        if let Some(all) = all.and_then(Value::as_object_mut) {
+            all.extend(labels.iter().map(|(key, value)| ((*key).to_owned(), Value::from(value.as_str()))));
+        }
+    };
+    mark(object.0.get_mut("metadata"));
+    let spec = object.field_mut("spec");
+    spec.insert("selector".into(), json!({ "matchLabels": { "batch.kubernetes.io/controller-uid": uid } }));
+    let template = spec.get_mut("template").and_then(Value::as_object_mut);
+    mark(template.map(|template| template.entry("metadata").or_insert_with(|| json!({}))));
+}
+
+/// Gives a service an address of its own, unless it says it wants none.
+pub(in crate::store) fn allocate(object: &mut Object, address: &str) {
+    let spec = object.field_mut("spec");
+    if spec.get("type").and_then(Value::as_str) == Some("ExternalName") {
+        return;
+    }
+    let address = spec.entry("clusterIP").or_insert_with(|| address.into()).clone();
+    spec.entry("clusterIPs").or_insert_with(|| json!([address]));
+    spec.entry("ipFamilies").or_insert_with(|| json!(["IPv4"]));
+    spec.entry("ipFamilyPolicy").or_insert_with(|| "SingleStack".into());
+}
+
+/// An update of a service that does not mention its address keeps it.
+pub(in crate::store) fn keep_allocation(old: &Object, new: &mut Object) {
+    for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        if let Some(value) = old.at(&["spec", field]) {
+            new.field_mut("spec").entry(field).or_insert_with(|| value.clone());
+        }
+    }
+}
+
+/// The status of an object that was just created.
+pub(in crate::store) fn first_status(resource: &Resource) -> Option<Value> {
+    Some(match (resource.group.as_str(), resource.kind.as_str()) {
+        ("", "Service") | ("networking.k8s.io", "Ingress") => json!({ "loadBalancer": {} }),
+        ("", "PersistentVolume" | "PersistentVolumeClaim" | "Pod") => json!({ "phase": "Pending" }),
+        ("", "ReplicationController") | ("apps", "ReplicaSet") => json!({ "replicas": 0 }),
+        ("apps", "Deployment") | ("batch", "Job" | "CronJob") => json!({}),
+        ("apps", "StatefulSet") => json!({ "replicas": 0, "availableReplicas": 0 }),
+        ("apps", "DaemonSet") => {
+            json!({ "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0 })
+        }
+        ("policy", "PodDisruptionBudget") => {
+            json!({ "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0 })
+        }
+        _ => return None,
+    })
 }
 
 fn network_policy(object: &mut Object) {

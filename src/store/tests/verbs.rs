@@ -139,7 +139,12 @@ fn selectors_select_lists() {
     };
     assert_eq!(list("tier in (web,x)", "").unwrap(), "a");
     assert_eq!(list("", "metadata.name!=a").unwrap(), "b");
-    refused(list("", "spec.x=y"), 400, "BadRequest", "field label not supported: spec.x");
+    refused(
+        list("", "spec.x=y"),
+        400,
+        "BadRequest",
+        "\"spec.x\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+    );
     assert_eq!(refusal(list("a b", "")).0, 400);
 }
 
