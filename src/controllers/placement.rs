@@ -61,6 +61,8 @@ impl Index for Scheduling {
 impl Controller for PlacementController {
     const NAME: &'static str = "placement";
     type Primary = Placement;
+    /// Balance prefers clusters that few placements have selected, so each must see what the one before selected.
+    const ONE_BY_ONE: bool = true;
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<PlacementDecision>(|change, _| change.sides().filter_map(placement_of).collect());

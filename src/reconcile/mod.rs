@@ -38,6 +38,9 @@ pub trait Controller: 'static {
     /// Names of cluster-scoped primaries that are planned at the start whether or not they exist.
     const EXPECTED: &'static [&'static str] = &[];
 
+    /// Whether one key at a time is planned and executed, because what is decided for one matters to the next.
+    const ONE_BY_ONE: bool = false;
+
     /// Registers what wakes it; the primary itself always does.
     fn watches<W: Watches>(watches: &mut W);
 

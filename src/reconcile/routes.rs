@@ -20,6 +20,8 @@ pub struct Runner {
     pub primary: Gvk,
     /// [`Controller::EXPECTED`].
     pub expected: &'static [&'static str],
+    /// [`Controller::ONE_BY_ONE`].
+    pub one_by_one: bool,
     /// [`Controller::plan`].
     pub plan: fn(&Key, &Caches, Timestamp) -> Plan,
     /// [`Controller::conclude`].
@@ -33,6 +35,7 @@ impl Runner {
             name: C::NAME,
             primary: Gvk::of::<C::Primary>(),
             expected: C::EXPECTED,
+            one_by_one: C::ONE_BY_ONE,
             plan: |key, view, now| C::plan(key, view, now),
             conclude: |key, view, done, now| C::conclude(key, view, done, now),
         }

@@ -320,12 +320,14 @@ impl Core {
             if !needs.is_subset(complete) {
                 continue;
             }
-            while queue.running() < KEYS_AT_ONCE
+            let one_by_one = self.registered.runners.get(controller).is_some_and(|runner| runner.one_by_one);
+            let at_once = if one_by_one { 1 } else { KEYS_AT_ONCE };
+            while queue.running() < at_once
                 && let Some(key) = queue.start(now)
             {
                 plans.spawn(Arc::clone(self).work(controller, key));
             }
-            if queue.running() < KEYS_AT_ONCE {
+            if queue.running() < at_once {
                 next = next.into_iter().chain(queue.next_at()).min();
             }
         }
@@ -352,20 +354,17 @@ impl Core {
             self.wrote(runner, &action, &outcome);
             failure = failure.into_iter().chain(outcome.err()).max_by_key(|failure| failure.kind);
         }
-        match &failure {
-            None => {
-                if let Some(recorder) = self.recorders.get(controller) {
-                    record(recorder, notes).await;
-                }
-            }
-            Some(failure) => complain(runner, &key, failure),
-        }
+        failure.iter().for_each(|failure| complain(runner, &key, failure));
         self.queues()
             .loops
             .get_mut(controller)
             .into_iter()
             .for_each(|queue| queue.end(&key, failure.as_ref().map(|f| f.kind), wake_at, now()));
         self.notify.notify_one();
+        // Events are for people; the next key does not wait for them.
+        if let (None, Some(recorder)) = (failure, self.recorders.get(controller)) {
+            record(recorder, notes).await;
+        }
     }
 
     /// Takes the result of an own write into the cache of its kind, so that the next plan sees it.
