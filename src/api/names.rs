@@ -303,4 +303,6 @@ pub mod gitops_conditions {
     pub const RECONCILING: &str = "Reconciling";
     /// Something waits for a person.
     pub const STALLED: &str = "Stalled";
+    /// The newest state is on the status branch.
+    pub const REPORTED: &str = "Reported";
 }

@@ -17,6 +17,7 @@ pub mod config_repo;
 mod csr;
 mod lease;
 pub mod placement;
+mod report;
 mod work;
 
 use crate::reconcile::Register;
@@ -33,6 +34,7 @@ pub fn hub(register: &mut impl Register) {
     register.add::<addon_install::AddonInstall>();
     register.add::<addon_config::AddonConfig>();
     register.add::<addon_deploy::AddonDeploy>();
+    register.add::<report::ReportController>();
 }
 
 /// Registers the controllers of the spoke agent.

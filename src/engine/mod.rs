@@ -4,6 +4,7 @@ pub mod addon;
 pub mod applier;
 pub mod placement;
 pub mod registration;
+pub mod report;
 pub mod rollout;
 pub mod sync;
 pub mod work;

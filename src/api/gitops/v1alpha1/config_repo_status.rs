@@ -137,7 +137,7 @@ pub struct ReportStatus {
     /// Hash of what was reported.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// When it was pushed.
+    /// When it was pushed, or tried to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
     /// Why the newest state could not be reported; empty where it was.
