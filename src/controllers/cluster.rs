@@ -10,6 +10,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
+use crate::api::Condition;
 use crate::api::addon::v1alpha1::ManagedClusterAddOn;
 use crate::api::cluster::v1::ManagedCluster;
 use crate::api::names::{
@@ -69,15 +70,17 @@ fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let message = "Accepted by hub cluster admin";
         let accepted = Observation::new(cluster_conditions::HUB_ACCEPTED, "True", "HubClusterAdminAccepted", message);
         set_condition(conditions, accepted, now);
-    } else if find_condition(conditions, cluster_conditions::HUB_ACCEPTED).is_some_and(|condition| condition.is_true()) {
-        if deny(&mut plan, &cluster, view)? {
-            let message = "Denied by hub cluster admin";
-            let denied = Observation::new(cluster_conditions::HUB_ACCEPTED, "False", "HubClusterAdminDenied", message);
-            set_condition(conditions, denied, now);
-        }
+    } else if is_accepted(conditions) && deny(&mut plan, &cluster, view)? {
+        let message = "Denied by hub cluster admin";
+        let denied = Observation::new(cluster_conditions::HUB_ACCEPTED, "False", "HubClusterAdminDenied", message);
+        set_condition(conditions, denied, now);
     }
     plan.status = StatusWrite::between(cluster.as_ref(), &new);
     Ok(plan)
+}
+
+fn is_accepted(conditions: &[Condition]) -> bool {
+    find_condition(conditions, cluster_conditions::HUB_ACCEPTED).is_some_and(Condition::is_true)
 }
 
 fn name(cluster: &ManagedCluster) -> &str {

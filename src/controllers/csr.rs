@@ -64,19 +64,15 @@ fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         return Ok(plan);
     }
     match ask(&request) {
-        None => {}
-        Some(Ask::Cluster { cluster, renewal: true }) => {
-            if accepted(&cluster, view)? {
-                let message = "Auto approving Managed cluster agent certificate after SubjectAccessReview.";
-                approve(&mut plan, &request, message, "ManagedClusterCSRAutoApproved", now);
-            }
+        Some(Ask::Cluster { cluster, renewal: true }) if accepted(&cluster, view)? => {
+            let message = "Auto approving Managed cluster agent certificate after SubjectAccessReview.";
+            approve(&mut plan, &request, message, "ManagedClusterCSRAutoApproved", now);
         }
         Some(Ask::Cluster { cluster, renewal: false }) => join(&mut plan, &request, &cluster, view, now)?,
-        Some(Ask::Addon { cluster, addon }) => {
-            if accepted(&cluster, view)? && is_registered(&cluster, &addon, view)? {
-                approve(&mut plan, &request, "Auto approving addon agent certificate.", "AddonCSRAutoApproved", now);
-            }
+        Some(Ask::Addon { cluster, addon }) if accepted(&cluster, view)? && is_registered(&cluster, &addon, view)? => {
+            approve(&mut plan, &request, "Auto approving addon agent certificate.", "AddonCSRAutoApproved", now);
         }
+        None | Some(Ask::Cluster { .. } | Ask::Addon { .. }) => {}
     }
     Ok(plan)
 }
@@ -164,4 +160,81 @@ fn approve(plan: &mut Plan, request: &CertificateSigningRequest, message: &str, 
         action: "Approve".into(),
         message: message.into(),
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::registration::csr::tests::for_agent;
+    use crate::object::Object;
+    use crate::reconcile::Caches;
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    struct Case {
+        requester: &'static str,
+        accepted: bool,
+        annotations: &'static [&'static str],
+        alive: bool,
+    }
+
+    const JOINING: Case = Case { requester: "system:serviceaccount:ocm:bootstrap", accepted: false, annotations: &[], alive: false };
+
+    /// The words of the actions that are planned.
+    fn check(case: &Case, want: &[&str]) {
+        let status = json!({"conditions": if case.alive { json!([
+            {"type": "ManagedClusterJoined", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+            {"type": "ManagedClusterConditionAvailable", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+        ]) } else { json!([]) }});
+        let annotations: Map<_, _> = case.annotations.iter().map(|name| ((*name).to_owned(), json!("x"))).collect();
+        let cluster =
+            json!({"metadata": {"name": "c1", "annotations": annotations}, "spec": {"hubAcceptsClient": case.accepted}, "status": status});
+        let subjects = json!([{"kind": "ServiceAccount", "name": "bootstrap", "namespace": "ocm"}]);
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"});
+        let binding = json!({"metadata": {"name": AUTO_APPROVE_BINDING}, "roleRef": role, "subjects": subjects});
+        let mut caches = Caches::default();
+        let mut request = for_agent("c1", case.requester);
+        request.metadata.name = Some("r".into());
+        caches.replace(Site::Hub, vec![request], "1");
+        caches.replace::<ManagedCluster>(Site::Hub, vec![Object::from_value(cluster).unwrap().to_typed().unwrap()], "1");
+        caches.replace::<ClusterRoleBinding>(Site::Hub, vec![Object::from_value(binding).unwrap().to_typed().unwrap()], "1");
+        let plan = Csr::plan(&Key::cluster("r"), &caches, NOW);
+        let word = |action: &Action| match action {
+            Action::Patch { subresource: Subresource::Approval, .. } => "approve",
+            Action::Patch { .. } => "accept",
+            _ => "?",
+        };
+        let words: Vec<_> = plan.steps.iter().flatten().map(word).collect();
+        assert_eq!(words, want, "{}", case.requester);
+    }
+
+    #[test]
+    fn a_bootstrap_identity_joins_a_cluster_that_is_new() {
+        check(&JOINING, &["accept", "approve"]);
+        check(&Case { accepted: true, ..JOINING }, &["approve"]);
+    }
+
+    #[test]
+    fn a_cluster_that_a_person_denied_stays_denied() {
+        check(&Case { annotations: &[AUTO_ACCEPTED_ANNOTATION], ..JOINING }, &[]);
+    }
+
+    #[test]
+    fn s1_a_cluster_whose_agent_is_alive_keeps_its_identity() {
+        check(&Case { accepted: true, alive: true, ..JOINING }, &[]);
+    }
+
+    #[test]
+    fn nobody_else_joins_without_a_person() {
+        for requester in ["system:serviceaccount:ocm:other", "system:serviceaccount:other:bootstrap", "bootstrap", ""] {
+            check(&Case { requester, accepted: true, ..JOINING }, &[]);
+        }
+    }
+
+    #[test]
+    fn an_identity_renews_itself_while_its_cluster_is_accepted() {
+        let requester = "system:open-cluster-management:c1:agent";
+        check(&Case { requester, accepted: true, alive: true, ..JOINING }, &["approve"]);
+        check(&Case { requester, accepted: false, ..JOINING }, &[]);
+    }
 }

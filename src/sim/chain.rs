@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{World, workload};
 use crate::api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use crate::api::cluster::v1::ManagedCluster;
+use crate::api::gitops::v1alpha1::RolloutPolicy;
 use crate::api::work::v1::ManifestWork;
 use crate::object::condition::find_condition;
 use crate::object::{Key, Object};
@@ -20,7 +21,11 @@ fn seconds(n: i64) -> SignedDuration {
 }
 
 fn world(clusters: usize) -> World {
-    let mut world = World::new(7, Timestamp::from_second(1_800_000_000).unwrap());
+    seeded(7, clusters)
+}
+
+fn seeded(seed: u64, clusters: usize) -> World {
+    let mut world = World::new(seed, Timestamp::from_second(1_800_000_000).unwrap());
     for i in 0..clusters {
         let images = ["msa:0.4.0", "msa:0.4.1"].map(str::to_owned).into();
         let workloads = workload::World { images, ready_after: seconds(3), nodes: 1 };
@@ -316,4 +321,86 @@ fn a_cluster_that_leaves_takes_its_permissions_with_it_and_its_namespace_stays()
     let roles = world.list::<ClusterRole>();
     assert!(!roles.iter().any(|role| role.metadata.name.as_deref() == Some("open-cluster-management:managedcluster:cluster1")));
     assert!(world.get::<Namespace>(&Key::cluster("cluster1")).is_some());
+}
+
+fn deployments(world: &World, cluster: &str) -> usize {
+    let all = Target::resource("apps", "v1", "deployments");
+    world.spokes[cluster].store.list(&all, &ListOptions::default()).unwrap().items.len()
+}
+
+fn installed(world: &World) -> Vec<String> {
+    world.list::<ManagedClusterAddOn>().into_iter().map(|addon| addon.metadata.namespace.unwrap()).collect()
+}
+
+#[test]
+fn u1_a_removal_is_within_the_budget_or_waits() {
+    let mut world = world(3);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    put(
+        &mut world,
+        json!({
+            "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
+            "metadata": {"name": "managed-serviceaccount-by-hand", "namespace": "cluster1"}, "spec": {},
+        }),
+    );
+    select(&mut world, json!({"canary": "false"}));
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!(installed(&world), ["cluster1", "cluster2", "cluster3"], "what somebody made by hand stays");
+    assert_eq!((deployments(&world, "cluster1"), deployments(&world, "cluster2")), (0, 1));
+    select(&mut world, json!({"no": "such"}));
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!((deployments(&world, "cluster2"), deployments(&world, "cluster3")), (1, 1), "an empty placement empties no fleet");
+}
+
+#[test]
+fn r5_a_breach_returns_clusters_to_what_worked() {
+    let mut world = world(4);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", progressive());
+    put(
+        &mut world,
+        json!({
+            "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy", "metadata": {"name": "p"}, "spec": {"onBreach": "Rollback"},
+        }),
+    );
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    template(&mut world, "msa", "msa:0.4.9");
+    let moved = |world: &World| images(world)[0] == "0.4.9";
+    assert!(world.run_until(seconds(30), moved).unwrap());
+    world.run_for(seconds(300)).unwrap();
+    assert_eq!(images(&world), ["0.4.0", "0.4.0", "0.4.0", "0.4.0"]);
+    let policy: RolloutPolicy = world.get(&Key::cluster("p")).unwrap();
+    assert!(!policy.status.unwrap().rollouts[0].quarantined.is_empty());
+    template(&mut world, "msa", "msa:0.4.1");
+    assert!(world.run_until(seconds(120), |world| is_completed(world) && images(world)[3] == "0.4.1").unwrap(), "{:?}", progress(&world));
+}
+
+#[test]
+fn a_rollout_survives_faults_and_restarts_and_never_moves_too_many() {
+    for seed in 0..3 {
+        let mut world = seeded(seed, 4);
+        template(&mut world, "msa", "msa:0.4.0");
+        addon(&mut world, "msa", progressive());
+        select_all(&mut world);
+        assert!(world.run_until(seconds(200), is_completed).unwrap(), "{:?}", progress(&world));
+        world.faults = super::Faults { refused: 30, answer_lost: 30, stale: 100 };
+        template(&mut world, "msa", "msa:0.4.1");
+        let mut round = 0;
+        let done = world.run_until(seconds(900), |world| {
+            round += 1;
+            let addons = world.list::<ManagedClusterAddOn>();
+            let arrived = |addon: &&ManagedClusterAddOn| {
+                let references = &addon.status.as_ref().unwrap().config_references;
+                references.iter().all(|r| r.desired_config == r.last_applied_config)
+            };
+            let in_flight = addons.len() - addons.iter().filter(arrived).count();
+            assert!(in_flight <= 2, "seed {seed}, round {round}: {in_flight} in flight");
+            is_completed(world) && images(world).iter().all(|image| image == "0.4.1")
+        });
+        assert!(done.unwrap(), "seed {seed}: {:?} {:?}", progress(&world), images(&world));
+    }
 }

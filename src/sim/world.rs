@@ -82,7 +82,7 @@ impl World {
             spokes: BTreeMap::new(),
             branches: Branches::new(),
             faults: Faults::default(),
-            operator: Some(Process::start(Scope::Everything, false, |register| controllers::hub(register))),
+            operator: Some(Process::start(Scope::Everything, false, controllers::hub)),
             sources: BTreeMap::new(),
             random: Random::new(seed),
         }
@@ -97,7 +97,7 @@ impl World {
         install(&mut store, crds::spoke(), self.now);
         let identity = Identity { cluster: name.into(), agent_id: "agent".into(), hub_hash: "hub".into() };
         apply(&mut store, identity.claim(), "", self.now)?;
-        let agent = Some(Process::start(Scope::OneCluster(name.into()), true, |register| controllers::agent(register)));
+        let agent = Some(Process::start(Scope::OneCluster(name.into()), true, controllers::agent));
         self.spokes.insert(name.into(), Spoke { store, workloads, connected: true, agent, seen: 0, wake_at: None });
         let labels: BTreeMap<_, _> = labels.iter().copied().collect();
         let mut cluster = Object::from_typed(&ManagedCluster::default());
@@ -152,7 +152,7 @@ impl World {
 
     /// Ends the operator and starts a new one that knows nothing.
     pub fn restart_operator(&mut self) {
-        let mut operator = Process::start(Scope::Everything, false, |register| controllers::hub(register));
+        let mut operator = Process::start(Scope::Everything, false, controllers::hub);
         for (repo, source) in &self.sources {
             operator.set_source(repo, source.clone(), self.now);
         }
@@ -162,7 +162,7 @@ impl World {
     /// Ends the agent of a cluster and starts a new one that knows nothing.
     pub fn restart_agent(&mut self, name: &str) {
         if let Some(spoke) = self.spokes.get_mut(name) {
-            spoke.agent = Some(Process::start(Scope::OneCluster(name.into()), true, |register| controllers::agent(register)));
+            spoke.agent = Some(Process::start(Scope::OneCluster(name.into()), true, controllers::agent));
         }
     }
 
@@ -223,13 +223,14 @@ impl World {
         if let Some(operator) = operator {
             busy |= operator.round(&mut Sites { hub: Some(&mut *hub), spoke: None, branches }, *faults, random, now);
         }
+        busy |= hub.collect(now);
         for spoke in spokes.values_mut() {
             let Spoke { store, connected, agent, .. } = spoke;
             if let Some(agent) = agent {
                 let hub = connected.then_some(&mut *hub);
                 busy |= agent.round(&mut Sites { hub, spoke: Some(store), branches }, *faults, random, now);
             }
-            busy |= spoke.run_workloads(now);
+            busy |= spoke.run_workloads(now) | spoke.store.collect(now);
         }
         busy
     }

@@ -93,7 +93,7 @@ fn subject(csr: &CertificateSigningRequest) -> Option<der::Subject> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use k8s_openapi::ByteString;
     use k8s_openapi::api::certificates::v1::CertificateSigningRequestSpec;
@@ -113,6 +113,13 @@ mod tests {
         };
         let metadata = ObjectMeta { labels: Some(labels), ..ObjectMeta::default() };
         CertificateSigningRequest { metadata, spec, ..CertificateSigningRequest::default() }
+    }
+
+    /// What the agent `agent` of a cluster sends.
+    pub(crate) fn for_agent(cluster: &str, requester: &str) -> CertificateSigningRequest {
+        let organizations = [format!("{PREFIX}{cluster}"), format!("{PREFIX}managed-clusters")];
+        let organizations: Vec<&str> = organizations.iter().map(String::as_str).collect();
+        csr(&[("cluster-name", cluster)], requester, &format!("{PREFIX}{cluster}:agent"), &organizations)
     }
 
     fn for_cluster(label: &str, requester: &str, common_name: &str, organizations: &[&str]) -> Option<Ask> {
