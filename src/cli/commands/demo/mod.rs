@@ -32,6 +32,8 @@ const ADDON: &str = "managed-serviceaccount";
 const REPORTS: &str = "wheelwright/status";
 /// How long a version may take to become healthy before it counts as failed.
 const DEADLINE: &str = "6s";
+/// How long the canaries of a version must have worked before the others follow.
+const SOAK: &str = "1s";
 /// How long each commit may take altogether; on an idle machine it takes about ten seconds.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// How long the rest of the fleet is watched after a version has failed, to show that it stays as it is.
@@ -85,7 +87,7 @@ async fn tell(args: &Args, dir: &std::path::Path, screen: Screen<'_>, (tasks, st
     let mut stage = set(args, dir, screen, (tasks, stop)).await?;
     stage.until("every agent has joined", Fleet::is_joined).await?;
 
-    let commit = stage.repository.commit_examples(DEADLINE)?;
+    let commit = stage.repository.commit_examples(SOAK, DEADLINE)?;
     stage.say(&format!("commit {}: {ADDON} 0.4.0 on every cluster", short(&commit)))?;
     stage.until("0.4.0 is everywhere", |fleet| fleet.runs("0.4.0")).await?;
 
@@ -141,6 +143,7 @@ async fn set<'a>(args: &Args, dir: &std::path::Path, screen: Screen<'a>, (tasks,
             bootstrap: stage.hub.kubeconfig("bootstrap", &["system:bootstrappers:managedcluster"])?,
             spoke: client(&spoke.kubeconfig("agent", &["system:masters"])?).await?,
             cluster: name.clone(),
+            listen: None,
         };
         tasks.spawn(agent::run(options, stop.clone()));
         stage.spokes.push((name, spoke));

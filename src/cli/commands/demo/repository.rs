@@ -34,9 +34,10 @@ impl ConfigRepository {
         Ok(Self { path, files })
     }
 
-    /// Commits the examples, with a deadline that fits an audience rather than a fleet.
-    pub(super) fn commit_examples(&mut self, deadline: &str) -> Result<String> {
-        self.edit(PACE, "10m", deadline)?;
+    /// Commits the examples, with times that fit an audience rather than a fleet.
+    pub(super) fn commit_examples(&mut self, soak: &str, deadline: &str) -> Result<String> {
+        self.edit(PACE, "value: 5s", &format!("value: {soak}"))?;
+        self.edit(&format!("{ADDON}/addon.yaml"), "progressDeadline: 10m", &format!("progressDeadline: {deadline}"))?;
         self.commit("fleet: managed-serviceaccount 0.4.0 on every cluster")
     }
 
