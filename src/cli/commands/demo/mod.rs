@@ -83,7 +83,12 @@ struct Stage<'a> {
     fleet: Fleet,
 }
 
-async fn tell(args: &Args, dir: &std::path::Path, screen: Screen<'_>, (tasks, stop): (&TaskTracker, &CancellationToken)) -> Result<ExitCode> {
+async fn tell(
+    args: &Args,
+    dir: &std::path::Path,
+    screen: Screen<'_>,
+    (tasks, stop): (&TaskTracker, &CancellationToken),
+) -> Result<ExitCode> {
     let mut stage = set(args, dir, screen, (tasks, stop)).await?;
     stage.until("every agent has joined", Fleet::is_joined).await?;
 
@@ -99,7 +104,7 @@ async fn tell(args: &Args, dir: &std::path::Path, screen: Screen<'_>, (tasks, st
     stage.say(&format!("commit {}: {ADDON} 0.4.2, whose image does not exist", short(&commit)))?;
     stage.until("0.4.2 has failed on the canaries", |fleet| fleet.at("0.4.2", State::Failed).len() == 2).await?;
     let untouched = stage.fleet.at("0.4.1", State::Available).len();
-    stage.say(&format!("stopped at the canaries; {untouched} clusters keep 0.4.1"));
+    stage.say(&format!("stopped at the canaries; {untouched} clusters keep 0.4.1"))?;
     let end = Instant::now() + AFTERMATH;
     while Instant::now() < end {
         stage.look()?;
@@ -120,7 +125,12 @@ async fn tell(args: &Args, dir: &std::path::Path, screen: Screen<'_>, (tasks, st
 }
 
 /// Starts everything.
-async fn set<'a>(args: &Args, dir: &std::path::Path, screen: Screen<'a>, (tasks, stop): (&TaskTracker, &CancellationToken)) -> Result<Stage<'a>> {
+async fn set<'a>(
+    args: &Args,
+    dir: &std::path::Path,
+    screen: Screen<'a>,
+    (tasks, stop): (&TaskTracker, &CancellationToken),
+) -> Result<Stage<'a>> {
     let repository = ConfigRepository::create(dir.join("fleet.git"))?;
     let hub = Arc::new(clusters::start_hub().await?);
     clusters::run_administrator(Arc::clone(&hub), tasks, stop.clone());
@@ -143,7 +153,6 @@ async fn set<'a>(args: &Args, dir: &std::path::Path, screen: Screen<'a>, (tasks,
             bootstrap: stage.hub.kubeconfig("bootstrap", &["system:bootstrappers:managedcluster"])?,
             spoke: client(&spoke.kubeconfig("agent", &["system:masters"])?).await?,
             cluster: name.clone(),
-            listen: None,
         };
         tasks.spawn(agent::run(options, stop.clone()));
         stage.spokes.push((name, spoke));
@@ -208,7 +217,7 @@ impl Stage<'_> {
     }
 
     fn stay(&mut self, dir: &std::path::Path) -> Result<()> {
-        self.say("running until Ctrl-C; kubectl reaches the hub and each cluster with");
+        self.say("running until Ctrl-C; kubectl reaches the hub and each cluster with")?;
         let servers = std::iter::once(("hub", &self.hub)).chain(self.spokes.iter().map(|(name, server)| (name.as_str(), server)));
         for (name, server) in servers {
             let file = dir.join(format!("{name}.kubeconfig"));
@@ -232,7 +241,9 @@ fn config_repo(hub: &Server, repository: &ConfigRepository) -> Result<()> {
     });
     hub.with_store(|store, now| {
         let options = WriteOptions::manager("demo");
-        store.create(&Target::resource("", "v1", "namespaces"), Object::from_value(namespace)?, &options, now).map_err(anyhow::Error::msg)?;
+        store
+            .create(&Target::resource("", "v1", "namespaces"), Object::from_value(namespace)?, &options, now)
+            .map_err(anyhow::Error::msg)?;
         let target = Target::all::<ConfigRepo>().within("wheelwright-system").named("fleet");
         store.patch(&target, &Patch::Apply(repo), &options, now).map_err(anyhow::Error::msg)?;
         Ok(())

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-
+use crate::api::Condition;
 use crate::api::addon::v1alpha1::ManagedClusterAddOn;
 use crate::api::cluster::v1::ManagedCluster;
 use crate::api::cluster::v1beta1::PlacementDecision;

@@ -52,7 +52,11 @@ impl ConfigRepository {
         let template = self.files.get(&format!("{ADDON}/template-0.4.1.yaml")).context("examples-repo has no template 0.4.1")?;
         let template = template.replace("managed-serviceaccount-0.4.1", "managed-serviceaccount-0.4.2").replace(":v0.4.1", ":v0.4.2-rc9");
         self.files.insert(format!("{ADDON}/template-0.4.2.yaml"), template);
-        self.edit(&format!("{ADDON}/kustomization.yaml"), "  - template-0.4.1.yaml\n", "  - template-0.4.1.yaml\n  - template-0.4.2.yaml\n")?;
+        self.edit(
+            &format!("{ADDON}/kustomization.yaml"),
+            "  - template-0.4.1.yaml\n",
+            "  - template-0.4.1.yaml\n  - template-0.4.2.yaml\n",
+        )?;
         self.edit(VERSION, "0.4.1", "0.4.2")?;
         self.commit("managed-serviceaccount: 0.4.2")
     }
