@@ -3,6 +3,7 @@
 mod agent;
 mod completion;
 mod crds;
+mod demo;
 mod explain;
 mod hub;
 mod operator;
@@ -12,6 +13,7 @@ use super::{CommandResult, output::Ui};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    Demo(demo::Args),
     Operator(operator::Args),
     Agent(agent::Args),
     Hub(hub::Args),
@@ -24,6 +26,7 @@ pub(crate) enum Command {
 /// Runs a command to its end.
 pub(crate) fn run(command: Command, ui: &mut Ui) -> CommandResult {
     match command {
+        Command::Demo(args) => demo::run(&args, ui),
         Command::Operator(args) => operator::run(&args),
         Command::Agent(args) => agent::run(&args),
         Command::Hub(args) => hub::run(&args, ui),
