@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
+use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{ListParams, ObjectMeta, PostParams};
 use sha2::{Digest as _, Sha256};
@@ -78,7 +79,7 @@ pub(super) struct Credentials {
     pub(super) key: String,
     /// The kubeconfig it was kept with; empty where it is new.
     pub(super) kubeconfig: String,
-    user: String,
+    pub(super) user: String,
     from: Timestamp,
     until: Timestamp,
 }
@@ -95,6 +96,13 @@ impl Credentials {
         let (from, until) = (time(parsed.validity().not_before.timestamp())?, time(parsed.validity().not_after.timestamp())?);
         let agent = user.rsplit(':').next().unwrap_or_default().to_owned();
         Ok(Self { agent, certificate, key, kubeconfig, user, from, until })
+    }
+
+    /// Reads what a secret keeps; `None` where that is no identity.
+    pub(super) fn of_secret(secret: &Secret) -> Option<Self> {
+        let data = secret.data.as_ref()?;
+        let text = |key: &str| data.get(key).and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
+        Self::read(text("tls.crt")?, text("tls.key")?, text("kubeconfig")?).ok()
     }
 
     /// Whether it is an identity of this very cluster on this very hub, and has not run out.
@@ -143,12 +151,6 @@ pub(super) async fn request(
     old: Option<&Credentials>,
     stop: &CancellationToken,
 ) -> Result<Credentials, JoinError> {
-    let requests: Api<CertificateSigningRequest> = Api::all(hub.clone());
-    let mine = ListParams::default().labels(&format!("{CLUSTER_NAME_LABEL}={cluster},!{ADDON_NAME_LABEL}"));
-    let count = requests.list(&mine).await.map_err(api("list certificate requests"))?.items.len();
-    if count >= MOST_REQUESTS {
-        return Err(JoinError::TooManyRequests(count));
-    }
     let key = pki::new_key()?;
     let agent = match old {
         Some(old) => old.agent.clone(),
@@ -157,16 +159,39 @@ pub(super) async fn request(
     let group = format!("{SUBJECT_PREFIX}{cluster}");
     let subject = pki::Subject::new(user(cluster, &agent), &[&group, MANAGED_CLUSTERS_GROUP]);
     let text = pki::request(&key, &subject, &[])?;
-    let created = requests.create(&PostParams::default(), &signing_request(cluster, text)).await;
-    let name = created.map_err(api("create a certificate request"))?.metadata.name.unwrap_or_default();
-    info!(cluster, request = name, "waiting for the certificate request to be approved and signed");
-    let certificate = issued(&requests, &name, stop).await?;
+    let certificate = certify(hub, Asker { cluster, addon: None }, text, stop).await?;
     Credentials::read(certificate, key.serialize_pem(), String::new())
 }
 
-fn signing_request(cluster: &str, request: String) -> CertificateSigningRequest {
-    let labels = [(CLUSTER_NAME_LABEL.to_owned(), cluster.to_owned())];
-    let metadata = ObjectMeta { generate_name: Some(format!("{cluster}-")), labels: Some(labels.into()), ..ObjectMeta::default() };
+/// Whose certificate is asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Asker<'a> {
+    pub(super) cluster: &'a str,
+    /// An add-on's agent; the cluster's own where absent.
+    pub(super) addon: Option<&'a str>,
+}
+
+/// Sends a request and waits for its certificate, in PEM.
+pub(super) async fn certify(hub: &kube::Client, asker: Asker<'_>, request: String, stop: &CancellationToken) -> Result<String, JoinError> {
+    let Asker { cluster, addon } = asker;
+    let requests: Api<CertificateSigningRequest> = Api::all(hub.clone());
+    let of = addon.map_or(format!("!{ADDON_NAME_LABEL}"), |addon| format!("{ADDON_NAME_LABEL}={addon}"));
+    let mine = ListParams::default().labels(&format!("{CLUSTER_NAME_LABEL}={cluster},{of}"));
+    let count = requests.list(&mine).await.map_err(api("list certificate requests"))?.items.len();
+    if count >= MOST_REQUESTS {
+        return Err(JoinError::TooManyRequests(count));
+    }
+    let created = requests.create(&PostParams::default(), &signing_request(asker, request)).await;
+    let name = created.map_err(api("create a certificate request"))?.metadata.name.unwrap_or_default();
+    info!(cluster, addon, request = name, "waiting for the certificate request to be approved and signed");
+    issued(&requests, &name, stop).await
+}
+
+fn signing_request(Asker { cluster, addon }: Asker<'_>, request: String) -> CertificateSigningRequest {
+    let labels = [(CLUSTER_NAME_LABEL, Some(cluster)), (ADDON_NAME_LABEL, addon)];
+    let labels = labels.into_iter().filter_map(|(label, value)| Some((label.to_owned(), value?.to_owned())));
+    let prefix = addon.map_or(format!("{cluster}-"), |addon| format!("addon-{cluster}-{addon}-"));
+    let metadata = ObjectMeta { generate_name: Some(prefix), labels: Some(labels.collect()), ..ObjectMeta::default() };
     let usages = ["digital signature", "key encipherment", "client auth"].map(str::to_owned);
     let spec = CertificateSigningRequestSpec {
         request: ByteString(request.into_bytes()),

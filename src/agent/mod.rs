@@ -1,5 +1,6 @@
 //! Wires the agent of a spoke: join the hub, keep the certificate fresh, run the agent's controllers.
 
+mod addons;
 mod hub;
 mod join;
 mod spoke;
@@ -80,7 +81,7 @@ async fn live(options: &AgentOptions, stop: &CancellationToken) -> Result<(), Jo
     let over = stop.child_token();
     let shell = Shell::new(
         ShellOptions {
-            hub: client,
+            hub: client.clone(),
             spoke: Some(options.spoke.clone()),
             scope: Scope::OneCluster(options.cluster.clone()),
             controllers: Selection::default(),
@@ -93,7 +94,9 @@ async fn live(options: &AgentOptions, stop: &CancellationToken) -> Result<(), Jo
         over.cancel();
     };
     let guarded = over.clone();
-    tokio::join!(shell.run(over.clone()), guarded.run_until_cancelled(renewal));
+    let addons = addons::Addons { hub: &hub, client: &client, spoke: &options.spoke, cluster: &options.cluster };
+    let keep = addons.keep(shell.handle(), &over);
+    tokio::join!(shell.run(over.clone()), guarded.run_until_cancelled(renewal), keep);
     Ok(())
 }
 

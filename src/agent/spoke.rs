@@ -49,12 +49,7 @@ pub(super) async fn prepare(spoke: &kube::Client) -> Result<(), JoinError> {
 pub(super) async fn load(spoke: &kube::Client) -> Result<Option<Credentials>, JoinError> {
     let secrets: Api<Secret> = Api::namespaced(spoke.clone(), AGENT_NAMESPACE);
     let secret = secrets.get_opt(HUB_KUBECONFIG_SECRET).await.map_err(api("read the identity kept on the cluster"))?;
-    let data = secret.and_then(|secret| secret.data).unwrap_or_default();
-    let text = |key: &str| data.get(key).and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
-    let (Some(certificate), Some(key), Some(kubeconfig)) = (text("tls.crt"), text("tls.key"), text("kubeconfig")) else {
-        return Ok(None);
-    };
-    Ok(Credentials::read(certificate, key, kubeconfig).ok())
+    Ok(secret.as_ref().and_then(Credentials::of_secret))
 }
 
 /// Keeps an identity: certificate and key together, in the shape OCM's agent keeps them.

@@ -6,6 +6,7 @@
 mod addon_config;
 mod addon_deploy;
 mod addon_install;
+mod addon_lease;
 mod addons;
 pub mod agents;
 mod bootstrap;
@@ -41,5 +42,6 @@ pub fn hub(register: &mut impl Register) {
 pub fn agent(register: &mut impl Register) {
     register.add::<lease::Lease>();
     register.add::<cluster_status::ClusterStatus>();
+    register.add::<addon_lease::AddonLease>();
     register.add::<work::Work>();
 }
