@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use crate::api::Condition;
-use crate::api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash, ManagedClusterAddOn};
+use crate::api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash, InstallProgression, ManagedClusterAddOn};
 use crate::api::cluster::v1::ManagedCluster;
 use crate::api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
 use crate::api::names::addon_conditions::{AVAILABLE, PROGRESSING};
@@ -145,11 +145,11 @@ impl Fleet {
 fn add_on(cma: &ClusterManagementAddOn, on: &[std::sync::Arc<ManagedClusterAddOn>], policies: &[std::sync::Arc<RolloutPolicy>]) -> AddOn {
     let name = cma.metadata.name.clone().unwrap_or_default();
     let progressions: Vec<_> = cma.status.iter().flat_map(|status| &status.install_progressions).collect();
-    let wanted: BTreeSet<String> = progressions
-        .iter()
-        .map(|p| version(p.config_references.iter().map(|r| (r.resource.as_str(), r.desired_config.as_ref()))))
-        .collect();
-    let mut clusters: Vec<_> = on.iter().map(|addon| cluster(addon, &wanted)).collect();
+    let version_of = |p: &InstallProgression| version(p.config_references.iter().map(|r| (r.resource.as_str(), r.desired_config.as_ref())));
+    let wanted: BTreeSet<String> = progressions.iter().map(|progression| version_of(progression)).collect();
+    let has_stopped = |p: &&&InstallProgression| find_condition(&p.conditions, PROGRESSING).is_some_and(|c| c.reason == progress::FAILED);
+    let stopped: BTreeSet<String> = progressions.iter().filter(has_stopped).map(|progression| version_of(progression)).collect();
+    let mut clusters: Vec<_> = on.iter().map(|addon| cluster(addon, &wanted, &stopped)).collect();
     clusters.sort();
     let rollouts = progressions.iter().map(|progression| {
         let (reason, message) =
@@ -166,7 +166,8 @@ fn add_on(cma: &ClusterManagementAddOn, on: &[std::sync::Arc<ManagedClusterAddOn
     AddOn { holds: holds.collect(), rollouts: rollouts.collect(), clusters, name }
 }
 
-fn cluster(addon: &ManagedClusterAddOn, wanted: &BTreeSet<String>) -> Cluster {
+/// A rollout that has stopped waits for nobody: what is still on its way to a version it stopped at has failed.
+fn cluster(addon: &ManagedClusterAddOn, wanted: &BTreeSet<String>, stopped: &BTreeSet<String>) -> Cluster {
     let status = addon.status.clone().unwrap_or_default();
     let condition = |condition: &str| find_condition(&status.conditions, condition);
     let references = status.config_references.iter();
@@ -178,6 +179,7 @@ fn cluster(addon: &ManagedClusterAddOn, wanted: &BTreeSet<String>) -> Cluster {
     let available = condition(AVAILABLE).is_some_and(Condition::is_true);
     let (standing, said) = match reason {
         progress::FAILED => (Standing::Failed, condition(PROGRESSING)),
+        _ if !has && stopped.contains(&runs) => (Standing::Failed, condition(PROGRESSING)),
         _ if !has || reason == progress::UNDER_WAY => (Standing::Progressing, condition(PROGRESSING)),
         _ if !available => (Standing::Unavailable, condition(AVAILABLE)),
         _ if !wanted.is_empty() && !wanted.contains(&runs) => (Standing::Waiting, None),

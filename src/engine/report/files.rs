@@ -36,16 +36,20 @@ pub fn digest(files: &BTreeMap<String, String>) -> String {
     hex(hash.finalize().get(..8).unwrap_or_default())
 }
 
+/// Longest subject of a commit, in characters: what `git log --oneline` shows of one on a usual terminal.
+const SUBJECT: usize = 72;
+
 /// The message of the commit, with trailers for programs.
 pub fn message(fleet: &Fleet, digest: &str) -> String {
-    let behind: usize = fleet.add_ons.iter().map(|add_on| add_on.clusters.len() - add_on.count(Standing::Done)).sum();
-    let failed: usize = fleet.add_ons.iter().map(|add_on| add_on.count(Standing::Failed)).sum();
-    let head = match (fleet.ready, failed, behind) {
-        (false, ..) => plain(&format!("not ready: {}", fleet.condition.0), 60),
-        (true, 0, 0) => "every cluster is up to date".to_owned(),
-        (true, 0, behind) => format!("{behind} add-ons are not up to date"),
-        (true, failed, _) => format!("{failed} add-ons failed"),
+    let failed = |add_on: &&AddOn| add_on.count(Standing::Failed) > 0;
+    let behind = |add_on: &&AddOn| add_on.count(Standing::Done) < add_on.clusters.len();
+    let head = match (fleet.add_ons.iter().find(failed), fleet.add_ons.iter().find(behind)) {
+        _ if !fleet.ready => format!("not ready: {}", fleet.condition.0),
+        (Some(worst), _) => format!("{} failed on {} of {} clusters", worst.name, worst.count(Standing::Failed), worst.clusters.len()),
+        (None, Some(next)) => format!("{} is done on {} of {} clusters", next.name, next.count(Standing::Done), next.clusters.len()),
+        (None, None) => "every cluster is up to date".to_owned(),
     };
+    let head = plain(&head, SUBJECT);
     let version = env!("CARGO_PKG_VERSION");
     format!(
         "report: {head}\n\nWheelwright-Version: {version}\nWheelwright-Repo: {}\nWheelwright-Source: {}\nWheelwright-Report: {digest}\n",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use git2::{Index, IndexEntry, IndexTime, ObjectType, Repository, Signature, TreeWalkMode, TreeWalkResult};
+use git2::{Index, IndexEntry, IndexTime, Repository, Signature};
 use include_dir::{Dir, include_dir};
 
 static EXAMPLES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/examples-repo");
@@ -76,21 +76,13 @@ impl ConfigRepository {
         Ok(log)
     }
 
-    /// The text of a file at the tip of a branch, found by its name in any directory.
-    pub(super) fn file(&self, branch: &str, name: &str) -> Result<Option<String>> {
+    /// The text of a file at the tip of a branch; `None` where either does not exist.
+    pub(super) fn file(&self, branch: &str, path: &str) -> Result<Option<String>> {
         let repository = Repository::open_bare(&self.path)?;
         let Ok(tip) = repository.refname_to_id(&format!("refs/heads/{branch}")) else { return Ok(None) };
         let tree = repository.find_commit(tip)?.tree()?;
-        let mut found = None;
-        tree.walk(TreeWalkMode::PreOrder, |_, entry| {
-            if entry.kind() == Some(ObjectType::Blob) && entry.name().is_ok_and(|entry| entry == name) {
-                found = Some(entry.id());
-                return TreeWalkResult::Abort;
-            }
-            TreeWalkResult::Ok
-        })?;
-        let Some(id) = found else { return Ok(None) };
-        Ok(Some(String::from_utf8_lossy(repository.find_blob(id)?.content()).into_owned()))
+        let Ok(entry) = tree.get_path(Path::new(path)) else { return Ok(None) };
+        Ok(Some(String::from_utf8_lossy(repository.find_blob(entry.id())?.content()).into_owned()))
     }
 
     fn edit(&mut self, path: &str, from: &str, to: &str) -> Result<()> {
@@ -137,6 +129,6 @@ fn entry(path: &str, id: git2::Oid) -> IndexEntry {
         id,
         flags: 0,
         flags_extended: 0,
-        path: Path::new(path).to_string_lossy().into_owned().into_bytes(),
+        path: path.as_bytes().to_vec(),
     }
 }
