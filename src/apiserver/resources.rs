@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::hub::Hub;
 use super::request::{Accept, Request, Verb};
-use super::respond::{self, Answer, ListBody};
+use super::respond::{self, Answer, Item, ListBody};
 use super::{authz, protobuf, table};
 use crate::object::Object;
 use crate::store::{ApiError, Deleted, List, Patch, Resource, Target, Written};
@@ -89,7 +89,8 @@ fn show_list(hub: &Hub, request: &Request, target: &Target, list: &List) -> Answ
             respond::json(StatusCode::OK, &ListBody { api_version, kind, metadata, items })
         }
         Accept::Json | Accept::Discovery | Accept::None => {
-            let items: Vec<&Object> = list.items.iter().map(|object| &**object).collect();
+            let bare = !resource_of(hub, target)?.custom;
+            let items: Vec<Item<'_>> = list.items.iter().map(|object| Item { object, bare }).collect();
             respond::json(StatusCode::OK, &ListBody { api_version: &list.api_version, kind: &list.kind, metadata, items })
         }
     })

@@ -76,6 +76,19 @@ pub(super) struct ListBody<'a, T: Serialize> {
     pub(super) items: Vec<T>,
 }
 
+/// An object of a list; those of built-in kinds stand there without their kind, as Go's types write them.
+pub(super) struct Item<'a> {
+    pub(super) object: &'a Object,
+    pub(super) bare: bool,
+}
+
+impl Serialize for Item<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let shown = |field: &str| !(self.bare && matches!(field, "apiVersion" | "kind"));
+        serializer.collect_map(self.object.0.iter().filter(|(field, _)| shown(field)))
+    }
+}
+
 /// `metadata` of a list.
 pub(super) fn list_metadata(list: &List) -> Value {
     let mut metadata = json!({ "resourceVersion": list.resource_version });

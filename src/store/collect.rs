@@ -23,6 +23,8 @@ pub(super) type Place = (GroupResource, Key);
 pub(super) struct Garbage {
     /// By uid of the owner.
     dependents: BTreeMap<String, BTreeSet<Place>>,
+    /// Objects that are going, by uid: they may wait for their dependents.
+    going: BTreeMap<String, Place>,
     pending: BTreeSet<Place>,
 }
 
@@ -41,6 +43,7 @@ impl Garbage {
                     self.dependents.remove(uid);
                 }
             }
+            self.pending.extend(self.going.get(uid).cloned());
         }
         for uid in after.difference(&before) {
             self.dependents.entry(uid.clone()).or_default().insert(place.clone());
@@ -48,6 +51,9 @@ impl Garbage {
         match new {
             Some(new) if new.is_terminating() || !after.is_empty() => {
                 self.pending.insert(place.clone());
+                if new.is_terminating() {
+                    self.going.insert(new.uid().to_owned(), place.clone());
+                }
             }
             Some(_) => {}
             None => self.set_loose(place, old),
@@ -56,8 +62,9 @@ impl Garbage {
 
     fn set_loose(&mut self, place: &Place, old: Option<&Object>) {
         let Some(old) = old else { return };
+        self.going.remove(old.uid());
         self.pending.extend(self.dependents.get(old.uid()).into_iter().flatten().cloned());
-        // Those that may wait for it to go: its namespace and its definition; its owners are found when they are looked at.
+        // Those that may wait for it to go: its namespace and its definition, beside its owners.
         if !place.1.namespace.is_empty() {
             self.pending.insert((GroupResource::new("", "namespaces"), Key::cluster(place.1.namespace.clone())));
         }

@@ -29,7 +29,7 @@ pub(super) fn time(now: Timestamp) -> Value {
 
 /// Fields that the server alone sets: an update that leaves them out, keeps them.
 pub(super) fn keep_system_fields(old: &Object, new: &mut Object) {
-    for field in ["uid", "creationTimestamp", "name", "namespace"] {
+    for field in ["uid", "name", "namespace"] {
         if let Some(value) = old.at(&["metadata", field]) {
             let metadata = new.metadata_mut();
             if metadata.get(field).is_none_or(Value::is_null) {
@@ -37,7 +37,7 @@ pub(super) fn keep_system_fields(old: &Object, new: &mut Object) {
             }
         }
     }
-    for field in ["generation", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+    for field in ["creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         match old.at(&["metadata", field]) {
             Some(value) => new.metadata_mut().insert(field.into(), value.clone()),
             None => new.metadata_mut().remove(field),

@@ -1,0 +1,191 @@
+//! What a Kubernetes API server does, as cases that run the same on the embedded hub and on a real kube-apiserver.
+//!
+//! A case is a function over an [`Api`]: it sends requests and says what the answers must be. Each has a namespace of its own. None is
+//! skipped: both runs report every case, and both must agree with what it says.
+
+mod api;
+mod apply;
+mod deletion;
+mod discovery;
+mod kubectl;
+mod lists;
+mod patches;
+mod schemas;
+mod subresources;
+mod verbs;
+mod watches;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use serde_json::{Value, json};
+use wheelwright::apiserver::{Options, Server};
+
+use crate::kube::Cluster;
+use api::Api;
+
+type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// One case.
+pub(crate) struct Case {
+    name: &'static str,
+    run: fn(Api) -> Run,
+}
+
+/// Lists functions as cases under their own names.
+macro_rules! cases {
+    ($($name:ident),* $(,)?) => {
+        pub(super) const CASES: &[$crate::conformance::Case] = &[
+            $($crate::conformance::Case { name: stringify!($name), run: |api| Box::pin($name(api)) }),*
+        ];
+    };
+}
+use cases;
+
+const AREAS: &[(&str, &[Case])] = &[
+    ("verbs", verbs::CASES),
+    ("patches", patches::CASES),
+    ("apply", apply::CASES),
+    ("lists", lists::CASES),
+    ("watches", watches::CASES),
+    ("schemas", schemas::CASES),
+    ("subresources", subresources::CASES),
+    ("deletion", deletion::CASES),
+    ("discovery", discovery::CASES),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_hub_conforms() {
+    let server = Server::start(Options::default()).await.unwrap();
+    run("embedded hub", server.client()).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_api_server_conforms() {
+    let cluster = Cluster::start("conformance").await;
+    run("kube-apiserver", cluster.client().await).await;
+}
+
+#[test]
+fn there_are_enough_cases_and_no_two_share_a_name() {
+    let mut names: Vec<_> = AREAS.iter().flat_map(|(_, cases)| cases.iter().map(|case| case.name)).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert!(count >= 60 && names.len() == count, "{count} cases, {} names", names.len());
+}
+
+/// Runs every case, one after the other, and fails with the list of those that failed.
+async fn run(hub: &'static str, client: ::kube::Client) {
+    install(&client).await;
+    let (mut passed, mut failed) = (0, Vec::new());
+    for (area, case) in AREAS.iter().flat_map(|(area, cases)| cases.iter().map(move |case| (area, case))) {
+        let api = Api::new(
+            client.clone(),
+            format!("case-{}", case.name.replace('_', "-").chars().take(50).collect::<String>().trim_end_matches('-')),
+        )
+        .await;
+        match tokio::spawn((case.run)(api)).await {
+            Ok(()) => passed += 1,
+            Err(_) => failed.push(format!("{area}: {}", case.name)),
+        }
+    }
+    println!("{hub}: {passed} cases passed");
+    assert!(failed.is_empty(), "{hub}: {} of {} cases failed:\n  {}", failed.len(), passed + failed.len(), failed.join("\n  "));
+}
+
+/// The custom resource that the cases use, in group `conformance.wheelwright.dev`.
+async fn install(client: &::kube::Client) {
+    let api = Api::new(client.clone(), "case-install".into()).await;
+    api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition("widgets", "Widget", &schema())).await.is(201);
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.conformance.wheelwright.dev";
+    let established = json!([{ "type": "Established", "status": "True" }]);
+    api.until(path, |reply| {
+        let conditions = reply.body.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+        conditions.iter().any(|c| c["type"] == established[0]["type"] && c["status"] == "True")
+    })
+    .await;
+    api.until(&api.widgets(), |reply| reply.code == 200).await;
+}
+
+/// A definition with a status subresource, a scale subresource, two columns and a selectable field.
+fn definition(plural: &str, kind: &str, schema: &Value) -> Value {
+    let selectable = schema.pointer("/properties/spec/properties/mode").map(|_| json!([{ "jsonPath": ".spec.mode" }]));
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.conformance.wheelwright.dev") },
+        "spec": {
+            "group": "conformance.wheelwright.dev",
+            "scope": "Namespaced",
+            "names": { "plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List"), "shortNames": [format!("{}x", &plural[..2])] },
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "schema": { "openAPIV3Schema": schema },
+                "subresources": {
+                    "status": {},
+                    "scale": { "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector" },
+                },
+                "additionalPrinterColumns": [
+                    { "name": "Size", "type": "integer", "jsonPath": ".spec.size" },
+                    { "name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status" },
+                ],
+                "selectableFields": selectable,
+            }],
+        },
+    })
+}
+
+fn schema() -> Value {
+    let port = json!({
+        "type": "object",
+        "required": ["port"],
+        "properties": {
+            "port": { "type": "integer" },
+            "protocol": { "type": "string", "default": "TCP" },
+            "name": { "type": "string" },
+        },
+    });
+    let condition = json!({
+        "type": "object",
+        "required": ["type"],
+        "properties": { "type": { "type": "string" }, "status": { "type": "string" }, "reason": { "type": "string" } },
+    });
+    json!({
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    "size": { "type": "integer", "minimum": 1, "maximum": 10, "default": 3 },
+                    "mode": { "type": "string", "enum": ["Fast", "Slow"] },
+                    "text": { "type": "string", "pattern": "^[a-z]*$", "maxLength": 5 },
+                    "replicas": { "type": "integer" },
+                    "tags": { "type": "array", "x-kubernetes-list-type": "set", "items": { "type": "string" } },
+                    "ports": { "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"], "items": port },
+                    "steps": { "type": "array", "items": { "type": "string" } },
+                    "free": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+                    "amount": { "x-kubernetes-int-or-string": true },
+                    "settings": { "type": "object", "additionalProperties": { "type": "string" } },
+                    "nested": { "type": "object", "properties": { "inner": { "type": "string", "default": "x" } } },
+                    "fixed": { "type": "string", "x-kubernetes-validations": [{ "rule": "self == oldSelf", "message": "fixed may not change" }] },
+                    "low": { "type": "integer" },
+                    "high": { "type": "integer" },
+                },
+                "x-kubernetes-validations": [{ "rule": "!has(self.low) || !has(self.high) || self.low <= self.high", "message": "low must not be above high" }],
+            },
+            "status": {
+                "type": "object",
+                "properties": {
+                    "phase": { "type": "string" },
+                    "replicas": { "type": "integer" },
+                    "selector": { "type": "string" },
+                    "conditions": { "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"], "items": condition },
+                },
+            },
+        },
+    })
+}
