@@ -35,13 +35,15 @@ pub fn plain(text: &str, max: usize) -> String {
 pub fn markdown(text: &str, max: usize) -> String {
     let line = plain(text, max);
     let mut escaped = String::with_capacity(line.len());
-    for c in line.chars() {
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
         match c {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '@' => escaped.push_str("&#64;"),
-            ':' => escaped.push_str("&#58;"),
+            // Neither a link of its own accord nor a workflow command.
+            ':' if matches!(chars.peek(), Some('/' | ':')) || escaped.ends_with("&#58;") => escaped.push_str("&#58;"),
             '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '(' | ')' | '#' | '+' | '!' | '|' | '~' => {
                 escaped.push('\\');
                 escaped.push(c);
@@ -122,7 +124,8 @@ mod tests {
     #[test]
     fn t38_nothing_steers_the_reader() {
         assert_eq!(plain("a\x1b[31mb\r\nc\u{202e}d\u{200b}\0", 50), "a[31mb cd");
-        assert_eq!(markdown("](javascript:alert(1))|<b>@all", 80), r"\]\(javascript&#58;alert\(1\)\)\|&lt;b&gt;&#64;all");
+        assert_eq!(markdown("](javascript:alert(1))|<b>@all", 80), r"\]\(javascript:alert\(1\)\)\|&lt;b&gt;&#64;all");
+        assert_eq!(markdown("see https://evil.example: a:b", 80), "see https&#58;//evil.example: a:b");
         assert_eq!(markdown("::set-output name=x::y", 80), "&#58;&#58;set-output name=x&#58;&#58;y");
     }
 

@@ -1,8 +1,9 @@
 //! What to do about a repository.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, json};
 
@@ -138,15 +139,22 @@ fn apply(draft: &mut Draft<'_>, checkout: &Checkout, view: &impl View) {
             return;
         }
     };
+    let missing: BTreeSet<String> = match missing(&desired, view) {
+        Ok(missing) => missing,
+        Err(unread) => {
+            draft.wait(commit, "Waiting", &unread.to_string());
+            return;
+        }
+    };
     let policy = policy(repo);
-    let input = Input { repo: &draft.key, desired: &desired, inventory: &inventory, claimed: &claimed, policy: &policy };
+    let input = Input { repo: &draft.key, desired: &desired, inventory: &inventory, claimed: &claimed, missing: &missing, policy: &policy };
     let sync = sync::plan(&input, live);
     write(draft, commit, &desired, sync);
 }
 
 fn kinds(draft: &Draft<'_>, desired: &[Desired], inventory: &Inventory) -> Vec<crate::object::Gvk> {
-    let (claimed, policy) = (BTreeMap::new(), Policy::default());
-    Input { repo: &draft.key, desired, inventory, claimed: &claimed, policy: &policy }.kinds()
+    let (claimed, missing, policy) = (BTreeMap::new(), BTreeSet::new(), Policy::default());
+    Input { repo: &draft.key, desired, inventory, claimed: &claimed, missing: &missing, policy: &policy }.kinds()
 }
 
 /// Turns the engine's answer into steps and a verdict.
@@ -190,6 +198,16 @@ fn write(draft: &mut Draft<'_>, commit: &str, desired: &[Desired], sync: Sync) {
         Verdict::new(Phase::Stalled, "DeletionsHeld", message)
     } else if let Some(drifting) = correct {
         drifting
+    } else if let Some(first) = sync.homeless.first() {
+        let more = sync.homeless.len().saturating_sub(1);
+        let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let message = format!(
+            "{} is applied but for {first}{others}: namespace {} does not exist. It is applied when the namespace is there; \
+             a cluster's comes with the cluster, others belong into the repository",
+            short(commit),
+            first.key.namespace
+        );
+        Verdict::new(Phase::Progressing, "NamespaceNotFound", message)
     } else if sync.leaving > 0 {
         Verdict::new(Phase::Progressing, "Deleting", format!("{} is applied; {} objects are being deleted", short(commit), sync.leaving))
     } else {
@@ -280,6 +298,17 @@ fn claimed(key: &Key, view: &impl View) -> Read<BTreeMap<Id, Key>> {
     Ok(claimed)
 }
 
+/// The namespaces that objects wait for.
+fn missing(desired: &[Desired], view: &impl View) -> Read<BTreeSet<String>> {
+    let mut missing = sync::homes(desired);
+    for name in missing.clone() {
+        if view.get::<Namespace>(&Key::cluster(name.as_str()))?.is_some() {
+            missing.remove(&name);
+        }
+    }
+    Ok(missing)
+}
+
 fn policy(repo: &ConfigRepo) -> Policy {
     let budget = &repo.spec.deletion_budget;
     let count = |n: i32| usize::try_from(n).unwrap_or_default();
@@ -305,9 +334,9 @@ fn tear_down(repo: &ConfigRepo, view: &impl View) -> Plan {
     let draft = Draft::of(repo, Timestamp::UNIX_EPOCH);
     let mut plan = Plan::default();
     if repo.spec.deletion_policy == DeletionPolicy::Delete {
-        let (inventory, claimed) = (draft.inventory(), BTreeMap::new());
+        let (inventory, claimed, missing) = (draft.inventory(), BTreeMap::new(), BTreeSet::new());
         let policy = Policy { prune: true, ..Policy::default() };
-        let input = Input { repo: &draft.key, desired: &[], inventory: &inventory, claimed: &claimed, policy: &policy };
+        let input = Input { repo: &draft.key, desired: &[], inventory: &inventory, claimed: &claimed, missing: &missing, policy: &policy };
         let sync = sync::plan(&input, |what| view.observed(what));
         if !sync.inventory.is_empty() {
             plan.observe = input.kinds();

@@ -8,6 +8,7 @@ mod decide;
 mod status;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
 
 use crate::api::gitops::v1alpha1::ConfigRepo;
 use crate::api::names;
@@ -24,6 +25,7 @@ impl Controller for ConfigRepoController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ConfigRepo>(rivals);
+        watches.on::<Namespace>(waiting);
         watches.on_observed(owner);
     }
 
@@ -52,6 +54,19 @@ fn rivals<V: View>(change: &Change<ConfigRepo>, view: &V) -> Vec<Key> {
     let own: Vec<_> = change.sides().map(Key::of).collect();
     let all = view.list::<ConfigRepo>(Query::ALL).unwrap_or_default();
     all.iter().map(|repo| Key::of(&**repo)).filter(|key| !own.contains(key)).collect()
+}
+
+/// A namespace that comes may be what a repository waits for.
+fn waiting<V: View>(change: &Change<Namespace>, view: &V) -> Vec<Key> {
+    if change.old.is_some() {
+        return Vec::new();
+    }
+    let all = view.list::<ConfigRepo>(Query::ALL).unwrap_or_default();
+    let waits = |repo: &ConfigRepo| {
+        let conditions = repo.status.iter().flat_map(|status| &status.conditions);
+        conditions.into_iter().any(|condition| condition.reason == "NamespaceNotFound")
+    };
+    all.iter().filter(|repo| waits(repo)).map(|repo| Key::of(&**repo)).collect()
 }
 
 /// The repositories an object belongs or belonged to, unless nothing but its status changed.

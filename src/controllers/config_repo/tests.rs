@@ -259,6 +259,20 @@ fn t23_a_repository_whose_signatures_should_be_checked_is_not_applied_unchecked(
 }
 
 #[test]
+fn an_object_for_a_cluster_that_has_not_joined_waits_alone() {
+    let mut hub = Hub::new(json!({}));
+    let elsewhere = map("b", "1").replace("  name: b", "  name: b\n  namespace: cluster-1");
+    let told = hub.commit(&[("a.yaml", &map("a", "1")), ("b.yaml", &elsewhere)]);
+    assert!(
+        told.starts_with("Reconciling NamespaceNotFound: 000000000000 is applied but for ConfigMap cluster-1/b: namespace cluster-1"),
+        "{told}"
+    );
+    assert_eq!(hub.data("a").as_deref(), Some("1"));
+    hub.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "cluster-1"}}));
+    assert_eq!(hub.run(), "Ready: applied 000000000000 (2 objects)");
+}
+
+#[test]
 fn a_suspended_repository_is_left_alone() {
     let mut hub = Hub::new(json!({}));
     hub.commit(&[("a.yaml", &map("a", "1"))]);

@@ -64,7 +64,10 @@ fn file_of(add_on: &AddOn) -> String {
 }
 
 fn short(commit: &str) -> &str {
-    commit.get(..12).unwrap_or(commit)
+    match commit {
+        "" => "none",
+        commit => commit.get(..12).unwrap_or(commit),
+    }
 }
 
 fn readme(fleet: &Fleet) -> String {

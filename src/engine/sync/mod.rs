@@ -16,7 +16,7 @@ pub use desired::{Desired, Rendered, desired, digest, summary};
 pub use inventory::{Id, Inventory};
 pub use order::stage;
 pub use ownership::{Takeover, unmarked};
-pub use plan::{Input, Policy, Sync, is_covered, plan};
+pub use plan::{Input, Policy, Sync, homes, is_covered, plan};
 
 /// Why an object of a commit is not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]

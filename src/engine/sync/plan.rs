@@ -27,6 +27,8 @@ pub struct Input<'a> {
     pub inventory: &'a Inventory,
     /// What other repositories own.
     pub claimed: &'a BTreeMap<Id, Key>,
+    /// Namespaces that do not exist, of those its objects are in.
+    pub missing: &'a BTreeSet<String>,
     /// What its user decided.
     pub policy: &'a Policy,
 }
@@ -59,6 +61,8 @@ pub struct Sync {
     pub held: Option<Held>,
     /// Objects that are on their way out, so that the next plan can follow when they are gone.
     pub leaving: usize,
+    /// Objects that wait for their namespace, which the commit does not hold; the others do not wait for them.
+    pub homeless: Vec<ObjectRef>,
     /// Why nothing can be decided yet.
     pub waiting: Vec<String>,
     /// Objects that may not be applied; then nothing is.
@@ -77,6 +81,7 @@ pub fn plan(input: &Input<'_>, live: impl Fn(&ObjectRef) -> Read<Option<Arc<Obje
                 staged.iter_mut().skip(stage(&desired.reference.gvk).into()).take(1).for_each(|s| s.push(action.clone()))
             }
             Decision::Correct(action) => sync.correct.push(action),
+            Decision::Homeless => sync.homeless.push(desired.reference.clone()),
             Decision::Leaving => sync.leaving += 1,
             Decision::Wait(why) => sync.waiting.push(why),
             Decision::Refuse(problem) => sync.problems.push(problem),
@@ -98,6 +103,7 @@ enum Decision {
     Keep,
     Apply(Action),
     Correct(Action),
+    Homeless,
     Leaving,
     Wait(String),
     Refuse(Problem),
@@ -110,6 +116,9 @@ fn decide(
     defined: &BTreeSet<(&str, &str)>,
 ) -> Decision {
     let what = &desired.reference;
+    if input.missing.contains(&what.key.namespace) {
+        return Decision::Homeless;
+    }
     let apply = |force| Action::Apply { site: Site::Hub, object: desired.object.clone(), force, manager: Some(MANAGER.to_owned()) };
     let live = match live(what) {
         Ok(live) => live,
@@ -218,6 +227,13 @@ fn delete(object: &Object) -> Action {
     Action::Delete { site: Site::Hub, target: object.reference(), precondition, orphan: false }
 }
 
+/// The namespaces that objects are in and the commit itself does not hold.
+pub fn homes(desired: &[Desired]) -> BTreeSet<String> {
+    let made = |name: &str| desired.iter().any(|d| d.reference.gvk.kind == "Namespace" && d.reference.key.name == name);
+    let homes: BTreeSet<_> = desired.iter().map(|d| d.reference.key.namespace.clone()).filter(|home| !home.is_empty()).collect();
+    homes.into_iter().filter(|home| !made(home)).collect()
+}
+
 impl Input<'_> {
     /// The kinds that must be watched to decide.
     pub fn kinds(&self) -> Vec<Gvk> {
@@ -230,12 +246,13 @@ impl Input<'_> {
 impl Sync {
     /// Whether the hub is as the repository says.
     pub fn is_settled(&self) -> bool {
-        let Self { inventory: _, apply, correct, delete, held, leaving, waiting, problems } = self;
+        let Self { inventory: _, apply, correct, delete, held, leaving, homeless, waiting, problems } = self;
         apply.is_empty()
             && correct.is_empty()
             && delete.is_empty()
             && held.is_none()
             && *leaving == 0
+            && homeless.is_empty()
             && waiting.is_empty()
             && problems.is_empty()
     }

@@ -29,6 +29,7 @@ struct Hub {
     inventory: Inventory,
     policy: Policy,
     unread: Vec<&'static str>,
+    missing: BTreeSet<String>,
     writes: usize,
     deleted: Vec<Id>,
 }
@@ -46,8 +47,9 @@ impl Hub {
     }
 
     fn plan(&self, desired: &[Desired]) -> Sync {
-        let claimed = BTreeMap::new();
-        let input = Input { repo: &repo(), desired, inventory: &self.inventory, claimed: &claimed, policy: &self.policy };
+        let (claimed, missing) = (BTreeMap::new(), self.missing.clone());
+        let input =
+            Input { repo: &repo(), desired, inventory: &self.inventory, claimed: &claimed, missing: &missing, policy: &self.policy };
         plan(&input, |what| self.read(what))
     }
 
@@ -203,6 +205,20 @@ fn what_is_not_ours_any_more_is_let_go() {
     assert!(hub.settle(&commit(&[config_map("stays", "1")])).is_settled());
     assert_eq!(hub.names(), ["kept", "stays", "theirs"]);
     assert_eq!(hub.inventory.len(), 1);
+}
+
+#[test]
+fn an_object_that_waits_for_its_namespace_holds_nothing_up() {
+    let mut hub = Hub::new();
+    let mut elsewhere = config_map("b", "1");
+    elsewhere.metadata_mut().insert("namespace".into(), "cluster-1".into());
+    let wanted = commit(&[config_map("a", "1"), elsewhere]);
+    assert_eq!(super::homes(&wanted), ["cluster-1".to_owned(), "ns".to_owned()].into());
+    hub.missing = ["cluster-1".to_owned()].into();
+    let sync = hub.settle(&wanted);
+    assert_eq!((hub.names(), sync.homeless.len(), sync.is_settled()), (vec!["a"], 1, false));
+    hub.missing.clear();
+    assert!(hub.settle(&wanted).is_settled());
 }
 
 #[test]
