@@ -151,7 +151,7 @@ fn schema(resource: &Resource, version: &Version) -> Value {
             .or_insert_with(|| text("APIVersion defines the versioned schema of this representation of an object."));
         properties.entry("kind").or_insert_with(|| text("Kind is a string value representing the REST resource this object represents."));
         let description = "Standard object's metadata.";
-        let bare = |metadata: &Value| metadata.get("properties").is_none() && metadata.get("$ref").is_none();
+        let bare = |metadata: &Value| ["properties", "$ref", "allOf"].iter().all(|word| metadata.get(word).is_none());
         if properties.get("metadata").is_none_or(bare) {
             properties.insert("metadata".into(), json!({ "type": "object", "description": description }));
         }

@@ -105,7 +105,7 @@ impl Store {
             ids: Ids::new(seed),
             shelves,
             facets: builtin::facets(),
-            conversions: BTreeMap::new(),
+            conversions: BTreeMap::from([(("events.k8s.io".into(), "Event".into()), builtin::events::convert as Convert)]),
             journal: None,
             garbage: collect::Garbage::default(),
         }

@@ -67,6 +67,7 @@ impl Target {
 
     /// A subresource of it.
     #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "nobody subtracts from a path")]
     pub fn sub(mut self, subresource: impl Into<String>) -> Self {
         self.subresource = subresource.into();
         self

@@ -16,12 +16,13 @@ use super::schema::{Checks, ListType, Schema, Type};
 pub(super) fn check(lens: &Lens, object: &Object, old: Option<&Object>) -> Vec<FieldError> {
     let version = lens.version();
     let mut errors = Errors { custom: lens.resource().custom, found: Vec::new() };
-    let whole = Value::Object(object.0.clone());
-    let before = old.map(|old| Value::Object(old.0.clone()));
-    errors.value(&version.schema, &whole, before.as_ref(), "");
+    errors.fields(&version.schema, &object.0, old.map(|old| &old.0), "");
     let mut found = errors.found;
     match &version.rules {
-        Some(rules) if found.is_empty() => found.extend(rules.check(lens, &whole, before.as_ref())),
+        Some(rules) if found.is_empty() => {
+            let whole = |object: &Object| Value::Object(object.0.clone());
+            found.extend(rules.check(lens, &whole(object), old.map(whole).as_ref()));
+        }
         Some(_) => {
             let why =
                 "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
@@ -38,6 +39,8 @@ pub(super) fn check_value(schema: &Schema, value: &Value, path: &str) -> Vec<Fie
     errors.value(schema, value, None, path);
     errors.found
 }
+
+type Fields = serde_json::Map<String, Value>;
 
 struct Errors {
     custom: bool,
@@ -81,22 +84,7 @@ impl Errors {
             self.checks(checks, schema.type_, value, path);
         }
         match value {
-            Value::Object(fields) => {
-                for name in schema.required.iter().filter(|name| fields.get(*name).is_none()) {
-                    if self.custom || is_required(path, name) {
-                        self.found.push(FieldError::required(join(path, name), ""));
-                    }
-                }
-                for (name, value) in fields {
-                    let old = old.and_then(|old| old.get(name));
-                    if let Some(field) = schema.field(name) {
-                        self.value(field, value, old, &join(path, name));
-                    }
-                }
-                if schema.embedded {
-                    self.embedded(fields, path);
-                }
-            }
+            Value::Object(fields) => self.fields(schema, fields, old.and_then(Value::as_object), path),
             Value::Array(items) => {
                 self.unique(schema, items, path);
                 if let Some(item_schema) = &schema.items {
@@ -110,7 +98,23 @@ impl Errors {
         }
     }
 
-    fn embedded(&mut self, fields: &serde_json::Map<String, Value>, path: &str) {
+    fn fields(&mut self, schema: &Schema, fields: &Fields, old: Option<&Fields>, path: &str) {
+        for name in schema.required.iter().filter(|name| fields.get(*name).is_none()) {
+            if self.custom || is_required(path, name) {
+                self.found.push(FieldError::required(join(path, name), ""));
+            }
+        }
+        for (name, value) in fields {
+            if let Some(field) = schema.field(name) {
+                self.value(field, value, old.and_then(|old| old.get(name)), &join(path, name));
+            }
+        }
+        if schema.embedded {
+            self.embedded(fields, path);
+        }
+    }
+
+    fn embedded(&mut self, fields: &Fields, path: &str) {
         for name in ["apiVersion", "kind"] {
             if fields.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
                 self.found.push(FieldError::required(join(path, name), ""));

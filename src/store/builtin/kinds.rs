@@ -87,7 +87,7 @@ macro_rules! with_kinds {
 pub(in crate::store) static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
     let mut collector = Collector::new();
     macro_rules! collect {
-        ($($kind:ty),*) => { $( collector.add::<$kind>(); )* };
+        ($($kind:ty),*) => { $( collector.add_kind::<$kind>(); )* };
     }
     with_kinds!(collect);
     collector.finish()

@@ -5,6 +5,7 @@
 
 pub(super) mod check;
 pub(super) mod defaults;
+pub(super) mod events;
 pub(super) mod kinds;
 pub(super) mod schemas;
 

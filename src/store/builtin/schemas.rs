@@ -1,12 +1,13 @@
 //! Schemas of the built-in kinds: the OpenAPI that comes with their types, and what it leaves out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
+use crate::object::builtin_lists::{BUILTIN, ListType, MapType, Position};
 use crate::store::Schema;
 use crate::store::schema::Refs;
 
@@ -24,6 +25,8 @@ pub(in crate::store) struct Definitions {
 pub(super) struct Collector {
     generator: SchemaGenerator,
     roots: Vec<String>,
+    /// Definitions of kinds, with what the table of built-in kinds knows them by.
+    kinds: Vec<(String, &'static str, &'static str)>,
 }
 
 impl Collector {
@@ -32,7 +35,7 @@ impl Collector {
             settings.definitions_path = DEFINITIONS.into();
             settings.inline_subschemas = false;
         });
-        Self { generator: SchemaGenerator::new(settings), roots: Vec::new() }
+        Self { generator: SchemaGenerator::new(settings), roots: Vec::new(), kinds: Vec::new() }
     }
 
     /// Adds a type and everything below it.
@@ -41,9 +44,19 @@ impl Collector {
         self.roots.push(K::schema_name().into_owned());
     }
 
+    /// Adds a kind and everything below it.
+    pub(super) fn add_kind<K: JsonSchema + k8s_openapi::Resource>(&mut self) {
+        self.add::<K>();
+        self.kinds.push((K::schema_name().into_owned(), K::API_VERSION, K::KIND));
+    }
+
     pub(super) fn finish(mut self) -> Definitions {
         let mut openapi: Map<String, Value> = self.generator.take_definitions(true);
         complete(&mut openapi);
+        let mut seen = BTreeSet::new();
+        for (name, api_version, kind) in self.kinds {
+            say_how_to_merge(&mut openapi, &name, BUILTIN.root(api_version, kind), &mut seen);
+        }
         let mut refs = Refs::new(&openapi);
         let roots = self.roots.into_iter().map(|name| {
             let schema = refs.definition(&name);
@@ -70,6 +83,57 @@ fn complete(openapi: &mut Map<String, Value>) {
             definition.insert("x-kubernetes-preserve-unknown-fields".into(), true.into());
         }
     }
+}
+
+/// Writes what the table of built-in kinds says about merging into a definition and those below it, in the words of OpenAPI: kubectl
+/// computes its patches from them.
+fn say_how_to_merge(openapi: &mut Map<String, Value>, name: &str, at: Position<'_>, seen: &mut BTreeSet<String>) {
+    if !at.is_known() || !seen.insert(name.to_owned()) {
+        return;
+    }
+    let fields = openapi.get(name).and_then(|d| d.get("properties")).and_then(Value::as_object).cloned().unwrap_or_default();
+    for (field, mut schema) in fields {
+        let here = at.field(&field);
+        for (part, at) in
+            [(Some(&schema), here), (schema.get("items"), here.items()), (schema.get("additionalProperties"), here.field("*"))]
+        {
+            if let Some(below) = part.and_then(reference) {
+                say_how_to_merge(openapi, &below, at, seen);
+            }
+        }
+        let Some(words) = schema.as_object_mut() else { continue };
+        match here.list_type() {
+            ListType::Atomic => {}
+            ListType::Set => drop(words.insert("x-kubernetes-list-type".into(), "set".into())),
+            ListType::Map(keys) => {
+                words.insert("x-kubernetes-list-type".into(), "map".into());
+                words.insert("x-kubernetes-list-map-keys".into(), keys.iter().map(|key| key.name).collect());
+            }
+        }
+        if here.map_type() == MapType::Atomic {
+            words.insert("x-kubernetes-map-type".into(), "atomic".into());
+        }
+        let patch = here.patch_strategy();
+        let strategy: Vec<_> = [("merge", patch.merge), ("retainKeys", patch.retain_keys), ("replace", patch.replace)]
+            .into_iter()
+            .filter_map(|(word, holds)| holds.then_some(word))
+            .collect();
+        if !strategy.is_empty() {
+            words.insert("x-kubernetes-patch-strategy".into(), strategy.join(",").into());
+        }
+        if let Some(key) = patch.merge_key {
+            words.insert("x-kubernetes-patch-merge-key".into(), key.into());
+        }
+        if let Some(slot) = openapi.get_mut(name).and_then(|d| d.get_mut("properties")).and_then(|fields| fields.get_mut(&field)) {
+            *slot = schema;
+        }
+    }
+}
+
+/// The definition that a schema refers to.
+fn reference(schema: &Value) -> Option<String> {
+    let path = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref"))?.as_str()?;
+    path.rsplit('/').next().map(str::to_owned)
 }
 
 static METADATA: LazyLock<Definitions> = LazyLock::new(|| {
@@ -123,6 +187,16 @@ fn inline_free(mut entry: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn merging_is_said_as_in_the_documents_of_a_real_server() {
+        let definitions = crate::store::definitions();
+        let containers = &definitions["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
+        assert_eq!(containers["x-kubernetes-list-map-keys"], json!(["name"]));
+        assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
+        let finalizers = &definitions["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]["properties"]["finalizers"];
+        assert_eq!((&finalizers["x-kubernetes-list-type"], &finalizers["x-kubernetes-patch-strategy"]), (&json!("set"), &json!("merge")));
+    }
 
     #[test]
     fn metadata_needs_no_references() {

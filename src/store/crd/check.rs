@@ -289,7 +289,7 @@ impl Check<'_> {
         if type_ == "array" && value.get("items").is_none() {
             self.required(format!("{path}.items"), "must be specified");
         }
-        if type_ == "null" || (type_ == "" && flag(value, "nullable") && !int_or_string && !free) {
+        if type_ == "null" || (type_.is_empty() && flag(value, "nullable") && !int_or_string && !free) {
             self.forbidden(format!("{path}.nullable"), "must be accompanied by a type");
         }
         if value.get("items").is_some_and(Value::is_array) {

@@ -111,3 +111,18 @@ fn a_decision_on_a_signing_request_is_made_once_and_where_it_belongs() {
     assert_eq!(signed.at(&["status", "certificate"]), Some(&json!("eA==")));
     assert_eq!(signed.at(&["status", "conditions"]).unwrap()[0]["type"], "Approved");
 }
+
+#[test]
+fn an_event_is_seen_in_both_groups() {
+    let mut world = World::new();
+    let event = json!({ "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": { "name": "e" }, "note": "hello", "reason": "R", "type": "Normal",
+        "regarding": { "kind": "Pod", "name": "x" }, "action": "A", "reportingController": "c", "eventTime": "2026-01-02T03:04:05.000000Z" });
+    let written = world.create(event.clone()).unwrap();
+    assert_eq!((written.object.api_version(), written.warnings.len()), ("events.k8s.io/v1", 0));
+    let core = world.store.get(&Target::resource("", "v1", "events").within("default").named("e")).unwrap();
+    assert_eq!((core.at(&["message"]), core.at(&["involvedObject", "name"])), (Some(&json!("hello")), Some(&json!("x"))));
+    let own = world.store.get(&world.target(&event)).unwrap();
+    assert_eq!(own.at(&["note"]), Some(&json!("hello")));
+    let options = ListOptions { fields: "involvedObject.name=x".into(), ..ListOptions::default() };
+    assert_eq!(world.store.list(&Target::resource("", "v1", "events"), &options).unwrap().items.len(), 1);
+}
