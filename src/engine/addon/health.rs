@@ -196,3 +196,100 @@ pub fn manifest_applied(works: &[&ManifestWork]) -> Option<Observation> {
         Observation::new(MANIFEST_APPLIED, "False", "AddonManifestAppliedFailed", "failed to apply the manifests of addon")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::addon::config::ConfigKind;
+    use crate::object::Key;
+    use serde_json::{Value, json};
+
+    fn configs(hash: &str) -> Vec<Config> {
+        let kind = ConfigKind { group: "g".into(), resource: "r".into() };
+        vec![Config { kind, key: Key::cluster("t"), hash: hash.into() }]
+    }
+
+    fn condition(type_: &str, status: &str, generation: i64) -> Value {
+        json!({"type": type_, "status": status, "reason": "R", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": generation})
+    }
+
+    /// A work of generation 2 made from configuration `made`, whose Deployment reports these numbers about configuration `about`.
+    fn work(made: &str, about: &str, numbers: &[(&str, i64)], conditions: &Value) -> ManifestWork {
+        let deployment =
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"}, "spec": {"replicas": 2}});
+        let mut values = vec![json!({"name": "ConfigAddress", "fieldValue": {"type": "String", "string": address(&configs(about))}})];
+        values.extend(numbers.iter().map(|(name, n)| json!({"name": name, "fieldValue": {"type": "Integer", "integer": n}})));
+        let meta = json!({"ordinal": 0, "kind": "Deployment", "namespace": "n", "name": "d"});
+        let manifest = json!({"resourceMeta": meta, "statusFeedback": {"values": values}, "conditions": []});
+        serde_json::from_value(json!({
+            "metadata": {"name": "w", "generation": 2, "annotations": {CONFIG_SPEC_HASH_ANNOTATION: annotation(&configs(made)).unwrap()}},
+            "spec": {"workload": {"manifests": [deployment]}},
+            "status": {"conditions": conditions, "resourceStatus": {"manifests": [manifest]}},
+        }))
+        .unwrap()
+    }
+
+    const GOOD: [(&str, i64); 6] = [
+        ("Generation", 4),
+        ("ObservedGeneration", 4),
+        ("Replicas", 2),
+        ("UpdatedReplicas", 2),
+        ("AvailableReplicas", 2),
+        ("ReadyReplicas", 2),
+    ];
+
+    fn applied() -> Value {
+        json!([condition("Applied", "True", 2), condition("Available", "True", 2)])
+    }
+
+    fn with(name: &str, value: i64) -> Vec<(&str, i64)> {
+        GOOD.iter().map(|(n, v)| if *n == name { (*n, value) } else { (*n, *v) }).collect()
+    }
+
+    fn check(work: ManifestWork, want: &str) {
+        let arrival = arrival(&[&work], &configs("new"), true);
+        assert!(format!("{arrival:?}").starts_with(want), "{arrival:?} is not {want}");
+    }
+
+    #[test]
+    fn health_counts_only_for_the_configuration_it_was_measured_on() {
+        check(work("new", "new", &GOOD, &applied()), "Done");
+        check(work("old", "old", &GOOD, &applied()), "OtherConfig");
+        check(work("new", "old", &GOOD, &applied()), "NotHealthy");
+        let stale = json!([condition("Applied", "True", 1), condition("Available", "True", 1)]);
+        check(work("new", "new", &GOOD, &stale), "NotReady");
+    }
+
+    #[test]
+    fn r2_old_pods_that_are_ready_are_no_success() {
+        check(work("new", "new", &with("UpdatedReplicas", 1), &applied()), "NotHealthy");
+        check(work("new", "new", &with("Replicas", 3), &applied()), "NotHealthy");
+        check(work("new", "new", &with("AvailableReplicas", 1), &applied()), "NotHealthy");
+        check(work("new", "new", &with("ObservedGeneration", 3), &applied()), "NotHealthy");
+    }
+
+    #[test]
+    fn r3_what_the_agent_cannot_apply_is_a_refusal() {
+        let refused = json!([condition("Applied", "False", 2), condition("Available", "True", 2)]);
+        check(work("new", "new", &GOOD, &refused), "Refused");
+        let before = json!([condition("Applied", "False", 1), condition("Available", "True", 2)]);
+        check(work("new", "new", &GOOD, &before), "NotReady");
+    }
+
+    #[test]
+    fn b19_one_work_of_several_that_fails_shows() {
+        let good = work("new", "new", &GOOD, &applied());
+        let bad = work("new", "new", &GOOD, &json!([condition("Applied", "False", 2)]));
+        assert_eq!(manifest_applied(&[&bad, &good]).unwrap().reason, "AddonManifestAppliedFailed");
+        assert_eq!(manifest_applied(&[&good, &good]).unwrap().reason, "AddonManifestApplied");
+    }
+
+    #[test]
+    fn availability_is_told_in_the_words_of_ocm() {
+        let told = |numbers: &[(&str, i64)]| availability("a", &[&work("new", "new", numbers, &applied())]).message;
+        assert_eq!(told(&GOOD), "a add-on is available.");
+        let want = "Probe addon unavailable with err desiredNumberReplicas is 2 but readyReplica is 0 for deployments n/d";
+        assert_eq!(told(&with("ReadyReplicas", 0)), want);
+        assert_eq!(availability("a", &[]).message, "Addon manifestWork is not found");
+    }
+}

@@ -89,3 +89,72 @@ pub fn placement_condition(selected: usize, own: usize, wave: &Wave) -> Observat
 pub fn name(cma: &ClusterManagementAddOn) -> &str {
     cma.metadata.name.as_deref().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::addon::config::ConfigKind;
+    use crate::object::Key;
+    use serde_json::json;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn config(name: &str, hash: &str) -> Config {
+        Config { kind: ConfigKind { group: "g".into(), resource: "r".into() }, key: Key::cluster(name), hash: hash.into() }
+    }
+
+    fn assigned(configs: &[Config], at: Timestamp) -> ManagedClusterAddOn {
+        let mut addon: ManagedClusterAddOn = serde_json::from_value(json!({"metadata": {"namespace": "c"}, "spec": {}})).unwrap();
+        assign(&mut addon, configs, |_| 1, at);
+        addon
+    }
+
+    fn arrive(addon: &mut ManagedClusterAddOn, now: Timestamp) {
+        let status = addon.status.as_mut().unwrap();
+        status.config_references.iter_mut().for_each(|r| r.last_applied_config.clone_from(&r.desired_config));
+        set_condition(&mut status.conditions, Observation::new(PROGRESSING, "False", COMPLETED, ""), now);
+    }
+
+    #[test]
+    fn r6_the_deadline_of_a_configuration_starts_when_it_is_assigned() {
+        let mut addon = assigned(&[config("a", "1")], at(10));
+        assign(&mut addon, &[config("a", "2")], |_| 1, at(500));
+        assert_eq!(cluster(&addon, &[config("a", "2")]).runs_since, Some(at(500)));
+    }
+
+    #[test]
+    fn r7_success_keeps_its_time_whatever_else_is_told() {
+        let mut addon = assigned(&[config("a", "1")], at(10));
+        arrive(&mut addon, at(20));
+        let health = cluster(&addon, &[config("a", "1")]).health.unwrap();
+        assert_eq!((health.report, health.since), (Report::Succeeded, Some(at(20))));
+    }
+
+    #[test]
+    fn r13_what_was_good_stays_known_when_a_name_changes() {
+        let mut addon = assigned(&[config("a-1", "1")], at(10));
+        arrive(&mut addon, at(20));
+        let good = cluster(&addon, &[config("a-1", "1")]).runs;
+        assign(&mut addon, &[config("a-2", "2")], |_| 1, at(30));
+        let told = cluster(&addon, &[config("a-2", "2")]);
+        assert_eq!((told.last_good, told.health.unwrap().report), (good, Report::Progressing));
+    }
+
+    #[test]
+    fn b22_an_entry_without_a_desired_configuration_is_to_do() {
+        let mut addon = assigned(&[config("a", "1")], at(10));
+        addon.status.as_mut().unwrap().config_references[0].desired_config = None;
+        let told = cluster(&addon, &[config("a", "1")]);
+        assert_eq!((told.runs, told.health), (None, None));
+    }
+
+    #[test]
+    fn an_addon_without_configurations_needs_no_rollout() {
+        let addon = ManagedClusterAddOn::default();
+        let told = cluster(&addon, &[]);
+        assert_eq!(told.runs, Some(told.wants));
+        assert_eq!(cluster(&addon, &[config("a", "1")]).runs, None);
+    }
+}

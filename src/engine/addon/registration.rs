@@ -136,3 +136,73 @@ pub fn owner(addon: &ManagedClusterAddOn) -> OwnerReference {
         ..OwnerReference::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn addon() -> ManagedClusterAddOn {
+        serde_json::from_value(json!({"metadata": {"name": "a", "namespace": "c1", "uid": "u"}, "spec": {}})).unwrap()
+    }
+
+    fn template(permissions: &Value) -> AddOnTemplateSpec {
+        let registration = json!([{"type": "KubeClient", "kubeClient": {"hubPermissions": permissions}}]);
+        serde_json::from_value(json!({"addonName": "a", "agentSpec": {"workload": {}}, "registration": registration})).unwrap()
+    }
+
+    fn current(role: &str) -> Value {
+        json!({"type": "CurrentCluster", "currentCluster": {"clusterRoleName": role}})
+    }
+
+    fn single(role: &str) -> Value {
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role});
+        json!({"type": "SingleNamespace", "singleNamespace": {"namespace": "shared", "roleRef": role}})
+    }
+
+    fn names(permissions: &Value) -> Vec<String> {
+        let bindings = role_bindings(&addon(), &template(permissions)).unwrap();
+        bindings.into_iter().map(|binding| format!("{}/{}", binding.metadata.namespace.unwrap(), binding.metadata.name.unwrap())).collect()
+    }
+
+    #[test]
+    fn b8_an_agent_is_bound_in_the_namespace_of_its_own_cluster_only() {
+        let bindings = role_bindings(&addon(), &template(&json!([current("r")]))).unwrap();
+        let subjects: Vec<_> = bindings[0].subjects.as_ref().unwrap().iter().map(|subject| subject.name.as_str()).collect();
+        let of_cluster = "system:open-cluster-management:cluster:c1:addon:a";
+        assert_eq!(subjects, [format!("{of_cluster}:agent:a-agent").as_str(), of_cluster]);
+    }
+
+    #[test]
+    fn b9_b10_every_role_and_every_cluster_has_a_binding_of_its_own() {
+        let prefix = "open-cluster-management:a";
+        let want = [
+            format!("c1/{prefix}:clusterrole:r1:agent"),
+            format!("c1/{prefix}:clusterrole:r2:agent"),
+            format!("shared/{prefix}:role:r1:agent:c1"),
+        ];
+        assert_eq!(names(&json!([current("r1"), current("r2"), single("r1")])), want);
+    }
+
+    #[test]
+    fn a_permission_without_its_object_is_named() {
+        let error = role_bindings(&addon(), &template(&json!([{"type": "CurrentCluster"}]))).unwrap_err();
+        assert_eq!(error, "a hub permission of type CurrentCluster names no cluster role");
+    }
+
+    #[test]
+    fn what_the_spoke_wrote_stays_when_the_hub_fills_in_its_part() {
+        let mut addon = addon();
+        let sources = Sources { template: template(&json!([])), config: None };
+        fill(&mut addon, &sources);
+        let first = addon.clone();
+        fill(&mut addon, &sources);
+        assert_eq!(addon, first, "filling in twice changes nothing (hazard B5)");
+        let status = addon.status.as_mut().unwrap();
+        status.kube_client_driver = Some(KubeClientDriver::Token);
+        status.registrations[0].subject = Some(Subject { user: "system:serviceaccount:c1:a-agent".into(), ..Subject::default() });
+        let before = addon.clone();
+        fill(&mut addon, &sources);
+        assert_eq!(addon, before);
+    }
+}

@@ -48,3 +48,42 @@ impl Selection {
         self.groups.iter().map(|group| Group { key: group.key.clone(), clusters: left(group) }).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn placement(selected: i32) -> Placement {
+        let mut placement: Placement = serde_json::from_value(json!({"metadata": {"name": "p"}})).unwrap();
+        placement.status = serde_json::from_value(json!({"numberOfSelectedClusters": selected})).unwrap();
+        if let Some(status) = &mut placement.status {
+            status.conditions = vec![crate::api::Condition::default()];
+        }
+        placement
+    }
+
+    fn page(index: &str, clusters: &[&str]) -> PlacementDecision {
+        let decisions: Vec<_> = clusters.iter().map(|name| json!({"clusterName": name, "reason": ""})).collect();
+        let labels = json!({ DECISION_GROUP_INDEX_LABEL: index });
+        serde_json::from_value(json!({"metadata": {"name": "d", "labels": labels}, "status": {"decisions": decisions}})).unwrap()
+    }
+
+    #[test]
+    fn u2_a_list_with_a_cluster_missing_is_not_whole() {
+        let pages = [page("0", &["a", "b"]), page("0", &["c"])];
+        assert!(Selection::read(Some(&placement(3)), &pages).settled);
+        assert!(!Selection::read(Some(&placement(4)), &pages).settled);
+        assert!(!Selection::read(None, &pages).settled, "the placement is gone");
+        assert!(!Selection::read(Some(&Placement::default()), &[]).settled, "nobody has scheduled it");
+        let twice = [page("0", &["a", "b"]), page("0", &["b"])];
+        assert!(Selection::read(Some(&placement(2)), &twice).settled, "a cluster on two pages counts once");
+    }
+
+    #[test]
+    fn r12_a_group_index_that_is_no_number_stops_nothing() {
+        let pages = [page("x", &["b"]), page("1", &["a"])];
+        let selection = Selection::read(Some(&placement(2)), &pages);
+        assert_eq!(selection.clusters().collect::<Vec<_>>(), ["a", "b"]);
+    }
+}
