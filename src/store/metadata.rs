@@ -43,9 +43,6 @@ pub(super) fn keep_system_fields(old: &Object, new: &mut Object) {
             None => new.metadata_mut().remove(field),
         };
     }
-    if old.at(&["metadata", "generateName"]).is_some() && new.at(&["metadata", "generateName"]).is_none() {
-        // A replacement may drop it; nothing to keep.
-    }
 }
 
 /// Removes empty maps and lists that an API server does not store.
