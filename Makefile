@@ -8,7 +8,7 @@ help: ## Print this list
 
 .PHONY: demo
 demo: ## Roll an add-on out across twelve clusters on this machine, from commit to status commit
-	$(CARGO) run --release --quiet -- demo $(DEMO_FLAGS)
+	$(CARGO) run --quiet -- demo $(DEMO_FLAGS)
 
 .PHONY: test
 test: ## Run every test, those against a real Kubernetes API server included

@@ -55,7 +55,7 @@ impl Drop for Running {
     }
 }
 
-async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + WITHIN;
     while !holds().await {
         assert!(Instant::now() < deadline, "still not: {what}");
@@ -64,9 +64,8 @@ async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 }
 
 /// Plays the nodes of a spoke: pods of known images become ready after a while.
-fn run_nodes(spoke: kube::Client) -> tokio::task::JoinHandle<()> {
-    let images = ["v0.4.0", "v0.4.1"].map(|tag| format!("{AGENT_IMAGE}:{tag}")).into_iter().chain(["registry.k8s.io/pause".into()]);
-    let world = workload::World { images: images.collect::<BTreeSet<_>>(), ready_after: SignedDuration::from_secs(1), nodes: 1 };
+pub(crate) fn run_nodes(spoke: kube::Client, images: BTreeSet<String>) -> tokio::task::JoinHandle<()> {
+    let world = workload::World { images, ready_after: SignedDuration::from_secs(1), nodes: 1 };
     tokio::spawn(async move {
         loop {
             let all: Api<Deployment> = Api::all(spoke.clone());
@@ -258,7 +257,9 @@ async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9()
     }
     kubectl.run(&["label", "managedcluster", "aws-1", "canary=true"]);
     let spoke_clients = [spokes[0].client().await, spokes[1].client().await];
-    let nodes: Vec<_> = spoke_clients.iter().cloned().map(run_nodes).collect();
+    let images = ["v0.4.0", "v0.4.1"].map(|tag| format!("{AGENT_IMAGE}:{tag}")).into_iter().chain(["registry.k8s.io/pause".into()]);
+    let images: BTreeSet<_> = images.collect();
+    let nodes: Vec<_> = spoke_clients.iter().cloned().map(|spoke| run_nodes(spoke, images.clone())).collect();
     eventually("0.4.0 runs on both", async || running(&spoke_clients).await == [image("v0.4.0"), image("v0.4.0")]).await;
     eventually("a report about it", async || repository.summary().is_some()).await;
 

@@ -13,13 +13,13 @@ use crate::store::{ApiError, DeleteOptions, Deleted, Patch, Propagation, Store, 
 pub type Branches = BTreeMap<String, Vec<Push>>;
 
 /// What a process can reach.
-pub struct Sites<'a> {
+pub(super) struct Sites<'a> {
     /// The hub; `None` while the network between them is cut.
-    pub hub: Option<&'a mut Store>,
+    pub(super) hub: Option<&'a mut Store>,
     /// The cluster of an agent.
-    pub spoke: Option<&'a mut Store>,
+    pub(super) spoke: Option<&'a mut Store>,
     /// The git remote.
-    pub branches: &'a mut Branches,
+    pub(super) branches: &'a mut Branches,
 }
 
 impl Sites<'_> {

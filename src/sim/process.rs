@@ -18,7 +18,7 @@ use crate::store::{EventType, ListOptions, Store, Target, Watch, WatchOptions};
 type Woken = Vec<(usize, Key)>;
 
 /// A process that runs controllers.
-pub struct Process {
+pub(super) struct Process {
     scope: Scope,
     has_spoke: bool,
     caches: Caches,
@@ -52,7 +52,7 @@ pub struct Faults {
 
 impl Process {
     /// Starts a process with empty caches.
-    pub fn start(scope: Scope, has_spoke: bool, register: impl FnOnce(&mut Self)) -> Self {
+    pub(super) fn start(scope: Scope, has_spoke: bool, register: impl FnOnce(&mut Self)) -> Self {
         let mut process = Self {
             scope,
             has_spoke,
@@ -68,18 +68,13 @@ impl Process {
         process
     }
 
-    /// What the process knows.
-    pub fn caches(&self) -> &Caches {
-        &self.caches
-    }
-
     /// When the next key is due.
-    pub fn next_at(&self) -> Option<Timestamp> {
+    pub(super) fn next_at(&self) -> Option<Timestamp> {
         self.loops.iter().filter_map(Loop::next_at).min()
     }
 
     /// Takes the news of a repository.
-    pub fn set_source(&mut self, repo: &Key, source: Source, now: Timestamp) {
+    pub(super) fn set_source(&mut self, repo: &Key, source: Source, now: Timestamp) {
         if self.caches.set_source(repo.clone(), source) {
             let runners = self.runners.iter().enumerate().filter(|(_, runner)| runner.primary.kind == "ConfigRepo");
             let woken = runners.map(|(controller, _)| (controller, repo.clone())).collect();
@@ -88,7 +83,7 @@ impl Process {
     }
 
     /// Reads what the API servers have to say, then plans and executes every key that is due; whether anything was done.
-    pub fn round(&mut self, sites: &mut Sites<'_>, faults: Faults, random: &mut Random, now: Timestamp) -> bool {
+    pub(super) fn round(&mut self, sites: &mut Sites<'_>, faults: Faults, random: &mut Random, now: Timestamp) -> bool {
         // A round that heard nothing is not a quiet one: there may be news.
         let mut busy = random.chance(faults.stale) || self.read(sites, now);
         for controller in 0..self.runners.len() {

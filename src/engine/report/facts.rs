@@ -71,6 +71,37 @@ pub struct AddOn {
 }
 
 impl AddOn {
+    /// Reads an add-on and what it is on its clusters.
+    pub fn read(
+        cma: &ClusterManagementAddOn,
+        on: &[std::sync::Arc<ManagedClusterAddOn>],
+        policies: &[std::sync::Arc<RolloutPolicy>],
+    ) -> Self {
+        let name = cma.metadata.name.clone().unwrap_or_default();
+        let progressions: Vec<_> = cma.status.iter().flat_map(|status| &status.install_progressions).collect();
+        let version_of =
+            |p: &InstallProgression| version(p.config_references.iter().map(|r| (r.resource.as_str(), r.desired_config.as_ref())));
+        let wanted: BTreeSet<String> = progressions.iter().map(|progression| version_of(progression)).collect();
+        let has_stopped =
+            |p: &&&InstallProgression| find_condition(&p.conditions, PROGRESSING).is_some_and(|c| c.reason == progress::FAILED);
+        let stopped: BTreeSet<String> = progressions.iter().filter(has_stopped).map(|progression| version_of(progression)).collect();
+        let mut clusters: Vec<_> = on.iter().map(|addon| cluster(addon, &wanted, &stopped)).collect();
+        clusters.sort();
+        let rollouts = progressions.iter().map(|progression| {
+            let (reason, message) =
+                find_condition(&progression.conditions, PROGRESSING).map(|c| (c.reason.clone(), c.message.clone())).unwrap_or_default();
+            (format!("{}/{}", progression.namespace, progression.name), reason, message)
+        });
+        let statuses = policies.iter().flat_map(|policy| policy.status.iter().flat_map(|status| &status.rollouts));
+        let holds = statuses.filter(|rollout| rollout.add_on == name).flat_map(|rollout| {
+            let approvals = rollout.waiting_approvals.iter().map(|token| format!("waits for the approval {token}"));
+            let quarantined =
+                Some(&rollout.quarantined).filter(|hash| !hash.is_empty()).map(|hash| format!("{hash} failed and is quarantined"));
+            Some(rollout.hold.clone()).filter(|hold| !hold.is_empty()).into_iter().chain(quarantined).chain(approvals)
+        });
+        Self { holds: holds.collect(), rollouts: rollouts.collect(), clusters, name }
+    }
+
     /// How many clusters stand how.
     pub fn count(&self, standing: Standing) -> usize {
         self.clusters.iter().filter(|cluster| cluster.standing == standing).count()
@@ -136,34 +167,10 @@ impl Fleet {
             condition: ready.map(|condition| (condition.reason.clone(), condition.message.clone())).unwrap_or_default(),
             clusters: clusters.len(),
             available: clusters.iter().filter(works).count(),
-            add_ons: add_ons.iter().map(|(cma, on)| add_on(cma, on, policies)).collect(),
+            add_ons: add_ons.iter().map(|(cma, on)| AddOn::read(cma, on, policies)).collect(),
             changed: changed.last().copied(),
         }
     }
-}
-
-fn add_on(cma: &ClusterManagementAddOn, on: &[std::sync::Arc<ManagedClusterAddOn>], policies: &[std::sync::Arc<RolloutPolicy>]) -> AddOn {
-    let name = cma.metadata.name.clone().unwrap_or_default();
-    let progressions: Vec<_> = cma.status.iter().flat_map(|status| &status.install_progressions).collect();
-    let version_of = |p: &InstallProgression| version(p.config_references.iter().map(|r| (r.resource.as_str(), r.desired_config.as_ref())));
-    let wanted: BTreeSet<String> = progressions.iter().map(|progression| version_of(progression)).collect();
-    let has_stopped = |p: &&&InstallProgression| find_condition(&p.conditions, PROGRESSING).is_some_and(|c| c.reason == progress::FAILED);
-    let stopped: BTreeSet<String> = progressions.iter().filter(has_stopped).map(|progression| version_of(progression)).collect();
-    let mut clusters: Vec<_> = on.iter().map(|addon| cluster(addon, &wanted, &stopped)).collect();
-    clusters.sort();
-    let rollouts = progressions.iter().map(|progression| {
-        let (reason, message) =
-            find_condition(&progression.conditions, PROGRESSING).map(|c| (c.reason.clone(), c.message.clone())).unwrap_or_default();
-        (format!("{}/{}", progression.namespace, progression.name), reason, message)
-    });
-    let statuses = policies.iter().flat_map(|policy| policy.status.iter().flat_map(|status| &status.rollouts));
-    let holds = statuses.filter(|rollout| rollout.add_on == name).flat_map(|rollout| {
-        let approvals = rollout.waiting_approvals.iter().map(|token| format!("waits for the approval {token}"));
-        let quarantined =
-            Some(&rollout.quarantined).filter(|hash| !hash.is_empty()).map(|hash| format!("{hash} failed and is quarantined"));
-        Some(rollout.hold.clone()).filter(|hold| !hold.is_empty()).into_iter().chain(quarantined).chain(approvals)
-    });
-    AddOn { holds: holds.collect(), rollouts: rollouts.collect(), clusters, name }
 }
 
 /// A rollout that has stopped waits for nobody: what is still on its way to a version it stopped at has failed.

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use crate::api::Condition;
 use crate::api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use crate::api::cluster::v1::ManagedCluster;
 use crate::api::cluster::v1beta1::PlacementDecision;
-use crate::api::names::{self, addon_conditions, cluster_conditions};
-use crate::engine::addon::progress;
+use crate::api::names::{self, cluster_conditions};
+use crate::engine::report::{self, Standing};
 use crate::object::Kind;
 use crate::object::condition::find_condition;
 use crate::store::{ListOptions, Store, Target};
@@ -44,6 +45,18 @@ pub(super) enum State {
     Failed,
 }
 
+impl State {
+    fn of(standing: Standing, version: &str) -> Self {
+        match standing {
+            _ if version.is_empty() => Self::Waiting,
+            Standing::Failed => Self::Failed,
+            Standing::Unavailable | Standing::Progressing => Self::Rolling,
+            // One that waits for its turn keeps what it has.
+            Standing::Waiting | Standing::Done => Self::Available,
+        }
+    }
+}
+
 impl Fleet {
     /// Reads the add-on's state on every cluster of a hub.
     pub(super) fn read(hub: &Store, addon: &str) -> Self {
@@ -52,8 +65,6 @@ impl Fleet {
             let joined = cluster.status.is_some_and(|status| is_true(&status.conditions, cluster_conditions::JOINED));
             fleet.insert(cluster.metadata.name.unwrap_or_default(), Cluster { joined, ..Cluster::default() });
         }
-        let stopped = stopped_placements(hub, addon);
-        let mut failing = BTreeSet::new();
         for decision in list::<PlacementDecision>(hub) {
             let labels = decision.metadata.labels.unwrap_or_default();
             let label = |key: &str| labels.get(key).map(String::as_str).unwrap_or_default();
@@ -61,23 +72,16 @@ impl Fleet {
             for chosen in decision.status.iter().flat_map(|status| &status.decisions) {
                 if let Some(cluster) = fleet.get_mut(&chosen.cluster_name) {
                     cluster.group.clone_from(&group);
-                    if stopped.contains(label(names::PLACEMENT_LABEL)) {
-                        failing.insert(chosen.cluster_name.clone());
-                    }
                 }
             }
         }
-        for on_cluster in list::<ManagedClusterAddOn>(hub) {
-            if on_cluster.metadata.name.as_deref() == Some(addon)
-                && let Some(cluster) = fleet.get_mut(on_cluster.metadata.namespace.as_deref().unwrap_or_default())
-            {
-                (cluster.version, cluster.state) = version_and_state(&on_cluster, addon);
-            }
-        }
-        // A rollout that has stopped waits for nobody: what is still on its way there has failed.
-        for name in failing {
-            if let Some(cluster) = fleet.get_mut(&name).filter(|cluster| cluster.state == State::Rolling) {
-                cluster.state = State::Failed;
+        let on_clusters = list::<ManagedClusterAddOn>(hub).into_iter().filter(|found| found.metadata.name.as_deref() == Some(addon));
+        let on_clusters: Vec<_> = on_clusters.map(Arc::new).collect();
+        let managed = list::<ClusterManagementAddOn>(hub).into_iter().find(|found| found.metadata.name.as_deref() == Some(addon));
+        for stands in managed.iter().flat_map(|managed| report::AddOn::read(managed, &on_clusters, &[]).clusters) {
+            if let Some(cluster) = fleet.get_mut(&stands.name) {
+                cluster.version = version(&stands.runs, addon);
+                cluster.state = State::of(stands.standing, &cluster.version);
             }
         }
         Self(fleet)
@@ -150,31 +154,10 @@ impl Fleet {
     }
 }
 
-/// Names of the placements whose rollout of an add-on has stopped because too many clusters failed.
-fn stopped_placements(hub: &Store, addon: &str) -> BTreeSet<String> {
-    let addons = list::<ClusterManagementAddOn>(hub).into_iter().filter(|found| found.metadata.name.as_deref() == Some(addon));
-    let progressions = addons.filter_map(|found| found.status).flat_map(|status| status.install_progressions);
-    let has_stopped = |conditions: &[Condition]| {
-        find_condition(conditions, addon_conditions::PROGRESSING).is_some_and(|progressing| progressing.reason == progress::FAILED)
-    };
-    progressions.filter(|placement| has_stopped(&placement.conditions)).map(|placement| placement.name).collect()
-}
-
-/// The version of an add-on on a cluster, and how far it is.
-fn version_and_state(on_cluster: &ManagedClusterAddOn, addon: &str) -> (String, State) {
-    let Some(status) = &on_cluster.status else { return (String::new(), State::Waiting) };
-    let reference = status.config_references.iter().find(|reference| reference.resource == "addontemplates");
-    let Some(desired) = reference.and_then(|reference| reference.desired_config.as_ref()) else { return (String::new(), State::Waiting) };
-    let version = desired.name.strip_prefix(addon).unwrap_or(&desired.name).trim_start_matches('-').to_owned();
-    let applied = reference.and_then(|reference| reference.last_applied_config.as_ref()) == Some(desired);
-    let progressing = find_condition(&status.conditions, addon_conditions::PROGRESSING);
-    let available = is_true(&status.conditions, addon_conditions::AVAILABLE);
-    let state = match progressing.map(|condition| condition.reason.as_str()) {
-        Some(progress::FAILED) => State::Failed,
-        _ if applied && available => State::Available,
-        _ => State::Rolling,
-    };
-    (version, state)
+/// The version in the name of a template, such as `0.4.1` of `managed-serviceaccount-0.4.1@897d91e7`.
+fn version(runs: &str, addon: &str) -> String {
+    let template = runs.split('@').next().unwrap_or_default();
+    template.strip_prefix(addon).unwrap_or(template).trim_start_matches('-').to_owned()
 }
 
 fn is_true(conditions: &[Condition], type_: &str) -> bool {

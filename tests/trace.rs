@@ -1,0 +1,264 @@
+//! One rollout, the same trace on three hubs: the simulator, the embedded hub, and real API servers.
+//!
+//! A canary and two more clusters get an add-on, then a second version of it, then one that does not work. With one cluster at a
+//! time the order of events is the engine's decision and nobody's timing, so the traces must be equal to the letter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
+use kube::config::Kubeconfig;
+use kube::discovery::pinned_kind;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use wheelwright::agent::{self, AgentOptions};
+use wheelwright::api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use wheelwright::api::cluster::v1::ManagedCluster;
+use wheelwright::api::crds;
+use wheelwright::apiserver::{Options, Server};
+use wheelwright::engine::report::{AddOn, Standing};
+use wheelwright::object::{Gvk, Object};
+use wheelwright::operator::{self, OperatorOptions};
+use wheelwright::shell::Selection;
+use wheelwright::sim::{World, workload};
+
+use crate::e2e::{eventually, run_nodes};
+use crate::kube::{self as real, client_of};
+
+const CLUSTERS: [&str; 3] = ["c1", "c2", "c3"];
+const GROUP: &str = "addon.open-cluster-management.io";
+
+fn labels(cluster: &str) -> BTreeMap<&str, &str> {
+    if cluster == "c1" { [("canary", "true")].into() } else { BTreeMap::new() }
+}
+
+/// What stands on the hub when a version is wanted.
+fn objects(version: &str) -> Vec<Object> {
+    let template = |version: &str, image: &str| {
+        json!({"apiVersion": format!("{GROUP}/v1alpha1"), "kind": "AddOnTemplate", "metadata": {"name": format!("agent-{version}")},
+        "spec": {"addonName": "agent", "agentSpec": {"workload": {"manifests": [{
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "agent", "namespace": "default"},
+            "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "agent"}}, "template": {
+                "metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [{"name": "agent", "image": image}]}}},
+        }]}}}})
+    };
+    let values = [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet"}}),
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
+            "metadata": {"name": "global", "namespace": "fleet"}, "spec": {"clusterSet": "global"}}),
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement", "metadata": {"name": "all", "namespace": "fleet"},
+            "spec": {"tolerations": [{"operator": "Exists"}], "decisionStrategy": {"groupStrategy": {"decisionGroups": [
+                {"groupName": "canary", "groupClusterSelector": {"labelSelector": {"matchLabels": {"canary": "true"}}}}]}}}}),
+        template("v1", "agent:1"),
+        template("v2", "agent:2"),
+        template("v3", "agent:missing"),
+        json!({"apiVersion": format!("{GROUP}/v1alpha1"), "kind": "ClusterManagementAddOn", "metadata": {"name": "agent"}, "spec": {
+            "supportedConfigs": [{"group": GROUP, "resource": "addontemplates", "defaultConfig": {"name": format!("agent-{version}")}}],
+            "installStrategy": {"type": "Placements", "placements": [{"namespace": "fleet", "name": "all", "rolloutStrategy": {
+                "type": "Progressive", "progressive": {
+                    "mandatoryDecisionGroups": [{"groupName": "canary"}], "maxConcurrency": 1, "maxFailures": 0, "progressDeadline": "8s"}}}]},
+        }}),
+    ];
+    values.map(|value| Object::from_value(value).unwrap()).to_vec()
+}
+
+fn images() -> BTreeSet<String> {
+    ["agent:1", "agent:2"].map(str::to_owned).into()
+}
+
+/// How each cluster stands: its version, and the word for how far it is.
+type Standings = BTreeMap<String, (String, &'static str)>;
+
+fn standings(cma: Option<ClusterManagementAddOn>, on: Vec<ManagedClusterAddOn>) -> Standings {
+    let Some(cma) = cma else { return Standings::new() };
+    let on: Vec<_> = on.into_iter().map(Arc::new).collect();
+    let clusters = AddOn::read(&cma, &on, &[]).clusters.into_iter().filter(|cluster| !cluster.runs.is_empty());
+    let word = |standing: Standing| match standing {
+        Standing::Failed => "failed",
+        Standing::Unavailable | Standing::Progressing => "rolling out",
+        Standing::Waiting | Standing::Done => "available",
+    };
+    let version = |runs: &str| runs.split('@').next().unwrap().trim_start_matches("agent-").to_owned();
+    clusters.map(|cluster| (cluster.name.clone(), (version(&cluster.runs), word(cluster.standing)))).collect()
+}
+
+/// What happened, one event a line.
+#[derive(Default)]
+struct Trace {
+    lines: Vec<String>,
+    now: Standings,
+}
+
+impl Trace {
+    /// Takes a look; a look that is late may see one cluster arrive and the next one start, which is the order they did it in.
+    fn look(&mut self, now: Standings) {
+        let changed = now.iter().filter(|(name, standing)| self.now.get(*name) != Some(*standing));
+        let mut events: Vec<_> =
+            changed.map(|(name, (version, word))| (*word == "rolling out", format!("{name}: {version} {word}"))).collect();
+        events.sort();
+        self.lines.extend(events.into_iter().map(|(_, line)| line));
+        self.now = now;
+    }
+
+    fn all_run(&self, version: &str) -> bool {
+        self.now.len() == CLUSTERS.len() && self.now.values().all(|standing| *standing == (version.to_owned(), "available"))
+    }
+
+    fn has_failed(&self) -> bool {
+        self.now.values().any(|(_, word)| *word == "failed")
+    }
+
+    fn is_over(&self, version: &str) -> bool {
+        if version == "v3" { self.has_failed() } else { self.all_run(version) }
+    }
+}
+
+fn check(on: &str, trace: &Trace) {
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/three-hubs.trace");
+    let text = format!("{}\n", trace.lines.join("\n"));
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(golden, &text).unwrap();
+    }
+    assert_eq!(text, std::fs::read_to_string(golden).unwrap(), "the trace on {on} differs from {golden}");
+}
+
+#[test]
+fn the_simulator_gives_the_trace() {
+    let start = Timestamp::from_second(1_700_000_000).unwrap();
+    let mut world = World::new(7, start);
+    for cluster in CLUSTERS {
+        let workloads = workload::World { images: images(), ready_after: SignedDuration::from_secs(1), nodes: 1 };
+        let labels: Vec<_> = labels(cluster).into_iter().collect();
+        world.join(cluster, &labels, workloads).unwrap();
+    }
+    world.run_for(SignedDuration::from_secs(1)).unwrap();
+    let mut trace = Trace::default();
+    for version in ["v1", "v2", "v3"] {
+        objects(version).into_iter().for_each(|object| world.apply(object).unwrap());
+        let over = world.run_until(SignedDuration::from_secs(120), |world| {
+            trace.look(standings(world.list().pop(), world.list()));
+            trace.is_over(version)
+        });
+        assert!(over.unwrap(), "{version} is not over:\n{}", trace.lines.join("\n"));
+    }
+    check("the simulator", &trace);
+}
+
+/// A hub and its clusters, by clients of their administrators.
+struct Fleet {
+    hub: ::kube::Client,
+    bootstrap: Kubeconfig,
+    spokes: Vec<(&'static str, ::kube::Client)>,
+}
+
+impl Fleet {
+    async fn trace(self) -> Trace {
+        let stop = CancellationToken::new();
+        let cache = tempfile::tempdir().unwrap();
+        let options = OperatorOptions {
+            hub: self.hub.clone(),
+            controllers: Selection::default(),
+            election: None,
+            listen: None,
+            cache: cache.path().to_owned(),
+        };
+        let mut tasks = vec![tokio::spawn(operator::run(options, stop.clone()))];
+        for (name, spoke) in &self.spokes {
+            let options = AgentOptions { bootstrap: self.bootstrap.clone(), spoke: spoke.clone(), cluster: (*name).into() };
+            tasks.push(tokio::spawn(agent::run(options, stop.clone())));
+            tasks.push(run_nodes(spoke.clone(), images()));
+            accept(&self.hub, name).await;
+        }
+        let mut trace = Trace::default();
+        for version in ["v1", "v2", "v3"] {
+            for object in objects(version) {
+                apply(&self.hub, &object).await;
+            }
+            let deadline = Instant::now() + Duration::from_secs(120);
+            while !trace.is_over(version) {
+                trace.look(self.standings().await);
+                assert!(Instant::now() < deadline, "{version} is not over:\n{}", trace.lines.join("\n"));
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        stop.cancel();
+        tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        trace
+    }
+
+    async fn standings(&self) -> Standings {
+        let cma: Api<ClusterManagementAddOn> = Api::all(self.hub.clone());
+        let on: Api<ManagedClusterAddOn> = Api::all(self.hub.clone());
+        standings(cma.get_opt("agent").await.unwrap(), on.list(&ListParams::default()).await.unwrap().items)
+    }
+}
+
+async fn apply(hub: &::kube::Client, object: &Object) {
+    let Gvk { group, version, kind } = object.gvk();
+    let (resource, _) = pinned_kind(hub, &::kube::core::GroupVersionKind::gvk(&group, &version, &kind)).await.unwrap();
+    let api: Api<DynamicObject> = match object.namespace() {
+        "" => Api::all_with(hub.clone(), &resource),
+        namespace => Api::namespaced_with(hub.clone(), namespace, &resource),
+    };
+    api.patch(object.name(), &PatchParams::apply("user").force(), &Patch::Apply(object)).await.unwrap();
+}
+
+/// Labels and accepts a cluster once it asks, and approves its signing request.
+async fn accept(hub: &::kube::Client, cluster: &str) {
+    let clusters: Api<ManagedCluster> = Api::all(hub.clone());
+    eventually("the cluster asks to join", async || clusters.get_opt(cluster).await.unwrap().is_some()).await;
+    let accepted = json!({"metadata": {"labels": labels(cluster)}, "spec": {"hubAcceptsClient": true}});
+    clusters.patch(cluster, &PatchParams::default(), &Patch::Merge(accepted)).await.unwrap();
+    let requests: Api<CertificateSigningRequest> = Api::all(hub.clone());
+    let own = ListParams::default().labels(&format!("open-cluster-management.io/cluster-name={cluster}"));
+    let mut name = String::new();
+    eventually("it asks for a certificate", async || {
+        let found = requests.list(&own).await.unwrap().items;
+        name = found.first().and_then(|request| request.metadata.name.clone()).unwrap_or_default();
+        !name.is_empty()
+    })
+    .await;
+    let approval: Value =
+        json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "Test", "message": "approved"}]}});
+    requests.patch_approval(&name, &PatchParams::default(), &Patch::Merge(approval)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_embedded_hub_gives_the_trace() {
+    let admin = |server: &Server| server.kubeconfig("admin", &["system:masters"]).unwrap();
+    let definitions = |definitions: Vec<_>| Options { objects: definitions, ..Options::default() };
+    let hub = Server::start(definitions(crds::hub().iter().map(Object::from_typed).collect())).await.unwrap();
+    let mut servers = Vec::new();
+    let mut spokes = Vec::new();
+    for name in CLUSTERS {
+        let server = Server::start(definitions(crds::spoke().iter().map(Object::from_typed).collect())).await.unwrap();
+        spokes.push((name, client(&admin(&server)).await));
+        servers.push(server);
+    }
+    let fleet = Fleet { hub: client(&admin(&hub)).await, bootstrap: admin(&hub), spokes };
+    check("the embedded hub", &fleet.trace().await);
+}
+
+async fn client(kubeconfig: &Kubeconfig) -> ::kube::Client {
+    real::install_crypto();
+    let config = ::kube::Config::from_custom_kubeconfig(kubeconfig.clone(), &Default::default()).await.unwrap();
+    ::kube::Client::try_from(config).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_api_servers_give_the_trace() {
+    let servers = real::Cluster::start_all(&["hub", "c1", "c2", "c3"]).await;
+    let definitions: String =
+        crds::all().iter().map(|crd| format!("---\n{}\n", serde_json::to_string(&Object::from_typed(crd)).unwrap())).collect();
+    servers[0].kubectl().run_with(&["apply", "--server-side", "-f", "-"], &definitions);
+    let mut spokes = Vec::new();
+    for (name, server) in CLUSTERS.iter().zip(&servers[1..]) {
+        spokes.push((*name, client_of(&server.kubeconfig).await));
+    }
+    let bootstrap = Kubeconfig::read_from(&servers[0].kubeconfig).unwrap();
+    let fleet = Fleet { hub: servers[0].client().await, bootstrap, spokes };
+    check("real API servers", &fleet.trace().await);
+}
