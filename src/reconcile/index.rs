@@ -2,6 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Read, View};
@@ -49,10 +50,11 @@ impl Indexes {
     /// Reads an index, building it first where it is new.
     pub(super) fn read<I: Index, R>(&self, view: &impl View, read: impl FnOnce(&mut I) -> R) -> Read<R> {
         let mut indexes = self.locked();
-        if !indexes.contains_key(&TypeId::of::<I>()) {
-            indexes.insert(TypeId::of::<I>(), Box::new(I::build(view)?));
-        }
-        let index = indexes.get_mut(&TypeId::of::<I>()).and_then(|index| index.any().downcast_mut());
+        let slot = match indexes.entry(TypeId::of::<I>()) {
+            Entry::Occupied(slot) => slot.into_mut(),
+            Entry::Vacant(slot) => slot.insert(Box::new(I::build(view)?)),
+        };
+        let index = slot.any().downcast_mut();
         Ok(read(index.expect("each slot is created with the type it is keyed by")))
     }
 

@@ -154,10 +154,12 @@ fn prioritized(policy: &Policy) -> Vec<Prioritized> {
 
 /// Adds a cluster's scores to those of the others; returns its total.
 fn score(standing: &Standing, policy: &Policy, fleet: &Fleet, id: Id, now: Timestamp, results: &mut [Prioritized]) -> i64 {
-    let scored = standing.scored(policy, fleet, id, now);
-    for (result, score) in results.iter_mut().zip(&scored.scores) {
-        score.map(|score| result.scores.insert(fleet.name(id).to_owned(), score));
-    }
+    let mut results = results.iter_mut();
+    let scored = standing.score_each(policy, fleet, id, now, |score| {
+        if let (Some(result), Some(score)) = (results.next(), score) {
+            result.scores.insert(fleet.name(id).to_owned(), score);
+        }
+    });
     i64::from(scored.total)
 }
 
@@ -172,9 +174,12 @@ fn story(standing: &Standing, policy: &Policy, input: &Input<'_>, id: Id, now: T
         ..Story::default()
     };
     if standing.verdict(id) == Verdict::Feasible {
-        let scored = standing.scored(policy, fleet, id, now);
-        let named = policy.weights.iter().zip(&scored.scores);
-        story.scores = named.filter_map(|((coordinate, _), score)| Some((coordinate.to_string(), (*score)?))).collect();
+        let mut coordinates = policy.weights.iter();
+        let scored = standing.score_each(policy, fleet, id, now, |score| {
+            if let (Some((coordinate, _)), Some(score)) = (coordinates.next(), score) {
+                story.scores.insert(coordinate.to_string(), score);
+            }
+        });
         story.total = Some(i64::from(scored.total));
     }
     let (state, why) = reason(standing, policy, input, id, now, selected);

@@ -5,7 +5,7 @@
 //! scored again, found in the ranking by binary search, and compared with the published decisions; no other cluster is looked
 //! at. Only what truly concerns all clusters visits all: another spec, another set, another scale of scores.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -57,7 +57,8 @@ pub struct Standing {
     /// Whether the slices must be looked through.
     pub(super) is_stale: bool,
     pub(super) scale: Scale,
-    amounts: [BTreeMap<Id, f64>; 2],
+    /// What feasible clusters can give of the resources that are scored.
+    amounts: BTreeMap<Resource, BTreeMap<Id, f64>>,
     seen_changes: u64,
     seen_uses: u64,
 }
@@ -78,8 +79,6 @@ struct Candidate {
 /// What a cluster's total is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Scored {
-    /// The score of each prioritizer, in the order of the weights; `None` where it has nothing to say.
-    pub scores: Vec<Option<i64>>,
     /// Sum of scores times weights.
     pub total: i32,
     /// Whether a score of an add-on is missing or has expired.
@@ -105,6 +104,8 @@ impl Standing {
             touched.extend(fleet.changes.since(self.seen_changes));
             touched.extend(self.due.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id));
         }
+        touched.sort_unstable();
+        touched.dedup();
         self.candidates.resize(fleet.len(), Candidate::default());
         let mut budget = Budget::default();
         for id in &touched {
@@ -119,7 +120,7 @@ impl Standing {
         }
         self.seen_changes = fleet.changes.now();
         self.seen_uses = fleet.uses.now();
-        touched.append(&mut self.pending);
+        touched.extend(std::mem::take(&mut self.pending));
         self.pending = touched.into_iter().filter(|id| self.is_unsettled(&policy, fleet, *id)).collect();
     }
 
@@ -141,10 +142,10 @@ impl Standing {
     }
 
     /// Reads the published decisions; returns the clusters that came or went.
-    fn read_own(&mut self, input: &Input<'_>) -> BTreeSet<Id> {
+    fn read_own(&mut self, input: &Input<'_>) -> Vec<Id> {
         let own = input.decisions;
         if own.len() == self.own.len() && own.iter().zip(&self.own).all(|(new, old)| Arc::ptr_eq(new, old)) {
-            return BTreeSet::new();
+            return Vec::new();
         }
         self.own = own.to_vec();
         self.held = own.iter().map(|decision| held(decision)).collect();
@@ -174,7 +175,7 @@ impl Standing {
         self.deadlines.clear();
         self.due.clear();
         self.expired.clear();
-        self.amounts = <[BTreeMap<Id, f64>; 2]>::default();
+        self.amounts.clear();
         self.pending = self.decided.keys().copied().collect();
         self.is_stale = true;
     }
@@ -209,22 +210,26 @@ impl Standing {
     }
 
     /// Scores what was touched, or everything where the scale has changed, and keeps the ranking in order.
-    fn rank(&mut self, policy: &Policy, fleet: &Fleet, touched: &mut BTreeSet<Id>, again: bool, now: Timestamp) {
+    fn rank(&mut self, policy: &Policy, fleet: &Fleet, touched: &mut Vec<Id>, again: bool, now: Timestamp) {
         let scaled = self.rescale(policy, fleet, touched);
         let mut moved = 0;
         if again || scaled {
-            let feasible = (0..).zip(&self.candidates).filter(|(_, candidate)| candidate.verdict == Verdict::Feasible);
-            let mut ranking: Vec<Id> = feasible.map(|(id, _)| id).collect();
+            // In the order of names, so that a stable sort leaves equals in it.
+            let mut ranking: Vec<Id> = fleet.ids().filter(|id| self.verdict(*id) == Verdict::Feasible).collect();
             for id in &ranking {
                 self.score_again(policy, fleet, *id, now);
             }
-            ranking.sort_unstable_by(|a, b| self.compare(fleet, *a, *b));
+            let candidate = |id: &Id| self.candidates.get(*id as usize).copied().unwrap_or_default();
+            ranking.sort_by_key(|id| (candidate(id).demotion, Reverse(candidate(id).total)));
             self.candidates.iter_mut().for_each(|candidate| candidate.is_ranked = candidate.verdict == Verdict::Feasible);
             self.ranking = ranking;
-            touched.extend(self.decided.keys().copied());
             moved = self.ranking.len();
+            touched.clear();
+            touched.extend(self.decided.keys().copied());
         } else {
             touched.extend(fleet.uses.since(self.seen_uses));
+            touched.sort_unstable();
+            touched.dedup();
             for id in touched.iter() {
                 moved += usize::from(self.place(policy, fleet, *id, now));
             }
@@ -233,8 +238,9 @@ impl Standing {
             return;
         }
         if policy.spread.is_empty() {
-            let wanted = policy.wanted.unwrap_or(self.ranking.len());
+            let wanted = policy.wanted.unwrap_or(usize::MAX).min(self.ranking.len());
             let window = wanted.saturating_sub(moved)..wanted.saturating_add(moved).min(self.ranking.len());
+            let window = if again || scaled { 0..wanted } else { window };
             touched.extend(self.ranking.get(window).into_iter().flatten().copied());
         } else {
             let ranked = self.ranking.iter().filter_map(|id| Some((*id, &**fleet.cluster(*id)?)));
@@ -294,8 +300,13 @@ impl Standing {
         self.wake(id, scored.until);
     }
 
-    /// The scores of a cluster on the present scale.
+    /// The total of a cluster on the present scale.
     pub(super) fn scored(&self, policy: &Policy, fleet: &Fleet, id: Id, now: Timestamp) -> Scored {
+        self.score_each(policy, fleet, id, now, |_| {})
+    }
+
+    /// The same, telling the score of each prioritizer in the order of the weights; `None` where it has nothing to say.
+    pub(super) fn score_each(&self, policy: &Policy, fleet: &Fleet, id: Id, now: Timestamp, mut tell: impl FnMut(Option<i64>)) -> Scored {
         let decided = self.decided.contains_key(&id);
         let mut scored = Scored::default();
         let mut total = 0_i64;
@@ -322,14 +333,14 @@ impl Standing {
                 },
             };
             total += i64::from(*weight) * score.unwrap_or_default();
-            scored.scores.push(score);
+            tell(score);
         }
         scored.total = i32::try_from(total).unwrap_or(if total < 0 { i32::MIN } else { i32::MAX });
         scored
     }
 
     /// Measures what scores are relative to; whether that has changed.
-    fn rescale(&mut self, policy: &Policy, fleet: &Fleet, touched: &BTreeSet<Id>) -> bool {
+    fn rescale(&mut self, policy: &Policy, fleet: &Fleet, touched: &[Id]) -> bool {
         let before = self.scale;
         for (coordinate, _) in &policy.weights {
             match coordinate {
@@ -344,19 +355,19 @@ impl Standing {
     /// Measures what scores are relative to where they are only shown and have not been kept up to date.
     pub(super) fn rescale_all(&mut self, policy: &Policy, fleet: &Fleet) {
         if !policy.is_ranked() {
-            let all = (0..).zip(&self.candidates).map(|(id, _)| id).collect();
+            let all: Vec<Id> = (0..).zip(&self.candidates).map(|(id, _)| id).collect();
             self.rescale(policy, fleet, &all);
         }
     }
 
     /// Takes what the touched clusters can give of a resource; looks at the others only when the least or the most has gone.
-    fn measure(&mut self, resource: Resource, fleet: &Fleet, touched: &BTreeSet<Id>) {
+    fn measure(&mut self, resource: Resource, fleet: &Fleet, touched: &[Id]) {
         let mut range = self.range(resource);
+        let amounts = self.amounts.entry(resource).or_default();
         let mut shrinks = false;
         for id in touched {
             let feasible = self.candidates.get(*id as usize).is_some_and(|candidate| candidate.verdict == Verdict::Feasible);
             let amount = fleet.cluster(*id).filter(|_| feasible).and_then(|cluster| resource::allocatable(cluster, resource));
-            let amounts = &mut self.amounts[resource as usize];
             let before = match amount {
                 Some(amount) => amounts.insert(*id, amount),
                 None => amounts.remove(id),
@@ -366,7 +377,7 @@ impl Standing {
         }
         if shrinks {
             range = Range::default();
-            self.amounts[resource as usize].values().for_each(|amount| range.take(*amount));
+            amounts.values().for_each(|amount| range.take(*amount));
         }
         match resource {
             Resource::Cpu => self.scale.cpu = range,
@@ -382,7 +393,7 @@ impl Standing {
     }
 
     fn amount(&self, resource: Resource, id: Id) -> Option<f64> {
-        self.amounts.get(resource as usize)?.get(&id).copied()
+        self.amounts.get(&resource)?.get(&id).copied()
     }
 
     /// How far a cluster came.

@@ -364,7 +364,7 @@ mod tests {
         let doubling = format!("['x']{}.size() == 1", ".map(x, x + x)".repeat(30));
         let replacing = format!("'a'{}.size() > 0", ".replace('a', 'aaaaaaaaaaaaaaaa')".repeat(15));
         for expression in [deep, doubling, replacing] {
-            let compiled = Expressions::compile(&[expression.clone()]).unwrap();
+            let compiled = Expressions::compile(std::slice::from_ref(&expression)).unwrap();
             let mut budget = Budget::default();
             assert!(compiled.matches(&cluster(), &BTreeMap::new, &mut budget).is_err(), "{expression}");
         }
