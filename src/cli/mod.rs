@@ -1,6 +1,7 @@
 //! The command line: a command is a file in `commands/`, its doc comments are its help, all its output goes through [`output`].
 
 mod commands;
+mod local_tree;
 pub mod output;
 mod snapshot;
 

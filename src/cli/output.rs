@@ -49,6 +49,15 @@ impl Ui {
         writeln!(self.out, "{}", line.as_ref())
     }
 
+    /// Prints a line to standard error, where a person reads it and no program does.
+    ///
+    /// # Errors
+    /// When standard error is closed.
+    pub fn error(&mut self, line: impl AsRef<str>) -> io::Result<()> {
+        self.out.flush()?;
+        writeln!(io::stderr(), "{}", line.as_ref())
+    }
+
     /// Prints a value as indented JSON.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 //!
 //! What kustomize would fetch or run is refused: remote bases (unless a copy is in the tree), Helm charts, programs and containers.
 
+mod absorb;
 mod build;
 mod config;
 mod crds;
@@ -13,6 +14,8 @@ mod decode;
 mod error;
 mod fieldspec;
 mod generate;
+#[cfg(test)]
+mod golden;
 mod kustomization;
 mod labels;
 pub mod limits;
@@ -24,6 +27,7 @@ mod renderer;
 mod resource;
 mod schemas;
 mod source;
+mod steps;
 mod transform;
 pub mod yaml;
 

@@ -1,14 +1,15 @@
 //! `generators`, `transformers` and `validators`: the built-in ones, configured by objects. Programs and containers are refused.
 
-use super::build::{Build, Gathered, absorb};
+use super::absorb::{absorb, append};
+use super::build::{Build, Gathered};
 use super::decode::{Fields, Located, Result};
 use super::error::{Place, Reason, RenderError, did_you_mean};
-use super::generate::{self, Made, at};
+use super::generate::{self, Made};
 use super::kustomization::{FieldSpec, Generator, Image, Patch, PatchOptions, Replacement, Replica, Selector, Text};
 use super::resource::{Origin, Resource, set_text};
 use super::transform::namespace::{self, Namespace, Subjects};
 use super::transform::{images, labels, names, replacements, replicas};
-use super::yaml::{Node, Reading, documents};
+use super::yaml::{Node, Reading};
 
 const BUILTIN: &str = "builtin";
 
@@ -115,7 +116,7 @@ fn iam_policy(located: &Located<'_>, config: &Resource, gathered: &mut Gathered)
     resource.set_name(&name);
     resource.set_namespace(&namespace);
     resource.origin = origin_of(config);
-    super::build::append(&mut gathered.resources, vec![resource])
+    append(&mut gathered.resources, vec![resource])
 }
 
 /// The fields of a configuration beside those that every object has.
@@ -272,8 +273,7 @@ fn value_add(build: &mut Build<'_>, dir: &str, mut fields: Fields<'_>, gathered:
     let file = fields.one("targetFilePath", Text::read)?;
     fields.finish()?;
     if let Some(path) = file.filter(|path| !path.text.is_empty()) {
-        let (file, bytes) = build.source.read(dir, &path.text).map_err(|error| at(&path, error))?;
-        let nodes = documents(&bytes).map_err(|malformed| Box::new(RenderError::malformed(file.clone(), malformed)))?;
+        let (file, nodes) = build.documents(dir, &path)?;
         for node in &nodes {
             let mut fields = Located::root(&file, node).fields()?;
             targets.extend(fields.list("targets", AddTarget::read)?);

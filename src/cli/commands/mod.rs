@@ -7,6 +7,7 @@ mod demo;
 mod explain;
 mod hub;
 mod operator;
+mod render;
 mod simulate;
 
 use super::{CommandResult, output::Ui};
@@ -17,6 +18,7 @@ pub(crate) enum Command {
     Operator(operator::Args),
     Agent(agent::Args),
     Hub(hub::Args),
+    Render(render::Args),
     Explain(explain::Args),
     Simulate(simulate::Args),
     Crds(crds::Args),
@@ -30,6 +32,7 @@ pub(crate) fn run(command: Command, ui: &mut Ui) -> CommandResult {
         Command::Operator(args) => operator::run(&args),
         Command::Agent(args) => agent::run(&args),
         Command::Hub(args) => hub::run(&args, ui),
+        Command::Render(args) => render::run(&args, ui),
         Command::Explain(args) => explain::run(&args, ui),
         Command::Simulate(args) => simulate::run(args, ui),
         Command::Crds(args) => crds::run(&args, ui),

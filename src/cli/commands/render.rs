@@ -1,0 +1,216 @@
+//! `wheelwright render`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::cli::local_tree::{Local, render_directory, with_local_paths};
+use crate::cli::output::Ui;
+use crate::cli::{CommandError, CommandResult};
+use crate::git::{Credentials, History, Mirror, RefSpec, Remote};
+use crate::object::Object;
+use crate::render::{Closure, Options, RenderError, Rendered, render};
+use crate::tree::Checkout;
+
+/// Editors and `git` change several files at once; what follows within this time belongs together.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// Print the objects of an overlay, as `kubectl kustomize` would.
+///
+/// A directory without a kustomization renders its manifests in name order. Nothing is fetched and nothing is run: remote bases,
+/// Helm charts and plugins that are programs are refused.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The directory of the overlay; with --revision or --repo, from the repository's root.
+    #[arg(default_value = ".")]
+    dir: PathBuf,
+    /// Render a branch, tag or commit instead of the files as they are.
+    #[arg(long, value_name = "REV")]
+    revision: Option<String>,
+    /// The repository to take the revision of; the one around the working directory unless it is named.
+    #[arg(long, value_name = "URL")]
+    repo: Option<String>,
+    /// What is printed. With json, errors are JSON too.
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
+    output: Format,
+    /// Print the files that the objects depend on, with their SHA-256 digests, instead of the objects.
+    #[arg(long)]
+    closure: bool,
+    /// Render again whenever a file changes.
+    #[arg(long, conflicts_with_all = ["revision", "repo"])]
+    watch: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Documents, the text that `kubectl kustomize` prints.
+    Yaml,
+    /// One List.
+    Json,
+    /// One line an object: `Kind.group namespace/name`.
+    Names,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    if args.watch {
+        return watch(args, ui);
+    }
+    match rendered(args)? {
+        (Ok(rendered), _) => {
+            print(args, &rendered, ui)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        (Err(error), _) => refuse(args, &error, ui),
+    }
+}
+
+/// The objects, or what is wrong with the overlay, and the directory that holds it where that is on this machine.
+fn rendered(args: &Args) -> Result<(Result<Rendered, RenderError>, Option<PathBuf>), CommandError> {
+    let options = Options::default();
+    if args.revision.is_none() && args.repo.is_none() {
+        let Local { base, result, .. } = render_directory(&args.dir, &options)?;
+        return Ok((result.map_err(|error| with_local_paths(error, &base)), Some(base)));
+    }
+    let checkout = checkout(args.repo.as_deref(), args.revision.as_deref().unwrap_or("main"))?;
+    let overlay = args.dir.to_string_lossy();
+    Ok((render(&checkout.tree, &overlay, &options), None))
+}
+
+/// Fetches a revision into a mirror that does not outlive the command.
+fn checkout(repo: Option<&str>, revision: &str) -> Result<Arc<Checkout>, CommandError> {
+    let url = match repo {
+        Some(repo) if Path::new(repo).is_dir() => absolute(Path::new(repo))?,
+        Some(repo) => repo.to_owned(),
+        None => {
+            let here = std::env::current_dir().context("cannot find the working directory")?;
+            let around = here.ancestors().find(|parent| parent.join(".git").exists());
+            let around =
+                around.ok_or_else(|| CommandError::hinted(anyhow!("the working directory is in no repository"), "name one with --repo"))?;
+            absolute(around)?
+        }
+    };
+    let cache = std::env::temp_dir().join(format!("wheelwright-render-{}", std::process::id()));
+    let fetched = fetch(&cache, &url, revision);
+    // What is left of the mirror is in the system's directory for such things.
+    let _ = std::fs::remove_dir_all(&cache);
+    fetched
+}
+
+fn absolute(path: &Path) -> Result<String, CommandError> {
+    let path = path.canonicalize().with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(path.to_string_lossy().into_owned())
+}
+
+fn fetch(cache: &Path, url: &str, revision: &str) -> Result<Arc<Checkout>, CommandError> {
+    let remote = Remote::parse(url)?;
+    std::fs::create_dir_all(cache).with_context(|| format!("cannot create {}", cache.display()))?;
+    let mut mirror = Mirror::open(cache, remote, Credentials::default())?;
+    let candidates = [RefSpec::commit(revision), RefSpec::branch(revision), RefSpec::tag(revision)];
+    let mut failure = None;
+    for want in candidates.into_iter().flatten() {
+        match mirror.fetch(&want, History::default()) {
+            Ok(checkout) => return Ok(checkout),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    let hint = "a revision is a branch, a tag, or a commit id of 40 digits";
+    Err(match failure {
+        Some(error) => CommandError::hinted(error, hint),
+        None => CommandError::hinted(anyhow!("{revision:?} is not a revision"), hint),
+    })
+}
+
+fn print(args: &Args, rendered: &Rendered, ui: &mut Ui) -> Result<(), CommandError> {
+    if args.closure {
+        return print_closure(args.output, &rendered.closure, ui);
+    }
+    let objects = || rendered.objects.iter().map(|rendered| &rendered.object);
+    match args.output {
+        Format::Yaml => ui.text(rendered.to_yaml())?,
+        Format::Json => {
+            let items: Vec<&Object> = objects().collect();
+            ui.json(&json!({"apiVersion": "v1", "kind": "List", "items": items}))?;
+        }
+        Format::Names => objects().try_for_each(|object| ui.line(object.reference().to_string()))?,
+    }
+    Ok(())
+}
+
+fn print_closure(format: Format, closure: &Closure, ui: &mut Ui) -> Result<(), CommandError> {
+    let files = closure.files().map(|(path, bytes)| (path, format!("{:x}", Sha256::digest(bytes))));
+    if format == Format::Json {
+        let files: serde_json::Map<String, Value> = files.map(|(path, digest)| (path.to_owned(), digest.into())).collect();
+        ui.json(&json!({"digest": closure.digest(), "files": files}))?;
+        return Ok(());
+    }
+    for (path, digest) in files {
+        ui.line(format!("{digest}  {path}"))?;
+    }
+    ui.line(format!("{}  (closure)", closure.digest()))?;
+    Ok(())
+}
+
+/// Says what is wrong: to a person on standard error, to a program as JSON on standard output.
+fn refuse(args: &Args, error: &RenderError, ui: &mut Ui) -> CommandResult {
+    if args.output == Format::Json {
+        ui.json(&json!({"error": error}))?;
+    } else {
+        ui.error(format!("error: {error}"))?;
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
+    let mut last = None;
+    let mut watched: Option<(PathBuf, RecommendedWatcher, Receiver<()>)> = None;
+    loop {
+        let (result, base) = rendered(args)?;
+        let base = base.unwrap_or_else(|| args.dir.clone());
+        if watched.as_ref().is_none_or(|(watched, ..)| *watched != base) {
+            let (watcher, changes) = changes_below(&base)?;
+            watched = Some((base, watcher, changes));
+            // Something may have changed before anybody watched.
+            continue;
+        }
+        match result {
+            Ok(rendered) if last.as_ref() == Some(&rendered.closure) => {}
+            Ok(rendered) => {
+                if last.is_some() && args.output == Format::Yaml {
+                    ui.line("---")?;
+                }
+                print(args, &rendered, ui)?;
+                last = Some(rendered.closure);
+            }
+            Err(error) => {
+                refuse(args, &error, ui)?;
+                last = None;
+            }
+        }
+        let Some((_, _, changes)) = &watched else { continue };
+        if changes.recv().is_err() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        while changes.recv_timeout(SETTLE).is_ok() {}
+    }
+}
+
+/// A message for every change below a directory, for as long as the watcher lives.
+fn changes_below(dir: &Path) -> Result<(RecommendedWatcher, Receiver<()>), CommandError> {
+    let (send, receive) = channel();
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+        // Reading a file is an event too, and would go on for ever.
+        if !matches!(event, Ok(Event { kind: EventKind::Access(_), .. })) {
+            let _ = send.send(());
+        }
+    })
+    .context("cannot watch files")?;
+    watcher.watch(dir, RecursiveMode::Recursive).with_context(|| format!("cannot watch {}", dir.display()))?;
+    Ok((watcher, receive))
+}

@@ -1,0 +1,95 @@
+//! Directories of this machine as the renderer reads them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow};
+
+use super::CommandError;
+use crate::render::{Options, Reason, RenderError, Rendered, render};
+use crate::tree::FileTree;
+
+/// Most files that are read; a directory with more is hardly a config repository.
+const MAX_FILES: usize = 200_000;
+/// Largest file that is read; larger ones count as absent.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+
+/// A directory, and an overlay in it.
+pub(crate) struct Local {
+    /// The directory whose files are the tree.
+    pub(crate) base: PathBuf,
+    /// The overlay, from there.
+    pub(crate) overlay: String,
+    /// What it renders to.
+    pub(crate) result: Result<Rendered, RenderError>,
+}
+
+/// Renders a directory of this machine.
+///
+/// The tree is the directory itself, or the nearest parent that holds everything the overlay names: the whole repository at most,
+/// or, outside of a repository, whatever the user may read.
+///
+/// # Errors
+/// Where the directory cannot be read.
+pub(crate) fn render_directory(dir: &Path, options: &Options) -> Result<Local, CommandError> {
+    let dir = dir.canonicalize().with_context(|| format!("cannot read {}", dir.display()))?;
+    if !dir.is_dir() {
+        return Err(CommandError::hinted(anyhow!("{} is not a directory", dir.display()), "name the directory of the kustomization"));
+    }
+    let highest = dir.ancestors().find(|parent| parent.join(".git").exists()).map(Path::to_path_buf);
+    let mut base = dir.clone();
+    loop {
+        let mut tree = FileTree::default();
+        read_tree(&base, "", &mut tree, &mut 0)?;
+        let overlay = dir.strip_prefix(&base).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+        let result = render(&tree, &overlay, options);
+        let leaves = result.as_ref().is_err_and(|error| error.reason == Reason::OutsideRepository);
+        match base.parent() {
+            Some(parent) if leaves && highest.as_deref() != Some(&*base) && parent.parent().is_some() => base = parent.to_path_buf(),
+            Some(_) | None => return Ok(Local { base, overlay, result }),
+        }
+    }
+}
+
+fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, files: &mut usize) -> Result<(), CommandError> {
+    for entry in std::fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
+        let entry = entry.with_context(|| format!("cannot read {}", dir.display()))?;
+        let name = entry.file_name();
+        let (Some(name), Ok(kind)) = (name.to_str(), entry.file_type()) else { continue };
+        let (path, full) = (format!("{prefix}{name}"), entry.path());
+        if kind.is_dir() {
+            if name != ".git" {
+                // A directory that may not be read is as if it were empty: what is in it is reported when it is named.
+                let _ = read_tree(&full, &format!("{path}/"), tree, files);
+            }
+        } else if kind.is_symlink() {
+            if let Ok(target) = std::fs::read_link(&full) {
+                tree.insert_link(path, target.to_string_lossy().into_owned());
+            }
+        } else if kind.is_file() && entry.metadata().is_ok_and(|metadata| metadata.len() <= MAX_FILE_BYTES) {
+            if let Ok(bytes) = std::fs::read(&full) {
+                tree.insert(path, bytes);
+            }
+        }
+        *files += 1;
+        if *files > MAX_FILES {
+            let error = anyhow!("there are more than {MAX_FILES} files below {}", dir.display());
+            return Err(CommandError::hinted(error, "render it inside of a git repository, or by --repo and --revision"));
+        }
+    }
+    Ok(())
+}
+
+/// Gives the paths of an error as the user would write them, from the working directory.
+pub(crate) fn with_local_paths(mut error: RenderError, base: &Path) -> RenderError {
+    let here = std::env::current_dir().unwrap_or_default();
+    let shown = |path: &str| {
+        let full = base.join(path);
+        full.strip_prefix(&here).unwrap_or(&full).to_string_lossy().into_owned()
+    };
+    error.file = shown(&error.file);
+    error.through = error.through.iter().map(|path| shown(path)).collect();
+    for place in &mut error.related {
+        place.file = shown(&place.file);
+    }
+    error
+}
