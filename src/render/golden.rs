@@ -1,7 +1,7 @@
 //! Golden cases: `tests/golden/render`.
 //!
 //! `input/CASE` and `expected/CASE/objects.yaml` are what `kubectl kustomize` makes of a case, in the layout of a render corpus.
-//! `errors/CASE` holds a mistake and, in `error.txt`, what is said about it; `UPDATE_GOLDEN=1` writes those files anew.
+//! `errors/CASE` holds a mistake and, in `error.txt`, what is said about it; `BLESS=1` writes those files anew.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ fn mistakes_are_named_with_file_line_field_and_hint() {
         let Err(error) = render(&tree, root, &Options::default()) else { panic!("{case} is rendered") };
         let said = format!("{}\n{error}\n", error.reason.as_str());
         let file = dir.join("error.txt");
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        if std::env::var_os("BLESS").is_some() {
             std::fs::write(&file, &said).unwrap();
         }
         assert_eq!(said, std::fs::read_to_string(&file).unwrap_or_default(), "{case}");
