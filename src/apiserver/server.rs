@@ -24,7 +24,7 @@ use super::{Credential, controllers, defaults, kubeconfig, tls};
 use crate::object::Object;
 use crate::pki::{self, Profile, Subject, Usage};
 use crate::store::rbac::MASTERS;
-use crate::store::{ApiError, Store, User, WriteOptions};
+use crate::store::{ApiError, Patch, Store, User, WriteOptions};
 
 /// How long client certificates made by [`Server::kubeconfig`] are good: as long as the authority.
 const LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
@@ -44,6 +44,8 @@ pub struct Options {
     pub names: Vec<String>,
     /// Objects that are there from the start, applied anew at every start; definitions of kinds, for example.
     pub objects: Vec<Object>,
+    /// Bearer tokens that are good for as long as the server runs, and whom they speak for.
+    pub tokens: BTreeMap<String, User>,
     /// Where the time comes from.
     pub clock: fn() -> Timestamp,
 }
@@ -51,7 +53,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self { listen, data: None, names: Vec::new(), objects: Vec::new(), clock: crate::shell::now }
+        Self { listen, data: None, names: Vec::new(), objects: Vec::new(), tokens: BTreeMap::new(), clock: crate::shell::now }
     }
 }
 
@@ -210,7 +212,8 @@ fn open(options: &Options) -> Result<Hub, StartError> {
     let journal = options.data.as_deref().map(|dir| Journal::start(dir, store.snapshot(), signals.clone())).transpose()?;
     let tokens = TokenKey::load(&keys.tokens)?;
     let verifier = tls::verifier(&keys.authority)?;
-    let (clock, authority, static_tokens) = (options.clock, keys.authority, BTreeMap::new());
+    let static_tokens = options.tokens.iter().map(|(token, user)| (token.clone(), Arc::new(user.clone()))).collect();
+    let (clock, authority) = (options.clock, keys.authority);
     Ok(Hub::new(Parts { store, signals, journal, clock, authority, verifier, tokens, static_tokens }))
 }
 
@@ -218,15 +221,9 @@ fn apply(store: &mut Store, object: Object, now: Timestamp) -> Result<(), StartE
     let reference = object.reference();
     let refused = |why: ApiError| StartError::Object { object: reference.to_string(), why };
     let target = store.target(&reference).ok_or_else(|| refused(ApiError::no_such_path()))?;
-    let options = WriteOptions::manager("wheelwright-hub");
-    let mut object = object;
-    match store.get(&target) {
-        Err(_) => store.create(&target.named(""), object, &options, now).map_err(refused)?,
-        Ok(old) => {
-            object.metadata_mut().insert("resourceVersion".into(), old.resource_version().into());
-            store.update(&target, object, &options, now).map_err(refused)?
-        }
-    };
+    // Applied, so that what users add to them survives the next start.
+    let options = WriteOptions::manager("wheelwright-hub").forced();
+    store.patch(&target, &Patch::Apply(object.into_value()), &options, now).map_err(refused)?;
     Ok(())
 }
 

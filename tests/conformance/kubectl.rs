@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use serde_json::json;
-use wheelwright::apiserver::{Options, Server, write_private};
+use wheelwright::apiserver::{Credential, Options, Server, kubeconfig_yaml, write_private};
+use wheelwright::store::User;
 
 use super::{definition, schema};
 use crate::kube::{Kubectl, client_of, install_crypto};
@@ -241,4 +242,66 @@ async fn thirteen_servers_run_in_one_process() {
     for server in servers {
         server.stop().await;
     }
+}
+
+/// `wheelwright hub` as a process.
+struct HubProcess {
+    child: std::process::Child,
+    kubectl: Kubectl,
+}
+
+impl HubProcess {
+    fn start(dir: &std::path::Path, run: u8) -> Self {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        command.args(["hub", "--listen", "127.0.0.1:0", "--data"]).arg(dir.join("data"));
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let said = lines.next().expect("the hub says where it listens").unwrap();
+        assert!(said.starts_with("the hub listens on https://127.0.0.1:"), "{said}");
+        assert!(lines.next().unwrap().unwrap().ends_with("admin.kubeconfig"));
+        Self { child, kubectl: Kubectl::new(&dir.join("data/admin.kubeconfig"), dir.join(format!("home-{run}"))) }
+    }
+}
+
+impl Drop for HubProcess {
+    fn drop(&mut self) {
+        // A child that has ended already is as good as killed.
+        drop(self.child.kill());
+        self.child.wait().unwrap();
+    }
+}
+
+#[test]
+fn the_hub_command_keeps_every_answered_write_through_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let hub = HubProcess::start(dir.path(), 1);
+    assert!(hub.kubectl.run(&["get", "crd", "-o", "name"]).contains("placements.cluster.open-cluster-management.io"));
+    for i in 0..5 {
+        hub.kubectl.run(&["create", "configmap", &format!("c{i}"), "--from-literal=a=b"]);
+    }
+    hub.kubectl.run(&["label", "crd", "placements.cluster.open-cluster-management.io", "mine=yes"]);
+    drop(hub);
+    let hub = HubProcess::start(dir.path(), 2);
+    let names = hub.kubectl.run(&["get", "configmaps", "-o", "name", "--field-selector=metadata.name!=kube-root-ca.crt"]);
+    assert_eq!(names.lines().count(), 5, "{names}");
+    let label = hub.kubectl.run(&["get", "crd", "placements.cluster.open-cluster-management.io", "-o", "jsonpath={.metadata.labels.mine}"]);
+    assert_eq!(label, "yes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_known_token_speaks_for_its_user() {
+    install_crypto();
+    let user = User { name: "known".into(), groups: vec!["system:masters".into()], ..User::default() };
+    let server = Server::start(Options { tokens: [("secret".to_owned(), user)].into(), ..Options::default() }).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = |token: &str| {
+        let path = dir.path().join(token);
+        std::fs::write(&path, kubeconfig_yaml(&server.url, &server.ca_pem, &Credential::Token(token.to_owned()))).unwrap();
+        path
+    };
+    let namespaces = |client| kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(client);
+    assert!(namespaces(client_of(&file("secret")).await).get("default").await.is_ok());
+    let refused = namespaces(client_of(&file("other")).await).get("default").await.unwrap_err();
+    assert!(matches!(&refused, kube::Error::Api(status) if status.code == 401), "{refused}");
+    server.stop().await;
 }
