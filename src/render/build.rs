@@ -72,7 +72,7 @@ impl<'a> Build<'a> {
         resources.retain(|resource| !annotations::is_local(resource));
         sort::apply(&mut resources, kustomization.sort.as_ref().unwrap_or(&SortOptions::legacy()));
         if self.metadata.managed_by {
-            let pairs = [("app.kubernetes.io/managed-by".to_owned(), "kustomize-(devel)".to_owned())].into_iter().collect();
+            let pairs = [("app.kubernetes.io/managed-by".to_owned(), "kustomize-v5.8.1".to_owned())].into_iter().collect();
             let everywhere = FieldSpec { path: "metadata/labels".into(), create: true, ..Default::default() };
             labels::apply(&mut resources, &pairs, &[everywhere])?;
         }
