@@ -97,6 +97,12 @@ impl Snapshot {
         caches.replace(Site::Hub, typed.collect::<Result<Vec<_>, _>>()?, "0");
         Ok(())
     }
+
+    /// Puts the objects of a kind into caches as observed ones, complete.
+    pub(crate) fn load_observed(&self, gvk: &Gvk, caches: &mut Caches) {
+        let objects = self.objects.iter().filter(|object| object.gvk() == *gvk).cloned();
+        caches.replace_observed(gvk, objects.collect(), "0");
+    }
 }
 
 #[cfg(test)]

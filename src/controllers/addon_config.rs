@@ -65,7 +65,7 @@ impl Controller for AddonConfig {
             return Plan::nothing();
         }
         let observe = if wire::has_template(&cma) { config_gvks() } else { Vec::new() };
-        let plan = Rollout::read(cma, view).and_then(|rollout| rollout.plan(view, now)).unwrap_or_default();
+        let plan = Rollout::read(cma, view).and_then(|rollout| rollout.plan(view, now, &mut |_, _| {})).unwrap_or_default();
         Plan { observe, ..plan }
     }
 
@@ -75,7 +75,20 @@ impl Controller for AddonConfig {
     }
 }
 
-fn config_gvks() -> Vec<Gvk> {
+/// What the rollout of an add-on comes to now, by placement; `None` where there is no such add-on.
+///
+/// # Errors
+/// Where something it is decided from could not be read.
+pub(crate) fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<Vec<(Key, Wave)>>> {
+    let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
+    let mut waves = Vec::new();
+    let mut tell = |of: &InstallProgression, wave: &Wave| waves.push((Key::namespaced(&of.namespace, &of.name), wave.clone()));
+    Rollout::read(cma, view)?.plan(view, now, &mut tell)?;
+    Ok(Some(waves))
+}
+
+/// The kinds of configurations whose content is read.
+pub(crate) fn config_gvks() -> Vec<Gvk> {
     let kind = |resource: &str| ConfigKind { group: ADDON_GROUP.into(), resource: resource.into() };
     [wire::TEMPLATES, wire::DEPLOYMENT_CONFIGS].into_iter().filter_map(|resource| wire::config_gvk(&kind(resource))).collect()
 }
@@ -95,6 +108,13 @@ fn concerns(change: &Change<ManagedClusterAddOn>) -> bool {
 fn is_unreachable(cluster: &ManagedCluster) -> bool {
     let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|condition| condition.type_ == AVAILABLE && condition.status == "Unknown")
+}
+
+/// Since when the cluster answers, if it does.
+fn answers_since(cluster: &ManagedCluster) -> Option<Timestamp> {
+    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+    let available = conditions.into_iter().find(|condition| condition.type_ == AVAILABLE && condition.status == "True");
+    available.map(|condition| condition.last_transition_time.0)
 }
 
 /// Everything one rollout of an add-on is decided from.
@@ -199,7 +219,8 @@ impl Rollout {
         configs.iter().find(|config| self.has_template && config.hash.is_empty() && wire::config_gvk(&config.kind).is_some())
     }
 
-    fn plan(mut self, view: &impl View, now: Timestamp) -> Read<Plan> {
+    /// What to write; `tell` hears what each placement's rollout came to.
+    fn plan(mut self, view: &impl View, now: Timestamp, tell: &mut dyn FnMut(&InstallProgression, &Wave)) -> Read<Plan> {
         if !wire::is_managed(&self.cma) {
             return Ok(Plan::nothing());
         }
@@ -231,6 +252,7 @@ impl Rollout {
             let remembered = memory.as_ref().and_then(|policy| remembered(policy, &self.name, &progression));
             input.quarantined = remembered.map(|status| Hash(status.quarantined.clone())).filter(|hash| !hash.0.is_empty());
             let wave = self.advance(&mut input, node, &progression, view, (&mut assigned, &mut ready), now)?;
+            tell(&progression, &wave);
             progression.config_references = wire::install_references(&desired, &progression.config_references, wave.is_complete());
             let own = node.selection.clusters().filter(|cluster| !node.taken.contains(*cluster)).count();
             let condition = progress::placement_condition(node.selection.clusters().count(), own, &wave);
@@ -268,14 +290,13 @@ impl Rollout {
         let clusters: Vec<String> = node.selection.clusters().filter(|cluster| !node.taken.contains(*cluster)).map(str::to_owned).collect();
         for name in clusters {
             let addon = self.addons.get(&name).cloned();
-            let living =
-                view.get::<ManagedCluster>(&Key::cluster(&name))?.is_some_and(|cluster| cluster.metadata.deletion_timestamp.is_none());
+            let managed = view.get::<ManagedCluster>(&Key::cluster(&name))?;
             let going = addon.as_ref().is_some_and(|addon| addon.metadata.deletion_timestamp.is_some());
-            if !living || going {
+            let Some(managed) = managed.filter(|managed| managed.metadata.deletion_timestamp.is_none() && !going) else {
                 // Neither will ever arrive, and a rollout must not wait for it (hazard R8).
                 absent.insert(name);
                 continue;
-            }
+            };
             let wants = self.wants(&node.configs, addon.as_deref(), view)?;
             if self.missing(&wants).is_some() {
                 absent.insert(name);
@@ -286,9 +307,11 @@ impl Rollout {
                 None => rollout::input::Cluster { name: name.clone(), wants: Hash(address(&wants)), ..Default::default() },
             };
             cluster.unreachable = self.unreachable.contains(&name);
+            cluster.answers_since = answers_since(&managed);
             let applied =
                 addon.as_ref().and_then(|addon| wire::applied(&addon.status.as_ref()?.config_references)).filter(|c| !c.is_empty());
-            let last_good = applied.or_else(|| good.clone());
+            // A cluster that already succeeded with what may turn out bad elsewhere returns to what was good everywhere.
+            let last_good = applied.filter(|configs| address(configs) != cluster.wants.0).or_else(|| good.clone());
             cluster.last_good = last_good.as_ref().map(|configs| Hash(address(configs)));
             let mut known = vec![(cluster.wants.clone(), wants)];
             known.extend(last_good.map(|configs| (Hash(address(&configs)), configs)));

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod chain;
 mod execute;
+pub mod fleet;
 mod process;
 mod random;
 pub mod rollout;

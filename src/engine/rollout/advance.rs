@@ -28,6 +28,7 @@ pub fn advance(input: &Input, now: Timestamp) -> Wave {
     for member in plans.iter_mut().flat_map(|plan| &mut plan.members) {
         member.stand = stand(member.cluster, &limits, now);
     }
+    mark_newcomers(&mut plans);
 
     let remembered = is_remembered(input, policy);
     let breach = if remembered { None } else { breach(&plans) };
@@ -77,6 +78,16 @@ fn by_name(clusters: &[Cluster]) -> BTreeMap<&str, &Cluster> {
     let mut sorted: Vec<&Cluster> = clusters.iter().filter(|cluster| !cluster.name.is_empty()).collect();
     sorted.sort_unstable_by(|a, b| b.cmp(a));
     sorted.into_iter().map(|cluster| (cluster.name.as_str(), cluster)).collect()
+}
+
+/// A newcomer joined after the first cluster was moved to what it should run.
+fn mark_newcomers(plans: &mut [Plan]) {
+    let clusters = plans.iter().flat_map(|plan| &plan.members).filter_map(|member| member.cluster);
+    let begin = clusters.filter(|cluster| cluster.runs.as_ref() == Some(&cluster.wants)).filter_map(|cluster| cluster.runs_since).min();
+    for member in plans.iter_mut().flat_map(|plan| &mut plan.members) {
+        let joined = member.cluster.and_then(|cluster| cluster.joined);
+        member.newcomer = begin.zip(joined).is_some_and(|(begin, joined)| joined > begin) && !bug!(NewcomersAreWaitedFor);
+    }
 }
 
 /// The first stage with more failures than it tolerates, counted over all its clusters before anything is released.
@@ -169,7 +180,8 @@ impl Turn<'_> {
             if gate.is_none() && has_to_do {
                 gate = self.approval(&plan, wave);
             }
-            let soaked = plan.members.iter().filter_map(|member| finished(member.cluster?, &self.limits)).max();
+            let soaked =
+                plan.members.iter().filter(|member| !member.newcomer).filter_map(|member| finished(member.cluster?, &self.limits)).max();
             let stage = self.start(plan, gate.as_ref(), wave);
             if gate.is_none() {
                 gate = gate_after(&stage, soaked, self.now, self.policy.group_soak);
@@ -211,7 +223,7 @@ impl Turn<'_> {
                 (None, None) => State::Waiting(Wait::Slot { slots: stage.slots }),
             };
             let waits = matches!(state, State::Waiting(_));
-            stage.unfinished += usize::from(waits || state.holds_slot() && !bug!(GroupsOverlap));
+            stage.unfinished += usize::from(!member.newcomer && (waits || state.holds_slot() && !bug!(GroupsOverlap)));
             let assigned = self.assigned(&member, &state);
             wave.clusters.insert(member.name.to_owned(), Verdict { group: member.group.clone(), state, assigned });
         }

@@ -74,12 +74,14 @@ mod seeded {
         UnreachableIsUnlimited,
         /// Clusters that left are removed whatever their number.
         RemovalIsUnlimited,
+        /// Clusters that joined late are waited for.
+        NewcomersAreWaitedFor,
         /// A new revision does not let the current one finish.
         DoesNotFinishCurrent,
     }
 
     impl Bug {
-        pub(crate) const ALL: [Self; 22] = [
+        pub(crate) const ALL: [Self; 23] = [
             Self::NoFence,
             Self::OversizedIsZero,
             Self::FailureHoldsSlot,
@@ -101,6 +103,7 @@ mod seeded {
             Self::UnreachableHoldsSlot,
             Self::UnreachableIsUnlimited,
             Self::RemovalIsUnlimited,
+            Self::NewcomersAreWaitedFor,
             Self::DoesNotFinishCurrent,
         ];
 

@@ -119,6 +119,9 @@ pub struct Cluster {
     /// Since when it answers, if it did not before: no deadline runs while a cluster is silent, so that one that comes back is not
     /// taken for one that timed out.
     pub answers_since: Option<Timestamp>,
+    /// When the cluster joined the fleet. Stages do not wait for one that joined after the first cluster was moved to what it should run:
+    /// a fleet that always grows would never get through.
+    pub joined: Option<Timestamp>,
     /// The cluster is left alone.
     pub skip: bool,
 }

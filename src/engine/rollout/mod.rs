@@ -37,13 +37,14 @@
 //! | twice | a cluster of two groups | to do in both | belongs to the first | it can only run once |
 //! | G, R8 | `5\|`, `30mxyz`, `"5"` | an error at every pass, for every cluster | refused with a hint; the last good strategy stays | a typo must not freeze a fleet silently |
 //! | H | `maxConcurrency` of `"0%"` or below 0 | everybody at once | refused | it says nobody |
+//! | churn | clusters that joined the fleet after the rollout began (`joined`) | reopen their group, so a growing fleet never gets through | start in their group's turn or after it, and no other group waits for them | churn must not starve a rollout |
 //! | R9 | clusters that left | all removed at once | above a budget they keep their content until approved | an empty placement must not empty a fleet |
 //!
 //! What OCM has no word for (unreachable clusters, pauses, freezes, approvals, rollback, quarantine, joining, superseding) is
 //! governed by the [`Policy`]; its default adds nothing to the list above.
 
 #[macro_use]
-mod bug;
+pub(crate) mod bug;
 
 mod advance;
 mod cron;

@@ -54,6 +54,8 @@ struct C {
     outcome: Outcome,
     old: bool,
     silent: bool,
+    /// It joined when the rollout was under way, if it is.
+    late: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,7 +87,8 @@ struct World {
     pauses: bool,
     freezes: bool,
     silence: bool,
-    churn: bool,
+    /// Which clusters leave and join.
+    churn: &'static [usize],
     /// Good clusters turn bad and bad ones good.
     moods: bool,
     /// One write of a pass can be lost (else all of a pass is written or nothing).
@@ -119,14 +122,16 @@ impl World {
     fn worlds() -> Vec<Self> {
         let base = Self { slots: 1, revisions: 2, crashes: true, ..Self::default() };
         vec![
-            Self { name: "progressive, churn", churn: true, ..base },
-            Self { name: "progressive, two slots, a failure tolerated", slots: 2, failures: 1, moods: true, ..base },
+            // The small ones first: most bugs need no more.
             Self { name: "progressive, more failures tolerated than clusters", failures: 9, no_deadline: true, ..base },
-            Self { name: "progressive, mandatory, rollback", mandatory: true, rollback: true, pauses: true, moods: true, ..base },
-            Self { name: "progressive, mandatory, silence", mandatory: true, failures: 1, silence: true, ..base },
             Self { name: "progressive, three revisions", revisions: 3, failures: 1, ..base },
+            Self { name: "progressive, two slots, a failure tolerated", slots: 2, failures: 1, moods: true, ..base },
             Self { name: "progressive, finish current, three revisions", revisions: 3, finish_current: true, slots: 2, ..base },
-            Self { name: "per group, churn, a failure tolerated", per_group: true, failures: 1, churn: true, ..base },
+            Self { name: "progressive, mandatory, silence", mandatory: true, failures: 1, silence: true, ..base },
+            Self { name: "per group, first rollout, silence", per_group: true, fresh_fleet: true, revisions: 1, silence: true, ..base },
+            Self { name: "per group, rollback", per_group: true, rollback: true, moods: true, ..base },
+            Self { name: "progressive, churn", churn: &[0, 2], ..base },
+            Self { name: "progressive, mandatory, rollback", mandatory: true, rollback: true, pauses: true, moods: true, ..base },
             Self {
                 name: "per group, approvals, freezes",
                 per_group: true,
@@ -136,8 +141,7 @@ impl World {
                 revisions: 3,
                 ..base
             },
-            Self { name: "per group, rollback", per_group: true, rollback: true, moods: true, ..base },
-            Self { name: "per group, first rollout, silence", per_group: true, fresh_fleet: true, revisions: 1, silence: true, ..base },
+            Self { name: "per group, churn, a failure tolerated", per_group: true, failures: 1, churn: &[0], ..base },
             Self { name: "all", all: true, slots: 3, failures: 9, pauses: true, freezes: true, silence: true, ..base },
         ]
     }
@@ -149,7 +153,7 @@ impl World {
             revisions: 3,
             rollback: true,
             silence: true,
-            churn: true,
+            churn: &[0, 1, 2],
             moods: true,
             crashes: true,
             ..Self::default()
@@ -163,7 +167,7 @@ impl World {
 
     fn start(&self) -> S {
         let runs = u8::from(!self.fresh_fleet);
-        let cluster = C { member: true, runs, seen: runs, outcome: Outcome::Good, old: true, silent: false };
+        let cluster = C { member: true, runs, seen: runs, outcome: Outcome::Good, old: true, silent: false, late: false };
         S { revision: 1, quarantined: 0, paused: false, frozen: false, approved: false, clusters: [cluster; 3] }
     }
 
@@ -250,7 +254,15 @@ impl World {
             unreachable: c.silent,
             skip: false,
             answers_since: None,
+            joined: c.late.then(|| self.joined(state, c)),
         }
+    }
+
+    /// After the first of the others was moved, if one is; else before everything.
+    fn joined(&self, state: &S, late: &C) -> Timestamp {
+        let moved = state.clusters.iter().filter(|c| *c != late && c.member && c.runs == state.revision);
+        let begin = moved.map(|c| self.now(state) - if c.old { OLD } else { YOUNG }).min();
+        begin.map_or(self.now(state) - OLD - OLD, |begin| begin + SignedDuration::from_millis(1))
     }
 
     /// Everything that can happen next but a pass of the controller.
@@ -258,7 +270,9 @@ impl World {
         let mut next = Vec::new();
         let mut push = |what: &'static str, state: S| next.push((What::Event(what), state));
         if s.revision < self.revisions {
-            push("commit", S { revision: s.revision + 1, approved: false, ..*s });
+            // Whoever is there by now was there when this revision began.
+            let clusters = s.clusters.map(|c| C { late: false, ..c });
+            push("commit", S { revision: s.revision + 1, approved: false, clusters, ..*s });
         }
         if self.pauses {
             push("pause", S { paused: !s.paused, ..*s });
@@ -269,8 +283,8 @@ impl World {
         if self.approvals && !s.approved {
             push("approve", S { approved: true, ..*s });
         }
-        for (at, c) in s.clusters.iter().enumerate() {
-            for (what, cluster) in self.cluster_events(c, at) {
+        for at in 0..3 {
+            for (what, cluster) in self.cluster_events(s, at) {
                 let mut state = *s;
                 state.clusters[at] = cluster;
                 next.push((What::Cluster(at, what), state));
@@ -279,7 +293,8 @@ impl World {
         next
     }
 
-    fn cluster_events(&self, c: &C, at: usize) -> Vec<(&'static str, C)> {
+    fn cluster_events(&self, s: &S, at: usize) -> Vec<(&'static str, C)> {
+        let c = &s.clusters[at];
         let mut next = Vec::new();
         let tells = |outcome| C { outcome, old: false, seen: c.runs, ..*c };
         if c.runs > 0 && !c.silent {
@@ -297,8 +312,8 @@ impl World {
         if self.silence {
             next.push(("falls silent or answers", C { silent: !c.silent, ..*c }));
         }
-        if self.churn && at != 1 {
-            next.push(("leaves or joins", C { member: !c.member, ..*c }));
+        if self.churn.contains(&at) {
+            next.push(("leaves or joins", C { member: !c.member, late: !c.member && self.is_under_way(s, at), ..*c }));
         }
         next
     }
@@ -366,13 +381,20 @@ impl World {
             );
             ensure(starting == 0 || flying + starting <= *slots, "I2: more in flight than slots")?;
             let approved = !self.approvals || at == 0 || s.approved;
+            let waited_for = |at: &&usize| !(s.clusters[**at].late && self.is_under_way(s, **at));
+            let unfinished = stage.iter().filter(waited_for).any(|at| matches!(truth(at), Truth::ToDo | Truth::InFlight));
             ensure(starting == 0 || approved, "a start without the approval")?;
             ensure(starting == 0 || open, "I1: a start before its turn")?;
             let free = slots.saturating_sub(flying);
             ensure(!open || !approved || starting == to_do.min(free), "I4: a free slot stays empty")?;
-            open = open && to_do == 0 && flying == 0;
+            open = open && !unfinished;
         }
         Ok(())
+    }
+
+    /// Another cluster of a group was moved to the revision.
+    fn is_under_way(&self, s: &S, at: usize) -> bool {
+        (0..3).any(|other| other != at && s.clusters[other].member && s.clusters[other].runs == s.revision)
     }
 
     fn is_superseded(&self, s: &S, c: &C) -> bool {

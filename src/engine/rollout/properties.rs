@@ -70,8 +70,8 @@ fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
         prop_oneof![Just(Report::ToApply), Just(Report::Progressing), Just(Report::Succeeded), Just(Report::Failed), Just(Report::TimeOut)];
     let health = prop::option::of((hash(), report, moment()).prop_map(|(of, report, since)| Health { of, report, since }));
     let flags = (prop::bool::weighted(0.1), prop::bool::weighted(0.05));
-    (hash(), prop::option::of(hash()), moment(), health, prop::option::of(hash()), flags, moment()).prop_map(
-        move |(wants, runs, runs_since, health, last_good, (unreachable, skip), answers_since)| Cluster {
+    (hash(), prop::option::of(hash()), moment(), health, prop::option::of(hash()), flags, (moment(), moment())).prop_map(
+        move |(wants, runs, runs_since, health, last_good, (unreachable, skip), (answers_since, joined))| Cluster {
             name: format!("c{name:02}"),
             wants,
             runs,
@@ -80,6 +80,7 @@ fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
             last_good,
             unreachable,
             answers_since,
+            joined,
             skip,
         },
     )

@@ -14,6 +14,8 @@ pub(super) struct Member<'a> {
     pub(super) group: &'a GroupKey,
     pub(super) cluster: Option<&'a Cluster>,
     pub(super) stand: Stand,
+    /// It joined when the rollout was under way: no other stage waits for it.
+    pub(super) newcomer: bool,
 }
 
 /// Clusters that go together.
@@ -41,7 +43,7 @@ pub(super) fn grouped<'a>(groups: &'a [Group], clusters: &BTreeMap<&str, &'a Clu
         for name in group.clusters.iter().filter(|name| !name.is_empty()) {
             if seen.insert(name.as_str()) {
                 let cluster = clusters.get(name.as_str()).copied();
-                members.push(Member { name, group: &group.key, cluster, stand: Stand::ToDo });
+                members.push(Member { name, group: &group.key, cluster, stand: Stand::ToDo, newcomer: false });
             }
         }
     }

@@ -187,7 +187,7 @@ pub struct Stage {
     pub failures: usize,
     /// How many may; `None` is all of them.
     pub allowed: Option<usize>,
-    /// How many are to do or hold a slot: while there are any, the next stage waits.
+    /// How many are to do or hold a slot, newcomers aside: while there are any, the next stage waits.
     pub unfinished: usize,
 }
 

@@ -131,7 +131,8 @@ impl Play<'_> {
 
     fn join(&mut self, name: String, group: &str) -> String {
         let last_good = self.input.clusters.iter().find_map(|cluster| cluster.last_good.clone());
-        let cluster = Cluster { name: name.clone(), wants: self.input.revision.clone(), last_good, ..Cluster::default() };
+        let (wants, joined) = (self.input.revision.clone(), Some(self.now));
+        let cluster = Cluster { name: name.clone(), wants, last_good, joined, ..Cluster::default() };
         self.input.clusters.retain(|known| known.name != name);
         self.input.clusters.push(cluster);
         match self.input.groups.iter_mut().find(|known| known.key.to_string() == *group) {

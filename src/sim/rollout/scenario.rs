@@ -74,6 +74,8 @@ struct PlainCluster {
     last_good: Option<Hash>,
     #[serde(default)]
     answers_since: Option<Timestamp>,
+    #[serde(default)]
+    joined: Option<Timestamp>,
 }
 
 /// The states of OCM's library, and the one it has no word for.
@@ -186,6 +188,7 @@ impl Scenario {
             since: None,
             last_good: None,
             answers_since: None,
+            joined: None,
         })
     }
 
@@ -202,6 +205,7 @@ impl Scenario {
             health,
             last_good: some(plain.last_good.as_ref().unwrap_or(&self.runs)),
             answers_since: plain.answers_since,
+            joined: plain.joined,
             unreachable: plain.state == PlainState::Unreachable,
             skip: plain.state == PlainState::Skip,
         }

@@ -1,6 +1,7 @@
 //! `wheelwright explain`: why something is as it is.
 
 mod placement;
+mod rollout;
 
 use crate::cli::{CommandResult, output::Ui};
 
@@ -14,10 +15,12 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     Placement(placement::Args),
+    Rollout(rollout::Args),
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     match &args.what {
         What::Placement(args) => placement::run(args, ui),
+        What::Rollout(args) => rollout::run(args, ui),
     }
 }
