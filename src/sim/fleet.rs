@@ -421,10 +421,10 @@ mod tests {
         std::env::var(name).ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(default)
     }
 
-    /// 1,000 clusters in every twentieth run, or in all of them where seeds are asked for by hand; 100 in the others.
+    /// 1,000 clusters in every fiftieth run, or in all of them where seeds are asked for by hand; 50 in the others.
     fn weather(seed: u64) -> Weather {
-        let large = seed % 20 == 0 || std::env::var_os("WHEELWRIGHT_FLEET_SEEDS").is_some();
-        Weather { clusters: if large { 1000 } else { 100 }, ..Weather::default() }
+        let large = seed % 50 == 0 || std::env::var_os("WHEELWRIGHT_FLEET_SEEDS").is_some();
+        Weather { clusters: if large { 1000 } else { 50 }, ..Weather::default() }
     }
 
     /// `WHEELWRIGHT_FLEET_SEEDS=10000` by hand, with `--release`.
