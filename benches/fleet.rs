@@ -144,13 +144,14 @@ async fn join(client: &::kube::Client, clusters: usize) {
     stream::iter(0..clusters).map(create).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
 }
 
-/// Waits until every cluster's work carries a word; looks at what changed, not at everything each time.
+/// Waits until every cluster's work carries a word.
 async fn wait_for(works: &Api<ManifestWork>, clusters: usize, word: &str) {
     let deadline = Instant::now() + WITHIN;
     loop {
-        let list = works.list(&ListParams::default()).await.unwrap();
+        // A kind that was defined a moment ago may not be listable yet.
+        let items = works.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
         let there =
-            list.items.iter().filter(|work| serde_json::to_string(&work.spec).unwrap().contains(&format!("\"word\":\"{word}\""))).count();
+            items.iter().filter(|work| serde_json::to_string(&work.spec).unwrap().contains(&format!("\"word\":\"{word}\""))).count();
         if there == clusters {
             return;
         }
