@@ -93,7 +93,7 @@ impl World {
     /// # Errors
     /// What the hub says when it refuses the cluster.
     pub fn join(&mut self, name: &str, labels: &[(&str, &str)], workloads: workload::World) -> Result<(), String> {
-        let mut store = Store::new(self.random.next(), self.now);
+        let mut store = Store::new(self.random.draw(), self.now);
         install(&mut store, crds::spoke(), self.now);
         let identity = Identity { cluster: name.into(), agent_id: "agent".into(), hub_hash: "hub".into() };
         apply(&mut store, identity.claim(), "", self.now)?;
