@@ -1,8 +1,9 @@
-//! What an operator or agent serves over plain HTTP to its own cluster: health and metrics.
+//! What an operator serves over plain HTTP to its own cluster: health, metrics, and why a placement chose what it chose.
 
 use std::net::SocketAddr;
 
-use axum::extract::State;
+use axum::Json;
+use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -11,9 +12,11 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::shell::Handle;
+use crate::controllers::placement;
+use crate::object::Key;
+use crate::shell::{Handle, now};
 
-/// Serves `/livez`, `/readyz` and `/metrics` until `stop`.
+/// Serves `/livez`, `/readyz`, `/metrics` and `/debug/placements/{namespace}/{name}` until `stop`.
 ///
 /// # Errors
 /// When the address cannot be listened on.
@@ -39,5 +42,15 @@ async fn metrics(State(handle): State<Handle>) -> Response {
     match handle.metrics() {
         Ok(text) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// What `wheelwright explain placement --output json` prints.
+async fn placement(State(handle): State<Handle>, Path((namespace, name)): Path<(String, String)>) -> Response {
+    let key = Key::namespaced(namespace, name);
+    match handle.read(|caches| placement::explain(&key, caches, now())) {
+        Ok(Some(explanation)) => Json(explanation).into_response(),
+        Ok(None) => (StatusCode::NOT_FOUND, format!("there is no placement {key}\n")).into_response(),
+        Err(unread) => (StatusCode::SERVICE_UNAVAILABLE, format!("{unread}\n")).into_response(),
     }
 }
