@@ -3,6 +3,7 @@
 //! `cargo +nightly fuzz run yaml` drives one of them with coverage; `cargo run --example fuzz_render` drives all of them on a stable
 //! toolchain with random changes of `tests/golden/render`.
 #![allow(dead_code, reason = "each fuzz binary uses one of the targets")]
+#![allow(clippy::panic, reason = "a finding is a panic")]
 
 use wheelwright::render::yaml::{Reading, documents, print};
 use wheelwright::render::{Options, render};
@@ -11,7 +12,7 @@ use wheelwright::tree::FileTree;
 const OBJECTS: &str = include_str!("objects.yaml");
 
 /// The YAML door: what is read is printed, and the print reads as the same again.
-pub fn yaml(data: &[u8]) {
+pub(crate) fn yaml(data: &[u8]) {
     let Ok(nodes) = documents(data) else { return };
     for node in nodes {
         let Ok(serde_json::Value::Object(map)) = node.to_json(Reading::Objects) else { continue };
@@ -25,12 +26,12 @@ pub fn yaml(data: &[u8]) {
 }
 
 /// Any bytes as the kustomization of a directory with a base, a component and other files.
-pub fn kustomization(data: &[u8]) {
+pub(crate) fn kustomization(data: &[u8]) {
     rendered(&[("overlay/kustomization.yaml", data)]);
 }
 
 /// Any bytes as a patch, by the names it carries and by a target.
-pub fn patch_strategic(data: &[u8]) {
+pub(crate) fn patch_strategic(data: &[u8]) {
     let by_name = b"resources: [../base]\npatches: [{path: p.yaml}]\n";
     rendered(&[("overlay/kustomization.yaml", by_name), ("overlay/p.yaml", data)]);
     let by_target =
@@ -40,13 +41,13 @@ pub fn patch_strategic(data: &[u8]) {
 }
 
 /// Any bytes as a JSON patch.
-pub fn patch_json(data: &[u8]) {
+pub(crate) fn patch_json(data: &[u8]) {
     let text = b"resources: [../base]\npatchesJson6902: [{path: p.yaml, target: {kind: Deployment, name: web, version: v1}}]\n";
     rendered(&[("overlay/kustomization.yaml", text), ("overlay/p.yaml", data)]);
 }
 
 /// Any bytes as a file of replacements.
-pub fn replacements(data: &[u8]) {
+pub(crate) fn replacements(data: &[u8]) {
     rendered(&[("overlay/kustomization.yaml", b"resources: [../base]\nreplacements: [{path: r.yaml}]\n"), ("overlay/r.yaml", data)]);
 }
 

@@ -17,8 +17,6 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 pub(crate) struct Local {
     /// The directory whose files are the tree.
     pub(crate) base: PathBuf,
-    /// The overlay, from there.
-    pub(crate) overlay: String,
     /// What it renders to.
     pub(crate) result: Result<Rendered, RenderError>,
 }
@@ -45,7 +43,7 @@ pub(crate) fn render_directory(dir: &Path, options: &Options) -> Result<Local, C
         let leaves = result.as_ref().is_err_and(|error| error.reason == Reason::OutsideRepository);
         match base.parent() {
             Some(parent) if leaves && highest.as_deref() != Some(&*base) && parent.parent().is_some() => base = parent.to_path_buf(),
-            Some(_) | None => return Ok(Local { base, overlay, result }),
+            Some(_) | None => return Ok(Local { base, result }),
         }
     }
 }
@@ -65,10 +63,11 @@ fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, files: &mut usize) -
             if let Ok(target) = std::fs::read_link(&full) {
                 tree.insert_link(path, target.to_string_lossy().into_owned());
             }
-        } else if kind.is_file() && entry.metadata().is_ok_and(|metadata| metadata.len() <= MAX_FILE_BYTES) {
-            if let Ok(bytes) = std::fs::read(&full) {
-                tree.insert(path, bytes);
-            }
+        } else if kind.is_file()
+            && entry.metadata().is_ok_and(|metadata| metadata.len() <= MAX_FILE_BYTES)
+            && let Ok(bytes) = std::fs::read(&full)
+        {
+            tree.insert(path, bytes);
         }
         *files += 1;
         if *files > MAX_FILES {

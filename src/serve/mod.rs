@@ -27,7 +27,12 @@ pub async fn serve(address: SocketAddr, handle: Handle, stop: CancellationToken)
 }
 
 fn routes(handle: Handle) -> Router {
-    Router::new().route("/livez", get(|| async { "ok" })).route("/readyz", get(ready)).route("/metrics", get(metrics)).with_state(handle)
+    Router::new()
+        .route("/livez", get(|| async { "ok" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .route("/debug/placements/{namespace}/{name}", get(placement))
+        .with_state(handle)
 }
 
 async fn ready(State(handle): State<Handle>) -> (StatusCode, &'static str) {
