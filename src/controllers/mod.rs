@@ -3,7 +3,7 @@
 //! A controller is thin: it reads the [`View`](crate::reconcile::View) into the input of an engine and turns the engine's
 //! answer into a [`Plan`](crate::reconcile::Plan).
 
-pub(crate) mod addon_config;
+pub mod addon_config;
 mod addon_deploy;
 mod addon_install;
 mod addon_lease;
