@@ -423,7 +423,7 @@ mod tests {
 
     /// 1,000 clusters in every fiftieth run, or in all of them where seeds are asked for by hand; 50 in the others.
     fn weather(seed: u64) -> Weather {
-        let large = seed % 50 == 0 || std::env::var_os("WHEELWRIGHT_FLEET_SEEDS").is_some();
+        let large = seed.is_multiple_of(50) || std::env::var_os("WHEELWRIGHT_FLEET_SEEDS").is_some();
         Weather { clusters: if large { 1000 } else { 50 }, ..Weather::default() }
     }
 
@@ -433,7 +433,7 @@ mod tests {
         let seeds = seeds("WHEELWRIGHT_FLEET_SEEDS", 200);
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let share =
-            |first: usize| (first as u64..seeds).step_by(threads).map(|seed| run(seed, Weather::default()).unwrap()).collect::<Vec<_>>();
+            |first: usize| (first as u64..seeds).step_by(threads).map(|seed| run(seed, weather(seed)).unwrap()).collect::<Vec<_>>();
         let endings: Vec<Ending> = std::thread::scope(|scope| {
             let handles: Vec<_> = (0..threads).map(|first| scope.spawn(move || share(first))).collect();
             handles.into_iter().flat_map(|handle| handle.join().unwrap()).collect()
