@@ -432,8 +432,7 @@ mod tests {
     fn a_rollout_ends_and_keeps_its_promises_in_any_weather() {
         let seeds = seeds("WHEELWRIGHT_FLEET_SEEDS", 200);
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let share =
-            |first: usize| (first as u64..seeds).step_by(threads).map(|seed| run(seed, weather(seed)).unwrap()).collect::<Vec<_>>();
+        let share = |first: usize| (first as u64..seeds).step_by(threads).map(|seed| run(seed, weather(seed)).unwrap()).collect::<Vec<_>>();
         let endings: Vec<Ending> = std::thread::scope(|scope| {
             let handles: Vec<_> = (0..threads).map(|first| scope.spawn(move || share(first))).collect();
             handles.into_iter().flat_map(|handle| handle.join().unwrap()).collect()
