@@ -22,7 +22,7 @@ const ROUNDS: usize = 21;
 fn input(clusters: usize) -> Input {
     let options =
         Options { soak: SignedDuration::from_mins(1), deadline: Some(SignedDuration::from_mins(10)), failures: Size::Percent(50) };
-    let strategy = Strategy::Progressive { options, mandatory: vec![Mandatory::Index(0)], concurrency: Some(Size::Percent(10)) };
+    let strategy = Strategy::Progressive { options, mandatory: vec![Mandatory::Index(0)], concurrency: Some(Size::Percent(20)) };
     let mut input = Input::new("5df41881f1a5d6e4c0b1b8f5f2a4cdef5df41881f1a5d6e4c0b1b8f5f2a4cdef", Ok(strategy));
     let name = |at: usize| format!("cluster-{:05}", at * 7919 % clusters);
     let group = |index: usize| Group {
@@ -57,22 +57,19 @@ fn baseline(input: &Input) -> BTreeMap<String, (GroupKey, String)> {
     input.clusters.iter().map(copy).collect()
 }
 
-/// The median of some rounds.
+/// The fastest of some rounds: the others measure what else the machine does.
 fn time<T>(mut f: impl FnMut() -> T) -> Duration {
-    let mut times: Vec<Duration> = (0..ROUNDS)
-        .map(|_| {
-            let start = Instant::now();
-            black_box(f());
-            start.elapsed()
-        })
-        .collect();
-    times.sort();
-    times[ROUNDS / 2]
+    let round = |_| {
+        let start = Instant::now();
+        black_box(f());
+        start.elapsed()
+    };
+    (0..ROUNDS).map(round).min().unwrap_or_default()
 }
 
 fn main() {
     println!("{:>9}  {:>10}  {:>10}  {:>6}  {:>8}", "clusters", "advance", "baseline", "ratio", "ns each");
-    let mut each = Vec::new();
+    let mut ratios = Vec::new();
     for clusters in [1_000, 10_000, 100_000] {
         let input = input(clusters);
         let wave = advance(&input, NOW);
@@ -82,8 +79,8 @@ fn main() {
         let nanos = ours.as_nanos() / clusters as u128;
         println!("{clusters:>9}  {:>10}  {:>10}  {ratio:>6.1}  {nanos:>8}", format!("{ours:.1?}"), format!("{base:.1?}"));
         assert!(clusters != 10_000 || ours < LIMIT, "10,000 clusters take {ours:?}");
-        each.push(nanos);
+        ratios.push(ratio);
     }
-    // Maps grow by a logarithm, and caches end somewhere.
-    assert!(each.last() < each.first().map(|first| first * 4).as_ref(), "the engine is not linear: {each:?} ns per cluster");
+    // The caches end somewhere, for the baseline as well.
+    assert!(ratios.last() < ratios.first().map(|first| first * 3.0).as_ref(), "the engine is not linear: {ratios:.1?} times the baseline");
 }
