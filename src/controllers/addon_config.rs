@@ -79,7 +79,7 @@ impl Controller for AddonConfig {
 ///
 /// # Errors
 /// Where something it is decided from could not be read.
-pub(crate) fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<Vec<(Key, Wave)>>> {
+pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<Vec<(Key, Wave)>>> {
     let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
     let mut waves = Vec::new();
     let mut tell = |of: &InstallProgression, wave: &Wave| waves.push((Key::namespaced(&of.namespace, &of.name), wave.clone()));
