@@ -111,22 +111,7 @@ impl Repository {
         let mut index = git2::Index::new().unwrap();
         for (path, text) in &self.files {
             let id = repository.blob(text.as_bytes()).unwrap();
-            let time = git2::IndexTime::new(0, 0);
-            let entry = git2::IndexEntry {
-                ctime: time,
-                mtime: time,
-                dev: 0,
-                ino: 0,
-                mode: 0o100_644,
-                uid: 0,
-                gid: 0,
-                file_size: 0,
-                id,
-                flags: 0,
-                flags_extended: 0,
-                path: path.clone().into_bytes(),
-            };
-            index.add(&entry).unwrap();
+            index.add(&wheelwright::git::entry(path.clone(), id)).unwrap();
         }
         let tree = repository.find_tree(index.write_tree_to(&repository).unwrap()).unwrap();
         let author = git2::Signature::now("Test", "test@example.com").unwrap();

@@ -24,7 +24,7 @@ pub use credentials::Credentials;
 pub use error::Error;
 pub use mirror::{Cancel, History, Mirror};
 pub use notify::{Watching, watch};
-pub use push::Retry;
+pub use push::{Retry, entry};
 pub use read::Limits;
 pub use refs::RefSpec;
 pub use remote::Remote;

@@ -222,7 +222,7 @@ fn commit(repo: &Repository, tip: Option<Oid>, push: &Push) -> Result<Option<Oid
 }
 
 /// An entry of an index that never meets a work tree, so the fields about files on disk stay zero.
-pub(super) fn entry(path: String, id: Oid) -> IndexEntry {
+pub fn entry(path: String, id: Oid) -> IndexEntry {
     let never = IndexTime::new(0, 0);
     IndexEntry {
         ctime: never,

@@ -161,7 +161,7 @@ fn version(runs: &str, addon: &str) -> String {
 }
 
 fn is_true(conditions: &[Condition], type_: &str) -> bool {
-    find_condition(conditions, type_).is_some_and(|condition| condition.status == "True")
+    find_condition(conditions, type_).is_some_and(Condition::is_true)
 }
 
 fn list<K: Kind>(store: &Store) -> Vec<K> {

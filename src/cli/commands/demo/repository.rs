@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use git2::{Index, IndexEntry, IndexTime, Repository, Signature};
+use git2::{Index, Repository, Signature};
 use include_dir::{Dir, include_dir};
+
+use crate::git::entry;
 
 static EXAMPLES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/examples-repo");
 const VERSION: &str = "overlays/prod/patches/version.yaml";
@@ -98,7 +100,7 @@ impl ConfigRepository {
         let mut index = Index::new()?;
         for (path, text) in &self.files {
             let id = repository.blob(text.as_bytes())?;
-            index.add(&entry(path, id))?;
+            index.add(&entry(path.clone(), id))?;
         }
         let tree = repository.find_tree(index.write_tree_to(&repository)?)?;
         let author = Signature::now("Platform team", "platform@example.com")?;
@@ -113,22 +115,4 @@ fn collect(dir: &Dir<'_>, files: &mut BTreeMap<String, String>) {
         files.insert(file.path().to_string_lossy().into_owned(), file.contents_utf8().unwrap_or_default().to_owned());
     }
     dir.dirs().for_each(|dir| collect(dir, files));
-}
-
-fn entry(path: &str, id: git2::Oid) -> IndexEntry {
-    let never = IndexTime::new(0, 0);
-    IndexEntry {
-        ctime: never,
-        mtime: never,
-        dev: 0,
-        ino: 0,
-        mode: 0o100_644,
-        uid: 0,
-        gid: 0,
-        file_size: 0,
-        id,
-        flags: 0,
-        flags_extended: 0,
-        path: path.as_bytes().to_vec(),
-    }
 }
