@@ -119,7 +119,7 @@ fn apply(draft: &mut Draft<'_>, checkout: &Checkout, view: &impl View) {
     let (commit, reference) = (checkout.revision.as_str(), commit::reference(repo));
     draft.status.seen = Some(revision(draft.status.seen.as_ref(), commit, &reference, "", draft.now));
     let inventory = draft.inventory();
-    let desired = match commit::desired(repo, checkout) {
+    let desired = match commit::desired(repo, checkout, view) {
         Ok(desired) => desired,
         Err(problems) => {
             draft.plan.observe = kinds(draft, &[], &inventory);

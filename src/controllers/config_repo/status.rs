@@ -124,8 +124,7 @@ pub(super) fn failed(repo: &ConfigRepo, view: &impl View, done: &Executed, now: 
     let generation = repo.metadata.generation.unwrap_or_default();
     let source = view.source(&crate::object::Key::of(repo));
     let checkout = source.as_ref().and_then(|source| source.checkout.as_ref());
-    // Rendered once more, to name the files; failures are rare and the answer is worth it.
-    let desired = checkout.and_then(|checkout| commit::desired(repo, checkout).ok()).unwrap_or_default();
+    let desired = checkout.and_then(|checkout| commit::desired(repo, checkout, view).ok()).unwrap_or_default();
     let origin = |what: &ObjectRef| desired.iter().find(|d| d.reference == *what).map(|d| d.origin.clone()).unwrap_or_default();
     let problems: Vec<_> = failures
         .iter()

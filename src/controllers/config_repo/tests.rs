@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::api::Condition;
 use crate::api::gitops::v1alpha1::ConfigRepoStatus;
-use crate::reconcile::SourceFailure;
+use crate::reconcile::{Caches, SourceFailure};
 use crate::sim::World;
 use crate::tree::FileTree;
 
@@ -247,7 +247,7 @@ fn t39_w6_a_report_to_the_branch_that_is_followed_is_refused() {
         "spec": {"url": "https://git.example/x", "ref": {"branch": "main"}, "report": {"branch": "main"}}}))
     .unwrap();
     let checkout = crate::tree::Checkout { revision: String::new(), tree: FileTree::default() };
-    let problems = commit::desired(&repo, &checkout).unwrap_err();
+    let problems = commit::desired(&repo, &checkout, &Caches::default()).unwrap_err();
     assert!(problems[0].message.starts_with("spec.report.branch is the branch that is followed"));
 }
 
