@@ -6,8 +6,10 @@ pub const MAX_FILE_BYTES: usize = 16 << 20;
 pub const MAX_DOCUMENTS: usize = 10_000;
 /// Values within values. The deepest CRDs stay below 60.
 pub const MAX_DEPTH: usize = 128;
-/// Values in one file, with aliases expanded; some 100 bytes of memory each. A CRD bundle of 5 MiB has 200,000.
+/// Values in one file, copies by aliases included; some 100 bytes of memory each. A CRD bundle of 5 MiB has 200,000.
 pub const MAX_VALUES: usize = 1_000_000;
+/// Values in one file that anchors and aliases copy, which cost nothing to write. People copy some hundred.
+pub const MAX_COPIED_VALUES: usize = 100_000;
 /// Lists of objects within lists of objects.
 pub const MAX_LIST_DEPTH: usize = 50;
 /// Directories that one overlay reads, each counted as often as it is read: a chain of diamonds doubles with every step.

@@ -6,7 +6,7 @@ use granit_parser::{Event, Options, Parser, ScalarStyle, Span, Tag as WrittenTag
 
 use super::node::{Entry, Map, Node, Scalar, Style, Tag, Value};
 use super::scalar::{Reading, tag_of};
-use crate::render::limits::{MAX_DEPTH, MAX_DOCUMENTS, MAX_FILE_BYTES, MAX_VALUES};
+use crate::render::limits::{MAX_COPIED_VALUES, MAX_DEPTH, MAX_DOCUMENTS, MAX_FILE_BYTES, MAX_VALUES};
 
 const MERGE_KEY: &str = "<<";
 const CORE_TAGS: &str = "tag:yaml.org,2002:";
@@ -29,12 +29,12 @@ type Result<T> = std::result::Result<T, Malformed>;
 pub fn documents(bytes: &[u8]) -> Result<Vec<Node>> {
     let text = decode(bytes)?;
     let parts = split(&text)?;
-    let mut values = 0;
+    let (mut values, mut copied) = (0, 0);
     let mut documents = Vec::new();
     for (first_line, part) in parts {
-        let mut builder = Builder { unbroken_end: None, line_offset: first_line, values, anchors: BTreeMap::new() };
+        let mut builder = Builder { unbroken_end: None, line_offset: first_line, values, copied, anchors: BTreeMap::new() };
         documents.extend(builder.document(part)?);
-        values = builder.values;
+        (values, copied) = (builder.values, builder.copied);
         if documents.len() > MAX_DOCUMENTS {
             return Err(Malformed { line: first_line + 1, why: format!("more than {MAX_DOCUMENTS} documents in one file") });
         }
@@ -48,7 +48,7 @@ pub fn documents(bytes: &[u8]) -> Result<Vec<Node>> {
 /// [`Malformed`] names the first line that cannot be read.
 pub fn single(bytes: &[u8]) -> Result<Option<Node>> {
     let text = decode(bytes)?;
-    Builder { unbroken_end: None, line_offset: 0, values: 0, anchors: BTreeMap::new() }.document(&text)
+    Builder { unbroken_end: None, line_offset: 0, values: 0, copied: 0, anchors: BTreeMap::new() }.document(&text)
 }
 
 fn decode(bytes: &[u8]) -> Result<String> {
@@ -102,6 +102,8 @@ struct Builder {
     unbroken_end: Option<usize>,
     line_offset: u32,
     values: usize,
+    /// Those of them that anchors and aliases copied.
+    copied: usize,
     anchors: BTreeMap<usize, (Node, usize)>,
 }
 
@@ -174,9 +176,17 @@ impl Builder {
     fn count(&mut self, values: usize, line: u32) -> Result<()> {
         self.values += values;
         if self.values > MAX_VALUES {
-            return Err(Malformed { line, why: format!("more than {MAX_VALUES} values in one file, with aliases expanded") });
+            return Err(Malformed { line, why: format!("more than {MAX_VALUES} values in one file") });
         }
         Ok(())
+    }
+
+    fn count_copied(&mut self, values: usize, line: u32) -> Result<()> {
+        self.copied += values;
+        if self.copied > MAX_COPIED_VALUES {
+            return Err(Malformed { line, why: format!("anchors and aliases make more than {MAX_COPIED_VALUES} values in one file") });
+        }
+        self.count(values, line)
     }
 
     fn open(&mut self, stack: &mut Vec<Open>, value: Value, anchor: usize, line: u32) -> Result<()> {
@@ -204,7 +214,7 @@ impl Builder {
     fn remember(&mut self, anchor: usize, node: &Node) -> Result<()> {
         if anchor != 0 {
             let size = node.size();
-            self.count(size, node.line)?;
+            self.count_copied(size, node.line)?;
             self.anchors.insert(anchor, (node.clone(), size));
         }
         Ok(())
@@ -215,7 +225,7 @@ impl Builder {
         let Some(size) = self.anchors.get(&id).map(|(_, size)| *size) else {
             return Err(Malformed { line, why: "the alias refers to the value it stands in".into() });
         };
-        self.count(size, line)?;
+        self.count_copied(size, line)?;
         let node = self.anchors.get(&id).map(|(node, _)| node.clone());
         node.ok_or_else(|| Malformed { line, why: "the alias refers to nothing".into() })
     }
