@@ -33,11 +33,11 @@ impl Index for Renderings {
 }
 
 impl Renderings {
-    #[expect(clippy::result_large_err, reason = "one error a rendering, as of the renderer")]
-    fn render(&mut self, repo: Key, tree: &FileTree, root: &str) -> Result<Arc<render::Rendered>, RenderError> {
+    fn render(&mut self, repo: Key, tree: &FileTree, root: &str) -> Result<Arc<render::Rendered>, String> {
         let renderer = self.0.entry(repo).or_insert_with(|| Renderer::new(Options::default(), NonZeroUsize::MIN));
         let mut outcome = renderer.render(tree, &BTreeSet::from([root.to_owned()]));
-        outcome.overlays.remove(root).expect("a renderer answers for every overlay it is asked for")
+        let result = outcome.overlays.remove(root).expect("a renderer answers for every overlay it is asked for");
+        result.map_err(|error| one_line(&error))
     }
 }
 
@@ -83,7 +83,7 @@ fn rendered(repo: &ConfigRepo, checkout: &Checkout, view: &impl View) -> Result<
         return Err(problem(format!("spec.path: there is no directory {:?} in the repository", text::plain(root, 200))));
     }
     let rendered = view.index(|renderings: &mut Renderings| renderings.render(Key::of(repo), &checkout.tree, root));
-    let rendered = rendered.map_err(|unread| problem(unread.to_string()))?.map_err(|error| problem(one_line(&error)))?;
+    let rendered = rendered.map_err(|unread| problem(unread.to_string()))?.map_err(problem)?;
     let place = |place: &Place| if place.line == 0 { place.file.clone() } else { format!("{}:{}", place.file, place.line) };
     Ok(rendered.objects.iter().map(|one| Rendered { object: one.object.clone(), origin: place(&one.origin) }).collect())
 }
