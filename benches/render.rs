@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use wheelwright::render::{Options, Renderer};
+use wheelwright::render::Renderer;
 use wheelwright::tree::FileTree;
 
 const OVERLAYS: usize = 1000;
@@ -53,7 +53,7 @@ fn tree() -> FileTree {
 }
 
 fn renderer(threads: usize) -> Renderer {
-    Renderer::new(Options::default(), NonZeroUsize::new(threads).unwrap())
+    Renderer::new(NonZeroUsize::new(threads).unwrap())
 }
 
 /// The fastest of several runs: what else the machine does only adds.
@@ -119,7 +119,7 @@ fn kubectl(tree: &FileTree) -> Option<Duration> {
         let start = Instant::now();
         let output = Command::new("kubectl").arg("kustomize").arg(dir.path().join(&root)).output().unwrap();
         total += start.elapsed();
-        let ours = wheelwright::render::render(tree, &root, &Options::default()).unwrap().to_yaml();
+        let ours = wheelwright::render::render(tree, &root).unwrap().to_yaml();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), ours, "{root}");
     }
     Some(total / KUBECTL_RUNS as u32)

@@ -12,6 +12,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use wheelwright::sim::Random;
+
 type Target = (&'static str, fn(&[u8]));
 
 const TARGETS: [Target; 5] = [
@@ -23,22 +25,6 @@ const TARGETS: [Target; 5] = [
 ];
 const SLOW: Duration = Duration::from_secs(1);
 
-/// xorshift64*: the same seed gives the same inputs.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-}
-
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |index: usize| arguments.get(index).and_then(|text| text.parse::<u64>().ok());
@@ -47,7 +33,7 @@ fn main() -> ExitCode {
     let mut seeds = Vec::new();
     read_seeds(Path::new("tests/golden/render"), &mut seeds);
     for (name, target) in TARGETS.iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == name)) {
-        let mut random = Random(number(1).unwrap_or(1) | 1);
+        let mut random = Random::new(number(1).unwrap_or(1));
         let (start, mut runs, mut slowest) = (Instant::now(), 0u64, Duration::ZERO);
         while start.elapsed() < time {
             let input = changed(&seeds, &mut random);
@@ -109,30 +95,31 @@ fn changed(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
         "[name=",
         "*",
     ];
-    let pick = |random: &mut Random| seeds.get(random.below(seeds.len())).cloned().unwrap_or_default();
+    let below = |random: &mut Random, end: usize| random.below(end as u64) as usize;
+    let pick = |random: &mut Random| seeds.get(below(random, seeds.len())).cloned().unwrap_or_default();
     let mut input = pick(random);
     if random.below(3) == 0 {
         let other = pick(random);
-        input.truncate(random.below(input.len() + 1));
-        input.extend_from_slice(other.get(random.below(other.len() + 1)..).unwrap_or_default());
+        input.truncate(below(random, input.len() + 1));
+        input.extend_from_slice(other.get(below(random, other.len() + 1)..).unwrap_or_default());
     }
     for _ in 0..random.below(8) {
-        let at = random.below(input.len() + 1);
+        let at = below(random, input.len() + 1);
         match random.below(5) {
-            0 => input.insert(at, random.next() as u8),
+            0 => input.insert(at, random.draw() as u8),
             1 if at < input.len() => drop(input.remove(at)),
             2 => {
-                let word = WORDS.get(random.below(WORDS.len())).copied().unwrap_or_default();
+                let word = WORDS.get(below(random, WORDS.len())).copied().unwrap_or_default();
                 input.splice(at..at, word.bytes());
             }
             3 => {
-                let end = (at + random.below(40)).min(input.len());
+                let end = (at + below(random, 40)).min(input.len());
                 let copied: Vec<u8> = input.get(at..end).unwrap_or_default().to_vec();
-                let to = random.below(input.len() + 1);
+                let to = below(random, input.len() + 1);
                 input.splice(to..to, copied);
             }
             _ => {
-                let end = (at + random.below(20)).min(input.len());
+                let end = (at + below(random, 20)).min(input.len());
                 input.drain(at..end);
             }
         }

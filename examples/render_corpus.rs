@@ -9,8 +9,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use wheelwright::render::render;
 use wheelwright::render::yaml::{Reading, documents};
-use wheelwright::render::{Options, render};
 use wheelwright::tree::FileTree;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -23,7 +23,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     find_expected(&folder.join("expected"), "", &mut expected)?;
     let (mut exact, mut equal, mut wrong) = (0, 0, 0);
     for (root, text) in &expected {
-        match render(&tree, root, &Options::default()) {
+        match render(&tree, root) {
             Ok(rendered) if rendered.to_yaml() == *text => exact += 1,
             Ok(rendered) => {
                 let made = rendered.to_yaml();

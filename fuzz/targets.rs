@@ -5,8 +5,8 @@
 #![allow(dead_code, reason = "each fuzz binary uses one of the targets")]
 #![allow(clippy::panic, reason = "a finding is a panic")]
 
+use wheelwright::render::render;
 use wheelwright::render::yaml::{Reading, documents, print};
-use wheelwright::render::{Options, render};
 use wheelwright::tree::FileTree;
 
 const OBJECTS: &str = include_str!("objects.yaml");
@@ -62,7 +62,7 @@ fn rendered(files: &[(&str, &[u8])]) {
     for (path, bytes) in files {
         tree.insert(*path, *bytes);
     }
-    match render(&tree, "overlay", &Options::default()) {
+    match render(&tree, "overlay") {
         Ok(rendered) => {
             assert!(rendered.closure.holds_in(&tree));
             yaml(rendered.to_yaml().as_bytes());

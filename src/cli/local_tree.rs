@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 
 use super::CommandError;
-use crate::render::{Options, Reason, RenderError, Rendered, render};
+use crate::render::{Reason, RenderError, Rendered, render};
 use crate::tree::FileTree;
 
 /// Most files that are read; a directory with more is hardly a config repository.
@@ -28,7 +28,7 @@ pub(crate) struct Local {
 ///
 /// # Errors
 /// Where the directory cannot be read.
-pub(crate) fn render_directory(dir: &Path, options: &Options) -> Result<Local, CommandError> {
+pub(crate) fn render_directory(dir: &Path) -> Result<Local, CommandError> {
     let dir = dir.canonicalize().with_context(|| format!("cannot read {}", dir.display()))?;
     if !dir.is_dir() {
         return Err(CommandError::hinted(anyhow!("{} is not a directory", dir.display()), "name the directory of the kustomization"));
@@ -39,7 +39,7 @@ pub(crate) fn render_directory(dir: &Path, options: &Options) -> Result<Local, C
         let mut tree = FileTree::default();
         read_tree(&base, "", &mut tree, &mut 0)?;
         let overlay = dir.strip_prefix(&base).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
-        let result = render(&tree, &overlay, options);
+        let result = render(&tree, &overlay);
         let leaves = result.as_ref().is_err_and(|error| error.reason == Reason::OutsideRepository);
         match base.parent() {
             Some(parent) if leaves && highest.as_deref() != Some(&*base) && parent.parent().is_some() => base = parent.to_path_buf(),

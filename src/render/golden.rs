@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{Options, render};
+use super::render;
 use crate::tree::FileTree;
 
 fn folder(name: &str) -> PathBuf {
@@ -50,7 +50,7 @@ fn overlays_render_to_the_text_that_kubectl_prints() {
     let mut cases = BTreeMap::new();
     expected(&folder("expected"), "", &mut cases);
     for (root, text) in cases {
-        let rendered = render(&tree, &root, &Options::default()).unwrap_or_else(|error| panic!("{root}: {error}"));
+        let rendered = render(&tree, &root).unwrap_or_else(|error| panic!("{root}: {error}"));
         assert_eq!(rendered.to_yaml(), text, "{root}");
         assert!(rendered.closure.holds_in(&tree), "{root}");
     }
@@ -63,7 +63,7 @@ fn mistakes_are_named_with_file_line_field_and_hint() {
         let mut tree = FileTree::default();
         read_tree(&dir, "", &mut tree);
         let root = if tree.is_dir("overlay") { "overlay" } else { "" };
-        let Err(error) = render(&tree, root, &Options::default()) else { panic!("{case} is rendered") };
+        let Err(error) = render(&tree, root) else { panic!("{case} is rendered") };
         let said = format!("{}\n{error}\n", error.reason.as_str());
         let file = dir.join("error.txt");
         if std::env::var_os("BLESS").is_some() {
@@ -77,7 +77,7 @@ fn mistakes_are_named_with_file_line_field_and_hint() {
 fn an_error_is_json_too() {
     let tree: FileTree =
         [("kustomization.yaml", "resuorces: [a.yaml]\n")].into_iter().map(|(path, text)| (path, text.as_bytes())).collect();
-    let error = render(&tree, "", &Options::default()).unwrap_err();
+    let error = render(&tree, "").unwrap_err();
     let expected = serde_json::json!({
         "reason": "UnknownField", "message": "there is no such field", "file": "kustomization.yaml", "line": 1, "field": "resuorces",
         "excerpt": [{"line": 1, "text": "resuorces: [a.yaml]"}], "hint": "did you mean \"resources\"?",

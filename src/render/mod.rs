@@ -41,10 +41,6 @@ use build::Build;
 use source::Source;
 use yaml::Reading;
 
-/// How to render; the defaults do what `kubectl kustomize` does.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {}
-
 /// An overlay, rendered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
@@ -77,7 +73,7 @@ impl Rendered {
 /// # Errors
 /// [`RenderError`] names the first mistake with its file, line and field.
 #[expect(clippy::result_large_err, reason = "one error a rendering, never in a hot path; callers match on its fields")]
-pub fn render(tree: &FileTree, root: &str, _options: &Options) -> Result<Rendered, RenderError> {
+pub fn render(tree: &FileTree, root: &str) -> Result<Rendered, RenderError> {
     let root = source::join("", root).map_err(|error| RenderError { file: root.into(), ..*error })?;
     let mut build = Build::new(Source::new(tree));
     let result = build.run(&root).and_then(objects);

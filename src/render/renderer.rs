@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use super::{Options, RenderError, Rendered, Seen, render};
+use super::{RenderError, Rendered, Seen, render};
 use crate::tree::{Entry, FileTree};
 
 /// Renders the overlays of successive commits and keeps what did not change.
@@ -14,7 +14,6 @@ use crate::tree::{Entry, FileTree};
 /// directory of its [`Closure`](super::Closure) changed, or when it could not be rendered before.
 #[derive(Debug)]
 pub struct Renderer {
-    options: Options,
     threads: NonZeroUsize,
     /// The tree the kept results were rendered from.
     tree: FileTree,
@@ -32,8 +31,8 @@ pub struct Outcome {
 
 impl Renderer {
     /// A renderer that works on a number of threads at once.
-    pub fn new(options: Options, threads: NonZeroUsize) -> Self {
-        Self { options, threads, tree: FileTree::default(), kept: BTreeMap::new() }
+    pub fn new(threads: NonZeroUsize) -> Self {
+        Self { threads, tree: FileTree::default(), kept: BTreeMap::new() }
     }
 
     /// Renders overlays of a tree; results of overlays that are not asked for are forgotten.
@@ -55,7 +54,7 @@ impl Renderer {
         let threads = self.threads.get().min(roots.len());
         let every_nth = |first: usize| {
             let mine = roots.iter().skip(first).step_by(threads.max(1));
-            mine.map(|root| ((*root).clone(), render(tree, root, &self.options).map(Arc::new))).collect::<Vec<_>>()
+            mine.map(|root| ((*root).clone(), render(tree, root).map(Arc::new))).collect::<Vec<_>>()
         };
         if threads <= 1 {
             return every_nth(0);
@@ -148,7 +147,7 @@ mod tests {
     }
 
     fn renderer() -> Renderer {
-        Renderer::new(Options::default(), NonZeroUsize::new(4).unwrap())
+        Renderer::new(NonZeroUsize::new(4).unwrap())
     }
 
     fn check(change: impl FnOnce(&mut FileTree), expected: usize) {
@@ -158,7 +157,7 @@ mod tests {
         let outcome = renderer.render(&tree, &roots());
         assert_eq!(outcome.rendered, expected);
         for (root, result) in &outcome.overlays {
-            let alone = render(&tree, root, &Options::default());
+            let alone = render(&tree, root);
             assert_eq!(result.as_ref().map(|rendered| &**rendered), alone.as_ref(), "{root}");
         }
     }

@@ -16,7 +16,7 @@ use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use crate::git::{Credentials, History, Mirror, RefSpec, Remote};
 use crate::object::Object;
-use crate::render::{Closure, Options, RenderError, Rendered, render};
+use crate::render::{Closure, RenderError, Rendered, render};
 use crate::tree::Checkout;
 
 /// Editors and `git` change several files at once; what follows within this time belongs together.
@@ -73,14 +73,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 
 /// The objects, or what is wrong with the overlay, and the directory that holds it where that is on this machine.
 fn rendered(args: &Args) -> Result<(Result<Rendered, RenderError>, Option<PathBuf>), CommandError> {
-    let options = Options::default();
     if args.revision.is_none() && args.repo.is_none() {
-        let Local { base, result, .. } = render_directory(&args.dir, &options)?;
+        let Local { base, result, .. } = render_directory(&args.dir)?;
         return Ok((result.map_err(|error| with_local_paths(error, &base)), Some(base)));
     }
     let checkout = checkout(args.repo.as_deref(), args.revision.as_deref().unwrap_or("main"))?;
     let overlay = args.dir.to_string_lossy();
-    Ok((render(&checkout.tree, &overlay, &options), None))
+    Ok((render(&checkout.tree, &overlay), None))
 }
 
 /// Fetches a revision into a mirror that does not outlive the command.

@@ -9,7 +9,7 @@ use crate::api::gitops::v1alpha1::ConfigRepo;
 use crate::engine::sync::{self, Desired, Problem, Rendered};
 use crate::object::Key;
 use crate::reconcile::{Change, Index, Read, View};
-use crate::render::{self, Options, Place, RenderError, Renderer};
+use crate::render::{self, Place, RenderError, Renderer};
 use crate::text;
 use crate::tree::{Checkout, FileTree};
 
@@ -34,7 +34,7 @@ impl Index for Renderings {
 
 impl Renderings {
     fn render(&mut self, repo: Key, tree: &FileTree, root: &str) -> Result<Arc<render::Rendered>, String> {
-        let renderer = self.0.entry(repo).or_insert_with(|| Renderer::new(Options::default(), NonZeroUsize::MIN));
+        let renderer = self.0.entry(repo).or_insert_with(|| Renderer::new(NonZeroUsize::MIN));
         let mut outcome = renderer.render(tree, &BTreeSet::from([root.to_owned()]));
         let result = outcome.overlays.remove(root).expect("a renderer answers for every overlay it is asked for");
         result.map_err(|error| one_line(&error))
