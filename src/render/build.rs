@@ -20,6 +20,9 @@ use super::source::{Source, Target, relative_join};
 use super::transform::{annotations, labels, names, references, sort, vars};
 use super::yaml::{Node, Reading, documents};
 
+/// What kubectl 1.32 writes for `managedByLabel`: it does not know which kustomize it was built with.
+const MANAGED_BY: &str = "kustomize-(devel)";
+
 /// What a directory has gathered so far.
 #[derive(Default)]
 pub(super) struct Gathered {
@@ -72,7 +75,7 @@ impl<'a> Build<'a> {
         resources.retain(|resource| !annotations::is_local(resource));
         sort::apply(&mut resources, kustomization.sort.as_ref().unwrap_or(&SortOptions::legacy()));
         if self.metadata.managed_by {
-            let pairs = [("app.kubernetes.io/managed-by".to_owned(), "kustomize-v5.8.1".to_owned())].into_iter().collect();
+            let pairs = [("app.kubernetes.io/managed-by".to_owned(), MANAGED_BY.to_owned())].into_iter().collect();
             let everywhere = FieldSpec { path: "metadata/labels".into(), create: true, ..Default::default() };
             labels::apply(&mut resources, &pairs, &[everywhere])?;
         }

@@ -94,16 +94,17 @@ pub(super) fn generate(build: &mut Build<'_>, dir: &str, path: &Text, config: &R
 /// A ServiceAccount that is bound to one of a cloud.
 fn iam_policy(located: &Located<'_>, config: &Resource, gathered: &mut Gathered) -> Result<()> {
     let mut fields = own_fields(located)?;
-    let named = |located: &Located<'_>| {
-        let mut fields = located.fields()?;
-        let names = (fields.string("name")?, fields.string("namespace")?);
-        fields.finish()?;
-        Ok(names)
+    let pair = |other: &'static str| {
+        move |located: &Located<'_>| {
+            let mut fields = located.fields()?;
+            let names = (fields.string("name")?, fields.string(other)?);
+            fields.finish()?;
+            Ok(names)
+        }
     };
     let cloud = fields.string("cloud")?;
-    let (account, _) = fields.one("serviceAccount", named)?.unwrap_or_default();
-    let (name, namespace) = fields.one("kubernetesService", named)?.unwrap_or_default();
-    let project = fields.string("projectId")?;
+    let (account, project) = fields.one("serviceAccount", pair("projectId"))?.unwrap_or_default();
+    let (name, namespace) = fields.one("kubernetesService", pair("namespace"))?.unwrap_or_default();
     fields.finish()?;
     if cloud != "gke" {
         return Err(located.error(Reason::InvalidValue, format!("cloud must be gke, not {cloud:?}")));

@@ -9,7 +9,7 @@ use super::yaml::{Node, Scalar, Style, Tag, Value, looks_like_something_else};
 use crate::object::Gvk;
 
 /// The namespace of objects without one.
-const DEFAULT_NAMESPACE: &str = "default";
+pub(super) const DEFAULT_NAMESPACE: &str = "default";
 /// Stands for the namespace of cluster-scoped objects.
 pub(super) const NOT_NAMESPACED: &str = "_non_namespaceable_";
 
@@ -253,6 +253,6 @@ pub(super) fn set_text(map: &mut Node, field: &str, text: &str) {
 pub(super) fn untagged(style: Style) -> Style {
     match style {
         Style::Tagged => Style::Plain,
-        style @ (Style::Plain | Style::Quoted) => style,
+        style @ (Style::Plain | Style::Quoted | Style::Folded) => style,
     }
 }

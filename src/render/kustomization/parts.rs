@@ -372,14 +372,23 @@ impl PatchOptions {
 }
 
 impl Selector {
-    /// Reads a selector.
+    /// Reads a selector of patterns.
     pub(crate) fn read(located: &Located<'_>) -> Result<Self> {
+        Self::read_as(located, str::to_owned)
+    }
+
+    /// Reads a selector of names that are not patterns.
+    pub(crate) fn read_exact(located: &Located<'_>) -> Result<Self> {
+        Self::read_as(located, regex::escape)
+    }
+
+    fn read_as(located: &Located<'_>, to_pattern: fn(&str) -> String) -> Result<Self> {
         let mut fields = located.fields()?;
         let mut pattern = |name| {
             fields.one(name, |value: &Located<'_>| {
                 let text = value.string()?;
                 let compile = |text: &str| anchored(text).map_err(|why| value.error(Reason::InvalidValue, why));
-                (!text.is_empty()).then(|| compile(&text)).transpose()
+                (!text.is_empty()).then(|| compile(&to_pattern(&text))).transpose()
             })
         };
         let mut selector = Self {
@@ -487,8 +496,8 @@ impl TargetSelector {
     fn read(located: &Located<'_>) -> Result<Self> {
         let mut fields = located.fields()?;
         let selector = Self {
-            select: fields.one("select", Selector::read)?,
-            reject: fields.list("reject", Selector::read)?,
+            select: fields.one("select", Selector::read_exact)?,
+            reject: fields.list("reject", Selector::read_exact)?,
             field_paths: fields.list("fieldPaths", Text::read)?,
             options: fields.one("options", FieldOptions::read)?.unwrap_or_default(),
             place: place_of(located),

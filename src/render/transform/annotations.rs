@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::render::resource::{Origin, Resource};
+use crate::render::yaml::Node;
 
 const ORIGIN: &str = "config.kubernetes.io/origin";
 const TRANSFORMATIONS: &str = "alpha.config.kubernetes.io/transformations";
@@ -43,6 +44,10 @@ pub(crate) fn settle(resource: &mut Resource, with_origin: bool, with_transforma
     let transformations = std::mem::take(&mut resource.transformations);
     let transformations = Some(transformations).filter(|list| with_transformations && !list.is_empty());
     if !has_meta && origin.is_none() && transformations.is_none() {
+        // Lists may come without any metadata, and get it.
+        if resource.node.get("metadata").is_none() {
+            resource.node.set("metadata", Node::empty_map());
+        }
         return;
     }
     let current = resource.string_map("annotations").into_iter();

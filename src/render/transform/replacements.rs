@@ -7,7 +7,7 @@ use crate::render::generate::write_json;
 use crate::render::kustomization::{FieldOptions, Replacement, Selector, SourceSelector, TargetSelector, Text};
 use crate::render::limits::MAX_OUTPUT_VALUES;
 use crate::render::path::{self, Shape};
-use crate::render::resource::{Id, Resource};
+use crate::render::resource::{DEFAULT_NAMESPACE, Id, Resource};
 use crate::render::yaml::{Node, Reading, Scalar, Value, documents, print_stream};
 
 /// The field that is meant where none is named.
@@ -62,7 +62,7 @@ fn source_object<'r>(resources: &'r [Resource], source: &SourceSelector) -> Resu
             && (namespace.is_empty() || namespace == id.namespace)
             && is_selected(&id.gvk, &source.gvk)
     };
-    let found: Vec<&Resource> = resources.iter().filter(|resource| resource.all_ids().any(|id| fits(&id))).collect();
+    let found: Vec<&Resource> = resources.iter().filter(|resource| ids(resource).iter().any(fits)).collect();
     let wanted = format!("{} {}", source.gvk, if source.name.is_empty() { "of any name" } else { &source.name });
     match found.as_slice() {
         [one] => Ok(one),
@@ -80,11 +80,16 @@ fn source_object<'r>(resources: &'r [Resource], source: &SourceSelector) -> Resu
     }
 }
 
+/// The identities by which replacements know an object; the present one is not checked for being outside of namespaces.
+fn ids(resource: &Resource) -> Vec<Id> {
+    let namespace = if resource.namespace().is_empty() { DEFAULT_NAMESPACE } else { resource.namespace() };
+    let current = Id { namespace: namespace.to_owned(), ..resource.id() };
+    [current].into_iter().chain(resource.previous_ids()).collect()
+}
+
 fn is_target(resource: &Resource, target: &TargetSelector) -> bool {
     let Some(select) = &target.select else { return false };
-    // The present identity has the namespace as it is written, earlier ones as it counted.
-    let current = Id { namespace: resource.namespace().to_owned(), ..resource.id() };
-    let ids: Vec<Id> = [current].into_iter().chain(resource.previous_ids()).collect();
+    let ids = ids(resource);
     let any = |selector: &Selector| {
         ids.iter().any(|id| selector.matches_gvk(&id.gvk) && selector.matches_name(&id.name) && selector.matches_namespace(&id.namespace))
     };

@@ -73,8 +73,10 @@ pub enum Tag {
 pub enum Style {
     /// Without quotes: the text decides the type.
     Plain,
-    /// In quotes or as a block.
+    /// In quotes or as a literal block.
     Quoted,
+    /// As a folded block.
+    Folded,
     /// With an explicit `!!type`.
     Tagged,
 }

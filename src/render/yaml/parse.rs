@@ -62,7 +62,9 @@ fn decode(bytes: &[u8]) -> Result<String> {
         let before = bytes.get(..e.valid_up_to()).unwrap_or_default();
         Malformed { line: line_at(before), why: "not UTF-8 text".into() }
     })?;
-    Ok(text.trim_start_matches('\u{feff}').replace("\r\n", "\n"))
+    let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
+    // YAML 1.1 breaks lines at this one too.
+    Ok(if text.contains('\u{85}') { text.replace('\u{85}', "\n") } else { text })
 }
 
 fn line_at(before: &[u8]) -> u32 {
@@ -245,6 +247,7 @@ impl Builder {
         };
         let (tag, style) = match tag {
             None if plain => (tag_of(text, Reading::Objects), Style::Plain),
+            None if style == ScalarStyle::Folded => (Tag::Str, Style::Folded),
             None => (Tag::Str, Style::Quoted),
             Some(tag) => (explicit(tag, line)?, Style::Tagged),
         };
@@ -301,7 +304,7 @@ fn merge_into(node: &mut Node, merged: Node) -> Result<()> {
 
 fn explicit(tag: &WrittenTag, line: u32) -> Result<Tag> {
     match (tag.handle(), tag.suffix()) {
-        ("!", "") => Ok(Tag::Str),
+        ("!", "") | ("", "!") => Ok(Tag::Str),
         (CORE_TAGS, "str") => Ok(Tag::Str),
         (CORE_TAGS, "null") => Ok(Tag::Null),
         (CORE_TAGS, "bool") => Ok(Tag::Bool),

@@ -306,6 +306,38 @@ impl Printer {
     }
 }
 
+/// What the text of a folded block is after kustomize wrote and read it once more, which it does with every object.
+///
+/// Its emitter decides by the start of the text where lines need a second break to stay apart, and so adds breaks before indented lines
+/// and at the end, or joins lines where the text starts with an indented one.
+pub(super) fn refolded(text: &str) -> String {
+    // Other than the one that prints, this emitter sees nothing special in tabs.
+    let looks = Looks::of(&text.replace('\t', "_"));
+    if looks.trailing_space || looks.space_then_break || looks.special {
+        return text.to_owned();
+    }
+    let is_indented = |text: &str| text.starts_with([' ', '\t']);
+    let mut rest = text.trim_start_matches('\n');
+    let starts_indented = is_indented(rest);
+    let mut refolded = "\n".repeat(text.len() - rest.len());
+    while let Some(end) = rest.find('\n') {
+        let (line, after) = rest.split_at(end);
+        rest = after.trim_start_matches('\n');
+        let breaks = after.len() - rest.len();
+        refolded.push_str(line);
+        let written = breaks + usize::from(!starts_indented && !is_indented(line));
+        let folds = !is_indented(line) && !is_indented(rest);
+        match (rest.is_empty(), folds, written) {
+            (true, _, _) if breaks == 1 => refolded.push('\n'),
+            (false, true, 1) => refolded.push(' '),
+            (false, true, _) => refolded.push_str(&"\n".repeat(written - 1)),
+            (_, _, _) => refolded.push_str(&"\n".repeat(written)),
+        }
+    }
+    refolded.push_str(rest);
+    refolded
+}
+
 /// What a string would look like to a reader of YAML.
 #[derive(Clone, Copy, Debug, Default)]
 struct Looks {
@@ -407,9 +439,6 @@ pub fn float_text(float: f64) -> String {
     let scientific = format!("{float:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..21).contains(&exponent) && float.fract() == 0.0 && float.abs() < 18_446_744_073_709_551_616.0 {
-        return format!("{float:.0}");
-    }
     if (-4..6).contains(&exponent) {
         return float.to_string();
     }

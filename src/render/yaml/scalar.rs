@@ -7,6 +7,7 @@
 use serde_json::{Number, Value as Json};
 
 use super::node::{Scalar, Style, Tag};
+use super::print::refolded;
 
 /// Which reading of plain scalars applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +71,7 @@ impl Scalar {
     pub fn settled(&self) -> Tag {
         match (self.tag, self.style) {
             (Tag::Unsettled, Style::Plain) => tag_of(&self.text, Reading::Objects),
-            (Tag::Unsettled, Style::Quoted | Style::Tagged) => Tag::Str,
+            (Tag::Unsettled, Style::Quoted | Style::Folded | Style::Tagged) => Tag::Str,
             (tag, _) => tag,
         }
     }
@@ -86,11 +87,13 @@ impl Scalar {
         };
         let misfit = |what: &str| Unreadable(format!("{:?} is not {what}", self.text));
         Ok(match tag {
+            Tag::Str | Tag::Unsettled if reading == Reading::Objects && self.style == Style::Folded => Json::String(refolded(&self.text)),
             Tag::Str | Tag::Unsettled => Json::String(self.text.clone()),
             Tag::Timestamp => match reading {
                 Reading::Objects => Json::String(timestamp(&self.text).ok_or_else(|| misfit("a date"))?),
                 Reading::Yaml11 => Json::String(self.text.clone()),
             },
+            Tag::Null if tag_of(&self.text, reading) != Tag::Null => return Err(misfit("null")),
             Tag::Null => Json::Null,
             Tag::Bool => Json::Bool(bool_11(&self.text).ok_or_else(|| misfit("a boolean"))?),
             Tag::Int => Json::Number(integer(&without_underscores(&self.text)).ok_or_else(|| misfit("an integer"))?),
@@ -112,16 +115,14 @@ fn decode_base64(text: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A JSON number, an integer where the value is one; `None` for infinities and not-a-number.
+/// A JSON number, an integer where its digits are those of one; `None` for infinities and not-a-number.
+///
+/// Go writes floats below this in digits, with zeros behind the ones that tell it from its neighbours, and reads them back as integers.
 fn number(float: f64) -> Option<Json> {
-    // 2^63 and 2^64 are exact as floats; every integral float below them fits the integer type.
-    if float.fract() == 0.0 && (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&float) {
-        return Some(Json::from(float as i64));
-    }
-    if float.fract() == 0.0 && (0.0..18_446_744_073_709_551_616.0).contains(&float) {
-        return Some(Json::from(float as u64));
-    }
-    Number::from_f64(float).map(Json::Number)
+    const IN_DIGITS: f64 = 1e21;
+    let digits = (float.abs() < IN_DIGITS).then(|| float.to_string());
+    let whole = digits.and_then(|digits| digits.parse::<i64>().map(Json::from).or_else(|_| digits.parse::<u64>().map(Json::from)).ok());
+    whole.or_else(|| Number::from_f64(float).map(Json::Number))
 }
 
 fn without_underscores(text: &str) -> String {
