@@ -153,7 +153,7 @@ impl Size {
         }
     }
 
-    /// Reads `maxConcurrency`: absent, `0` (which Go clients write for absent) and the empty string leave it to the default.
+    /// Reads `maxConcurrency`: absent and `0`, which Go clients write for absent, leave it to the default.
     ///
     /// # Errors
     /// When it is no size, or one that says nobody may go (`"0%"`, negative): OCM takes these for everybody.
@@ -161,7 +161,6 @@ impl Size {
         let hint = "to let nobody go, pause the rollout or ask for approvals in a RolloutPolicy";
         match value {
             None | Some(IntOrString::Int(0)) => Ok(None),
-            Some(IntOrString::String(text)) if text.is_empty() => Ok(None),
             Some(IntOrString::Int(count)) if *count < 0 => Err(Refused::new(field, &count.to_string(), "lets no cluster go", hint)),
             Some(value) => match Self::read(field, value)? {
                 Self::Percent(0) => Err(Refused::new(field, "0%", "lets no cluster go", hint)),
@@ -276,7 +275,7 @@ mod tests {
         };
         check(None, Ok(None));
         check(Some(IntOrString::Int(0)), Ok(None));
-        check(Some(string("")), Ok(None));
+        check(Some(string("")), Err(()));
         check(Some(IntOrString::Int(2)), Ok(Some(Size::Count(2))));
         check(Some(string("25%")), Ok(Some(Size::Percent(25))));
         check(Some(string("0%")), Err(()));
