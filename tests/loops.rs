@@ -35,6 +35,7 @@ impl Controller for Copier {
         let (Ok(Some(original)), Ok(all)) = (view.get::<ConfigMap>(key), view.list::<ConfigMap>(Query::namespace("default"))) else {
             return plan;
         };
+        assert!(!key.name.starts_with("bug"), "a bug of this controller");
         let Some(data) = original.data.as_ref().filter(|data| data.contains_key("key")) else { return plan };
         let is_copy = |map: &ConfigMap| map.metadata.labels.as_ref().is_some_and(|labels| labels.get(LABEL) == Some(&key.name));
         if is_copy(&original) || original.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(LABEL)) {
@@ -125,6 +126,24 @@ async fn what_changed_while_the_api_server_was_away_is_caught_up_with() {
     api.create(&PostParams::default(), &config_map("after", "one")).await.unwrap();
     eventually("a copy after the restart", async || value(&api, "after-copy").await.is_some()).await;
     assert_eq!(applies(&handle), 2);
+    stop.cancel();
+    task.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_decision_that_panics_costs_its_key_a_turn_and_nobody_else() {
+    let cluster = Cluster::start("panics").await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client().await, "default");
+    // As many as are planned at once, so that none may keep its place.
+    for i in 0..40 {
+        api.create(&PostParams::default(), &config_map(&format!("bug-{i}"), "one")).await.unwrap();
+    }
+    api.create(&PostParams::default(), &config_map("sound", "one")).await.unwrap();
+    let Running { handle, stop, task } = run(&cluster).await;
+    eventually("the copy of the sound one", async || value(&api, "sound-copy").await.is_some()).await;
+    let panics = handle.metrics().unwrap();
+    assert!(panics.contains("wheelwright_panics_total{controller=\"copier\"}"), "{panics}");
+    assert!(!stop.is_cancelled(), "what is known is whole");
     stop.cancel();
     task.await.unwrap();
 }

@@ -2,9 +2,11 @@
 
 use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
@@ -14,7 +16,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use super::events::record;
 use super::execute::Executor;
@@ -74,6 +76,8 @@ pub(super) struct Core {
     /// By controller; each gathers repeated events into series.
     recorders: Vec<Recorder>,
     metrics: Metrics,
+    /// Cancelled when a task panicked in the middle of a change: what is known may be half of what is there.
+    broken: CancellationToken,
 }
 
 #[derive(Default)]
@@ -107,6 +111,7 @@ impl Shell {
             scope,
             recorders,
             metrics: Metrics::default(),
+            broken: CancellationToken::new(),
         };
         Self { core: Arc::new(core) }
     }
@@ -117,6 +122,9 @@ impl Shell {
     }
 
     /// Runs until `stop`; then lets what is being executed end.
+    ///
+    /// A panic is a bug of ours. In a decision it costs its key a turn; in a watch, or in the middle of a change of the caches, it
+    /// cancels `stop`, so that the process ends and starts anew.
     pub async fn run(self, stop: CancellationToken) {
         let core = self.core;
         let names: Vec<_> = core.registered.runners.iter().map(|runner| runner.name).collect();
@@ -128,7 +136,7 @@ impl Shell {
         let watching = CancellationToken::new();
         for ((site, _), kind) in &core.registered.kinds {
             let task = watch_kind(Arc::clone(&core), *site, kind.gvk.clone(), kind.start);
-            watches.spawn(watching.clone().run_until_cancelled_owned(task));
+            watches.spawn(watching.clone().run_until_cancelled_owned(Arc::clone(&core).guard(task)));
         }
         while !stop.is_cancelled() {
             let next = core.dispatch(&plans);
@@ -141,6 +149,7 @@ impl Shell {
             tokio::select! {
                 () = core.notify.notified() => {}
                 () = due => {}
+                () = core.broken.cancelled() => stop.cancel(),
                 () = stop.cancelled() => {}
             }
         }
@@ -271,6 +280,35 @@ impl Core {
         self.wake(woken);
     }
 
+    /// Ends the turn of a key.
+    fn end(&self, controller: usize, key: &Key, failure: Option<FailureKind>, wake_at: Option<Timestamp>) {
+        if let Some(queue) = self.queues().loops.get_mut(controller) {
+            queue.end(key, failure, wake_at, now());
+        }
+        self.notify.notify_one();
+    }
+
+    /// What a controller decides; `None` where it panics.
+    fn decided<T>(&self, runner: &Runner, key: &Key, decide: impl FnOnce() -> T) -> Option<T> {
+        let decided = catch_unwind(AssertUnwindSafe(decide)).ok();
+        if decided.is_none() {
+            error!(controller = runner.name, key = %key, "a decision panicked, which is a bug; the key will be tried again");
+            self.metrics.panicked(runner.name);
+            if self.caches.is_poisoned() {
+                self.broken.cancel();
+            }
+        }
+        decided
+    }
+
+    /// Runs a watch, without which nothing may go on.
+    async fn guard(self: Arc<Self>, watch: impl Future<Output = ()>) {
+        if AssertUnwindSafe(watch).catch_unwind().await.is_err() {
+            error!("a watch panicked, which is a bug; stopping, to start anew");
+            self.broken.cancel();
+        }
+    }
+
     /// Takes the result of an own write of a typed kind.
     pub(super) fn written<K: Kind>(&self, site: Site, object: Object) {
         if let Ok(typed) = object.to_typed::<K>() {
@@ -337,7 +375,9 @@ impl Core {
     /// Plans one key, executes the plan and says what became of it.
     async fn work(self: Arc<Self>, controller: usize, key: Key) {
         let Some(runner) = self.registered.runners.get(controller) else { return };
-        let mut plan = (runner.plan)(&key, &self.caches(), now());
+        let Some(mut plan) = self.decided(runner, &key, || (runner.plan)(&key, &self.caches(), now())) else {
+            return self.end(controller, &key, Some(FailureKind::Unavailable), None);
+        };
         let notes = std::mem::take(&mut plan.notes);
         self.observe(controller, &key, std::mem::take(&mut plan.observe));
         let wake_at = plan.wake_at;
@@ -347,20 +387,18 @@ impl Core {
         self.metrics.planned(runner.name);
         let done = self.executor.run(runner.name, plan, |action, outcome| self.wrote(runner, action, outcome)).await;
         let mut failure = done.failures().map(|(_, failure)| failure.clone()).max_by_key(|failure| failure.kind);
-        let status = (runner.conclude)(&key, &self.caches(), &done, now());
-        if let Some(status) = status {
+        let status = self.decided(runner, &key, || (runner.conclude)(&key, &self.caches(), &done, now()));
+        if status.is_none() {
+            return self.end(controller, &key, Some(FailureKind::Unavailable), wake_at);
+        }
+        if let Some(status) = status.flatten() {
             let action = status.action();
             let outcome = self.executor.act(runner.name, &action).await;
             self.wrote(runner, &action, &outcome);
             failure = failure.into_iter().chain(outcome.err()).max_by_key(|failure| failure.kind);
         }
         failure.iter().for_each(|failure| complain(runner, &key, failure));
-        self.queues()
-            .loops
-            .get_mut(controller)
-            .into_iter()
-            .for_each(|queue| queue.end(&key, failure.as_ref().map(|f| f.kind), wake_at, now()));
-        self.notify.notify_one();
+        self.end(controller, &key, failure.as_ref().map(|failure| failure.kind), wake_at);
         // Events are for people; the next key does not wait for them.
         if let (None, Some(recorder)) = (failure, self.recorders.get(controller)) {
             record(recorder, notes).await;
@@ -403,7 +441,7 @@ impl Core {
         }
         for gvk in &gvks {
             if !queues.observing.contains_key(gvk) {
-                let task = tokio::spawn(Arc::clone(self).watch_observed(gvk.clone()));
+                let task = tokio::spawn(Arc::clone(self).guard(Arc::clone(self).watch_observed(gvk.clone())));
                 queues.observing.insert(gvk.clone(), task.abort_handle());
             }
         }

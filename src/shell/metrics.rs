@@ -14,6 +14,7 @@ use crate::reconcile::{Action, FailureKind};
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
     plans: Family<ByController, Counter>,
+    panics: Family<ByController, Counter>,
     writes: Family<ByAction, Counter>,
     failures: Family<ByFailure, Counter>,
 }
@@ -38,6 +39,10 @@ struct ByFailure {
 impl Metrics {
     pub(super) fn planned(&self, controller: &'static str) {
         self.plans.get_or_create(&ByController { controller }).inc();
+    }
+
+    pub(super) fn panicked(&self, controller: &'static str) {
+        self.panics.get_or_create(&ByController { controller }).inc();
     }
 
     pub(super) fn wrote(&self, controller: &'static str, action: &Action) {
@@ -72,6 +77,7 @@ impl Metrics {
         }
         let mut registry = Registry::with_prefix("wheelwright");
         registry.register("plans", "Keys planned", self.plans.clone());
+        registry.register("panics", "Decisions that panicked, each a bug", self.panics.clone());
         registry.register("writes", "Requests that wrote something, by kind of action", self.writes.clone());
         registry.register("write_failures", "Requests that did not", self.failures.clone());
         registry.register("queue_keys", "Keys that are due or running", depth);
