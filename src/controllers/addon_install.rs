@@ -162,6 +162,7 @@ fn remove(
         plan.notes.push(Note {
             regarding: ObjectRef::of::<ClusterManagementAddOn>(Key::of(cma)),
             uid: cma.metadata.uid.clone().unwrap_or_default(),
+            related: None,
             note_type: NoteType::Warning,
             reason: "RemovalHeld".into(),
             action: "Remove".into(),

@@ -84,6 +84,7 @@ fn silence(plan: &mut Plan, cluster: &ManagedCluster, conditions: &mut Vec<crate
         plan.notes.push(Note {
             regarding: ObjectRef::of::<ManagedCluster>(Key::cluster(&name)),
             uid: cluster.metadata.uid.clone().unwrap_or_default(),
+            related: None,
             note_type: NoteType::Warning,
             reason: "AvailableUnknown".into(),
             action: "Check".into(),

@@ -155,6 +155,7 @@ fn approve(plan: &mut Plan, request: &CertificateSigningRequest, message: &str, 
     plan.notes.push(Note {
         regarding: target,
         uid: request.metadata.uid.clone().unwrap_or_default(),
+        related: None,
         note_type: NoteType::Normal,
         reason: event.into(),
         action: "Approve".into(),

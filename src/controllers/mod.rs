@@ -14,6 +14,7 @@ mod cluster;
 mod cluster_lease;
 mod cluster_status;
 pub mod clusterset;
+mod clusterset_binding;
 pub mod config_repo;
 mod csr;
 mod lease;
@@ -31,6 +32,7 @@ pub fn hub(register: &mut impl Register) {
     register.add::<cluster::Cluster>();
     register.add::<cluster_lease::ClusterLease>();
     register.add::<clusterset::ClusterSetController>();
+    register.add::<clusterset_binding::ClusterSetBinding>();
     register.add::<placement::PlacementController>();
     register.add::<addon_install::AddonInstall>();
     register.add::<addon_config::AddonConfig>();

@@ -61,6 +61,7 @@ impl Index for Scheduling {
 impl Controller for PlacementController {
     const NAME: &'static str = "placement";
     type Primary = Placement;
+    const REPORTER: &'static str = "placement-controller";
     /// Balance prefers clusters that few placements have selected, so each must see what the one before selected.
     const ONE_BY_ONE: bool = true;
 
@@ -157,7 +158,7 @@ fn plan(placement: &Placement, decisions: &[Arc<PlacementDecision>], schedule: S
     for step in schedule.steps {
         plan.step(step.into_iter().map(|write| action(placement, &known, write)));
     }
-    plan.notes = schedule.events.into_iter().map(|event| note(placement, event)).collect();
+    plan.notes = schedule.events.into_iter().map(|event| note(placement, &known, event)).collect();
     if placement.status.as_ref() != Some(&schedule.status) {
         plan.status = StatusWrite::between(placement, &Placement { status: Some(schedule.status), ..placement.clone() });
     }
@@ -231,10 +232,12 @@ fn target(placement: &Placement, name: &str) -> ObjectRef {
     ObjectRef::of::<PlacementDecision>(Key::namespaced(namespace(placement), name))
 }
 
-fn note(placement: &Placement, event: Event) -> Note {
+fn note(placement: &Placement, known: &BTreeMap<&str, &PlacementDecision>, event: Event) -> Note {
+    let uid = known.get(event.decision.as_str()).and_then(|decision| decision.metadata.uid.clone());
     Note {
         regarding: ObjectRef::of::<Placement>(Key::of(placement)),
         uid: placement.metadata.uid.clone().unwrap_or_default(),
+        related: Some((target(placement, &event.decision), uid.unwrap_or_default())),
         note_type: if event.is_warning { NoteType::Warning } else { NoteType::Normal },
         reason: event.reason.into(),
         action: event.action.into(),

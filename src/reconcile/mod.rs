@@ -38,6 +38,9 @@ pub trait Controller: 'static {
     /// Names of cluster-scoped primaries that are planned at the start whether or not they exist.
     const EXPECTED: &'static [&'static str] = &[];
 
+    /// Who its events say they are from, where stock clients know another name for what it does.
+    const REPORTER: &'static str = Self::NAME;
+
     /// Whether one key at a time is planned and executed, because what is decided for one matters to the next.
     const ONE_BY_ONE: bool = false;
 

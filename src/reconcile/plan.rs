@@ -281,6 +281,9 @@ pub struct Note {
     pub regarding: ObjectRef,
     /// Its uid.
     pub uid: String,
+    /// Another object that played a part, and its uid where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub related: Option<(ObjectRef, String)>,
     /// Normal or Warning.
     pub note_type: NoteType,
     /// CamelCase word.

@@ -20,6 +20,8 @@ pub struct Runner {
     pub primary: Gvk,
     /// [`Controller::EXPECTED`].
     pub expected: &'static [&'static str],
+    /// [`Controller::REPORTER`].
+    pub reporter: &'static str,
     /// [`Controller::ONE_BY_ONE`].
     pub one_by_one: bool,
     /// [`Controller::plan`].
@@ -35,6 +37,7 @@ impl Runner {
             name: C::NAME,
             primary: Gvk::of::<C::Primary>(),
             expected: C::EXPECTED,
+            reporter: C::REPORTER,
             one_by_one: C::ONE_BY_ONE,
             plan: |key, view, now| C::plan(key, view, now),
             conclude: |key, view, done, now| C::conclude(key, view, done, now),

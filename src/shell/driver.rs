@@ -98,7 +98,7 @@ impl Shell {
         let mut registered = Registered::new(controllers);
         register(&mut Registrar(&mut registered));
         let loops = registered.runners.iter().map(|_| Loop::with_spacing(COALESCE)).collect();
-        let reporter = |runner: &Runner| Reporter { controller: runner.name.into(), instance: None };
+        let reporter = |runner: &Runner| Reporter { controller: runner.reporter.into(), instance: None };
         let recorders = registered.runners.iter().map(|runner| Recorder::new(hub.clone(), reporter(runner))).collect();
         let executor = Executor::new(Arc::new(Resources::new(hub)), spoke.map(|client| Arc::new(Resources::new(client))), push);
         let queues = Mutex::new(Queues { loops, ..Queues::default() });

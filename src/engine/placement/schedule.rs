@@ -11,7 +11,7 @@ use super::filter::Verdict;
 use super::fleet::{Fleet, Id};
 use super::layout::{Request, Slice, Wish, lay_out};
 use super::policy::Policy;
-use super::publish::{Target, Write, publish};
+use super::publish::{Labels, Target, Write, publish};
 use super::sets::Members;
 use super::standing::Standing;
 use crate::api::cluster::v1beta1::{ClusterDecision, DecisionGroupStatus, Placement, PlacementDecision, PlacementStatus};
@@ -73,6 +73,8 @@ pub struct Event {
     pub reason: &'static str,
     /// What was done.
     pub action: &'static str,
+    /// The decision it was done to.
+    pub decision: String,
     /// A sentence.
     pub message: String,
 }
@@ -267,9 +269,9 @@ impl Standing {
         let meta = &input.placement.metadata;
         let (placement, namespace) = (meta.name.as_deref().unwrap_or_default(), meta.namespace.as_deref().unwrap_or_default());
         let mut told = BTreeSet::new();
-        let mut say = |is_warning: bool, reason: &'static str, action: &'static str, message: String| {
+        let mut say = |is_warning: bool, (reason, action): (&'static str, &'static str), decision: &str, message: String| {
             if told.insert(message.clone()) {
-                schedule.events.push(Event { is_warning, reason, action, message });
+                schedule.events.push(Event { is_warning, reason, action, decision: decision.to_owned(), message });
             }
         };
         let expired = self.expired.iter().next().map(|id| {
@@ -283,18 +285,24 @@ impl Standing {
         let warning = expired.is_some();
         let expired = expired.unwrap_or_default();
         let about = |name: &str, verb: &str| format!("Decision {name} is {verb} with placement {placement} in namespace {namespace}");
+        let (create, update, delete) =
+            (("DecisionCreate", "DecisionCreated"), ("DecisionUpdate", "DecisionUpdated"), ("DecisionDelete", "DecisionDeleted"));
+        let mut updated = None;
         for write in schedule.steps.iter().flatten() {
             match write {
-                Write::Create(labels) => say(false, "DecisionCreate", "DecisionCreated", about(&labels.name, "created")),
-                Write::Decide { name, .. } => say(warning, "DecisionUpdate", "DecisionUpdated", about(name, "updated") + &expired),
-                Write::Delete { name } => say(false, "DecisionDelete", "DecisionDeleted", about(name, "deleted")),
+                Write::Create(Labels { name, .. }) => say(false, create, name, about(name, "created")),
+                Write::Decide { name, .. } => {
+                    updated = updated.or(Some(name));
+                    say(warning, update, name, about(name, "updated") + &expired);
+                }
+                Write::Delete { name } => say(false, delete, name, about(name, "deleted")),
                 Write::Label(_) => {}
             }
         }
-        if schedule.steps.iter().flatten().any(|write| matches!(write, Write::Decide { .. })) {
-            let text = self.score_text(policy, input.fleet, now);
-            if !text.is_empty() {
-                schedule.events.push(Event { is_warning: false, reason: "ScoreUpdate", action: "ScoreUpdated", message: text });
+        if let Some(decision) = updated {
+            let scores = self.score_text(policy, input.fleet, now);
+            if !scores.is_empty() {
+                say(false, ("ScoreUpdate", "ScoreUpdated"), decision, scores);
             }
         }
     }
