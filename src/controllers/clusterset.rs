@@ -12,6 +12,7 @@ use crate::api::cluster::v1::ManagedCluster;
 use crate::api::cluster::v1beta2::{ClusterSelector, ManagedClusterSet, ManagedClusterSetSpec, SelectorType};
 use crate::api::names::cluster_conditions::SET_EMPTY;
 use crate::api::names::{CLUSTER_SET_AUTO_UPDATE_ANNOTATION, DEFAULT_CLUSTER_SET, GLOBAL_CLUSTER_SET};
+use crate::engine::placement::filter::Facts;
 use crate::engine::placement::sets::Members;
 use crate::object::condition::{Observation, set_condition};
 use crate::object::{Key, Object};
@@ -39,7 +40,8 @@ impl Rolls {
 
     /// Counts the clusters of a set.
     fn call(&mut self, members: &Members, clusters: &[Arc<ManagedCluster>]) -> usize {
-        let names = clusters.iter().filter(|cluster| members.contains(cluster)).filter_map(|cluster| cluster.metadata.name.clone());
+        let names =
+            clusters.iter().filter(|cluster| members.contains(&Facts::of(cluster))).filter_map(|cluster| cluster.metadata.name.clone());
         let clusters: BTreeSet<String> = names.collect();
         let count = clusters.len();
         self.sets.insert(members.name().to_owned(), Roll { members: members.clone(), clusters });
@@ -54,12 +56,14 @@ impl Index for Rolls {
 
     fn observe(&mut self, change: &dyn Any) {
         if let Some(change) = change.downcast_ref::<Change<ManagedCluster>>() {
+            let new = change.new.as_ref().map(|cluster| Facts::of(cluster));
             for roll in self.sets.values_mut() {
                 if let Some(name) = change.old.as_ref().and_then(|cluster| cluster.metadata.name.as_ref()) {
                     roll.clusters.remove(name);
                 }
-                let new = change.new.iter().filter(|cluster| roll.members.contains(cluster));
-                roll.clusters.extend(new.filter_map(|cluster| cluster.metadata.name.clone()));
+                if new.as_ref().is_some_and(|facts| roll.members.contains(facts)) {
+                    roll.clusters.extend(change.new.as_ref().and_then(|cluster| cluster.metadata.name.clone()));
+                }
             }
         } else if let Some(Change { old: Some(old), new: None }) = change.downcast_ref::<Change<ManagedClusterSet>>() {
             self.sets.remove(old.metadata.name.as_deref().unwrap_or_default());
@@ -84,9 +88,10 @@ impl Controller for ClusterSetController {
 /// The sets a cluster has joined or left.
 fn joined_or_left(change: &Change<ManagedCluster>, view: &impl View) -> Read<Vec<Key>> {
     let sets = view.list::<ManagedClusterSet>(Query::ALL)?;
-    let holds = |members: &Members, cluster: Option<&ManagedCluster>| cluster.is_some_and(|cluster| members.contains(cluster));
+    let [old, new] = [&change.old, &change.new].map(|cluster| cluster.as_ref().map(|cluster| Facts::of(cluster)));
+    let holds = |members: &Members, facts: &Option<Facts>| facts.as_ref().is_some_and(|facts| members.contains(facts));
     let changed = sets.iter().map(|set| Members::of(set));
-    let changed = changed.filter(|members| holds(members, change.old.as_deref()) != holds(members, change.new.as_deref()));
+    let changed = changed.filter(|members| holds(members, &old) != holds(members, &new));
     Ok(changed.map(|members| Key::cluster(members.name())).collect())
 }
 

@@ -14,6 +14,7 @@ use crate::api::cluster::v1beta1::{Placement, PlacementDecision};
 use crate::api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use crate::api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL, SCHEDULING_DISABLED_ANNOTATION};
 use crate::engine::placement::explain::{self, Explanation};
+use crate::engine::placement::filter::Facts;
 use crate::engine::placement::publish::{Labels, Write};
 use crate::engine::placement::{Event, Fleet, Input, Schedule, Standing};
 use crate::object::{Key, Kind, Object, ObjectRef};
@@ -81,7 +82,8 @@ impl Controller for PlacementController {
                 (Some(old), Some(new)) => differs(old, new),
                 (None, _) | (_, None) => true,
             };
-            wake(view, |standing| [old, new].into_iter().flatten().any(|cluster| standing.could_select(cluster, differs)))
+            let sides: Vec<Facts> = [old, new].into_iter().flatten().map(Facts::of).collect();
+            wake(view, |standing| sides.iter().any(|facts| standing.could_select(facts, differs)))
         });
         watches.on::<AddOnPlacementScore>(|change, view| {
             let names: BTreeSet<String> = change.sides().map(name).collect();

@@ -96,7 +96,7 @@ impl<K: Stored> Cached<K> {
         match delta {
             Delta::Seen(object) => {
                 self.seen = self.seen.max(object.version());
-                self.put(object)
+                self.put(Arc::new(object))
             }
             Delta::Gone(key, resource_version) => {
                 let at = version(&resource_version);
@@ -106,7 +106,7 @@ impl<K: Stored> Cached<K> {
             }
             Delta::Written(object) => {
                 let passed = object.version() <= self.seen && !self.objects.contains_key(&object.key());
-                if passed { None } else { self.put(object) }
+                if passed { None } else { self.put(Arc::new(object)) }
             }
             Delta::Unreadable(key, why) => {
                 self.unreadable.insert(key, why);
@@ -116,11 +116,17 @@ impl<K: Stored> Cached<K> {
     }
 
     /// Takes a complete list read at resource version `at`: what it lacks is gone, unless we wrote it later.
-    fn replace(&mut self, all: Vec<K>, at: u64) -> Vec<Change<K>> {
+    fn replace(&mut self, all: Vec<Arc<K>>, at: u64) -> Vec<Change<K>> {
         self.complete = true;
         self.unreadable.clear();
         self.seen = self.seen.max(at);
-        let listed: BTreeSet<Key> = all.iter().map(Stored::key).collect();
+        if self.objects.is_empty() {
+            // The first list is the longest: the map is built at once instead of being searched for every object.
+            self.objects = all.iter().map(|object| (object.key(), Arc::clone(object))).collect();
+            all.iter().for_each(|object| self.index(&object.key(), object, true));
+            return all.into_iter().map(|new| Change { old: None, new: Some(new) }).collect();
+        }
+        let listed: BTreeSet<Key> = all.iter().map(|object| object.key()).collect();
         let gone = self.objects.iter().filter(|(key, held)| !listed.contains(*key) && held.version() <= at);
         let gone: Vec<Key> = gone.map(|(key, _)| key.clone()).collect();
         let removed: Vec<_> = gone.iter().filter_map(|key| self.take(key)).collect();
@@ -128,14 +134,13 @@ impl<K: Stored> Cached<K> {
         removed.into_iter().chain(put).collect()
     }
 
-    fn put(&mut self, object: K) -> Option<Change<K>> {
-        let key = object.key();
+    fn put(&mut self, new: Arc<K>) -> Option<Change<K>> {
+        let key = new.key();
         self.unreadable.remove(&key);
         let old = self.objects.get(&key).cloned();
-        if old.as_ref().is_some_and(|held| held.version() >= object.version()) {
+        if old.as_ref().is_some_and(|held| held.version() >= new.version()) {
             return None;
         }
-        let new = Arc::new(object);
         if let Some(old) = &old {
             self.index(&key, old, false);
         }
@@ -229,6 +234,11 @@ impl Caches {
 
     /// Takes a complete list of a kind, read at a resource version.
     pub fn replace<K: Kind>(&mut self, site: Site, all: Vec<K>, resource_version: &str) -> Vec<Change<K>> {
+        self.replace_shared(site, all.into_iter().map(Arc::new).collect(), resource_version)
+    }
+
+    /// [`Caches::replace`] for a list that is too long to be copied.
+    pub fn replace_shared<K: Kind>(&mut self, site: Site, all: Vec<Arc<K>>, resource_version: &str) -> Vec<Change<K>> {
         let changes = self.kind_mut(site).replace(all, version(resource_version));
         self.observe(site, &changes);
         changes
@@ -240,7 +250,8 @@ impl Caches {
     }
 
     /// Takes a complete list of an observed kind, read at a resource version.
-    pub fn replace_observed(&mut self, gvk: &Gvk, all: Vec<Object>, resource_version: &str) -> Vec<Change<Object>> {
+    pub fn replace_observed(&mut self, gvk: &Gvk, all: Vec<impl Into<Arc<Object>>>, resource_version: &str) -> Vec<Change<Object>> {
+        let all = all.into_iter().map(Into::into).collect();
         self.observed.entry(gvk.clone()).or_default().replace(all, version(resource_version))
     }
 

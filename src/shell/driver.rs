@@ -263,7 +263,7 @@ impl Core {
             let mut caches = self.caches_mut();
             let changes: Vec<Change<K>> = match news {
                 News::Listed { objects, unreadable, resource_version } => {
-                    let changes = caches.replace(site, objects, &resource_version);
+                    let changes = caches.replace_shared(site, objects, &resource_version);
                     for (key, why) in unreadable {
                         caches.apply::<K>(site, Delta::Unreadable(key, why));
                     }

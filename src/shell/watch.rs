@@ -4,6 +4,7 @@
 //! while nobody watched from one that was written since. So this is the plain protocol: list in pages, watch from there, list
 //! again when the server has forgotten the version (410) or the connection failed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{AsyncBufReadExt as _, StreamExt as _};
@@ -32,7 +33,7 @@ const WATCH_GRACE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) enum News<T> {
     /// A complete list, and the objects in it that do not fit their type.
-    Listed { objects: Vec<T>, unreadable: Vec<(Key, String)>, resource_version: String },
+    Listed { objects: Vec<Arc<T>>, unreadable: Vec<(Key, String)>, resource_version: String },
     /// One change.
     Changed(Delta<T>),
 }
@@ -106,6 +107,34 @@ struct IdentityMeta {
     resource_version: String,
 }
 
+/// Where an object says who manages which of its fields.
+#[derive(Deserialize)]
+struct Managed<'a> {
+    #[serde(borrow, default)]
+    metadata: ManagedMeta<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ManagedMeta<'a> {
+    #[serde(borrow)]
+    managed_fields: Option<&'a RawValue>,
+}
+
+/// Reads an object without its managed fields: they are a third of it and half the cost, and would be dropped anyway.
+fn read<T: Watched>(object: &RawValue) -> serde_json::Result<T> {
+    let text = object.get();
+    let managed = serde_json::from_str::<Managed<'_>>(text).ok().and_then(|managed| managed.metadata.managed_fields);
+    let split = managed.and_then(|managed| {
+        let start = managed.get().as_ptr().addr() - text.as_ptr().addr();
+        Some((text.get(..start)?, text.get(start + managed.get().len()..)?))
+    });
+    match split {
+        Some((before, after)) => serde_json::from_str(&[before, "null", after].concat()),
+        None => serde_json::from_str(text),
+    }
+}
+
 /// Watches until it is dropped; never gives up.
 pub(super) async fn watch<T: Watched>(target: Target, mut tell: impl FnMut(News<T>) + Send) {
     let mut failures = 0;
@@ -140,8 +169,8 @@ async fn list<T: Watched>(target: &Target) -> Result<(News<T>, String), Error> {
         let text = timeout(REQUEST_TIMEOUT, target.client.request_text(request)).await.map_err(|e| Error::Service(e.into()))??;
         let page: Page<'_> = serde_json::from_str(&text).map_err(Error::SerdeError)?;
         for item in page.items {
-            match serde_json::from_str::<T>(item.get()) {
-                Ok(object) => objects.push(object.trim(&target.gvk)),
+            match read::<T>(item) {
+                Ok(object) => objects.push(Arc::new(object.trim(&target.gvk))),
                 Err(error) => unreadable.push((complain(target, item, &error), error.to_string())),
             }
         }
@@ -199,7 +228,7 @@ fn take<T: Watched>(target: &Target, line: &str, tell: &mut impl FnMut(News<T>))
     let identity = || serde_json::from_str::<Identity>(event.object.get()).unwrap_or_default().metadata;
     match event.event_type {
         "ADDED" | "MODIFIED" => {
-            let delta = match serde_json::from_str::<T>(event.object.get()) {
+            let delta = match read::<T>(event.object) {
                 Ok(object) => Delta::Seen(object.trim(&target.gvk)),
                 Err(error) => Delta::Unreadable(complain(target, event.object, &error), error.to_string()),
             };
@@ -228,4 +257,26 @@ fn complain(target: &Target, object: &RawValue, error: &serde_json::Error) -> Ke
     let key = Key::namespaced(meta.namespace, meta.name);
     warn!(kind = %target.gvk, object = %key, error = %error, "the object does not fit its type; what it belongs to is left as it is");
     key
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    #[test]
+    fn managed_fields_are_left_out_wherever_they_stand_and_nothing_else_is() {
+        for metadata in [
+            r#"{"managedFields": [{"manager": "m", "fieldsV1": {"f:data": {"f:a": {}}}}], "name": "n"}"#,
+            r#"{"name": "n", "managedFields": []}"#,
+            r#"{"name": "n"}"#,
+        ] {
+            let text = format!(r#"{{"data": {{"managedFields": "[]"}}, "metadata": {metadata}}}"#);
+            let read = read::<ConfigMap>(&RawValue::from_string(text).unwrap()).unwrap();
+            assert_eq!((read.metadata.name.as_deref(), read.metadata.managed_fields), (Some("n"), None));
+            assert_eq!(read.data.unwrap()["managedFields"], "[]");
+        }
+        assert!(read::<ConfigMap>(&RawValue::from_string(r#"{"metadata": 1}"#.into()).unwrap()).is_err());
+    }
 }

@@ -204,9 +204,10 @@ fn reason(standing: &Standing, policy: &Policy, input: &Input<'_>, id: Id, now: 
             ("Outside", format!("it is in none of the cluster sets [{}]", names.join(",")))
         }
         (Verdict::Unmatched, Some(cluster)) => {
+            let facts = fleet.facts(id).cloned().unwrap_or_default();
             let scores = || fleet.valid_scores(id, now);
             let mut budget = Budget::default();
-            let mismatches = policy.predicates.iter().filter_map(|predicate| predicate.mismatch(cluster, &scores, &mut budget));
+            let mismatches = policy.predicates.iter().filter_map(|predicate| predicate.mismatch((cluster, &facts), &scores, &mut budget));
             ("Predicate", mismatches.collect::<Vec<_>>().join("; "))
         }
         (Verdict::Tainted | Verdict::Expired, Some(cluster)) => {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::filter::Facts;
 use crate::api::cluster::v1::ManagedCluster;
 use crate::api::cluster::v1alpha1::AddOnPlacementScore;
 use crate::api::cluster::v1beta1::PlacementDecision;
@@ -31,7 +32,7 @@ pub struct Fleet {
 #[derive(Debug)]
 struct Member {
     name: Arc<str>,
-    cluster: Option<Arc<ManagedCluster>>,
+    cluster: Option<(Arc<ManagedCluster>, Facts)>,
     scores: Vec<Arc<AddOnPlacementScore>>,
     used: u32,
 }
@@ -83,7 +84,7 @@ impl Fleet {
     pub fn see_cluster(&mut self, cluster: Arc<ManagedCluster>) {
         let id = self.id_or_new(cluster.metadata.name.as_deref().unwrap_or_default());
         if let Some(member) = self.members.get_mut(id as usize) {
-            member.cluster = Some(cluster);
+            member.cluster = Some((Arc::clone(&cluster), Facts::of(&cluster)));
         }
         self.changes.touch(id);
     }
@@ -181,7 +182,12 @@ impl Fleet {
 
     /// A cluster, unless it is gone.
     pub fn cluster(&self, id: Id) -> Option<&Arc<ManagedCluster>> {
-        self.members.get(id as usize)?.cluster.as_ref()
+        self.members.get(id as usize)?.cluster.as_ref().map(|(cluster, _)| cluster)
+    }
+
+    /// The labels and claims of a cluster, unless it is gone.
+    pub fn facts(&self, id: Id) -> Option<&Facts> {
+        self.members.get(id as usize)?.cluster.as_ref().map(|(_, facts)| facts)
     }
 
     /// A cluster's scores of one name.

@@ -18,6 +18,7 @@ pub mod prioritizer;
 #[cfg(test)]
 mod properties;
 pub mod publish;
+mod ranking;
 mod schedule;
 pub mod select;
 pub mod sets;

@@ -6,11 +6,11 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::Misconfigured;
+use super::filter::Facts;
 use super::filter::predicate::{Matcher, Predicate};
 use super::filter::taint;
 use super::prioritizer::{Coordinate, weights};
 use super::select::Constraint;
-use crate::api::cluster::v1::ManagedCluster;
 use crate::api::cluster::v1beta1::{PlacementSpec, SortBy, Toleration};
 
 /// What a placement wants.
@@ -92,8 +92,8 @@ impl Policy {
     }
 
     /// Which group a cluster belongs to: the first named one that matches, or the one after them all.
-    pub fn lane(&self, cluster: &ManagedCluster) -> usize {
-        self.groups.iter().position(|(_, matcher)| matcher.matches(cluster)).unwrap_or(self.groups.len())
+    pub fn lane(&self, facts: &Facts) -> usize {
+        self.groups.iter().position(|(_, matcher)| matcher.matches(facts)).unwrap_or(self.groups.len())
     }
 
     /// Whether expressions may look at anything there is of a cluster.

@@ -150,8 +150,8 @@ impl Standing {
         } else {
             members.sort_by_key(|id| fleet.name(*id));
         }
-        let lane = |id: Id| match (leaving.contains_key(&id), fleet.cluster(id)) {
-            (false, Some(cluster)) => policy.lane(cluster),
+        let lane = |id: Id| match (leaving.contains_key(&id), fleet.facts(id)) {
+            (false, Some(facts)) => policy.lane(facts),
             (true, _) | (_, None) => self.lane_of_slice(policy, id),
         };
         let wishes: BTreeMap<&str, Wish> =

@@ -5,9 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::filter::{claim, label};
+use super::filter::Facts;
 use super::fleet::Id;
-use crate::api::cluster::v1::ManagedCluster;
 use crate::api::cluster::v1beta1::{SpreadConstraint, TopologyKeyType, UnsatisfiableAction};
 
 /// Over which places clusters must be spread, and how evenly.
@@ -38,8 +37,8 @@ impl Constraint {
     }
 
     /// The place of a cluster.
-    pub fn place<'a>(&self, cluster: &'a ManagedCluster) -> Option<&'a str> {
-        if self.is_claim { claim(cluster, &self.key) } else { label(cluster, &self.key) }
+    pub fn place<'a>(&self, facts: &'a Facts) -> Option<&'a str> {
+        if self.is_claim { facts.claim(&self.key) } else { facts.label(&self.key) }
     }
 }
 
@@ -47,15 +46,11 @@ impl Constraint {
 type Counts<'a> = BTreeMap<&'a str, usize>;
 
 /// Takes at most `wanted` clusters, given best first.
-pub fn spread<'a>(
-    ranked: impl Iterator<Item = (Id, &'a ManagedCluster)>,
-    constraints: &[Constraint],
-    wanted: Option<usize>,
-) -> BTreeSet<Id> {
+pub fn spread<'a>(ranked: impl Iterator<Item = (Id, &'a Facts)>, constraints: &[Constraint], wanted: Option<usize>) -> BTreeSet<Id> {
     let mut counts: Vec<Counts<'a>> = constraints.iter().map(|_| Counts::new()).collect();
     let mut buckets: BTreeMap<Vec<Option<&'a str>>, VecDeque<(usize, Id)>> = BTreeMap::new();
-    for (rank, (id, cluster)) in ranked.enumerate() {
-        let places: Vec<_> = constraints.iter().map(|constraint| constraint.place(cluster)).collect();
+    for (rank, (id, facts)) in ranked.enumerate() {
+        let places: Vec<_> = constraints.iter().map(|constraint| constraint.place(facts)).collect();
         for (counts, place) in counts.iter_mut().zip(&places) {
             place.map(|place| counts.entry(place).or_default());
         }
@@ -99,17 +94,15 @@ fn cost(constraints: &[Constraint], counts: &[Counts<'_>], least: &[usize], plac
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::cluster::v1::ManagedCluster;
 
     fn check(zones: &[&str], max_skew: usize, is_hard: bool, wanted: Option<usize>) -> Vec<Id> {
-        let clusters: Vec<ManagedCluster> = zones
-            .iter()
-            .map(|zone| {
-                let labels = (!zone.is_empty()).then(|| BTreeMap::from([("zone".to_owned(), (*zone).to_owned())]));
-                let mut cluster = ManagedCluster::default();
-                cluster.metadata.labels = labels;
-                cluster
-            })
-            .collect();
+        let clusters = zones.iter().map(|zone| {
+            let mut cluster = ManagedCluster::default();
+            cluster.metadata.labels = (!zone.is_empty()).then(|| [("zone".to_owned(), (*zone).to_owned())].into());
+            Facts::of(&cluster)
+        });
+        let clusters: Vec<Facts> = clusters.collect();
         let constraint = Constraint { key: "zone".into(), is_claim: false, max_skew, is_hard };
         spread((0..).zip(&clusters), &[constraint], wanted).into_iter().collect()
     }

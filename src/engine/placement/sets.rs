@@ -1,7 +1,6 @@
 //! Which clusters are in which sets.
 
-use super::filter::label;
-use crate::api::cluster::v1::ManagedCluster;
+use super::filter::Facts;
 use crate::api::cluster::v1beta2::{ManagedClusterSet, SelectorType};
 use crate::api::names::CLUSTER_SET_LABEL;
 use crate::object::Selector;
@@ -44,10 +43,10 @@ impl Members {
     }
 
     /// Whether a cluster is in the set.
-    pub fn contains(&self, cluster: &ManagedCluster) -> bool {
+    pub fn contains(&self, facts: &Facts) -> bool {
         match self {
-            Self::Labelled(name) => label(cluster, CLUSTER_SET_LABEL) == Some(name),
-            Self::Selected(_, selector) => selector.matches_with(|key| label(cluster, key)),
+            Self::Labelled(name) => facts.label(CLUSTER_SET_LABEL) == Some(name),
+            Self::Selected(_, selector) => selector.matches_with(|key| facts.label(key)),
             Self::Nobody(_) | Self::Unknown(..) => false,
         }
     }

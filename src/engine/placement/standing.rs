@@ -5,7 +5,6 @@
 //! scored again, found in the ranking by binary search, and compared with the published decisions; no other cluster is looked
 //! at. Only what truly concerns all clusters visits all: another spec, another set, another scale of scores.
 
-use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,15 +12,13 @@ use jiff::Timestamp;
 
 use super::Misconfigured;
 use super::filter::cel::Budget;
-use super::filter::{Verdict, taint};
+use super::filter::{Facts, Verdict, taint};
 use super::fleet::{Fleet, Id};
 use super::layout::Held;
 use super::policy::Policy;
-use super::prioritizer::{Coordinate, Range, Resource, Scale, addon, balance, resource, steady};
+use super::prioritizer::{Coordinate, Resource, Scale};
 use super::schedule::{Input, leaving_since};
-use super::select::spread;
 use super::sets::Members;
-use crate::api::cluster::v1::ManagedCluster;
 use crate::api::cluster::v1beta1::{PlacementDecision, PlacementSpec};
 use crate::api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL};
 
@@ -42,11 +39,11 @@ pub struct Standing {
     pub(super) decided: BTreeMap<Id, u16>,
     /// Those of them whose entry says since when they are leaving.
     pub(super) leaving: BTreeMap<Id, Timestamp>,
-    candidates: Vec<Candidate>,
+    pub(super) candidates: Vec<Candidate>,
     counts: [usize; 6],
     /// Feasible clusters, best first; empty where only being feasible counts.
     pub(super) ranking: Vec<Id>,
-    spread: BTreeSet<Id>,
+    pub(super) spread: BTreeSet<Id>,
     /// When a cluster must be judged again although nothing changes.
     deadlines: BTreeMap<Id, Timestamp>,
     due: BTreeSet<(Timestamp, Id)>,
@@ -58,35 +55,22 @@ pub struct Standing {
     pub(super) is_stale: bool,
     pub(super) scale: Scale,
     /// What feasible clusters can give of the resources that are scored.
-    amounts: BTreeMap<Resource, BTreeMap<Id, f64>>,
+    pub(super) amounts: BTreeMap<Resource, BTreeMap<Id, f64>>,
     seen_changes: u64,
-    seen_uses: u64,
+    pub(super) seen_uses: u64,
 }
 
 /// What is known of one cluster; small, because there is one for every cluster and placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Candidate {
-    verdict: Verdict,
+pub(super) struct Candidate {
+    pub verdict: Verdict,
     /// Whether it has taints better avoided.
-    avoid: bool,
+    pub avoid: bool,
     /// Whether it stands in the ranking, by the two fields below.
-    is_ranked: bool,
+    pub is_ranked: bool,
     /// 2 for taints better avoided, 1 for scores that are not there; such clusters come after all others.
-    demotion: u8,
-    total: i32,
-}
-
-/// What a cluster's total is made of.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Scored {
-    /// Sum of scores times weights.
+    pub demotion: u8,
     pub total: i32,
-    /// Whether a score of an add-on is missing or has expired.
-    pub is_unscored: bool,
-    /// Whether one has expired.
-    pub is_expired: bool,
-    /// Until when the scores are valid.
-    pub until: Option<Timestamp>,
 }
 
 impl Standing {
@@ -199,7 +183,7 @@ impl Standing {
     }
 
     /// Notes when a cluster must be judged again.
-    fn wake(&mut self, id: Id, until: Option<Timestamp>) {
+    pub(super) fn wake(&mut self, id: Id, until: Option<Timestamp>) {
         let Some(until) = until else { return };
         let earlier = self.deadlines.get(&id).copied();
         if earlier.is_none_or(|earlier| until < earlier) {
@@ -207,193 +191,6 @@ impl Standing {
             self.deadlines.insert(id, until);
             self.due.insert((until, id));
         }
-    }
-
-    /// Scores what was touched, or everything where the scale has changed, and keeps the ranking in order.
-    fn rank(&mut self, policy: &Policy, fleet: &Fleet, touched: &mut Vec<Id>, again: bool, now: Timestamp) {
-        let scaled = self.rescale(policy, fleet, touched);
-        let mut moved = 0;
-        if again || scaled {
-            // In the order of names, so that a stable sort leaves equals in it.
-            let mut ranking: Vec<Id> = fleet.ids().filter(|id| self.verdict(*id) == Verdict::Feasible).collect();
-            for id in &ranking {
-                self.score_again(policy, fleet, *id, now);
-            }
-            let candidate = |id: &Id| self.candidates.get(*id as usize).copied().unwrap_or_default();
-            ranking.sort_by_key(|id| (candidate(id).demotion, Reverse(candidate(id).total)));
-            self.candidates.iter_mut().for_each(|candidate| candidate.is_ranked = candidate.verdict == Verdict::Feasible);
-            self.ranking = ranking;
-            moved = self.ranking.len();
-            touched.clear();
-            touched.extend(self.decided.keys().copied());
-        } else {
-            touched.extend(fleet.uses.since(self.seen_uses));
-            touched.sort_unstable();
-            touched.dedup();
-            for id in touched.iter() {
-                moved += usize::from(self.place(policy, fleet, *id, now));
-            }
-        }
-        if moved == 0 {
-            return;
-        }
-        if policy.spread.is_empty() {
-            let wanted = policy.wanted.unwrap_or(usize::MAX).min(self.ranking.len());
-            let window = wanted.saturating_sub(moved)..wanted.saturating_add(moved).min(self.ranking.len());
-            let window = if again || scaled { 0..wanted } else { window };
-            touched.extend(self.ranking.get(window).into_iter().flatten().copied());
-        } else {
-            let ranked = self.ranking.iter().filter_map(|id| Some((*id, &**fleet.cluster(*id)?)));
-            let spread = spread(ranked, &policy.spread, policy.wanted);
-            touched.extend(self.spread.symmetric_difference(&spread).copied());
-            self.spread = spread;
-        }
-    }
-
-    /// Moves one cluster to its place in the ranking; whether it was elsewhere before.
-    fn place(&mut self, policy: &Policy, fleet: &Fleet, id: Id, now: Timestamp) -> bool {
-        let Some(before) = self.candidates.get(id as usize).copied() else { return false };
-        let position = before.is_ranked.then(|| self.position(fleet, id)).flatten();
-        let feasible = before.verdict == Verdict::Feasible;
-        if feasible {
-            self.score_again(policy, fleet, id, now);
-        } else {
-            self.expired.remove(&id);
-        }
-        let Some(after) = self.candidates.get_mut(id as usize) else { return false };
-        if feasible == before.is_ranked && (!feasible || (after.demotion, after.total) == (before.demotion, before.total)) {
-            return false;
-        }
-        after.is_ranked = feasible;
-        if let Some(position) = position {
-            self.ranking.remove(position);
-        }
-        if feasible {
-            let at = self.ranking.partition_point(|other| self.compare(fleet, *other, id) == Ordering::Less);
-            self.ranking.insert(at, id);
-        }
-        true
-    }
-
-    fn position(&self, fleet: &Fleet, id: Id) -> Option<usize> {
-        self.ranking.binary_search_by(|other| self.compare(fleet, *other, id)).ok()
-    }
-
-    fn compare(&self, fleet: &Fleet, a: Id, b: Id) -> Ordering {
-        let candidate = |id: Id| self.candidates.get(id as usize).copied().unwrap_or_default();
-        let (left, right) = (candidate(a), candidate(b));
-        let totals = (left.demotion, right.total).cmp(&(right.demotion, left.total));
-        totals.then_with(|| fleet.name(a).cmp(fleet.name(b)))
-    }
-
-    fn score_again(&mut self, policy: &Policy, fleet: &Fleet, id: Id, now: Timestamp) {
-        let scored = self.scored(policy, fleet, id, now);
-        if scored.is_expired {
-            self.expired.insert(id)
-        } else {
-            self.expired.remove(&id)
-        };
-        if let Some(candidate) = self.candidates.get_mut(id as usize) {
-            candidate.total = scored.total;
-            candidate.demotion = 2 * u8::from(candidate.avoid) + u8::from(scored.is_unscored);
-        }
-        self.wake(id, scored.until);
-    }
-
-    /// The total of a cluster on the present scale.
-    pub(super) fn scored(&self, policy: &Policy, fleet: &Fleet, id: Id, now: Timestamp) -> Scored {
-        self.score_each(policy, fleet, id, now, |_| {})
-    }
-
-    /// The same, telling the score of each prioritizer in the order of the weights; `None` where it has nothing to say.
-    pub(super) fn score_each(&self, policy: &Policy, fleet: &Fleet, id: Id, now: Timestamp, mut tell: impl FnMut(Option<i64>)) -> Scored {
-        let decided = self.decided.contains_key(&id);
-        let mut scored = Scored::default();
-        let mut total = 0_i64;
-        for (coordinate, weight) in &policy.weights {
-            let score = match coordinate {
-                Coordinate::Balance => Some(balance::score(fleet.used(id).saturating_sub(u32::from(decided)), self.scale.most_used)),
-                Coordinate::Steady => Some(steady::score(decided)),
-                Coordinate::Allocatable(resource) => {
-                    self.amount(*resource, id).map(|amount| resource::score(amount, self.range(*resource)))
-                }
-                Coordinate::AddOn { resource, score } => match addon::read(fleet.scores(id, resource), score, now) {
-                    addon::Score::Valid(value, until) => {
-                        scored.until = [scored.until, until].into_iter().flatten().min();
-                        Some(value)
-                    }
-                    addon::Score::Expired(_) => {
-                        (scored.is_unscored, scored.is_expired) = (true, true);
-                        None
-                    }
-                    addon::Score::Missing => {
-                        scored.is_unscored = true;
-                        None
-                    }
-                },
-            };
-            total += i64::from(*weight) * score.unwrap_or_default();
-            tell(score);
-        }
-        scored.total = i32::try_from(total).unwrap_or(if total < 0 { i32::MIN } else { i32::MAX });
-        scored
-    }
-
-    /// Measures what scores are relative to; whether that has changed.
-    fn rescale(&mut self, policy: &Policy, fleet: &Fleet, touched: &[Id]) -> bool {
-        let before = self.scale;
-        for (coordinate, _) in &policy.weights {
-            match coordinate {
-                Coordinate::Balance => self.scale.most_used = fleet.most_used(self.decided.keys().copied()),
-                Coordinate::Allocatable(resource) => self.measure(*resource, fleet, touched),
-                Coordinate::Steady | Coordinate::AddOn { .. } => {}
-            }
-        }
-        before != self.scale
-    }
-
-    /// Measures what scores are relative to where they are only shown and have not been kept up to date.
-    pub(super) fn rescale_all(&mut self, policy: &Policy, fleet: &Fleet) {
-        if !policy.is_ranked() {
-            let all: Vec<Id> = (0..).zip(&self.candidates).map(|(id, _)| id).collect();
-            self.rescale(policy, fleet, &all);
-        }
-    }
-
-    /// Takes what the touched clusters can give of a resource; looks at the others only when the least or the most has gone.
-    fn measure(&mut self, resource: Resource, fleet: &Fleet, touched: &[Id]) {
-        let mut range = self.range(resource);
-        let amounts = self.amounts.entry(resource).or_default();
-        let mut shrinks = false;
-        for id in touched {
-            let feasible = self.candidates.get(*id as usize).is_some_and(|candidate| candidate.verdict == Verdict::Feasible);
-            let amount = fleet.cluster(*id).filter(|_| feasible).and_then(|cluster| resource::allocatable(cluster, resource));
-            let before = match amount {
-                Some(amount) => amounts.insert(*id, amount),
-                None => amounts.remove(id),
-            };
-            shrinks |= before.is_some_and(|before| before <= range.least || before >= range.most) && before != amount;
-            amount.into_iter().for_each(|amount| range.take(amount));
-        }
-        if shrinks {
-            range = Range::default();
-            amounts.values().for_each(|amount| range.take(*amount));
-        }
-        match resource {
-            Resource::Cpu => self.scale.cpu = range,
-            Resource::Memory => self.scale.memory = range,
-        }
-    }
-
-    fn range(&self, resource: Resource) -> Range {
-        match resource {
-            Resource::Cpu => self.scale.cpu,
-            Resource::Memory => self.scale.memory,
-        }
-    }
-
-    fn amount(&self, resource: Resource, id: Id) -> Option<f64> {
-        self.amounts.get(&resource)?.get(&id).copied()
     }
 
     /// How far a cluster came.
@@ -408,7 +205,7 @@ impl Standing {
         }
         match (policy.wanted, policy.spread.is_empty()) {
             (None, true) => true,
-            (Some(wanted), true) => self.position(fleet, id).is_some_and(|position| position < wanted),
+            (Some(wanted), true) => self.is_among(fleet, id, wanted),
             (_, false) => self.spread.contains(&id),
         }
     }
@@ -428,15 +225,15 @@ impl Standing {
         let selected = self.is_selected(policy, fleet, id);
         let Some(slice) = self.decided.get(&id) else { return selected };
         let lane = self.held.get(usize::from(*slice)).and_then(|held| lane_of(policy, &held.group));
-        !selected || self.leaving.contains_key(&id) || fleet.cluster(id).map(|cluster| policy.lane(cluster)) != lane
+        !selected || self.leaving.contains_key(&id) || fleet.facts(id).map(|facts| policy.lane(facts)) != lane
     }
 
     /// Whether a change of this cluster may matter; `differs` says whether it differs in more than expressions would see.
-    pub fn could_select(&self, cluster: &ManagedCluster, differs: bool) -> bool {
+    pub fn could_select(&self, facts: &Facts, differs: bool) -> bool {
         let Some(Ok(policy)) = &self.policy else { return false };
         (differs || policy.reads_everything())
-            && self.sets.iter().any(|set| set.contains(cluster))
-            && (policy.predicates.is_empty() || policy.predicates.iter().any(|predicate| predicate.could_match(cluster)))
+            && self.sets.iter().any(|set| set.contains(facts))
+            && (policy.predicates.is_empty() || policy.predicates.iter().any(|predicate| predicate.could_match(facts)))
     }
 
     /// Whether the placement looks at scores of this name.
@@ -467,15 +264,16 @@ pub(super) fn assess(
     now: Timestamp,
     budget: &mut Budget,
 ) -> (Verdict, bool, Option<Timestamp>) {
-    let Some(cluster) = fleet.cluster(id).filter(|cluster| cluster.metadata.deletion_timestamp.is_none()) else {
+    let (Some(cluster), Some(facts)) = (fleet.cluster(id), fleet.facts(id)) else { return (Verdict::Gone, false, None) };
+    if cluster.metadata.deletion_timestamp.is_some() {
         return (Verdict::Gone, false, None);
-    };
-    if !sets.iter().any(|set| set.contains(cluster)) {
+    }
+    if !sets.iter().any(|set| set.contains(facts)) {
         return (Verdict::Outside, false, None);
     }
     let scores = || fleet.valid_scores(id, now);
     let until = if policy.reads_everything() { fleet.scores_until(id, now) } else { None };
-    if !policy.predicates.is_empty() && !policy.predicates.iter().any(|predicate| predicate.matches(cluster, &scores, budget)) {
+    if !policy.predicates.is_empty() && !policy.predicates.iter().any(|predicate| predicate.matches((cluster, facts), &scores, budget)) {
         return (Verdict::Unmatched, false, until);
     }
     match taint::check(&policy.tolerations, &cluster.spec.taints, decided, now) {

@@ -1,12 +1,13 @@
 //! What keeps a cluster out of a placement: predicates first, then taints.
 
 pub mod cel;
+mod facts;
 pub mod predicate;
 pub mod taint;
 
 use jiff::Timestamp;
 
-use crate::api::cluster::v1::ManagedCluster;
+pub use facts::Facts;
 
 /// How far a cluster came through the filters; the order is that of the pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,17 +26,6 @@ pub enum Verdict {
     Expired,
     /// It may be selected.
     Feasible,
-}
-
-/// The labels of a cluster, looked up one at a time.
-pub fn label<'a>(cluster: &'a ManagedCluster, key: &str) -> Option<&'a str> {
-    cluster.metadata.labels.as_ref()?.get(key).map(String::as_str)
-}
-
-/// The claims of a cluster, looked up one at a time; of two with one name the later counts.
-pub fn claim<'a>(cluster: &'a ManagedCluster, name: &str) -> Option<&'a str> {
-    let claims = &cluster.status.as_ref()?.cluster_claims;
-    claims.iter().rev().find(|claim| claim.name == name).map(|claim| claim.value.as_str())
 }
 
 /// What the taints of a cluster mean for a placement.

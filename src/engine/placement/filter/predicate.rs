@@ -1,7 +1,7 @@
 //! Predicates: labels, claims and expressions a cluster must match.
 
+use super::Facts;
 use super::cel::{Budget, Expressions, Scores};
-use super::{claim, label};
 use crate::api::cluster::v1::ManagedCluster;
 use crate::api::cluster::v1beta1::{ClusterClaimSelector, ClusterPredicate};
 use crate::engine::placement::Misconfigured;
@@ -37,8 +37,8 @@ impl Matcher {
     }
 
     /// Whether a cluster has the labels and the claims.
-    pub fn matches(&self, cluster: &ManagedCluster) -> bool {
-        self.labels.matches_with(|key| label(cluster, key)) && self.claims.matches_with(|name| claim(cluster, name))
+    pub fn matches(&self, facts: &Facts) -> bool {
+        self.labels.matches_with(|key| facts.label(key)) && self.claims.matches_with(|name| facts.claim(name))
     }
 }
 
@@ -62,23 +62,23 @@ impl Predicate {
     }
 
     /// Whether a cluster is like this; a failing expression means no.
-    pub fn matches(&self, cluster: &ManagedCluster, scores: &Scores<'_>, budget: &mut Budget) -> bool {
-        self.matcher.matches(cluster) && self.expressions.matches(cluster, scores, budget).unwrap_or(false)
+    pub fn matches(&self, (cluster, facts): (&ManagedCluster, &Facts), scores: &Scores<'_>, budget: &mut Budget) -> bool {
+        self.matcher.matches(facts) && self.expressions.matches(cluster, scores, budget).unwrap_or(false)
     }
 
     /// Whether a cluster is like this as far as labels and claims tell.
-    pub fn could_match(&self, cluster: &ManagedCluster) -> bool {
-        self.matcher.matches(cluster)
+    pub fn could_match(&self, facts: &Facts) -> bool {
+        self.matcher.matches(facts)
     }
 
     /// Why a cluster is not like this.
-    pub fn mismatch(&self, cluster: &ManagedCluster, scores: &Scores<'_>, budget: &mut Budget) -> Option<String> {
+    pub fn mismatch(&self, (cluster, facts): (&ManagedCluster, &Facts), scores: &Scores<'_>, budget: &mut Budget) -> Option<String> {
         let unlike = |requirement: &&crate::object::selector::Requirement, value| !requirement.matches(value);
-        let label = self.matcher.labels.requirements.iter().find(|r| unlike(r, label(cluster, &r.key)));
+        let label = self.matcher.labels.requirements.iter().find(|r| unlike(r, facts.label(&r.key)));
         if let Some(requirement) = label {
             return Some(format!("label {requirement} does not hold"));
         }
-        let claim = self.matcher.claims.requirements.iter().find(|r| unlike(r, claim(cluster, &r.key)));
+        let claim = self.matcher.claims.requirements.iter().find(|r| unlike(r, facts.claim(&r.key)));
         if let Some(requirement) = claim {
             return Some(format!("claim {requirement} does not hold"));
         }
