@@ -79,6 +79,8 @@ pub(super) struct Resource {
     pub origin: Option<Origin>,
     /// What changed it, if that is tracked.
     pub transformations: Vec<Origin>,
+    /// The values that fields share, by their number less one.
+    shared: Vec<Scalar>,
 }
 
 impl Resource {
@@ -95,6 +97,7 @@ impl Resource {
             vars: Vec::new(),
             origin: None,
             transformations: Vec::new(),
+            shared: Vec::new(),
         }
     }
 
@@ -167,9 +170,48 @@ impl Resource {
     }
 
     /// Remembers what it is, before that changes.
+    ///
+    /// Kustomize does so in annotations, and writes all of them anew for that: they share nothing from then on.
     pub(super) fn remember(&mut self) {
         let (kind, name, namespace) = (self.kind().to_owned(), self.name().to_owned(), self.effective_namespace().to_owned());
         self.previous.push(Previous { kind, name, namespace });
+        if !self.shared.is_empty()
+            && let Some(annotations) = self.node.get_mut("metadata").and_then(|meta| meta.get_mut("annotations"))
+        {
+            annotations.for_each(&mut |node| node.shared = 0);
+        }
+    }
+
+    /// A text that fields are going to share.
+    pub(super) fn share(&mut self, text: &str) -> Node {
+        let scalar = Scalar::string(text);
+        self.shared.push(scalar.clone());
+        Node { shared: u32::try_from(self.shared.len()).unwrap_or_default(), ..scalar.into() }
+    }
+
+    /// Gives fields that share a value the same one again, after one of them was changed.
+    pub(super) fn spread_shared(&mut self) {
+        if self.shared.is_empty() {
+            return;
+        }
+        let before = self.shared.clone();
+        let at = |node: &Node| usize::try_from(node.shared).ok()?.checked_sub(1);
+        let after = &mut self.shared;
+        self.node.for_each(&mut |node| {
+            if let (Some(at), Value::Scalar(scalar)) = (at(node), &node.value)
+                && before.get(at).is_some_and(|before| before != scalar)
+                && let Some(after) = after.get_mut(at)
+            {
+                after.clone_from(scalar);
+            }
+        });
+        if *after != before {
+            self.node.for_each(&mut |node| {
+                if let Some(after) = at(node).and_then(|at| after.get(at)) {
+                    node.value = Value::Scalar(after.clone());
+                }
+            });
+        }
     }
 
     /// Sets `metadata.name`.

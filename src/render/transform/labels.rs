@@ -34,15 +34,21 @@ pub(crate) fn fields_of(label: &Label, config: &Config) -> Result<Vec<FieldSpec>
 /// # Errors
 /// Where something else than a map stands in the way.
 pub(crate) fn apply(resources: &mut [Resource], pairs: &BTreeMap<String, String>, specs: &[FieldSpec]) -> Result<()> {
+    if pairs.is_empty() {
+        return Ok(());
+    }
     for resource in resources {
+        let pairs: Vec<(&String, Node)> = pairs.iter().map(|(key, value)| (key, resource.share(value))).collect();
         for spec in specs {
-            visit(resource, spec, Create::Map, &mut |node| add(node, pairs))?;
+            visit(resource, spec, Create::Map, &mut |node| add(node, &pairs))?;
         }
+        resource.spread_shared();
     }
     Ok(())
 }
 
-fn add(node: &mut Node, pairs: &BTreeMap<String, String>) -> Result<()> {
+/// The fields that are made here share their values: what changes one of them later on changes all, as in kustomize.
+fn add(node: &mut Node, pairs: &[(&String, Node)]) -> Result<()> {
     let (line, kind) = (node.line, node.kind());
     if node.is_null() {
         return Ok(());
@@ -53,8 +59,8 @@ fn add(node: &mut Node, pairs: &BTreeMap<String, String>) -> Result<()> {
     }
     for (key, value) in pairs {
         match node.get_mut(key) {
-            Some(existing) if existing.as_scalar().is_some() => set_scalar(existing, value, Tag::Str)?,
-            Some(_) | None => node.set(key, Node::string(value.clone())),
+            Some(existing) if existing.as_scalar().is_some() => set_scalar(existing, value.text(), Tag::Str)?,
+            Some(_) | None => node.set(key, value.clone()),
         }
     }
     Ok(())

@@ -44,7 +44,7 @@ fn value_of(resources: &[Resource], replacement: &Replacement) -> Result<Node> {
     let found = path::lookup(&resource.node, &path::parts(wanted)).map_err(|why| at(format!("fieldPath {wanted:?}: {why}")))?;
     let found = found.filter(|node| !node.is_empty()).ok_or_else(|| at(format!("{} has no field {wanted:?}", resource.id())))?;
     if source.options.delimiter.is_empty() {
-        return Ok(found.clone());
+        return Ok(found.unshared());
     }
     let Some(scalar) = found.as_scalar() else {
         return Err(at(format!("a delimiter cuts texts, and {wanted:?} is {}", found.kind())));
@@ -131,6 +131,7 @@ fn copy(resource: &mut Resource, value: &Node, target: &TargetSelector, budget: 
             let Some(slot) = path::at_mut(&mut resource.node, &steps) else { continue };
             set(slot, value, &target.options).map_err(|why| error(&field_path.place, &field_path.field, why))?;
         }
+        resource.spread_shared();
     }
     Ok(())
 }

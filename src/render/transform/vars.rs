@@ -65,6 +65,7 @@ pub(crate) fn resolve(resources: &mut [Resource], vars: &[Var], specs: &[FieldSp
         for spec in specs {
             visit(resource, spec, Create::Never, &mut |node| replace_in(node, &values))?;
         }
+        resource.spread_shared();
     }
     Ok(())
 }

@@ -9,6 +9,8 @@ pub struct Node {
     pub line: u32,
     /// What stands there.
     pub value: Value,
+    /// The number of the text that several fields of an object share, so that a change of one is a change of all; 0 for a value of its own.
+    pub shared: u32,
 }
 
 /// The three shapes of YAML values.
@@ -100,7 +102,7 @@ impl Scalar {
 
 impl From<Value> for Node {
     fn from(value: Value) -> Self {
-        Self { line: 0, value }
+        Self { line: 0, value, shared: 0 }
     }
 }
 
@@ -228,6 +230,23 @@ impl Node {
                 Tag::Str | Tag::Unsettled | Tag::Timestamp | Tag::Binary => "a string",
             },
         }
+    }
+
+    /// Calls `visit` on this and every value inside of it.
+    pub fn for_each(&mut self, visit: &mut dyn FnMut(&mut Node)) {
+        visit(self);
+        match &mut self.value {
+            Value::Scalar(_) => {}
+            Value::List(items) => items.iter_mut().for_each(|item| item.for_each(visit)),
+            Value::Map(map) => map.values_mut().for_each(|entry| entry.node.for_each(visit)),
+        }
+    }
+
+    /// A copy that shares nothing.
+    pub fn unshared(&self) -> Self {
+        let mut copy = self.clone();
+        copy.for_each(&mut |node| node.shared = 0);
+        copy
     }
 
     /// How many values this is made of, itself included.

@@ -199,7 +199,7 @@ impl Builder {
         if let Some(Open { node: Node { value: Value::Map(_), .. }, key: None, .. }) = stack.last() {
             return Err(Malformed { line, why: "a list or map cannot be a key".into() });
         }
-        stack.push(Open { node: Node { line, value }, anchor, key: None, merges: Vec::new() });
+        stack.push(Open { node: Node { line, value, shared: 0 }, anchor, key: None, merges: Vec::new() });
         Ok(())
     }
 
@@ -251,7 +251,7 @@ impl Builder {
             None => (Tag::Str, Style::Quoted),
             Some(tag) => (explicit(tag, line)?, Style::Tagged),
         };
-        Ok(Node { line, value: Value::Scalar(Scalar { text: text.to_owned(), tag, style }) })
+        Ok(Node { line, value: Value::Scalar(Scalar { text: text.to_owned(), tag, style }), shared: 0 })
     }
 }
 

@@ -218,6 +218,7 @@ fn merge_into(resource: &mut Resource, patch: Node, options: PatchOptions, schem
         resource.set_name(&name);
     }
     resource.set_namespace(&namespace);
+    resource.spread_shared();
     Ok(())
 }
 

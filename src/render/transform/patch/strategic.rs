@@ -84,7 +84,11 @@ impl Merge<'_> {
             (None, None) => Ok(object.filter(|node| patch.is_none() && !node.text().is_empty())),
             (Some(Shape::Map), _) | (None, Some(Shape::Map)) => self.maps(object, patch, at),
             (Some(Shape::List), _) | (None, Some(Shape::List)) => self.lists(object, patch, at),
-            (Some(Shape::Scalar), _) | (None, Some(Shape::Scalar)) => Ok(patch.or(object).filter(|node| !node.is_null())),
+            (Some(Shape::Scalar), _) | (None, Some(Shape::Scalar)) => {
+                let shared = object.as_ref().map(|node| node.shared).unwrap_or_default();
+                let merged = patch.map(|patch| Node { shared, ..patch }).or(object);
+                Ok(merged.filter(|node| !node.is_null()))
+            }
         }
     }
 
@@ -111,7 +115,7 @@ impl Merge<'_> {
             Some((patch_line, Value::Map(mut changes))) => match directive(&mut changes)? {
                 Directive::Merge => changes,
                 Directive::Delete => return Ok(None),
-                Directive::Replace => return self.fresh(Node { line: patch_line, value: Value::Map(changes) }, at),
+                Directive::Replace => return self.fresh(Node { line: patch_line, value: Value::Map(changes), shared: 0 }, at),
             },
             Some((_, Value::Scalar(_) | Value::List(_))) | None => Map::new(),
         };
@@ -134,7 +138,7 @@ impl Merge<'_> {
                 reorder(items, &order, at.field(&field));
             }
         }
-        Ok(Some(Node { line, value: Value::Map(merged) }))
+        Ok(Some(Node { line, value: Value::Map(merged), shared: 0 }))
     }
 
     /// A part of the patch that meets nothing: without `null`s and directives.
@@ -164,7 +168,7 @@ impl Merge<'_> {
             }
             value @ (Value::List(_) | Value::Scalar(_)) => value,
         };
-        Ok(Some(Node { line, value }))
+        Ok(Some(Node { line, value, shared: 0 }))
     }
 
     fn lists(&self, object: Option<Node>, patch: Option<Node>, at: Position<'_>) -> Result<Option<Node>> {
@@ -191,7 +195,7 @@ impl Merge<'_> {
             }
             Directive::Merge => ItemMerge::new(self, items, changes, at).run()?,
         };
-        Ok(Some(Node { line, value: Value::List(items) }))
+        Ok(Some(Node { line, value: Value::List(items), shared: 0 }))
     }
 }
 
