@@ -28,6 +28,29 @@ pub(super) fn append(resources: &mut Vec<Resource>, more: Vec<Resource>) -> Resu
     Ok(())
 }
 
+/// Refuses what patches and replacements may have made: an object without a kind or name, or two that are one and the same.
+///
+/// # Errors
+/// Names the object, and the place of the other one.
+pub(super) fn check_changed(resources: &[Resource]) -> Result<()> {
+    let mut known: BTreeMap<Id, &Place> = BTreeMap::new();
+    for resource in resources {
+        let is_list = resource.kind().ends_with("List");
+        for (field, text) in [("kind", resource.kind()), ("metadata.name", resource.name())] {
+            if text.is_empty() && !(is_list && field == "metadata.name") {
+                let error = RenderError::at(Reason::InvalidValue, &resource.place, "this object has lost it").field(field);
+                return Err(Box::new(error.hint("a patch or replacement took it away")));
+            }
+        }
+        if let Some(first) = known.insert(resource.id(), &resource.place) {
+            let message = format!("{} is there twice after all changes", resource.id());
+            let error = RenderError::at(Reason::DuplicateObject, &resource.place, message).related(first);
+            return Err(Box::new(error.hint("a patch or replacement gave it the name of another")));
+        }
+    }
+    Ok(())
+}
+
 /// Adds a generated object, or merges it with the one it is meant for.
 ///
 /// # Errors

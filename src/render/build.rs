@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::absorb::append;
+use super::absorb::{append, check_changed};
 use super::config::{Config, DEFAULT};
 use super::crds;
 use super::decode::{Located, Result};
@@ -73,6 +73,7 @@ impl<'a> Build<'a> {
         references::fix(&mut resources, &config.name_reference)?;
         vars::resolve(&mut resources, &vars, &config.var_reference)?;
         resources.retain(|resource| !annotations::is_local(resource));
+        check_changed(&resources)?;
         sort::apply(&mut resources, kustomization.sort.as_ref().unwrap_or(&SortOptions::legacy()));
         if self.metadata.managed_by {
             let pairs = [("app.kubernetes.io/managed-by".to_owned(), MANAGED_BY.to_owned())].into_iter().collect();

@@ -18,9 +18,14 @@ const SET_ORDER: &str = "$setElementOrder/";
 
 /// Applies a patch to an object; `None` where the patch deletes it.
 ///
+/// `$patch: replace` for the whole object changes nothing: kustomize makes the new object and keeps the old one.
+///
 /// # Errors
 /// Where the two have different shapes, or a directive is unknown. The error knows no file yet.
 pub(super) fn merge(object: Node, patch: Node, schemas: &Schemas) -> Result<Option<Node>> {
+    if patch.get(PATCH).is_some_and(|directive| directive.text() == "replace") {
+        return Ok(Some(object));
+    }
     Merge { schemas }.walk(Some(object), Some(patch), Position::Unknown)
 }
 
@@ -85,8 +90,10 @@ impl Merge<'_> {
             (Some(Shape::Map), _) | (None, Some(Shape::Map)) => self.maps(object, patch, at),
             (Some(Shape::List), _) | (None, Some(Shape::List)) => self.lists(object, patch, at),
             (Some(Shape::Scalar), _) | (None, Some(Shape::Scalar)) => {
-                let shared = object.as_ref().map(|node| node.shared).unwrap_or_default();
-                let merged = patch.map(|patch| Node { shared, ..patch }).or(object);
+                let merged = match (object, patch) {
+                    (Some(object), Some(patch)) => Some(overwritten(&object, patch)),
+                    (object, patch) => patch.or(object),
+                };
                 Ok(merged.filter(|node| !node.is_null()))
             }
         }
@@ -197,6 +204,18 @@ impl Merge<'_> {
         };
         Ok(Some(Node { line, value: Value::List(items), shared: 0 }))
     }
+}
+
+/// A scalar in the place of another, whose quotes it takes: `5` in the place of `"1"` is a string.
+fn overwritten(object: &Node, patch: Node) -> Node {
+    let value = match (object.as_scalar().map(|scalar| scalar.style), patch.value) {
+        (Some(style @ (Style::Quoted | Style::Folded)), Value::Scalar(scalar)) if scalar.tag != Tag::Null => {
+            Value::Scalar(Scalar { tag: Tag::Str, style, ..scalar })
+        }
+        (Some(style @ (Style::Plain | Style::Tagged)), Value::Scalar(scalar)) => Value::Scalar(Scalar { style, ..scalar }),
+        (_, value) => value,
+    };
+    Node { line: patch.line, value, shared: object.shared }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
