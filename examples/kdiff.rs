@@ -18,7 +18,10 @@ fn main() {
         let tree = &last.as_ref().unwrap().1;
         let result = std::panic::catch_unwind(|| render(tree, parts[1]));
         let out = match result {
-            Ok(Ok(rendered)) => { assert!(rendered.closure.holds_in(tree), "{}", parts[1]); rendered.to_yaml() }
+            Ok(Ok(rendered)) => {
+                assert!(rendered.closure.holds_in(tree), "{}", parts[1]);
+                rendered.to_yaml()
+            }
             Ok(Err(error)) => format!("ERROR {}\n{error}\n", error.reason.as_str()),
             Err(_) => "ERROR Panic\n".into(),
         };

@@ -8,6 +8,7 @@
 //! Nothing here decides anything about a fleet. This is also the only place that reads a clock.
 
 mod clock;
+mod core;
 mod driver;
 mod election;
 mod events;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use super::driver::Core;
+use super::core::Core;
 use super::watch::{self, Target};
 use crate::object::{Gvk, Key, Kind, Object};
 use crate::reconcile::{Caches, Controller, Register, Routes, Runner, Site, Wakes, Watches};
