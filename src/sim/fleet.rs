@@ -421,10 +421,12 @@ mod tests {
         std::env::var(name).ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(default)
     }
 
-    /// 1,000 clusters in every fiftieth run, or in all of them where seeds are asked for by hand; 50 in the others.
+    /// 1,000 clusters in every fiftieth run, or in all of them where seeds are asked for by hand; 50 in the others. In every fourth run
+    /// more clusters fail than any budget allows.
     fn weather(seed: u64) -> Weather {
         let large = seed.is_multiple_of(50) || std::env::var_os("WHEELWRIGHT_FLEET_SEEDS").is_some();
-        Weather { clusters: if large { 1000 } else { 50 }, ..Weather::default() }
+        let fair = Weather { clusters: if large { 1000 } else { 50 }, ..Weather::default() };
+        if seed % 4 == 3 { Weather { failing: 100, hanging: 40, ..fair } } else { fair }
     }
 
     /// `WHEELWRIGHT_FLEET_SEEDS=10000` by hand, with `--release`.
@@ -439,8 +441,9 @@ mod tests {
         });
         let stopped = endings.iter().filter(|ending| ending.stopped).count();
         let passes: usize = endings.iter().map(|ending| ending.passes).sum();
-        println!("{} seeds, {stopped} stopped by their budget, {passes} passes", endings.len());
-        assert!(stopped < endings.len() / 2, "most rollouts get through");
+        let clusters: usize = endings.iter().map(|ending| ending.clusters).sum();
+        println!("{} seeds, {clusters} clusters, {passes} passes; {stopped} rollouts stopped by their budget", endings.len());
+        assert!((endings.len() / 10..endings.len() / 2).contains(&stopped), "rollouts get through, and those that must not do not");
     }
 
     #[test]

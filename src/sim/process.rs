@@ -28,6 +28,8 @@ pub(super) struct Process {
     loops: Vec<Loop>,
     asked: BTreeMap<(usize, Key), Vec<Gvk>>,
     observed: BTreeMap<Gvk, Option<Watch>>,
+    /// Writes until it dies; `None` is never.
+    left: Option<usize>,
 }
 
 /// How a typed kind reaches the caches, and how far it has.
@@ -63,9 +65,25 @@ impl Process {
             loops: Vec::new(),
             asked: BTreeMap::new(),
             observed: BTreeMap::new(),
+            left: None,
         };
         register(&mut process);
         process
+    }
+
+    /// Lets it die after so many writes more.
+    pub(super) fn die_after(&mut self, writes: usize) {
+        self.left = Some(writes);
+    }
+
+    /// Whether it has nothing to die of.
+    pub(super) fn is_safe(&self) -> bool {
+        self.left.is_none()
+    }
+
+    /// Whether it has died; what it was about to do is lost.
+    pub(super) fn is_dead(&self) -> bool {
+        self.left == Some(0)
     }
 
     /// When the next key is due.
@@ -139,10 +157,14 @@ impl Process {
         (faults, random): (Faults, &mut Random),
         now: Timestamp,
     ) -> Outcome {
+        if self.is_dead() {
+            return Err(super::execute::unavailable("the process is dead"));
+        }
         if random.chance(faults.refused) {
             return Err(super::execute::unavailable("the API server is too busy"));
         }
         let outcome = execute(sites, manager, action, now);
+        self.left = self.left.map(|left| left.saturating_sub(1));
         if random.chance(faults.answer_lost) {
             return Err(super::execute::unavailable("the connection was lost before the answer"));
         }

@@ -159,6 +159,18 @@ impl World {
         self.operator = Some(operator);
     }
 
+    /// Lets the operator die after so many writes more, whatever it is doing; a new one that knows nothing takes its place.
+    pub fn kill_operator_after(&mut self, writes: usize) {
+        if let Some(operator) = &mut self.operator {
+            operator.die_after(writes);
+        }
+    }
+
+    /// Whether the operator that was to be killed has not come that far.
+    pub fn is_operator_doomed(&self) -> bool {
+        self.operator.as_ref().is_some_and(|operator| !operator.is_safe())
+    }
+
     /// Ends the agent of a cluster and starts a new one that knows nothing.
     pub fn restart_agent(&mut self, name: &str) {
         if let Some(spoke) = self.spokes.get_mut(name) {
@@ -217,9 +229,12 @@ impl World {
 
     /// Gives every process and cluster a turn; whether any had something to do.
     fn round(&mut self) -> bool {
+        let mut busy = self.operator.as_ref().is_some_and(Process::is_dead);
+        if busy {
+            self.restart_operator();
+        }
         let Self { now, hub, spokes, branches, faults, operator, random, .. } = self;
         let now = *now;
-        let mut busy = false;
         if let Some(operator) = operator {
             busy |= operator.round(&mut Sites { hub: Some(&mut *hub), spoke: None, branches }, *faults, random, now);
         }

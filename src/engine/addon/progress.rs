@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::config::{Config, address};
 use super::wire;
 use crate::api::Condition;
-use crate::api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use crate::api::addon::v1alpha1::{ClusterManagementAddOn, InstallProgression, ManagedClusterAddOn};
 use crate::api::names::addon_conditions::{CONFIGURED, PROGRESSING};
 use crate::engine::rollout::input::{Cluster, Hash, Health, Report};
 use crate::engine::rollout::wave::Wave;
@@ -61,6 +61,18 @@ pub fn configured(conditions: &mut Vec<Condition>, is: bool, now: Timestamp) {
         Observation::new(CONFIGURED, "False", "ConfigurationsNotConfigured", "Configurations updated and not configured yet")
     };
     set_condition(conditions, observation, now);
+}
+
+/// Since when the clusters of a placement are on their way to `desired`, if they are.
+///
+/// The time of `Progressing` starts anew with other configurations although its status may stay, so that it tells who joined since.
+pub fn began(progression: &mut InstallProgression, desired: &[Config], now: Timestamp) -> Option<Timestamp> {
+    let last = progression.config_references.iter().map(|r| Some(wire::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)));
+    if last.collect::<Option<Vec<_>>>().is_none_or(|last| address(&last) != address(desired)) {
+        progression.conditions.retain(|condition| condition.type_ != PROGRESSING);
+        return Some(now);
+    }
+    find_condition(&progression.conditions, PROGRESSING).filter(|c| c.status == "True").map(|condition| condition.last_transition_time.0)
 }
 
 /// How a placement fares, in OCM's words, and in ours where OCM has none: what failed, and what holds the rollout.

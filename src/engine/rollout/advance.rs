@@ -28,7 +28,7 @@ pub fn advance(input: &Input, now: Timestamp) -> Wave {
     for member in plans.iter_mut().flat_map(|plan| &mut plan.members) {
         member.stand = stand(member.cluster, &limits, now);
     }
-    mark_newcomers(&mut plans);
+    mark_newcomers(&mut plans, input);
 
     let remembered = is_remembered(input, policy);
     let breach = if remembered { None } else { breach(&plans) };
@@ -80,10 +80,11 @@ fn by_name(clusters: &[Cluster]) -> BTreeMap<&str, &Cluster> {
     sorted.into_iter().map(|cluster| (cluster.name.as_str(), cluster)).collect()
 }
 
-/// A newcomer joined after the first cluster was moved to what it should run.
-fn mark_newcomers(plans: &mut [Plan]) {
+/// A newcomer joined after the rollout began: where nobody knows when that was, when the first cluster was moved to the revision.
+fn mark_newcomers(plans: &mut [Plan], input: &Input) {
     let clusters = plans.iter().flat_map(|plan| &plan.members).filter_map(|member| member.cluster);
-    let begin = clusters.filter(|cluster| cluster.runs.as_ref() == Some(&cluster.wants)).filter_map(|cluster| cluster.runs_since).min();
+    let moved = clusters.filter(|cluster| cluster.runs.as_ref() == Some(&cluster.wants) && cluster.wants == input.revision);
+    let begin = input.began.or_else(|| moved.filter_map(|cluster| cluster.runs_since).min());
     for member in plans.iter_mut().flat_map(|plan| &mut plan.members) {
         let joined = member.cluster.and_then(|cluster| cluster.joined);
         member.newcomer = begin.zip(joined).is_some_and(|(begin, joined)| joined > begin) && !bug!(NewcomersAreWaitedFor);

@@ -52,6 +52,8 @@ pub struct Input {
     pub clusters: Vec<Cluster>,
     /// The revision in quarantine, as the last [`Wave::quarantine`](super::Wave::quarantine) said.
     pub quarantined: Option<Hash>,
+    /// When the rollout of `revision` began. Where absent, it began when the first cluster was moved, as far as clusters tell.
+    pub began: Option<Timestamp>,
     /// Tokens of [`Wave::approvals`](super::Wave::approvals) that people granted.
     pub granted: BTreeSet<String>,
 }
@@ -67,6 +69,7 @@ impl Input {
             groups: Vec::new(),
             clusters: Vec::new(),
             quarantined: None,
+            began: None,
             granted: BTreeSet::new(),
         }
     }
@@ -119,8 +122,8 @@ pub struct Cluster {
     /// Since when it answers, if it did not before: no deadline runs while a cluster is silent, so that one that comes back is not
     /// taken for one that timed out.
     pub answers_since: Option<Timestamp>,
-    /// When the cluster joined the fleet. Stages do not wait for one that joined after the first cluster was moved to what it should run:
-    /// a fleet that always grows would never get through.
+    /// When the cluster joined the fleet. Stages do not wait for one that joined after the rollout began: a fleet that always
+    /// grows would never get through.
     pub joined: Option<Timestamp>,
     /// The cluster is left alone.
     pub skip: bool,

@@ -95,6 +95,7 @@ impl Play<'_> {
                     cluster.wants = revision.clone();
                 }
                 self.input.revision = revision;
+                self.input.began = None;
                 text
             }
             What::Approve(token) => {

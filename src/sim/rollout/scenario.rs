@@ -38,6 +38,9 @@ pub struct Scenario {
     /// The revision in quarantine.
     #[serde(default)]
     quarantined: Option<Hash>,
+    /// When the rollout began.
+    #[serde(default)]
+    began: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -160,6 +163,7 @@ impl Scenario {
             input.granted = policy.approved.iter().cloned().collect();
         }
         input.quarantined = self.quarantined.clone();
+        input.began = self.began;
         let mut clusters: BTreeMap<String, Cluster> = BTreeMap::new();
         for name in self.groups.iter().flat_map(|group| &group.clusters) {
             clusters.insert(name.clone(), self.untold(name));

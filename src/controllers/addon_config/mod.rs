@@ -1,0 +1,111 @@
+//! Decides which configuration each cluster's add-on runs: resolves, keeps snapshots, rolls out.
+//!
+//! The order of writes is the safety of it: the content is kept by hash before any cluster is assigned that hash, and what is
+//! quarantined is remembered before any cluster returns from it.
+
+mod decide;
+mod facts;
+mod memory;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+
+use self::facts::Rollout;
+use super::addons;
+use crate::api::addon::v1alpha1::{ClusterManagementAddOn, InstallProgression, ManagedClusterAddOn};
+use crate::api::cluster::v1::ManagedCluster;
+use crate::api::gitops::v1alpha1::RolloutPolicy;
+use crate::api::names::cluster_conditions::AVAILABLE;
+use crate::api::names::{ADDON_GROUP, addon_conditions};
+use crate::engine::addon::config::ConfigKind;
+use crate::engine::addon::wire;
+use crate::engine::rollout::wave::Wave;
+use crate::object::condition::find_condition;
+use crate::object::{Gvk, Key};
+use crate::reconcile::{Change, Controller, Executed, Plan, Read, StatusWrite, View, Watches};
+
+/// See the [module](self).
+pub(super) struct AddonConfig;
+
+impl Controller for AddonConfig {
+    const NAME: &'static str = "addon-config";
+    type Primary = ClusterManagementAddOn;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<ManagedClusterAddOn>(|change, _| {
+            if concerns(change) { change.sides().take(1).map(addons::key_of_addon).collect() } else { Vec::new() }
+        });
+        watches.on::<ManagedCluster>(|change, view| {
+            let reachable = |cluster: &ManagedCluster| is_unreachable(cluster);
+            let same = matches!((&change.old, &change.new), (Some(old), Some(new)) if reachable(old) == reachable(new));
+            if same { Vec::new() } else { addons::every::<ClusterManagementAddOn>(view) }
+        });
+        watches.on::<RolloutPolicy>(|change, view| {
+            let same = matches!((&change.old, &change.new), (Some(old), Some(new)) if old.spec == new.spec);
+            if same { Vec::new() } else { addons::every::<ClusterManagementAddOn>(view) }
+        });
+        watches.on_observed(|change, view| {
+            let ours = change.sides().any(|object| config_gvks().contains(&object.gvk()));
+            if ours { addons::every::<ClusterManagementAddOn>(view) } else { Vec::new() }
+        });
+        addons::wake_on_placements(watches);
+        watches.read::<ControllerRevision>();
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
+        let Ok(Some(cma)) = view.get::<ClusterManagementAddOn>(key) else { return Plan::nothing() };
+        if cma.metadata.deletion_timestamp.is_some() {
+            return Plan::nothing();
+        }
+        let observe = if wire::has_template(&cma) { config_gvks() } else { Vec::new() };
+        let plan = Rollout::read(cma, view).and_then(|rollout| rollout.plan(view, now, &mut |_, _| {})).unwrap_or_default();
+        Plan { observe, ..plan }
+    }
+
+    /// The status tells of the rollout as a whole, so one cluster that could not be written does not hold it back.
+    fn conclude(_: &Key, _: &impl View, done: &Executed, _: Timestamp) -> Option<StatusWrite> {
+        if done.outcomes.len() == done.plan.steps.len() { done.plan.status.clone() } else { None }
+    }
+}
+
+/// What the rollout of an add-on comes to now, by placement; `None` where there is no such add-on.
+///
+/// # Errors
+/// Where something it is decided from could not be read.
+pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<Vec<(Key, Wave)>>> {
+    let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
+    let mut waves = Vec::new();
+    let mut tell = |of: &InstallProgression, wave: &Wave| waves.push((Key::namespaced(&of.namespace, &of.name), wave.clone()));
+    Rollout::read(cma, view)?.plan(view, now, &mut tell)?;
+    Ok(Some(waves))
+}
+
+/// The kinds of configurations whose content is read.
+pub(crate) fn config_gvks() -> Vec<Gvk> {
+    let kind = |resource: &str| ConfigKind { group: ADDON_GROUP.into(), resource: resource.into() };
+    [wire::TEMPLATES, wire::DEPLOYMENT_CONFIGS].into_iter().filter_map(|resource| wire::config_gvk(&kind(resource))).collect()
+}
+
+/// Whether a change of a cluster's add-on can change what the rollout decides.
+fn concerns(change: &Change<ManagedClusterAddOn>) -> bool {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
+    let facts = |addon: &ManagedClusterAddOn| {
+        let status = addon.status.clone().unwrap_or_default();
+        let progressing = find_condition(&status.conditions, addon_conditions::PROGRESSING).cloned();
+        let configured = find_condition(&status.conditions, addon_conditions::CONFIGURED).cloned();
+        (addon.spec.clone(), addon.metadata.deletion_timestamp.clone(), status.config_references, progressing, configured)
+    };
+    facts(old) != facts(new)
+}
+
+fn is_unreachable(cluster: &ManagedCluster) -> bool {
+    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|condition| condition.type_ == AVAILABLE && condition.status == "Unknown")
+}
+
+/// Since when the cluster answers, if it does.
+fn answers_since(cluster: &ManagedCluster) -> Option<Timestamp> {
+    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+    let available = conditions.into_iter().find(|condition| condition.type_ == AVAILABLE && condition.status == "True");
+    available.map(|condition| condition.last_transition_time.0)
+}
