@@ -260,7 +260,7 @@ impl World {
 
     /// After the first of the others was moved, if one is; else before everything.
     fn joined(&self, state: &S, late: &C) -> Timestamp {
-        let moved = state.clusters.iter().filter(|c| *c != late && c.member && c.runs == state.revision);
+        let moved = state.clusters.iter().filter(|c| !std::ptr::eq(*c, late) && c.member && c.runs == state.revision);
         let begin = moved.map(|c| self.now(state) - if c.old { OLD } else { YOUNG }).min();
         begin.map_or(self.now(state) - OLD - OLD, |begin| begin + SignedDuration::from_millis(1))
     }
