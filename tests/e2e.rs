@@ -20,14 +20,14 @@ const POLL: Duration = Duration::from_millis(100);
 const AGENT_IMAGE: &str = "quay.io/open-cluster-management/managed-serviceaccount";
 
 /// A process of ours that ends with the test, and shows its log when the test fails.
-struct Running {
+pub(crate) struct Running {
     name: String,
     child: Child,
     log: PathBuf,
 }
 
 impl Running {
-    fn start(name: &str, dir: &Path, args: &[&str]) -> Self {
+    pub(crate) fn start(name: &str, dir: &Path, args: &[&str]) -> Self {
         let log = dir.join(format!("{name}.log"));
         let file = std::fs::File::options().create(true).append(true).open(&log).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));

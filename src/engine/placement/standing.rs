@@ -265,7 +265,7 @@ pub(super) fn assess(
     budget: &mut Budget,
 ) -> (Verdict, bool, Option<Timestamp>) {
     let (Some(cluster), Some(facts)) = (fleet.cluster(id), fleet.facts(id)) else { return (Verdict::Gone, false, None) };
-    if cluster.metadata.deletion_timestamp.is_some() {
+    if facts.is_leaving {
         return (Verdict::Gone, false, None);
     }
     if !sets.iter().any(|set| set.contains(facts)) {
@@ -276,7 +276,8 @@ pub(super) fn assess(
     if !policy.predicates.is_empty() && !policy.predicates.iter().any(|predicate| predicate.matches((cluster, facts), &scores, budget)) {
         return (Verdict::Unmatched, false, until);
     }
-    match taint::check(&policy.tolerations, &cluster.spec.taints, decided, now) {
+    let taints = if facts.is_tainted { cluster.spec.taints.as_slice() } else { &[] };
+    match taint::check(&policy.tolerations, taints, decided, now) {
         Ok(tolerated) => (Verdict::Feasible, tolerated.avoid, [until, tolerated.until].into_iter().flatten().min()),
         Err(refused) => (if refused.expired.is_some() { Verdict::Expired } else { Verdict::Tainted }, false, until),
     }

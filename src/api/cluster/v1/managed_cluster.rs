@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Quantities;
 use crate::api::{Condition, Unknown, names};
 
 kind! {
@@ -110,21 +111,23 @@ open_enum! {
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterStatus {
     /// Whether the cluster is accepted, joined, available.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "exact")]
     #[schemars(extend("default" = null, "x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
     /// All resources of the cluster's nodes.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub capacity: BTreeMap<String, Quantity>,
+    #[serde(default, skip_serializing_if = "Quantities::is_empty")]
+    #[schemars(with = "BTreeMap<String, Quantity>")]
+    pub capacity: Quantities,
     /// The resources of its schedulable nodes.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub allocatable: BTreeMap<String, Quantity>,
+    #[serde(default, skip_serializing_if = "Quantities::is_empty")]
+    #[schemars(with = "BTreeMap<String, Quantity>")]
+    pub allocatable: Quantities,
     /// What the cluster runs.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub version: ManagedClusterVersion,
     /// What the cluster says of itself.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "exact", skip_serializing_if = "Vec::is_empty")]
     pub cluster_claims: Vec<ManagedClusterClaim>,
     /// Namespaces the cluster's sets want on it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -134,6 +137,13 @@ pub struct ManagedClusterStatus {
     #[serde(flatten)]
     #[schemars(skip)]
     pub unknown: Unknown,
+}
+
+/// Reads a list that takes no more memory than it needs: a hub holds as many as it has clusters.
+fn exact<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let mut list = Vec::deserialize(deserializer)?;
+    list.shrink_to_fit();
+    Ok(list)
 }
 
 /// Versions of what a cluster runs.

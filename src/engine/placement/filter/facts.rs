@@ -1,12 +1,12 @@
-//! The labels and claims of a cluster, packed.
+//! What placements ask of every cluster, packed.
 
 use std::fmt;
 
 use crate::api::cluster::v1::ManagedCluster;
 
-/// The labels and claims of a cluster in one piece of memory.
+/// The labels and claims of a cluster in one piece of memory, and what else is asked of every cluster.
 ///
-/// Every placement asks every cluster for a few of them, and where each is a string of its own, finding them is most of what a first
+/// Every placement asks every cluster for a few labels, and where each is a string of its own, finding them is most of what a first
 /// schedule costs.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -15,7 +15,11 @@ pub struct Facts {
     /// Where each key and each value ends.
     ends: Box<[(u32, u32)]>,
     /// How many of them are labels; the rest are claims.
-    labels: usize,
+    labels: u32,
+    /// Whether it is being deleted.
+    pub is_leaving: bool,
+    /// Whether it has taints.
+    pub is_tainted: bool,
 }
 
 impl Facts {
@@ -31,17 +35,23 @@ impl Facts {
             ends.push((key_end, position(&text)));
         }
         let labels = cluster.metadata.labels.as_ref().map_or(0, |labels| labels.len());
-        Self { text: text.into(), ends: ends.into(), labels }
+        Self {
+            text: text.into(),
+            ends: ends.into(),
+            labels: u32::try_from(labels).unwrap_or(u32::MAX),
+            is_leaving: cluster.metadata.deletion_timestamp.is_some(),
+            is_tainted: !cluster.spec.taints.is_empty(),
+        }
     }
 
     /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.pairs().take(self.labels).find(|(found, _)| *found == key).map(|(_, value)| value)
+        self.pairs().take(self.labels as usize).find(|(found, _)| *found == key).map(|(_, value)| value)
     }
 
     /// The value of a claim; of two with one name the later counts.
     pub fn claim(&self, name: &str) -> Option<&str> {
-        self.pairs().skip(self.labels).filter(|(found, _)| *found == name).last().map(|(_, value)| value)
+        self.pairs().skip(self.labels as usize).filter(|(found, _)| *found == name).last().map(|(_, value)| value)
     }
 
     fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
