@@ -164,12 +164,13 @@ fn measure(clusters: usize, wanted: Option<usize>) -> Duration {
     let objects = memory() - before;
     let (first, plans, writes) = hub.settle();
     let all = memory() - before;
-    // A label that every placement asks for, on a cluster none needs any more than others.
-    let changed = Object::from_value(cluster(clusters - 1, "2")).unwrap();
+    // A label that every placement asks for, on a cluster that all of them match and none needs any more than others.
+    let changed = Object::from_value(cluster(clusters - 2, "2")).unwrap();
     let start = Instant::now();
     hub.put::<ManagedCluster>(&changed);
     let routed = start.elapsed();
     let (one, replans, rewrites) = hub.settle();
+    assert_eq!(replans, PLACEMENTS, "the changed cluster must concern every placement");
     // The same cluster no longer fits any placement.
     let mut lost = changed.clone();
     lost.metadata_mut().insert("labels".into(), json!({}));
