@@ -59,7 +59,7 @@ pub(super) fn absorb(resources: &mut Vec<Resource>, mut made: Resource, generato
     let id = made.id();
     let error = |reason, message: String| Box::new(RenderError::at(reason, &generator.place, message).field(generator.field.clone()));
     let mut found = resources.iter_mut().filter(|resource| !resource.is_empty() && resource.all_ids().any(|other| other == id));
-    match (found.next(), found.next(), made.behavior) {
+    match (found.next(), found.next(), generator.behavior) {
         (None, _, Behavior::Create) => {
             drop(found);
             resources.push(made);
@@ -88,7 +88,6 @@ pub(super) fn absorb(resources: &mut Vec<Resource>, mut made: Resource, generato
             made.set_name(old.name());
             made.set_namespace(old.namespace());
             made.needs_hash &= old.needs_hash;
-            made.behavior = old.behavior;
             (made.previous, made.prefixes, made.suffixes) = (old.previous.clone(), old.prefixes.clone(), old.suffixes.clone());
             made.vars.clone_from(&old.vars);
             made.transformations.clone_from(&old.transformations);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::Place;
-use super::kustomization::{Behavior, Selector};
+use super::kustomization::Selector;
 use super::schemas::BUILTIN;
 use super::yaml::{Node, Scalar, Style, Tag, Value, looks_like_something_else};
 use crate::object::Gvk;
@@ -71,8 +71,6 @@ pub(super) struct Resource {
     pub suffixes: Vec<String>,
     /// Whether its name ends with a hash of its content, in the end.
     pub needs_hash: bool,
-    /// How it meets one of the same name.
-    pub behavior: Behavior,
     /// The variables that take their value from it.
     pub vars: Vec<String>,
     /// Where it comes from, if that is tracked.
@@ -93,7 +91,6 @@ impl Resource {
             prefixes: Vec::new(),
             suffixes: Vec::new(),
             needs_hash: false,
-            behavior: Behavior::Create,
             vars: Vec::new(),
             origin: None,
             transformations: Vec::new(),

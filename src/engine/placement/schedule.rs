@@ -366,7 +366,7 @@ fn slice_of(held: &super::layout::Held) -> Slice {
     Slice { name: held.name.clone(), index: held.index.unwrap_or_default(), group: held.group.clone(), members: held.members.clone() }
 }
 
-/// Writes the groups and the number of clusters into the status.
+/// Writes the groups and the number of clusters into the status; slices stand in the order of their numbers, 2 before 10.
 fn count(status: &mut PlacementStatus, slices: &[Slice]) {
     let mut groups: BTreeMap<u32, DecisionGroupStatus> = BTreeMap::new();
     for slice in slices {
@@ -375,6 +375,9 @@ fn count(status: &mut PlacementStatus, slices: &[Slice]) {
         group.decision_group_name.clone_from(&slice.group);
         group.decisions.push(slice.name.clone());
         group.cluster_count += i32::try_from(slice.members.len()).unwrap_or(i32::MAX);
+    }
+    for group in groups.values_mut() {
+        group.decisions.sort_by(|a, b| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
     }
     status.number_of_selected_clusters = groups.values().map(|group| group.cluster_count).sum();
     status.decision_groups = groups.into_values().collect();

@@ -38,6 +38,21 @@ fn there_is_always_one_decision() {
 }
 
 #[test]
+fn the_status_lists_decisions_by_their_numbers_and_comes_to_rest() {
+    let mut hub = hub(json!({}), &[]);
+    for i in 0..1050 {
+        hub.cluster(&format!("c{i:04}"), &[]);
+    }
+    hub.settle();
+    let status = hub.placement.status.clone().unwrap();
+    let names: Vec<String> = (1..=11).map(|number| format!("p-decision-{number}")).collect();
+    assert_eq!(status.decision_groups[0].decisions, names);
+    hub.cluster("c0007", &[("a", "b")]);
+    assert!(hub.schedule().steps.is_empty());
+    assert_eq!(hub.placement.status, Some(status), "a change that matters to nobody writes nothing");
+}
+
+#[test]
 fn the_condition_says_which_stage_left_nothing() {
     let mut hub = hub(json!({ "clusterSets": ["a", "b"] }), &["c"]);
     hub.settle();

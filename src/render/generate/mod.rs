@@ -57,7 +57,6 @@ pub(super) fn make(source: &Source<'_>, dir: &str, generator: &Generator, all: O
         resource.node.set("immutable", Scalar { text: "true".into(), tag: Tag::Bool, style: Style::Plain });
     }
     resource.needs_hash = !options.disable_name_suffix_hash;
-    resource.behavior = generator.behavior;
     Ok(resource)
 }
 
