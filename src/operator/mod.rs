@@ -73,4 +73,8 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     };
     let fetching = station.run(shell.handle(), over.clone());
     tokio::join!(shell.run(over.clone()), fetching, lead);
+    // Only now: the next leader reads the hub once it is elected, and must find all that this one wrote.
+    if let Some(election) = election {
+        election.release().await;
+    }
 }

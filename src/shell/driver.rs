@@ -22,8 +22,9 @@ use super::resources::Resources;
 use crate::object::Key;
 use crate::reconcile::{Caches, Failure, Loop, Push, Runner, Scope, Source};
 
-/// How long running plans may take to end after a stop was asked for.
-const DRAIN: Duration = Duration::from_secs(10);
+/// How long running plans may take to end after a stop was asked for: less than a lease is respected after its holder gave up
+/// renewing it, 15 s - 10 s.
+const DRAIN: Duration = Duration::from_secs(4);
 
 /// Commits and pushes files; supplied by the git station.
 pub type PushFn = Arc<dyn Fn(Push) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;

@@ -72,12 +72,12 @@ impl Election {
         false
     }
 
-    /// Keeps leading until `stop`, or until the lease could be another's soon; gives it back when stopped.
+    /// Keeps leading until `stop`, or until the lease could be another's soon. Whoever stops leading [releases](Self::release) the
+    /// lease after its last write.
     pub async fn keep(&mut self, stop: &CancellationToken) {
         let mut renewed = Instant::now();
         while renewed.elapsed() < self.options.renew_deadline {
             if stop.run_until_cancelled(sleep(self.options.retry)).await.is_none() {
-                self.release().await;
                 return;
             }
             match self.attempt().await {
@@ -145,13 +145,13 @@ impl Election {
         lease
     }
 
-    /// Frees the lease, so that the next leader need not wait for it to expire.
-    async fn release(&mut self) {
-        let Some((mut lease, _)) = self.observed.take() else { return };
-        if let Some(spec) = &mut lease.spec {
-            spec.holder_identity = None;
-            spec.lease_duration_seconds = Some(1);
-        }
+    /// Frees the lease if it is still ours, so that the next leader need not wait for it to expire.
+    pub async fn release(self) {
+        let Some((mut lease, _)) = self.observed else { return };
+        let ours = lease.spec.as_mut().filter(|spec| spec.holder_identity.as_ref() == Some(&self.options.identity));
+        let Some(spec) = ours else { return };
+        spec.holder_identity = None;
+        spec.lease_duration_seconds = Some(1);
         if let Err(error) = self.api.replace(&self.options.name, &PostParams::default(), &lease).await {
             warn!(%error, "cannot give the lease back; the next leader waits until it expires");
         }
