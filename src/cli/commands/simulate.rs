@@ -66,7 +66,10 @@ fn rollout(args: &Rollout, ui: &mut Ui) -> CommandResult {
     let now = args.now.unwrap_or_else(crate::shell::now);
     if args.until_done {
         let outcomes = args.outcomes.as_deref().map(|path| read(path, Outcomes::read)).transpose()?.unwrap_or_default();
-        let trace = play(input, &outcomes, now);
+        let trace = play(input, &outcomes, now).map_err(|error| {
+            let file = args.outcomes.as_deref().unwrap_or(&args.input).display();
+            anyhow::Error::from(error).context(format!("cannot play {file}"))
+        })?;
         match args.output {
             Format::Text => ui.text(trace.table())?,
             Format::Json => ui.json(&trace)?,

@@ -90,8 +90,7 @@ pub fn placement_condition(selected: usize, own: usize, wave: &Wave) -> Observat
         return Observation::new(PROGRESSING, "False", FAILED, message);
     }
     let mut message = format!("{head} {}/{own} progressing..., {failed} failed {timed_out} timeout.", rolling + done);
-    let refused = wave.refused.iter().map(ToString::to_string);
-    for more in refused.chain(wave.hold.iter().map(ToString::to_string)) {
+    for more in wave.complaints().chain(wave.hold.iter().map(ToString::to_string)) {
         message = format!("{message} {more}.");
     }
     Observation::new(PROGRESSING, "True", UNDER_WAY, message)

@@ -6,11 +6,11 @@ use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest as _, Sha256};
 
 use super::freeze::frozen;
-use super::input::{Cluster, Hash, Input};
+use super::input::{Cluster, Group, Hash, Input};
 use super::policy::{Joining, OnBreach, Policy};
 use super::stage::{Member, Plan, grouped, stages};
 use super::stand::{Limits, Stand, finished, stand, superseded};
-use super::strategy::{Options, Strategy};
+use super::strategy::{Mandatory, Options, Strategy};
 use super::wave::{Breach, Counts, Stage, State, Verdict, Wait, Wave};
 
 /// Says where a rollout stands and what is to be done now.
@@ -39,6 +39,7 @@ pub fn advance(input: &Input, now: Timestamp) -> Wave {
     let mut wave = Wave {
         strategy: strategy.cloned(),
         refused: [input.strategy.as_ref().err(), input.policy.as_ref().err()].into_iter().flatten().cloned().collect(),
+        absent: absent(strategy, &input.groups),
         clusters: BTreeMap::new(),
         stages: Vec::new(),
         hold,
@@ -71,6 +72,12 @@ fn limits(strategy: Option<&Strategy>, policy: &Policy) -> Limits {
         start_unreachable,
         superseding: policy.superseding,
     }
+}
+
+/// Mandatory groups that are not there; a placement without any group has not decided yet.
+fn absent(strategy: Option<&Strategy>, groups: &[Group]) -> Vec<Mandatory> {
+    let mandatory = strategy.filter(|_| !groups.is_empty()).map(Strategy::mandatory).unwrap_or_default().iter();
+    mandatory.filter(|wanted| !groups.iter().any(|group| wanted.selects(&group.key))).cloned().collect()
 }
 
 /// Clusters by name; of entries with one name, the one that sorts first.

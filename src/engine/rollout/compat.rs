@@ -295,3 +295,15 @@ fn hazard_r8_the_last_good_strategy_stays_while_the_new_one_is_refused() {
     let wave = advance(&input, NOW);
     assert_eq!((wave.starting().count(), wave.refused.as_slice()), (2, [refused].as_slice()));
 }
+
+/// OCM says nothing: a canary that is misspelt is no canary.
+#[test]
+fn m7_a_mandatory_group_that_is_not_there_stops_nothing_and_is_told() {
+    let misspelt = case("R2 F0", "m1 c1,c2", "").mandatory("g0").mandatory("g00");
+    misspelt.gives("m1 |  |  |");
+    let told: Vec<_> = misspelt.run().complaints().collect();
+    assert_eq!(told, ["mandatory group g00: the placement has no such decision group, so nothing waits for it"]);
+    assert!(case("R2 F0", "m1 c1,c2", "").mandatory("g0").run().absent.is_empty());
+    let undecided = Input::new("new", Ok(strategy("R2 F0", &misspelt.mandatory)));
+    assert!(advance(&undecided, NOW).absent.is_empty(), "a placement without a decision may have the group yet");
+}

@@ -90,12 +90,7 @@ fn split<'a>(
     groups: BTreeMap<&'a GroupKey, Vec<Member<'a>>>,
     mandatory: &[Mandatory],
 ) -> (Vec<Plan<'a>>, BTreeMap<&'a GroupKey, Vec<Member<'a>>>) {
-    let is_mandatory = |key: &GroupKey| {
-        mandatory.iter().any(|wanted| match wanted {
-            Mandatory::Name(name) => *name == key.name,
-            Mandatory::Index(index) => *index == key.index,
-        })
-    };
+    let is_mandatory = |key: &GroupKey| mandatory.iter().any(|wanted| wanted.selects(key));
     let (first, rest): (BTreeMap<_, _>, BTreeMap<_, _>) = groups.into_iter().partition(|(key, _)| is_mandatory(key));
     (first.into_iter().map(|(key, members)| Plan { mandatory: true, ..whole(key, members) }).collect(), rest)
 }

@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Serialize;
 
 use super::duration;
+use super::input::GroupKey;
 use crate::api::cluster::v1alpha1::{MandatoryDecisionGroup, RolloutStrategy, RolloutType};
 
 /// How new content goes out across the clusters of a placement.
@@ -72,6 +73,14 @@ impl Strategy {
         }
     }
 
+    /// The groups that go first.
+    pub fn mandatory(&self) -> &[Mandatory] {
+        match self {
+            Self::All { .. } => &[],
+            Self::Progressive { mandatory, .. } | Self::ProgressivePerGroup { mandatory, .. } => mandatory,
+        }
+    }
+
     /// The same strategy with a concurrency where a Progressive one has none: OCM takes the size of the placement's decision groups.
     #[must_use]
     pub fn or_concurrency(mut self, default: Option<Size>) -> Self {
@@ -110,6 +119,25 @@ pub enum Mandatory {
     Name(String),
     /// The group of that index.
     Index(i32),
+}
+
+impl Mandatory {
+    /// Whether it means a group.
+    pub fn selects(&self, group: &GroupKey) -> bool {
+        match self {
+            Self::Name(name) => *name == group.name,
+            Self::Index(index) => *index == group.index,
+        }
+    }
+}
+
+impl std::fmt::Display for Mandatory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Index(index) => write!(f, "#{index}"),
+        }
+    }
 }
 
 /// A number of clusters, or a share of them.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::input::{GroupKey, Hash};
-use super::strategy::{Refused, Strategy};
+use super::strategy::{Mandatory, Refused, Strategy};
 
 /// Where a rollout stands and what is to be done now.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -17,6 +17,8 @@ pub struct Wave {
     pub strategy: Option<Strategy>,
     /// What of strategy and policy cannot be used; a condition for the user.
     pub refused: Vec<Refused>,
+    /// Mandatory groups that there are not: nothing waits for them, as in OCM.
+    pub absent: Vec<Mandatory>,
     /// Every cluster of the groups.
     pub clusters: BTreeMap<String, Verdict>,
     /// The stages in their order, with their counts.
@@ -237,6 +239,12 @@ impl Wave {
 
     fn in_state(&self, filter: impl Fn(&State) -> bool) -> impl Iterator<Item = &str> {
         self.clusters.iter().filter(move |(_, verdict)| filter(&verdict.state)).map(|(name, _)| name.as_str())
+    }
+
+    /// What the user should mend, in words.
+    pub fn complaints(&self) -> impl Iterator<Item = String> {
+        let absent = |group| format!("mandatory group {group}: the placement has no such decision group, so nothing waits for it");
+        self.refused.iter().map(ToString::to_string).chain(self.absent.iter().map(absent))
     }
 
     /// Whether there is at least one cluster, and every one is done or left alone.

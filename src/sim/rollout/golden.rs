@@ -28,7 +28,7 @@ fn trace(case: &Path) -> String {
         Outcomes::read(outcomes).unwrap_or_else(|e| panic!("{}: {e}", case.display()))
     };
     let title: String = text.lines().take_while(|line| line.starts_with('#')).map(|line| format!("{line}\n")).collect();
-    format!("{title}\n{}", run(scenario.into_input(), &outcomes, START.parse().unwrap()).table())
+    format!("{title}\n{}", run(scenario.into_input(), &outcomes, START.parse().unwrap()).unwrap().table())
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn the_documented_example_is_real() {
     };
     let (scenario, outcomes, shown) = (block("yaml", 0), block("yaml", 1), block("text", 0));
     let input = Scenario::read(&scenario).unwrap().into_input();
-    let found = run(input, &Outcomes::read(&outcomes).unwrap(), START.parse().unwrap()).table();
+    let found = run(input, &Outcomes::read(&outcomes).unwrap(), START.parse().unwrap()).unwrap().table();
     if std::env::var_os("BLESS").is_some() {
         fs::write(&page, text.replace(&shown, &found)).unwrap();
     } else {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::outcomes::{Outcomes, Result, What};
-use super::scenario::PlainState;
+use super::scenario::{PlainState, Unreadable};
 use super::trace::{Row, Trace};
 use crate::engine::rollout::input::{Cluster, Hash, Health, Report};
 use crate::engine::rollout::wave::State;
@@ -15,7 +15,11 @@ use crate::engine::rollout::{Input, Wave, advance};
 const PASSES: usize = 10_000;
 
 /// Plays until nothing happens any more or the outcomes' limit is reached.
-pub fn run(input: Input, outcomes: &Outcomes, start: Timestamp) -> Trace {
+///
+/// # Errors
+/// Where outcomes are about clusters or groups that there are not.
+pub fn run(input: Input, outcomes: &Outcomes, start: Timestamp) -> std::result::Result<Trace, Unreadable> {
+    outcomes.check(&input)?;
     let mut play = Play { input, outcomes, now: start, queue: BTreeMap::new(), queued: 0, trace: Trace::new(start) };
     for event in &outcomes.events {
         play.schedule(event.at, Step::Event(event.what.clone()));
@@ -33,7 +37,7 @@ pub fn run(input: Input, outcomes: &Outcomes, start: Timestamp) -> Trace {
         play.now = at;
         happened = play.due();
     }
-    play.trace
+    Ok(play.trace)
 }
 
 struct Play<'a> {
@@ -136,13 +140,10 @@ impl Play<'_> {
         let cluster = Cluster { name: name.clone(), wants, last_good, joined, ..Cluster::default() };
         self.input.clusters.retain(|known| known.name != name);
         self.input.clusters.push(cluster);
-        match self.input.groups.iter_mut().find(|known| known.key.to_string() == *group) {
-            Some(known) => {
-                known.clusters.push(name.clone());
-                format!("{name} joins {group}")
-            }
-            None => format!("{name} joins no group: there is no {group}"),
+        for known in self.input.groups.iter_mut().filter(|known| known.key.to_string() == *group) {
+            known.clusters.push(name.clone());
         }
+        format!("{name} joins {group}")
     }
 
     fn turn(&mut self, name: &str, state: PlainState) -> String {

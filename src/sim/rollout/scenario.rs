@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::api::Unknown;
-use crate::api::cluster::v1alpha1::RolloutStrategy;
+use crate::api::cluster::v1alpha1::{MandatoryDecisionGroup, RolloutStrategy};
 use crate::api::gitops::v1alpha1::RolloutPolicySpec;
 use crate::engine::rollout::input::{Cluster, Group, GroupKey, Hash, Health, Report};
 use crate::engine::rollout::{Input, Policy, Strategy};
@@ -117,9 +117,29 @@ pub enum Unreadable {
     #[error("{at}: unknown field {field:?}")]
     Field {
         /// The object it is in.
-        at: &'static str,
+        at: String,
         /// Its name.
         field: String,
+    },
+    /// More is said about a cluster than can be true.
+    #[error("clusters[{second}]: {name} is described twice, before in clusters[{first}]")]
+    Twice {
+        /// The cluster.
+        name: String,
+        /// Its position in the list.
+        first: usize,
+        /// Its position in the list.
+        second: usize,
+    },
+    /// A cluster or group nobody knows.
+    #[error("{at}: there is no {what} {name:?}")]
+    Stranger {
+        /// The field that names it.
+        at: String,
+        /// What it would be.
+        what: &'static str,
+        /// The name.
+        name: String,
     },
 }
 
@@ -135,21 +155,21 @@ impl Scenario {
     /// Names the place that cannot be read. A strategy or policy that the engine refuses is not an error: it shows in the answer.
     pub fn read(text: &str) -> Result<Self, Unreadable> {
         let scenario: Self = read(text)?;
-        let strategy = |at: [&'static str; 4], strategy: &RolloutStrategy| {
-            let [whole, all, progressive, per_group] = at;
-            known(whole, Some(&strategy.unknown))?;
-            known(all, strategy.all.as_ref().map(|s| &s.unknown))?;
-            known(progressive, strategy.progressive.as_ref().map(|s| &s.unknown))?;
-            known(per_group, strategy.progressive_per_group.as_ref().map(|s| &s.unknown))
-        };
-        strategy(["strategy", "strategy.all", "strategy.progressive", "strategy.progressivePerGroup"], &scenario.strategy)?;
+        known_strategy("strategy", &scenario.strategy)?;
         if let Some(last) = &scenario.last_strategy {
-            strategy(["lastStrategy", "lastStrategy.all", "lastStrategy.progressive", "lastStrategy.progressivePerGroup"], last)?;
+            known_strategy("lastStrategy", last)?;
         }
         if let Some(policy) = &scenario.policy {
-            known("policy", Some(&policy.unknown))?;
-            known("policy.approval", Some(&policy.approval.unknown))?;
-            policy.freeze_windows.iter().try_for_each(|window| known("policy.freezeWindows", Some(&window.unknown)))?;
+            known("policy", &policy.unknown)?;
+            known("policy.approval", &policy.approval.unknown)?;
+            let mut windows = policy.freeze_windows.iter().enumerate();
+            windows.try_for_each(|(at, window)| known(&format!("policy.freezeWindows[{at}]"), &window.unknown))?;
+        }
+        let mut described = BTreeMap::new();
+        for (second, cluster) in scenario.clusters.iter().enumerate() {
+            if let Some(first) = described.insert(&cluster.name, second) {
+                return Err(Unreadable::Twice { name: cluster.name.clone(), first, second });
+            }
         }
         Ok(scenario)
     }
@@ -223,9 +243,32 @@ impl PlainGroup {
     }
 }
 
-fn known(at: &'static str, unknown: Option<&Unknown>) -> Result<(), Unreadable> {
-    match unknown.and_then(|unknown| unknown.keys().next()) {
-        Some(field) => Err(Unreadable::Field { at, field: field.clone() }),
+fn known_strategy(at: &str, strategy: &RolloutStrategy) -> Result<(), Unreadable> {
+    known(at, &strategy.unknown)?;
+    if let Some(all) = &strategy.all {
+        known(&format!("{at}.all"), &all.unknown)?;
+    }
+    if let Some(progressive) = &strategy.progressive {
+        let at = format!("{at}.progressive");
+        known(&at, &progressive.unknown)?;
+        known_groups(&at, &progressive.mandatory_decision_groups)?;
+    }
+    if let Some(per_group) = &strategy.progressive_per_group {
+        let at = format!("{at}.progressivePerGroup");
+        known(&at, &per_group.unknown)?;
+        known_groups(&at, &per_group.mandatory_decision_groups)?;
+    }
+    Ok(())
+}
+
+fn known_groups(at: &str, groups: &[MandatoryDecisionGroup]) -> Result<(), Unreadable> {
+    let mut groups = groups.iter().enumerate();
+    groups.try_for_each(|(index, group)| known(&format!("{at}.mandatoryDecisionGroups[{index}]"), &group.unknown))
+}
+
+fn known(at: &str, unknown: &Unknown) -> Result<(), Unreadable> {
+    match unknown.keys().next() {
+        Some(field) => Err(Unreadable::Field { at: at.into(), field: field.clone() }),
         None => Ok(()),
     }
 }
@@ -243,9 +286,19 @@ mod tests {
         let field = "{revision: r2, strategy: {type: Progressive, progressive: {maxFailure: 1}}}";
         check(field, "strategy.progressive: unknown field \"maxFailure\"");
         check("{revision: r2, strategy: {}, policy: {pause: true}}", "policy: unknown field \"pause\"");
+        let group = "{revision: r2, strategy: {type: Progressive, progressive: {mandatoryDecisionGroups: [{groupName: a}, {name: b}]}}}";
+        check(group, "strategy.progressive.mandatoryDecisionGroups[1]: unknown field \"name\"");
+        check("{revision: r2, strategy: {}, policy: {freezeWindows: [{name: w, schedule: '', duration: 1h, zone: UTC}]}}", "policy.freezeWindows[0]: unknown field \"zone\"");
         check("{revision: r2, strategy: {}, cluster: []}", "cluster");
         check("{strategy: {}}", "revision");
         check("{revision: r2, strategy: {}, clusters: [{name: c1, state: Sleeping}]}", "Sleeping");
+    }
+
+    #[test]
+    fn a_cluster_is_described_once() {
+        let text = "{revision: r2, strategy: {}, clusters: [{name: a}, {name: b}, {name: a, state: Failed}]}";
+        let error = Scenario::read(text).unwrap_err().to_string();
+        assert_eq!(error, "clusters[2]: a is described twice, before in clusters[0]");
     }
 
     #[test]

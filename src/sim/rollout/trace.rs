@@ -109,7 +109,7 @@ impl Row {
         for (name, verdict) in &wave.clusters {
             clusters.entry(GroupName(verdict.group.clone())).or_default().insert(name.clone(), letter(&verdict.state));
         }
-        let mut hold: Vec<String> = wave.refused.iter().map(ToString::to_string).collect();
+        let mut hold: Vec<String> = wave.complaints().collect();
         hold.extend(wave.hold.iter().map(ToString::to_string));
         hold.extend(wave.approvals.iter().map(|token| format!("approval {token} is asked for")));
         Self { at, happened, clusters, hold: hold.join("; ") }
@@ -205,8 +205,8 @@ pub fn wave_table(wave: &Wave) -> String {
     for (verb, names) in removed.iter().filter(|(_, names)| !names.is_empty()) {
         let _ = writeln!(text, "{verb}: {}", names.join(", "));
     }
-    for refused in &wave.refused {
-        let _ = writeln!(text, "{refused}");
+    for complaint in wave.complaints() {
+        let _ = writeln!(text, "{complaint}");
     }
     for token in &wave.approvals {
         let _ = writeln!(text, "approval asked for: {token}");
