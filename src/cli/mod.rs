@@ -3,7 +3,6 @@
 mod commands;
 mod local_tree;
 pub mod output;
-mod snapshot;
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -81,7 +81,7 @@ pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<Vec<
 }
 
 /// The kinds of configurations whose content is read.
-pub(crate) fn config_gvks() -> Vec<Gvk> {
+fn config_gvks() -> Vec<Gvk> {
     let kind = |resource: &str| ConfigKind { group: ADDON_GROUP.into(), resource: resource.into() };
     [wire::TEMPLATES, wire::DEPLOYMENT_CONFIGS].into_iter().filter_map(|resource| wire::config_gvk(&kind(resource))).collect()
 }

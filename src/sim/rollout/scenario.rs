@@ -288,7 +288,10 @@ mod tests {
         check("{revision: r2, strategy: {}, policy: {pause: true}}", "policy: unknown field \"pause\"");
         let group = "{revision: r2, strategy: {type: Progressive, progressive: {mandatoryDecisionGroups: [{groupName: a}, {name: b}]}}}";
         check(group, "strategy.progressive.mandatoryDecisionGroups[1]: unknown field \"name\"");
-        check("{revision: r2, strategy: {}, policy: {freezeWindows: [{name: w, schedule: '', duration: 1h, zone: UTC}]}}", "policy.freezeWindows[0]: unknown field \"zone\"");
+        check(
+            "{revision: r2, strategy: {}, policy: {freezeWindows: [{name: w, schedule: '', duration: 1h, zone: UTC}]}}",
+            "policy.freezeWindows[0]: unknown field \"zone\"",
+        );
         check("{revision: r2, strategy: {}, cluster: []}", "cluster");
         check("{strategy: {}}", "revision");
         check("{revision: r2, strategy: {}, clusters: [{name: c1, state: Sleeping}]}", "Sleeping");

@@ -1,5 +1,6 @@
 //! `wheelwright explain`: why something is as it is.
 
+mod origin;
 mod placement;
 mod rollout;
 

@@ -1,17 +1,15 @@
 //! `wheelwright explain placement`.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
 
+use super::origin::{Origin, Wanted};
 use crate::api::cluster::v1::ManagedCluster;
 use crate::api::cluster::v1alpha1::AddOnPlacementScore;
 use crate::api::cluster::v1beta1::{Placement, PlacementDecision};
 use crate::api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
-use crate::cli::commands::{block_on, operator::connect};
 use crate::cli::output::{Output, Ui};
-use crate::cli::snapshot::Snapshot;
 use crate::cli::{CommandError, CommandResult};
 use crate::controllers::placement::explain;
 use crate::engine::placement::explain::{Explanation, Story};
@@ -24,15 +22,8 @@ pub(crate) struct Args {
     /// The placement, as NAMESPACE/NAME.
     #[arg(value_name = "NAMESPACE/NAME", value_parser = key)]
     placement: Key,
-    /// Read the objects from this file (YAML documents or a List, as kubectl prints it) instead of from a hub.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
-    snapshot: Option<PathBuf>,
-    /// The hub's kubeconfig; without it `KUBECONFIG`, `~/.kube/config` or the service account of the pod.
-    #[arg(long)]
-    kubeconfig: Option<PathBuf>,
-    /// The kubeconfig's context.
-    #[arg(long)]
-    context: Option<String>,
+    #[command(flatten)]
+    origin: Origin,
     /// How the explanation is printed.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -46,27 +37,14 @@ fn key(text: &str) -> Result<Key, String> {
 }
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
-    let snapshot = match &args.snapshot {
-        Some(file) => Snapshot::of_file(file)?,
-        None => block_on(async {
-            let hub = connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
-            let mut snapshot = Snapshot::default();
-            snapshot.fetch::<Placement>(&hub).await?;
-            snapshot.fetch::<PlacementDecision>(&hub).await?;
-            snapshot.fetch::<ManagedCluster>(&hub).await?;
-            snapshot.fetch::<ManagedClusterSet>(&hub).await?;
-            snapshot.fetch::<ManagedClusterSetBinding>(&hub).await?;
-            snapshot.fetch::<AddOnPlacementScore>(&hub).await?;
-            Ok(snapshot)
-        })?,
-    };
-    let mut caches = crate::reconcile::Caches::default();
-    snapshot.load::<Placement>(&mut caches)?;
-    snapshot.load::<PlacementDecision>(&mut caches)?;
-    snapshot.load::<ManagedCluster>(&mut caches)?;
-    snapshot.load::<ManagedClusterSet>(&mut caches)?;
-    snapshot.load::<ManagedClusterSetBinding>(&mut caches)?;
-    snapshot.load::<AddOnPlacementScore>(&mut caches)?;
+    let caches = args.origin.read(&[
+        Wanted::typed::<Placement>(),
+        Wanted::typed::<PlacementDecision>(),
+        Wanted::typed::<ManagedCluster>(),
+        Wanted::typed::<ManagedClusterSet>(),
+        Wanted::typed::<ManagedClusterSetBinding>(),
+        Wanted::typed::<AddOnPlacementScore>(),
+    ])?;
     let missing = || CommandError::hinted(anyhow!("there is no Placement {}", args.placement), "kubectl get placements --all-namespaces");
     let explanation = explain(&args.placement, &caches, now())?.ok_or_else(missing)?;
     match args.output {

@@ -1,22 +1,20 @@
 //! `wheelwright explain rollout`.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::{Map, Value};
 
+use super::origin::{Origin, Wanted};
 use crate::api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn};
 use crate::api::cluster::v1::ManagedCluster;
 use crate::api::cluster::v1beta1::{Placement, PlacementDecision};
 use crate::api::gitops::v1alpha1::RolloutPolicy;
-use crate::cli::commands::{block_on, operator::connect};
 use crate::cli::output::{Output, Ui};
-use crate::cli::snapshot::Snapshot;
 use crate::cli::{CommandError, CommandResult};
-use crate::controllers::addon_config::{config_gvks, explain};
+use crate::controllers::addon_config::explain;
 use crate::engine::rollout::Wave;
 use crate::object::Key;
 use crate::shell::now;
@@ -28,47 +26,25 @@ pub(crate) struct Args {
     /// Name of the add-on (its ClusterManagementAddOn).
     #[arg(value_name = "ADDON")]
     addon: String,
-    /// Read the objects from this file (YAML documents or a List, as kubectl prints it) instead of from a hub.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
-    snapshot: Option<PathBuf>,
-    /// The hub's kubeconfig; without it `KUBECONFIG`, `~/.kube/config` or the service account of the pod.
-    #[arg(long)]
-    kubeconfig: Option<PathBuf>,
-    /// The kubeconfig's context.
-    #[arg(long)]
-    context: Option<String>,
+    #[command(flatten)]
+    origin: Origin,
     /// How the explanation is printed.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
-    let snapshot = match &args.snapshot {
-        Some(file) => Snapshot::of_file(file)?,
-        None => block_on(async {
-            let hub = connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
-            let mut snapshot = Snapshot::default();
-            snapshot.fetch::<ClusterManagementAddOn>(&hub).await?;
-            snapshot.fetch::<ManagedClusterAddOn>(&hub).await?;
-            snapshot.fetch::<ManagedCluster>(&hub).await?;
-            snapshot.fetch::<Placement>(&hub).await?;
-            snapshot.fetch::<PlacementDecision>(&hub).await?;
-            snapshot.fetch::<RolloutPolicy>(&hub).await?;
-            snapshot.fetch::<ControllerRevision>(&hub).await?;
-            snapshot.fetch::<AddOnTemplate>(&hub).await?;
-            snapshot.fetch::<AddOnDeploymentConfig>(&hub).await?;
-            Ok(snapshot)
-        })?,
-    };
-    let mut caches = crate::reconcile::Caches::default();
-    snapshot.load::<ClusterManagementAddOn>(&mut caches)?;
-    snapshot.load::<ManagedClusterAddOn>(&mut caches)?;
-    snapshot.load::<ManagedCluster>(&mut caches)?;
-    snapshot.load::<Placement>(&mut caches)?;
-    snapshot.load::<PlacementDecision>(&mut caches)?;
-    snapshot.load::<RolloutPolicy>(&mut caches)?;
-    snapshot.load::<ControllerRevision>(&mut caches)?;
-    config_gvks().iter().for_each(|gvk| snapshot.load_observed(gvk, &mut caches));
+    let caches = args.origin.read(&[
+        Wanted::typed::<ClusterManagementAddOn>(),
+        Wanted::typed::<ManagedClusterAddOn>(),
+        Wanted::typed::<ManagedCluster>(),
+        Wanted::typed::<Placement>(),
+        Wanted::typed::<PlacementDecision>(),
+        Wanted::typed::<RolloutPolicy>(),
+        Wanted::typed::<ControllerRevision>(),
+        Wanted::observed::<AddOnTemplate>(),
+        Wanted::observed::<AddOnDeploymentConfig>(),
+    ])?;
     let missing = || CommandError::hinted(anyhow!("there is no add-on {}", args.addon), "kubectl get clustermanagementaddons");
     let waves = explain(&args.addon, &caches, now())?.ok_or_else(missing)?;
     match args.output {

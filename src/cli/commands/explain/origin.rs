@@ -1,6 +1,6 @@
 //! The objects a command looks at: of a hub as it is now, or of a file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use kube::Client;
@@ -8,7 +8,8 @@ use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
-use super::CommandError;
+use crate::cli::CommandError;
+use crate::cli::commands::{block_on, operator::connect};
 use crate::object::{Gvk, Kind, Object};
 use crate::reconcile::{Caches, Site};
 
@@ -17,9 +18,66 @@ const MAX_FILE: u64 = 64 << 20;
 /// Objects per page of a list, as kubectl asks for them.
 const PAGE: u32 = 500;
 
+/// Where a command reads what it explains.
+#[derive(Debug, clap::Args)]
+pub(super) struct Origin {
+    /// Read the objects from this file (YAML documents or a List, as kubectl prints it) instead of from a hub.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
+    snapshot: Option<PathBuf>,
+    /// The hub's kubeconfig; without it `KUBECONFIG`, `~/.kube/config` or the service account of the pod.
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// The kubeconfig's context.
+    #[arg(long)]
+    context: Option<String>,
+}
+
+impl Origin {
+    /// Reads all objects of some kinds into caches.
+    ///
+    /// # Errors
+    /// Where the file cannot be read, the hub does not answer or serve a kind, or an object does not fit its type.
+    pub(super) fn read(&self, wanted: &[Wanted]) -> Result<Caches, CommandError> {
+        let snapshot = match &self.snapshot {
+            Some(file) => Snapshot::of_file(file)?,
+            None => block_on(async {
+                let hub = connect(self.kubeconfig.as_deref(), self.context.as_deref()).await?;
+                let mut snapshot = Snapshot { objects: Vec::new() };
+                for kind in wanted {
+                    snapshot.fetch(&hub, kind).await?;
+                }
+                Ok(snapshot)
+            })?,
+        };
+        let mut caches = Caches::default();
+        for kind in wanted {
+            (kind.load)(&snapshot, &mut caches)?;
+        }
+        Ok(caches)
+    }
+}
+
+/// A kind a command reads, and the way its objects take into the caches.
+pub(super) struct Wanted {
+    gvk: Gvk,
+    plural: String,
+    load: fn(&Snapshot, &mut Caches) -> Result<(), CommandError>,
+}
+
+impl Wanted {
+    /// A kind that is read as its type.
+    pub(super) fn typed<K: Kind>() -> Self {
+        Self { gvk: Gvk::of::<K>(), plural: K::plural(&()).into(), load: Snapshot::load::<K> }
+    }
+
+    /// A kind whose content alone matters.
+    pub(super) fn observed<K: Kind>() -> Self {
+        Self { gvk: Gvk::of::<K>(), plural: K::plural(&()).into(), load: Snapshot::load_observed::<K> }
+    }
+}
+
 /// Objects of any kind.
-#[derive(Default)]
-pub(crate) struct Snapshot {
+struct Snapshot {
     objects: Vec<Object>,
 }
 
@@ -28,7 +86,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Where the file cannot be read, or holds something that is no object.
-    pub(crate) fn of_file(file: &Path) -> Result<Self, CommandError> {
+    fn of_file(file: &Path) -> Result<Self, CommandError> {
         let name = file.display();
         let size = std::fs::metadata(file).with_context(|| format!("cannot read {name}"))?.len();
         if size > MAX_FILE {
@@ -67,10 +125,9 @@ impl Snapshot {
     ///
     /// # Errors
     /// Where the hub does not answer, or does not serve the kind.
-    pub(crate) async fn fetch<K: Kind>(&mut self, hub: &Client) -> Result<(), CommandError> {
-        let gvk = Gvk::of::<K>();
+    async fn fetch(&mut self, hub: &Client, Wanted { gvk, plural, load: _ }: &Wanted) -> Result<(), CommandError> {
         let names = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
-        let api: Api<DynamicObject> = Api::all_with(hub.clone(), &ApiResource::from_gvk_with_plural(&names, &K::plural(&())));
+        let api: Api<DynamicObject> = Api::all_with(hub.clone(), &ApiResource::from_gvk_with_plural(&names, plural));
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let page = api.list(&params).await.with_context(|| format!("cannot list {gvk}"))?;
@@ -91,17 +148,18 @@ impl Snapshot {
     ///
     /// # Errors
     /// The first object that does not fit its type.
-    pub(crate) fn load<K: Kind>(&self, caches: &mut Caches) -> Result<(), CommandError> {
+    fn load<K: Kind>(&self, caches: &mut Caches) -> Result<(), CommandError> {
         let gvk = Gvk::of::<K>();
         let typed = self.objects.iter().filter(|object| object.gvk() == gvk).map(Object::to_typed::<K>);
         caches.replace(Site::Hub, typed.collect::<Result<Vec<_>, _>>()?, "0");
         Ok(())
     }
 
-    /// Puts the objects of a kind into caches as observed ones, complete.
-    pub(crate) fn load_observed(&self, gvk: &Gvk, caches: &mut Caches) {
-        let objects = self.objects.iter().filter(|object| object.gvk() == *gvk).cloned();
-        caches.replace_observed(gvk, objects.collect(), "0");
+    fn load_observed<K: Kind>(&self, caches: &mut Caches) -> Result<(), CommandError> {
+        let gvk = Gvk::of::<K>();
+        let objects = self.objects.iter().filter(|object| object.gvk() == gvk).cloned();
+        caches.replace_observed(&gvk, objects.collect(), "0");
+        Ok(())
     }
 }
 
