@@ -80,7 +80,7 @@ fn field<'a>(map: &'a mut Map, part: &str, is_last: bool, create: Create) -> Res
     Ok(Some(&mut entry.node))
 }
 
-/// Gives a scalar another text and type; the quotes stay.
+/// Gives a scalar another text and type; quotes stay, and make a string of it.
 ///
 /// # Errors
 /// Where the node is not a scalar.
@@ -89,7 +89,9 @@ pub(super) fn set_scalar(node: &mut Node, text: &str, tag: Tag) -> Result<()> {
     let kind = node.kind();
     match &mut node.value {
         Value::Scalar(scalar) => {
-            *scalar = Scalar { text: text.into(), tag, style: super::resource::untagged(scalar.style) };
+            let style = super::resource::untagged(scalar.style);
+            let tag = if style == Style::Plain { tag } else { Tag::Str };
+            *scalar = Scalar { text: text.into(), tag, style };
             Ok(())
         }
         Value::List(_) | Value::Map(_) => {

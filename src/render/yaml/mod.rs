@@ -38,7 +38,10 @@ impl Node {
             Json::Null => Scalar::null().into(),
             Json::Bool(value) => scalar(value.to_string(), Tag::Bool),
             Json::Number(number) => scalar(number_text(number), if number.is_f64() { Tag::Float } else { Tag::Int }),
-            Json::String(text) => Self::string(text.clone()),
+            Json::String(text) => {
+                let style = if print::is_plain(text) { Style::Plain } else { Style::Quoted };
+                Scalar { text: text.clone(), tag: Tag::Str, style }.into()
+            }
             Json::Array(items) => Value::List(items.iter().map(Self::from_json).collect()).into(),
             Json::Object(map) => Value::Map(map.iter().map(|(key, value)| (key.clone(), Self::from_json(value).into())).collect()).into(),
         }

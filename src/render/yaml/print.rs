@@ -397,6 +397,11 @@ impl Looks {
     }
 }
 
+/// Whether a string is written without quotes and on one line.
+pub(super) fn is_plain(text: &str) -> bool {
+    Looks::of(text).notation(text, false) == Notation::Plain
+}
+
 fn has_line_breaks(text: &str) -> bool {
     text.contains(is_break)
 }

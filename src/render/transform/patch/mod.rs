@@ -113,7 +113,9 @@ pub(crate) fn apply(resources: &mut Vec<Resource>, patch: &Patch, change: Change
             _ => Err(written.error("a patch of several documents cannot have a target; each names its own object")),
         },
         (Change::Strategic(patches), None) => {
-            patches.into_iter().try_for_each(|one| apply_by_name(resources, one, patch.options, schemas, &written))
+            let marked = patch.options.allow_name_change || patch.options.allow_kind_change;
+            let change = |one| if marked { with_texts(one, &["annotations"]) } else { one };
+            patches.into_iter().try_for_each(|one| apply_by_name(resources, change(one), patch.options, schemas, &written))
         }
     }
 }
@@ -167,7 +169,7 @@ fn apply_to_selected(
     written: &Written<'_>,
 ) -> Result<()> {
     for resource in resources.iter_mut().filter(|resource| resource.is_selected(target)) {
-        let mut change = with_texts(patch.clone());
+        let mut change = with_texts(patch.clone(), &["labels", "annotations"]);
         change.node.set("apiVersion", Scalar::unsettled(resource.api_version()));
         merge_into(resource, change.node, options, schemas, written)?;
     }
@@ -180,14 +182,15 @@ fn apply_to_selected(
 /// # Errors
 /// As [`apply_by_name`].
 pub(crate) fn apply_strategic(resources: &mut Vec<Resource>, patch: Resource, schemas: &Schemas, written: &Written<'_>) -> Result<()> {
-    apply_by_name(resources, with_texts(patch), PatchOptions::default(), schemas, written)?;
+    apply_by_name(resources, with_texts(patch, &["labels", "annotations"]), PatchOptions::default(), schemas, written)?;
     resources.retain(|resource| !resource.is_empty());
     Ok(())
 }
 
-/// Makes all labels and annotations of a patch texts, even `null`; kustomize does so when it copies a patch for its targets.
-fn with_texts(mut patch: Resource) -> Resource {
-    for field in ["labels", "annotations"] {
+/// Makes all labels or annotations of a patch texts, even `null`; kustomize does so when it copies a patch for its targets, and when it
+/// marks one with its options.
+fn with_texts(mut patch: Resource, fields: &[&str]) -> Resource {
+    for field in fields {
         if patch.node.get("metadata").is_some_and(|meta| meta.get(field).is_some()) {
             let texts = patch.string_map(field).into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
             patch.set_string_map(field, texts);
@@ -237,10 +240,20 @@ pub(crate) fn apply_json(
         if remembers {
             resource.remember();
         }
+        let annotated = resource.is_annotated();
+        if annotated {
+            resource.node.map_at("metadata").and_then(|meta| meta.map_at("annotations"));
+        }
         let in_object = |why: String| written.error(format!("{why}, in {}", resource.id()));
         let mut json = resource.node.to_json(Reading::Objects).map_err(|(_, why)| in_object(why.0))?;
         json6902::apply(&mut json, operations).map_err(in_object)?;
         resource.node = from_patched(&json);
+        if annotated
+            && let Some(meta) = resource.node.get_mut("metadata")
+            && meta.get("annotations").is_some_and(Node::is_empty)
+        {
+            meta.remove("annotations");
+        }
     }
     Ok(())
 }
