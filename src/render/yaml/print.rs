@@ -363,7 +363,8 @@ impl Looks {
                 ':' => before_blank,
                 _ => false,
             };
-            looks.special |= !is_printable(c);
+            // YAML 1.1 breaks lines at these two, 1.2 does not: only escaped do they read as the same everywhere.
+            looks.special |= !is_printable(c) || matches!(c, '\u{2028}' | '\u{2029}');
             let (is_space, breaks) = (c == ' ', is_break(c));
             looks.breaks |= breaks;
             looks.blank_at_an_end |= (is_space || breaks) && (at == 0 || next.is_none());
@@ -560,6 +561,12 @@ mod tests {
             check(json!(float), &format!(" {expected}"));
         }
         check(json!(u64::MAX), " 18446744073709551615");
+    }
+
+    #[test]
+    fn breaks_that_not_every_reader_takes_for_one_are_escaped() {
+        check(json!("x\n- y\u{2028}z"), " \"x\\n- y\\Lz\"");
+        check(json!("x\u{2029}z"), " \"x\\Pz\"");
     }
 
     #[test]
