@@ -38,15 +38,24 @@ impl Index for Scheduling {
         // The clusters last: until the others can be read, asking must cost nothing.
         let scores = view.list::<AddOnPlacementScore>(Query::ALL)?;
         let decisions = view.list::<PlacementDecision>(Query::ALL)?;
+        let placements = view.list::<Placement>(Query::ALL)?;
         let clusters = view.list::<ManagedCluster>(Query::ALL)?;
-        Ok(Self { fleet: Fleet::of(clusters, scores, decisions), standings: BTreeMap::new() })
+        // Where an earlier index was dropped, placements are not due although nothing is known of them any more.
+        let standings = placements.iter().map(|placement| (Key::of(&**placement), Standing::default())).collect();
+        Ok(Self { fleet: Fleet::of(clusters, scores, decisions), standings })
     }
 
     fn observe(&mut self, change: &dyn Any) {
         if let Some(Change { old, new }) = change.downcast_ref::<Change<ManagedCluster>>() {
             match (old, new) {
                 (_, Some(cluster)) => self.fleet.see_cluster(Arc::clone(cluster)),
-                (Some(cluster), None) => self.fleet.lose_cluster(cluster.metadata.name.as_deref().unwrap_or_default()),
+                (Some(cluster), None) => {
+                    self.fleet.lose_cluster(cluster.metadata.name.as_deref().unwrap_or_default());
+                    if self.fleet.is_sparse() {
+                        self.fleet.renumber();
+                        self.standings.values_mut().for_each(Standing::renew);
+                    }
+                }
                 (None, None) => {}
             }
         } else if let Some(Change { old, new }) = change.downcast_ref::<Change<PlacementDecision>>() {
@@ -83,11 +92,11 @@ impl Controller for PlacementController {
                 (None, _) | (_, None) => true,
             };
             let sides: Vec<Facts> = [old, new].into_iter().flatten().map(Facts::of).collect();
-            wake(view, |standing| sides.iter().any(|facts| standing.could_select(facts, differs)))
+            wake(view, |standing, fleet| sides.iter().any(|facts| standing.could_select(fleet, facts, differs)))
         });
         watches.on::<AddOnPlacementScore>(|change, view| {
             let names: BTreeSet<String> = change.sides().map(name).collect();
-            wake(view, |standing| names.iter().any(|name| standing.reads_score(name)))
+            wake(view, |standing, _| names.iter().any(|name| standing.reads_score(name)))
         });
     }
 
@@ -100,9 +109,9 @@ impl Controller for PlacementController {
 const UNREAD_WAIT: SignedDuration = SignedDuration::from_secs(1);
 
 /// Wakes the placements whose standing asks for it and that are not due anyway, as those without a standing are.
-fn wake(view: &impl View, concerns: impl Fn(&Standing) -> bool) -> Vec<Key> {
-    let keys = view.index(|scheduling: &mut Scheduling| {
-        let idle = scheduling.standings.iter_mut().filter(|(_, standing)| !standing.is_due && concerns(standing));
+fn wake(view: &impl View, concerns: impl Fn(&Standing, &Fleet) -> bool) -> Vec<Key> {
+    let keys = view.index(|Scheduling { fleet, standings }: &mut Scheduling| {
+        let idle = standings.iter_mut().filter(|(_, standing)| !standing.is_due && concerns(standing, fleet));
         let woken = idle.map(|(key, standing)| {
             standing.is_due = true;
             key.clone()

@@ -105,8 +105,8 @@ pub fn explain(input: &Input<'_>, now: Timestamp) -> Explanation {
         conditions: conditions(&schedule),
         ..Explanation::default()
     };
-    let policy = match &standing.policy {
-        Some(Ok(policy)) => std::sync::Arc::clone(policy),
+    let policy = match standing.policy(input.placement) {
+        Some(Ok(policy)) => policy,
         Some(Err(e)) => {
             explanation.error = Some(e.to_string());
             return explanation;
@@ -165,7 +165,7 @@ fn score(standing: &Standing, policy: &Policy, fleet: &Fleet, id: Id, now: Times
 
 fn story(standing: &Standing, policy: &Policy, input: &Input<'_>, id: Id, now: Timestamp) -> Story {
     let fleet = input.fleet;
-    let slice = standing.decided.get(&id).and_then(|slice| standing.held.get(usize::from(*slice)));
+    let slice = standing.decided.get(&id).and_then(|slice| standing.held.get(*slice as usize));
     let selected = standing.is_selected(policy, fleet, id);
     let mut story = Story {
         cluster_name: fleet.name(id).to_owned(),

@@ -9,11 +9,15 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::filter::Facts;
+use super::prioritizer::addon;
 use crate::api::cluster::v1::ManagedCluster;
 use crate::api::cluster::v1alpha1::AddOnPlacementScore;
 use crate::api::cluster::v1beta1::PlacementDecision;
 
-/// Number of a cluster in its fleet; a name keeps its number for ever.
+/// Fewer lost clusters than this are never worth new numbers.
+const MANY_LOST: usize = 1024;
+
+/// Number of a cluster in its fleet; a name keeps its number until [`Fleet::renumber`].
 pub type Id = u32;
 
 /// Clusters by number and by name.
@@ -23,6 +27,8 @@ pub struct Fleet {
     ids: BTreeMap<Arc<str>, Id>,
     /// How many clusters are named by how many decisions.
     histogram: BTreeMap<u32, u32>,
+    /// How many clusters have gone since numbers were last given anew.
+    lost: usize,
     /// When a cluster or one of its scores changed.
     pub changes: Log,
     /// When the number of decisions that name a cluster changed.
@@ -95,7 +101,27 @@ impl Fleet {
         if let Some(member) = self.members.get_mut(id as usize) {
             member.cluster = None;
         }
+        self.lost += 1;
         self.changes.touch(id);
+    }
+
+    /// Whether so many clusters have gone that [`Fleet::renumber`] is worth its while.
+    pub fn is_sparse(&self) -> bool {
+        self.lost > MANY_LOST.max(self.members.len() / 2)
+    }
+
+    /// Gives numbers anew, so that names nothing mentions any more cost nothing; whoever remembers numbers must forget them.
+    pub fn renumber(&mut self) {
+        let old = std::mem::take(self);
+        self.histogram = old.histogram;
+        let mentioned = |member: &Member| member.cluster.is_some() || !member.scores.is_empty() || member.used > 0;
+        for member in old.members.into_iter().filter(mentioned) {
+            let id = self.id_or_new(&member.name);
+            self.changes.touch(id);
+            if let Some(place) = self.members.get_mut(id as usize) {
+                *place = member;
+            }
+        }
     }
 
     /// Takes scores before and after a change.
@@ -208,11 +234,11 @@ impl Fleet {
         valid.collect()
     }
 
-    /// When the first score of a cluster that is valid now expires.
+    /// The first moment at which a score of a cluster that is valid now is not.
     pub fn scores_until(&self, id: Id, now: Timestamp) -> Option<Timestamp> {
         let scores = self.members.get(id as usize).map(|member| member.scores.as_slice()).unwrap_or_default();
         let ends = scores.iter().filter_map(|score| Some(score.status.as_ref()?.valid_until.as_ref()?.0));
-        ends.filter(|until| *until >= now).min()
+        ends.filter(|until| *until >= now).min().map(addon::after)
     }
 
     /// How many decisions name a cluster.
@@ -220,11 +246,17 @@ impl Fleet {
         self.members.get(id as usize).map(|member| member.used).unwrap_or_default()
     }
 
-    /// The largest number of decisions that name one cluster, not counting those of a placement that has selected `own`.
-    pub fn most_used(&self, own: impl Iterator<Item = Id>) -> u32 {
-        let Some((most, clusters)) = self.histogram.last_key_value() else { return 0 };
-        let own = own.filter(|id| self.used(*id) == *most).count();
-        if own < *clusters as usize { *most } else { most - 1 }
+    /// The largest number of decisions that name one cluster, not counting those of one placement: how many of these name which.
+    pub fn most_used(&self, own: impl Iterator<Item = (Id, u32)>) -> u32 {
+        let mut levels: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut most_of_own = 0;
+        for (id, times) in own {
+            let used = self.used(id);
+            *levels.entry(used).or_default() += 1;
+            most_of_own = most_of_own.max(used.saturating_sub(times));
+        }
+        let others = self.histogram.iter().rev().find(|(used, clusters)| levels.get(used).is_none_or(|own| own < clusters));
+        others.map_or(0, |(used, _)| *used).max(most_of_own)
     }
 }
 
@@ -255,9 +287,28 @@ mod tests {
         fleet.see_decision(None, Some(&decision(&["a"])));
         let (a, b) = (fleet.id("a").unwrap(), fleet.id("b").unwrap());
         assert_eq!((fleet.used(a), fleet.used(b)), (2, 1));
-        assert_eq!((fleet.most_used([b].into_iter()), fleet.most_used([a].into_iter())), (2, 1));
+        assert_eq!((fleet.most_used([(b, 1)].into_iter()), fleet.most_used([(a, 1)].into_iter())), (2, 1));
+        assert_eq!((fleet.most_used([(a, 2)].into_iter()), fleet.most_used([(a, 2), (b, 1)].into_iter())), (1, 0));
         fleet.see_decision(Some(&decision(&["a"])), Some(&decision(&["b"])));
         assert_eq!((fleet.used(a), fleet.used(b)), (1, 2));
         assert_eq!(fleet.uses.since(0).collect::<Vec<_>>(), [a, b]);
+    }
+
+    #[test]
+    fn names_that_nothing_mentions_cost_nothing_for_ever() {
+        let mut fleet = Fleet::default();
+        let cluster = |name: &str| Arc::new(serde_json::from_value(serde_json::json!({ "metadata": { "name": name } })).unwrap());
+        fleet.see_cluster(cluster("stays"));
+        fleet.see_decision(None, Some(&decision(&["decided"])));
+        for i in 0..=MANY_LOST {
+            assert!(!fleet.is_sparse());
+            fleet.see_cluster(cluster(&format!("passes-{i}")));
+            fleet.lose_cluster(&format!("passes-{i}"));
+        }
+        assert!(fleet.is_sparse());
+        fleet.renumber();
+        assert_eq!((fleet.len(), fleet.is_sparse(), fleet.most_used([].into_iter())), (2, false, 1));
+        assert!(fleet.cluster(fleet.id("stays").unwrap()).is_some());
+        assert_eq!((fleet.used(fleet.id("decided").unwrap()), fleet.id("passes-1")), (1, None));
     }
 }

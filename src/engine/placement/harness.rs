@@ -24,6 +24,8 @@ pub(crate) struct Hub {
     pub standing: Standing,
     /// What readers could see after each single write, from the last schedule on: clusters by decision.
     pub seen: Vec<BTreeMap<String, Vec<String>>>,
+    /// How many writes of the next schedule succeed, where not all do.
+    pub crash_after: Option<usize>,
 }
 
 impl Hub {
@@ -41,6 +43,7 @@ impl Hub {
             fleet: Fleet::default(),
             standing: Standing::default(),
             seen: Vec::new(),
+            crash_after: None,
         }
     }
 
@@ -82,6 +85,12 @@ impl Hub {
         let sets = match which {
             0 => vec![everything],
             1 => vec![own],
+            2 => vec![
+                serde_json::json!({ "metadata": { "name": "broken" }, "spec": { "clusterSelector": {
+                "selectorType": "LabelSelector", "labelSelector": { "matchExpressions": [{ "key": "k", "operator": "Like" }] },
+            } } }),
+                own,
+            ],
             _ => vec![everything, own],
         };
         self.sets = sets.into_iter().map(|set| Arc::new(serde_json::from_value(set).unwrap())).collect();
@@ -116,13 +125,17 @@ impl Hub {
         let kept = standing.schedule(&self.input(&decisions), self.now);
         self.standing = standing;
         assert_eq!(kept, fresh, "a standing that was kept answers as a fresh one");
+        assert!(kept.wake_at.is_none_or(|at| at > self.now), "it wants to be woken at a time that is not in the future");
         self.seen.clear();
-        for write in kept.steps.iter().flatten() {
+        let crash_after = self.crash_after.take();
+        for write in kept.steps.iter().flatten().take(crash_after.unwrap_or(usize::MAX)) {
             self.write(write);
             let members = |d: &PlacementDecision| d.status.iter().flat_map(|s| &s.decisions).map(|e| e.cluster_name.clone()).collect();
             self.seen.push(self.decisions.iter().map(|(name, decision)| (name.clone(), members(decision))).collect());
         }
-        self.placement.status = Some(kept.status.clone());
+        if crash_after.is_none() {
+            self.placement.status = Some(kept.status.clone());
+        }
         kept
     }
 
@@ -158,6 +171,12 @@ impl Hub {
         format!("{} {}: {}", condition.status, condition.reason, condition.message)
     }
 
+    /// Somebody else changes, creates or (`Null`) deletes a decision.
+    pub(crate) fn edit(&mut self, name: &str, decision: Value) {
+        let new = (!decision.is_null()).then(|| Arc::new(serde_json::from_value(decision).unwrap()));
+        self.replace(name, new);
+    }
+
     fn write(&mut self, write: &Write) {
         let (name, new) = match write {
             Write::Create(labels) => {
@@ -180,9 +199,12 @@ impl Hub {
             }
             Write::Delete { name } => (name, None),
         };
-        let new = new.map(Arc::new);
+        self.replace(name, new.map(Arc::new));
+    }
+
+    fn replace(&mut self, name: &str, new: Option<Arc<PlacementDecision>>) {
         let old = match &new {
-            Some(new) => self.decisions.insert(name.clone(), Arc::clone(new)),
+            Some(new) => self.decisions.insert(name.to_owned(), Arc::clone(new)),
             None => self.decisions.remove(name),
         };
         self.fleet.see_decision(old.as_deref(), new.as_deref());

@@ -95,7 +95,8 @@ pub fn lay_out<'a>(request: &'a Request<'a>, held: &'a [Held]) -> Vec<Slice> {
         groups.extend(runs.into_iter().map(|run| (name, run)));
     }
     if groups.is_empty() {
-        let first = held.iter().min_by_key(|held| order_of(request.placement, held));
+        let numbered = held.iter().filter_map(|held| Some((number(request.placement, &held.name)?, held)));
+        let first = numbered.min_by_key(|(number, _)| *number).map(|(_, held)| held);
         groups.push(("", vec![first.map_or_else(Work::fresh, Work::empty)]));
     }
     name_slices(request, held, groups)
@@ -112,7 +113,9 @@ impl<'a> Kept<'a> {
         let mut kept = Self { runs: BTreeMap::new(), firsts: BTreeMap::new() };
         let mut placed = BTreeSet::new();
         let mut ordered: Vec<&Held> = held.iter().collect();
-        ordered.sort_by_key(|held| order_of(request.placement, held));
+        ordered.retain(|held| number(request.placement, &held.name).is_some());
+        ordered.sort_by_key(|held| number(request.placement, &held.name));
+        let mut index = BTreeMap::new();
         for held in ordered {
             let lane = match held.group.as_str() {
                 "" => Some(request.groups.len()),
@@ -128,7 +131,9 @@ impl<'a> Kept<'a> {
                     None => work.leaving += 1,
                 }
             }
-            kept.runs.entry(lane).or_default().entry(held.index.unwrap_or(u32::MAX)).or_default().push(work);
+            // A slice whose index somebody took away belongs with the one before it.
+            let index = held.index.or_else(|| index.get(&lane).copied()).inspect(|known| _ = index.insert(lane, *known));
+            kept.runs.entry(lane).or_default().entry(index.unwrap_or(u32::MAX)).or_default().push(work);
         }
         kept
     }
@@ -162,7 +167,9 @@ fn fill_runs<'a>(
 ) -> Vec<Run<'a>> {
     let group_size = request.size.get();
     let mut runs: Vec<Run<'a>> = kept.into_values().collect();
-    runs.truncate(wished.len().div_ceil(group_size));
+    let old = wished.iter().filter(|(_, cluster)| was_held.contains(cluster)).count();
+    let places = runs.iter().flatten().map(|work| work.leaving).sum::<usize>().saturating_add(*spare);
+    runs.truncate((old + places.min(wished.len() - old)).div_ceil(group_size));
     for run in &mut runs {
         let mut excess = size(run).saturating_sub(group_size);
         for work in run.iter_mut().rev() {
@@ -248,13 +255,10 @@ fn name_slices(request: &Request<'_>, held: &[Held], groups: Vec<(&str, Run<'_>)
     slices
 }
 
-/// The number at the end of a slice's name; names of another form come last.
-fn order_of<'a>(placement: &str, held: &'a Held) -> (u32, &'a str) {
-    (number(placement, &held.name).unwrap_or(u32::MAX), &held.name)
-}
-
+/// The number at the end of a slice's name. Objects of another name are not ours: their clusters move, and they are deleted.
 fn number(placement: &str, name: &str) -> Option<u32> {
-    name.strip_prefix(placement)?.strip_prefix("-decision-")?.parse().ok()
+    let digits = name.strip_prefix(placement)?.strip_prefix("-decision-")?;
+    digits.parse().ok().filter(|number: &u32| *number > 0 && number.to_string() == digits)
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ mod golden;
 #[cfg(test)]
 mod harness;
 pub mod layout;
+#[cfg(test)]
+mod meddling;
 pub mod policy;
 pub mod prioritizer;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::filter::predicate::{Matcher, Predicate};
 use super::filter::taint;
 use super::prioritizer::{Coordinate, weights};
 use super::select::Constraint;
-use crate::api::cluster::v1beta1::{PlacementSpec, SortBy, Toleration};
+use crate::api::cluster::v1beta1::{DecisionGroup, PlacementSpec, SortBy, Toleration};
 
 /// What a placement wants.
 #[derive(Debug)]
@@ -26,14 +26,50 @@ pub struct Policy {
     pub weights: Vec<(Coordinate, i32)>,
     /// Over what the clusters must be spread.
     pub spread: Vec<Constraint>,
-    /// Named groups in order.
-    pub groups: Vec<(String, Matcher)>,
+    /// Named groups.
+    pub groups: Groups,
     /// How large a group may be.
     pub group_size: GroupSize,
     /// Whether decisions are ordered by score.
     pub by_score: bool,
     /// How often scores alone may change decisions that are ordered by them.
     pub score_interval: SignedDuration,
+}
+
+/// Named groups. Those of one name are one group, because published decisions tell groups apart by nothing but their names.
+#[derive(Debug)]
+pub struct Groups {
+    /// The names, in order.
+    pub names: Vec<String>,
+    /// Which clusters belong to which of them; the first that matches counts.
+    members: Vec<(usize, Matcher)>,
+}
+
+impl Groups {
+    fn read(groups: &[DecisionGroup]) -> Result<Self, Misconfigured> {
+        let mut all = Self { names: Vec::new(), members: Vec::new() };
+        for DecisionGroup { group_name: name, group_cluster_selector: selector, .. } in groups {
+            let matcher = Matcher::read(selector.label_selector.as_ref(), selector.claim_selector.as_ref());
+            if !name.is_empty() && !all.names.contains(name) {
+                all.names.push(name.clone());
+            }
+            let matcher = matcher.map_err(|e| Misconfigured { plugin: "", ..e })?;
+            let lane = all.names.iter().position(|known| known == name);
+            all.members.push((lane.unwrap_or(usize::MAX), matcher));
+        }
+        Ok(all)
+    }
+
+    /// Which group a cluster belongs to: the first that matches, or the one without a name, which comes after them all.
+    pub fn lane(&self, facts: &Facts) -> usize {
+        let first = self.members.iter().find(|(_, matcher)| matcher.matches(facts));
+        first.map_or(self.names.len(), |(lane, _)| *lane.min(&self.names.len()))
+    }
+
+    /// The position of a group by its name.
+    pub fn lane_named(&self, name: &str) -> Option<usize> {
+        if name.is_empty() { Some(self.names.len()) } else { self.names.iter().position(|known| known == name) }
+    }
 }
 
 /// The largest size of a group.
@@ -72,11 +108,7 @@ impl Policy {
             Misconfigured::new("", format!("numberOfClusters: Invalid value: {number}: must be greater than or equal to 0"))
         })?;
         let strategy = spec.decision_strategy.as_ref().and_then(|strategy| strategy.group_strategy.as_ref());
-        let groups = strategy.map(|strategy| strategy.decision_groups.as_slice()).unwrap_or_default().iter().map(|group| {
-            let selector = &group.group_cluster_selector;
-            let matcher = Matcher::read(selector.label_selector.as_ref(), selector.claim_selector.as_ref());
-            matcher.map(|matcher| (group.group_name.clone(), matcher)).map_err(|e| Misconfigured { plugin: "", ..e })
-        });
+        let groups = Groups::read(strategy.map(|strategy| strategy.decision_groups.as_slice()).unwrap_or_default())?;
         let constraints = spec.spread_policy.as_ref().map(|spread| spread.spread_constraints.as_slice()).unwrap_or_default();
         Ok(Self {
             wanted,
@@ -84,16 +116,11 @@ impl Policy {
             tolerations: spec.tolerations.clone(),
             weights,
             spread: constraints.iter().map(Constraint::read).collect(),
-            groups: groups.collect::<Result<_, _>>()?,
+            groups,
             group_size: strategy.map_or(Ok(GroupSize::Count(0)), |strategy| group_size(&strategy.clusters_per_decision_group))?,
             by_score: spec.sort_by == SortBy::Score,
             score_interval: spec.score_rate_limit.as_deref().and_then(interval).unwrap_or(SignedDuration::from_mins(1)),
         })
-    }
-
-    /// Which group a cluster belongs to: the first named one that matches, or the one after them all.
-    pub fn lane(&self, facts: &Facts) -> usize {
-        self.groups.iter().position(|(_, matcher)| matcher.matches(facts)).unwrap_or(self.groups.len())
     }
 
     /// Whether expressions may look at anything there is of a cluster.

@@ -1,6 +1,7 @@
 //! The scores of feasible clusters, and the order they put them in.
 
 use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
@@ -18,9 +19,7 @@ pub(super) struct Scored {
     pub total: i32,
     /// Whether a score of an add-on is missing or has expired.
     pub is_unscored: bool,
-    /// Whether one has expired.
-    pub is_expired: bool,
-    /// Until when the scores are valid.
+    /// The first moment at which one that is valid now is not.
     pub until: Option<Timestamp>,
 }
 
@@ -43,7 +42,7 @@ impl Standing {
         } else {
             touched.iter().filter(|id| self.place(policy, fleet, **id, now)).count()
         };
-        if moved == 0 {
+        if !again && (touched.is_empty() || moved == 0 && policy.spread.is_empty()) {
             return;
         }
         if policy.spread.is_empty() {
@@ -54,7 +53,10 @@ impl Standing {
         } else {
             let ranked = self.ranking.iter().filter_map(|id| Some((*id, fleet.facts(*id)?)));
             let spread = spread(ranked, &policy.spread, policy.wanted);
-            touched.extend(self.spread.symmetric_difference(&spread).copied());
+            // A cluster may be in another place than before without being ranked elsewhere. Where all were scored anew, those that
+            // were touched are forgotten; each that is taken may be one of them.
+            let before = if again { BTreeSet::new() } else { std::mem::take(&mut self.spread) };
+            touched.extend(before.symmetric_difference(&spread).copied());
             self.spread = spread;
         }
     }
@@ -63,7 +65,6 @@ impl Standing {
     fn rank_again(&mut self, policy: &Policy, fleet: &Fleet, now: Timestamp) {
         // In the order of names, so that a stable sort leaves equals in it.
         let mut ranking: Vec<Id> = fleet.ids().filter(|id| self.verdict(*id) == Verdict::Feasible).collect();
-        self.expired.clear();
         for id in &ranking {
             self.score_again(policy, fleet, *id, now);
         }
@@ -80,8 +81,6 @@ impl Standing {
         let feasible = before.verdict == Verdict::Feasible;
         if feasible {
             self.score_again(policy, fleet, id, now);
-        } else {
-            self.expired.remove(&id);
         }
         let Some(after) = self.candidates.get_mut(id as usize) else { return false };
         if feasible == before.is_ranked && (!feasible || (after.demotion, after.total) == (before.demotion, before.total)) {
@@ -117,11 +116,6 @@ impl Standing {
 
     fn score_again(&mut self, policy: &Policy, fleet: &Fleet, id: Id, now: Timestamp) {
         let scored = self.scored(policy, fleet, id, now);
-        if scored.is_expired {
-            self.expired.insert(id)
-        } else {
-            self.expired.remove(&id)
-        };
         if let Some(candidate) = self.candidates.get_mut(id as usize) {
             candidate.total = scored.total;
             candidate.demotion = 2 * u8::from(candidate.avoid) + u8::from(scored.is_unscored);
@@ -137,11 +131,12 @@ impl Standing {
     /// The same, telling the score of each prioritizer in the order of the weights; `None` where it has nothing to say.
     pub(super) fn score_each(&self, policy: &Policy, fleet: &Fleet, id: Id, now: Timestamp, mut tell: impl FnMut(Option<i64>)) -> Scored {
         let decided = self.decided.contains_key(&id);
+        let used = fleet.used(id).saturating_sub(self.own_uses(id));
         let mut scored = Scored::default();
         let mut total = 0_i64;
         for (coordinate, weight) in &policy.weights {
             let score = match coordinate {
-                Coordinate::Balance => Some(balance::score(fleet.used(id).saturating_sub(u32::from(decided)), self.scale.most_used)),
+                Coordinate::Balance => Some(balance::score(used, self.scale.most_used)),
                 Coordinate::Steady => Some(steady::score(decided)),
                 Coordinate::Allocatable(resource) => {
                     self.amount(*resource, id).map(|amount| resource::score(amount, self.range(*resource)))
@@ -151,11 +146,7 @@ impl Standing {
                         scored.until = [scored.until, until].into_iter().flatten().min();
                         Some(value)
                     }
-                    addon::Score::Expired(_) => {
-                        (scored.is_unscored, scored.is_expired) = (true, true);
-                        None
-                    }
-                    addon::Score::Missing => {
+                    addon::Score::Expired(_) | addon::Score::Missing => {
                         scored.is_unscored = true;
                         None
                     }
@@ -173,7 +164,7 @@ impl Standing {
         let before = self.scale;
         for (coordinate, _) in &policy.weights {
             match coordinate {
-                Coordinate::Balance => self.scale.most_used = fleet.most_used(self.decided.keys().copied()),
+                Coordinate::Balance => self.scale.most_used = fleet.most_used(self.decided.keys().map(|id| (*id, self.own_uses(*id)))),
                 Coordinate::Allocatable(resource) => self.measure(*resource, fleet, touched),
                 Coordinate::Steady | Coordinate::AddOn { .. } => {}
             }

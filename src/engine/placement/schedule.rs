@@ -6,11 +6,11 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::Misconfigured;
 use super::filter::Verdict;
 use super::fleet::{Fleet, Id};
 use super::layout::{Request, Slice, Wish, lay_out};
 use super::policy::Policy;
+use super::prioritizer::{Coordinate, addon};
 use super::publish::{Labels, Target, Write, publish};
 use super::sets::Members;
 use super::standing::Standing;
@@ -23,11 +23,9 @@ use crate::object::condition::{Observation, find_condition, set_condition};
 pub const SETTLE: SignedDuration = SignedDuration::from_secs(10);
 /// How the reason of a decision begins whose cluster is about to leave; the time since when follows.
 pub const LEAVING: &str = "leaving since ";
-/// Length of the text of a score event, as in Open Cluster Management.
+/// Length of the list of clusters in an event, as in Open Cluster Management.
 const SCORE_TEXT: usize = 1000;
 const UNMATCHED: &str = "No ManagedCluster matches any of the cluster predicate";
-/// Longest name that fits the label on decisions.
-const MAX_NAME: usize = 63;
 
 /// What scheduling one placement reads.
 #[derive(Clone, Copy, Debug)]
@@ -94,16 +92,7 @@ impl Standing {
     pub fn schedule(&mut self, input: &Input<'_>, now: Timestamp) -> Schedule {
         self.sync(input, now);
         let mut schedule = Schedule { status: input.placement.status.clone().unwrap_or_default(), ..Schedule::default() };
-        let name = input.placement.metadata.name.as_deref().unwrap_or_default();
-        let policy = match &self.policy {
-            Some(Ok(_)) if name.len() > MAX_NAME => Err(Misconfigured::new(
-                "",
-                format!("the name has {} characters, at most {MAX_NAME} fit the label on decisions", name.len()),
-            )),
-            Some(Ok(policy)) => Ok(Arc::clone(policy)),
-            Some(Err(e)) => Err(e.clone()),
-            None => return schedule,
-        };
+        let Some(policy) = self.policy(input.placement) else { return schedule };
         match policy {
             Ok(policy) => {
                 let slices = self.decide(&policy, input, now, &mut schedule);
@@ -151,15 +140,17 @@ impl Standing {
             members.sort_by_key(|id| fleet.name(*id));
         }
         let lane = |id: Id| match (leaving.contains_key(&id), fleet.facts(id)) {
-            (false, Some(facts)) => policy.lane(facts),
+            (false, Some(facts)) => policy.groups.lane(facts),
             (true, _) | (_, None) => self.lane_of_slice(policy, id),
         };
         let wishes: BTreeMap<&str, Wish> =
             members.iter().enumerate().map(|(order, id)| (fleet.name(*id), Wish { lane: lane(*id), order })).collect();
-        let size = policy.group_size.of(wishes.len());
+        // Those who wait for the place of one that leaves do not make groups larger.
+        let places = policy.wanted.map_or(usize::MAX, |wanted| wanted.max(self.decided.len()));
+        let size = policy.group_size.of(wishes.len().min(places));
         let spare = policy.wanted.map_or(usize::MAX, |wanted| wanted.saturating_sub(self.decided.len()));
         let placement = input.placement.metadata.name.as_deref().unwrap_or_default();
-        let groups = policy.groups.iter().map(|(name, _)| name.as_str()).collect();
+        let groups = policy.groups.names.iter().map(String::as_str).collect();
         let slices = lay_out(&Request { placement, groups, size, wishes, spare }, &self.held);
         let targets: Vec<Target> = slices.into_iter().map(|slice| self.target(policy, input, slice, &leaving, rescores, now)).collect();
         schedule.steps = publish(&self.held, &targets);
@@ -184,7 +175,7 @@ impl Standing {
             if held_back {
                 continue;
             }
-            let since = self.leaving.get(id).copied().unwrap_or_else(|| self.unfit_since(policy, input.fleet, *id, now));
+            let since = self.leaving.get(id).copied().unwrap_or_else(|| self.unfit_since(policy, input.fleet, *id, now)).min(now);
             let since = since.round(Unit::Second).unwrap_or(since);
             let end = since.saturating_add(SETTLE).unwrap_or(Timestamp::MAX);
             let stays = !at_once && now < end;
@@ -208,9 +199,9 @@ impl Standing {
     }
 
     fn lane_of_slice(&self, policy: &Policy, id: Id) -> usize {
-        let held = self.decided.get(&id).and_then(|slice| self.held.get(usize::from(*slice)));
+        let held = self.decided.get(&id).and_then(|slice| self.held.get(*slice as usize));
         let group = held.map(|held| held.group.as_str()).unwrap_or_default();
-        policy.groups.iter().position(|(name, _)| name == group).unwrap_or(policy.groups.len())
+        policy.groups.lane_named(group).unwrap_or(policy.groups.names.len())
     }
 
     /// What a slice's entries should say, and whether the published ones say otherwise.
@@ -274,16 +265,8 @@ impl Standing {
                 schedule.events.push(Event { is_warning, reason, action, decision: decision.to_owned(), message });
             }
         };
-        let expired = self.expired.iter().next().map(|id| {
-            let resource = policy.weights.iter().find_map(|(coordinate, _)| match coordinate {
-                super::prioritizer::Coordinate::AddOn { resource, .. } => Some(resource.as_str()),
-                _ => None,
-            });
-            let resource = resource.unwrap_or_default();
-            format!(": AddOnPlacementScores {}/{resource} expired in plugin AddOn", input.fleet.name(*id))
-        });
-        let warning = expired.is_some();
-        let expired = expired.unwrap_or_default();
+        let is_update = |write: &Write| matches!(write, Write::Decide { .. });
+        let warning = if schedule.steps.iter().flatten().any(is_update) { self.warning(policy, input.fleet, now) } else { None };
         let about = |name: &str, verb: &str| format!("Decision {name} is {verb} with placement {placement} in namespace {namespace}");
         let (create, update, delete) =
             (("DecisionCreate", "DecisionCreated"), ("DecisionUpdate", "DecisionUpdated"), ("DecisionDelete", "DecisionDeleted"));
@@ -293,7 +276,7 @@ impl Standing {
                 Write::Create(Labels { name, .. }) => say(false, create, name, about(name, "created")),
                 Write::Decide { name, .. } => {
                     updated = updated.or(Some(name));
-                    say(warning, update, name, about(name, "updated") + &expired);
+                    say(warning.is_some(), update, name, about(name, "updated") + warning.as_deref().unwrap_or_default());
                 }
                 Write::Delete { name } => say(false, delete, name, about(name, "deleted")),
                 Write::Label(_) => {}
@@ -307,21 +290,25 @@ impl Standing {
         }
     }
 
+    /// Which scores of feasible clusters have expired; of several prioritizers the last one counts, as in Open Cluster Management.
+    fn warning(&self, policy: &Policy, fleet: &Fleet, now: Timestamp) -> Option<String> {
+        let warnings = policy.weights.iter().rev().filter_map(|(coordinate, _)| {
+            let Coordinate::AddOn { resource, score } = coordinate else { return None };
+            let feasible = fleet.ids().filter(|id| self.verdict(*id) == Verdict::Feasible);
+            let expired = feasible.filter(|id| matches!(addon::read(fleet.scores(*id, resource), score, now), addon::Score::Expired(_)));
+            let text = fitting(expired.map(|id| format!(" {}/{resource}", fleet.name(id))));
+            (!text.is_empty()).then(|| format!(": AddOnPlacementScores{text} expired in plugin {coordinate}"))
+        });
+        warnings.into_iter().next()
+    }
+
     /// Totals of the feasible clusters, in the order of names, as far as they fit.
     fn score_text(&self, policy: &Policy, fleet: &Fleet, now: Timestamp) -> String {
-        let mut text = String::new();
         if policy.weights.is_empty() {
-            return text;
+            return String::new();
         }
-        for id in fleet.ids().filter(|id| self.verdict(*id) == Verdict::Feasible) {
-            let one = format!("{}:{} ", fleet.name(id), self.scored(policy, fleet, id, now).total);
-            if text.len() + one.len() > SCORE_TEXT {
-                text.push_str("......");
-                break;
-            }
-            text.push_str(&one);
-        }
-        text
+        let feasible = fleet.ids().filter(|id| self.verdict(*id) == Verdict::Feasible);
+        fitting(feasible.map(|id| format!("{}:{} ", fleet.name(id), self.scored(policy, fleet, id, now).total)))
     }
 
     /// The condition `PlacementSatisfied`.
@@ -341,8 +328,7 @@ impl Standing {
                 format!("ManagedClusterSet {set}: {why}; clusters it may hold keep their decisions"),
             );
         }
-        let available = [Verdict::Unmatched, Verdict::Tainted, Verdict::Expired, Verdict::Feasible].map(|verdict| self.count(verdict));
-        if available.iter().sum::<usize>() == 0 {
+        if self.available() == 0 {
             let eligible: Vec<&str> = self.sets.iter().map(Members::name).collect();
             return (
                 "False",
@@ -360,6 +346,19 @@ impl Standing {
             Some(missing) => ("False", "NotAllDecisionsScheduled", format!("{missing} cluster decisions unscheduled")),
         }
     }
+}
+
+/// As many of the words as fit an event.
+fn fitting(words: impl Iterator<Item = String>) -> String {
+    let mut text = String::new();
+    for word in words {
+        if text.len() + word.len() > SCORE_TEXT {
+            text.push_str("......");
+            break;
+        }
+        text.push_str(&word);
+    }
+    text
 }
 
 fn slice_of(held: &super::layout::Held) -> Slice {

@@ -5,6 +5,7 @@
 //! scored again, found in the ranking by binary search, and compared with the published decisions; no other cluster is looked
 //! at. Only what truly concerns all clusters visits all: another spec, another set, another scale of scores.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -19,11 +20,14 @@ use super::policy::Policy;
 use super::prioritizer::{Coordinate, Resource, Scale};
 use super::schedule::{Input, leaving_since};
 use super::sets::Members;
-use crate::api::cluster::v1beta1::{PlacementDecision, PlacementSpec};
+use crate::api::cluster::v1beta1::{Placement, PlacementDecision, PlacementSpec};
 use crate::api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL};
 
-/// What all expressions of a placement may spend on all clusters together: 8 s at most, once.
-const MAX_STEPS_IN_ALL: u64 = 2_000_000;
+/// What all expressions of a placement may spend on all clusters together: 8 s at most. Tests come to the limit with less.
+const MAX_STEPS_IN_ALL: u64 = if cfg!(test) { 20_000 } else { 2_000_000 };
+
+/// Longest name that fits the label on decisions.
+const MAX_NAME: usize = 63;
 
 /// The memory of one placement.
 #[derive(Debug, Default)]
@@ -36,7 +40,9 @@ pub struct Standing {
     own: Vec<Arc<PlacementDecision>>,
     pub(super) held: Vec<Held>,
     /// Clusters in the published decisions, with the position of their slice.
-    pub(super) decided: BTreeMap<Id, u16>,
+    pub(super) decided: BTreeMap<Id, u32>,
+    /// How many published decisions name a cluster, where that is more than one.
+    repeated: BTreeMap<Id, u32>,
     /// Those of them whose entry says since when they are leaving.
     pub(super) leaving: BTreeMap<Id, Timestamp>,
     pub(super) candidates: Vec<Candidate>,
@@ -49,8 +55,13 @@ pub struct Standing {
     due: BTreeSet<(Timestamp, Id)>,
     /// Clusters whose published decision is not what it should be.
     pub(super) pending: BTreeSet<Id>,
-    /// Clusters with a score that has expired.
-    pub(super) expired: BTreeSet<Id>,
+    /// What the expressions spent on each cluster, and on all; nobody is judged any more once that is too much.
+    costs: BTreeMap<Id, u64>,
+    cost: u64,
+    /// Clusters that were not judged for that reason.
+    unjudged: Vec<Id>,
+    /// Whether clusters were judged, but neither ranked nor compared with the decisions, for that reason.
+    is_behind: bool,
     /// Whether the slices must be looked through.
     pub(super) is_stale: bool,
     pub(super) scale: Scale,
@@ -74,6 +85,11 @@ pub(super) struct Candidate {
 }
 
 impl Standing {
+    /// Forgets everything but whether the placement is due.
+    pub fn renew(&mut self) {
+        *self = Self { is_due: self.is_due, ..Self::default() };
+    }
+
     /// Brings the memory up to date.
     pub(super) fn sync(&mut self, input: &Input<'_>, now: Timestamp) {
         self.is_due = false;
@@ -88,21 +104,15 @@ impl Standing {
             touched.extend(fleet.changes.since(self.seen_changes));
             touched.extend(self.due.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id));
         }
-        touched.sort_unstable();
-        touched.dedup();
+        self.seen_changes = fleet.changes.now();
         self.candidates.resize(fleet.len(), Candidate::default());
-        let mut budget = Budget::default();
-        for id in &touched {
-            self.judge(&policy, fleet, *id, now, &mut budget);
-        }
-        if budget.exhausted || budget.spent > MAX_STEPS_IN_ALL {
-            self.policy = Some(Err(Misconfigured::new("Predicate", "the expressions cost too much to evaluate for every cluster")));
+        if !self.judge_all(&policy, fleet, &mut touched, now) {
             return;
         }
+        let again = std::mem::take(&mut self.is_behind) || again;
         if policy.is_ranked() {
             self.rank(&policy, fleet, &mut touched, again, now);
         }
-        self.seen_changes = fleet.changes.now();
         self.seen_uses = fleet.uses.now();
         touched.extend(std::mem::take(&mut self.pending));
         self.pending = touched.into_iter().filter(|id| self.is_unsettled(&policy, fleet, *id)).collect();
@@ -136,10 +146,14 @@ impl Standing {
         self.is_stale = true;
         let before = std::mem::take(&mut self.decided);
         self.leaving.clear();
+        self.repeated.clear();
         for (slice, decision) in (0..).zip(own) {
             for entry in decision.status.iter().flat_map(|status| &status.decisions) {
                 let Some(id) = input.fleet.id(&entry.cluster_name) else { continue };
-                self.decided.entry(id).or_insert(slice);
+                match self.decided.entry(id) {
+                    Entry::Vacant(place) => _ = place.insert(slice),
+                    Entry::Occupied(_) => *self.repeated.entry(id).or_insert(1) += 1,
+                }
                 if let Some(since) = leaving_since(&entry.reason) {
                     self.leaving.entry(id).or_insert(since);
                 }
@@ -150,6 +164,38 @@ impl Standing {
         came.chain(left).collect()
     }
 
+    /// Passes clusters through the filters; `false` once that has become too expensive.
+    fn judge_all(&mut self, policy: &Policy, fleet: &Fleet, touched: &mut Vec<Id>, now: Timestamp) -> bool {
+        touched.append(&mut self.unjudged);
+        touched.sort_unstable();
+        touched.dedup();
+        if !self.costs.is_empty() {
+            touched.iter().for_each(|id| self.cost -= self.costs.remove(id).unwrap_or_default());
+        }
+        let mut judged = 0;
+        for id in touched.iter() {
+            if self.is_too_expensive() {
+                break;
+            }
+            self.judge(policy, fleet, *id, now);
+            judged += 1;
+        }
+        if self.is_too_expensive() {
+            self.unjudged = touched.split_off(judged);
+            self.is_behind = true;
+            return false;
+        }
+        if self.is_behind {
+            *touched = fleet.ids().collect();
+        }
+        true
+    }
+
+    /// Whether the expressions cost too much.
+    fn is_too_expensive(&self) -> bool {
+        self.cost > MAX_STEPS_IN_ALL
+    }
+
     /// Drops what was found out about clusters.
     fn forget(&mut self) {
         self.candidates.clear();
@@ -158,15 +204,25 @@ impl Standing {
         self.spread.clear();
         self.deadlines.clear();
         self.due.clear();
-        self.expired.clear();
         self.amounts.clear();
+        self.costs.clear();
+        self.cost = 0;
+        self.unjudged.clear();
+        self.is_behind = false;
+        self.scale = Scale::default();
         self.pending = self.decided.keys().copied().collect();
         self.is_stale = true;
     }
 
     /// Passes a cluster through the filters and notes how far it came.
-    fn judge(&mut self, policy: &Policy, fleet: &Fleet, id: Id, now: Timestamp, budget: &mut Budget) {
-        let (verdict, avoid, until) = assess(policy, &self.sets, fleet, id, self.decided.contains_key(&id), now, budget);
+    fn judge(&mut self, policy: &Policy, fleet: &Fleet, id: Id, now: Timestamp) {
+        let mut budget = Budget::default();
+        let (verdict, avoid, until) = assess(policy, &self.sets, fleet, id, self.decided.contains_key(&id), now, &mut budget);
+        let cost = if budget.exhausted { MAX_STEPS_IN_ALL + 1 } else { budget.spent };
+        if cost > 0 {
+            self.costs.insert(id, cost);
+            self.cost += cost;
+        }
         let Some(candidate) = self.candidates.get_mut(id as usize) else { return };
         if let Some(count) = self.counts.get_mut(candidate.verdict as usize) {
             *count = count.saturating_sub(1);
@@ -191,6 +247,25 @@ impl Standing {
             self.deadlines.insert(id, until);
             self.due.insert((until, id));
         }
+    }
+
+    /// What the placement wants, or why that cannot be followed; `None` before it was first scheduled.
+    pub(super) fn policy(&self, placement: &Placement) -> Option<Result<Arc<Policy>, Misconfigured>> {
+        let name = placement.metadata.name.as_deref().unwrap_or_default();
+        let refusal = if name.len() > MAX_NAME {
+            let length = name.len();
+            Misconfigured::new("", format!("the name has {length} characters, at most {MAX_NAME} fit the label on decisions"))
+        } else if self.is_too_expensive() {
+            Misconfigured::new("Predicate", "the expressions cost too much to evaluate for every cluster")
+        } else {
+            return self.policy.clone();
+        };
+        Some(self.policy.clone()?.and(Err(refusal)))
+    }
+
+    /// How many published decisions of the placement name a cluster.
+    pub(super) fn own_uses(&self, id: Id) -> u32 {
+        self.repeated.get(&id).copied().unwrap_or_else(|| u32::from(self.decided.contains_key(&id)))
     }
 
     /// How far a cluster came.
@@ -224,21 +299,42 @@ impl Standing {
     fn is_unsettled(&self, policy: &Policy, fleet: &Fleet, id: Id) -> bool {
         let selected = self.is_selected(policy, fleet, id);
         let Some(slice) = self.decided.get(&id) else { return selected };
-        let lane = self.held.get(usize::from(*slice)).and_then(|held| lane_of(policy, &held.group));
-        !selected || self.leaving.contains_key(&id) || fleet.facts(id).map(|facts| policy.lane(facts)) != lane
+        let lane = self.held.get(*slice as usize).and_then(|held| policy.groups.lane_named(&held.group));
+        !selected || self.leaving.contains_key(&id) || fleet.facts(id).map(|facts| policy.groups.lane(facts)) != lane
     }
 
     /// Whether a change of this cluster may matter; `differs` says whether it differs in more than expressions would see.
-    pub fn could_select(&self, facts: &Facts, differs: bool) -> bool {
-        let Some(Ok(policy)) = &self.policy else { return false };
+    pub fn could_select(&self, fleet: &Fleet, facts: &Facts, differs: bool) -> bool {
+        let policy = match &self.policy {
+            Some(Ok(policy)) => policy,
+            Some(Err(_)) => return false,
+            None => return true,
+        };
         (differs || policy.reads_everything())
             && self.sets.iter().any(|set| set.contains(facts))
-            && (policy.predicates.is_empty() || policy.predicates.iter().any(|predicate| predicate.could_match(facts)))
+            && (policy.predicates.is_empty()
+                || policy.predicates.iter().any(|predicate| predicate.could_match(facts))
+                || self.may_be_first_or_last(fleet))
+    }
+
+    /// Whether the clusters that changed since the placement was scheduled may be the first or the last its sets have: that is told apart
+    /// from sets whose clusters no predicate matches.
+    fn may_be_first_or_last(&self, fleet: &Fleet) -> bool {
+        self.available() as u64 <= fleet.changes.now() - self.seen_changes
+    }
+
+    /// How many clusters are in the sets.
+    pub(super) fn available(&self) -> usize {
+        [Verdict::Unmatched, Verdict::Tainted, Verdict::Expired, Verdict::Feasible].map(|verdict| self.count(verdict)).iter().sum()
     }
 
     /// Whether the placement looks at scores of this name.
     pub fn reads_score(&self, name: &str) -> bool {
-        let Some(Ok(policy)) = &self.policy else { return false };
+        let policy = match &self.policy {
+            Some(Ok(policy)) => policy,
+            Some(Err(_)) => return false,
+            None => return true,
+        };
         let names = |coordinate: &Coordinate| matches!(coordinate, Coordinate::AddOn { resource, .. } if resource == name);
         policy.reads_everything() || policy.weights.iter().any(|(coordinate, _)| names(coordinate))
     }
@@ -247,11 +343,6 @@ impl Standing {
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         self.due.first().map(|(at, _)| *at)
     }
-}
-
-/// The position of a group by its name.
-fn lane_of(policy: &Policy, group: &str) -> Option<usize> {
-    if group.is_empty() { Some(policy.groups.len()) } else { policy.groups.iter().position(|(name, _)| name == group) }
 }
 
 /// How far a cluster comes through the filters, whether it is better avoided, and until when that is so.

@@ -185,7 +185,8 @@ fn an_expired_or_missing_score_never_outranks_a_valid_one() {
     hub.settle();
     hub.wait(10);
     assert_eq!(hub.settle(), ["valid"]);
-    assert_eq!(hub.schedule().wake_at, Some(hub.now + jiff::SignedDuration::from_secs(10)));
+    let expires = hub.now + jiff::SignedDuration::from_secs(10);
+    assert_eq!(hub.schedule().wake_at, Some(expires + jiff::SignedDuration::from_nanos(1)));
 }
 
 #[test]
@@ -272,4 +273,110 @@ fn no_cluster_vanishes_when_it_moves_between_slices() {
         }
     }
     assert!(hub.schedule().steps.is_empty());
+}
+
+#[test]
+fn resources_are_measured_anew_when_other_clusters_may_be_selected() {
+    let cpu = json!({ "mode": "Exact", "configurations": [{ "scoreCoordinate": { "builtIn": "ResourceAllocatableCPU" } }] });
+    let spec = |env: Value| json!({ "numberOfClusters": 1, "predicates": env, "prioritizerPolicy": cpu });
+    let mut hub = Hub::new(spec(json!([])));
+    for (name, cpu) in [("a", "10"), ("b", "20"), ("huge", "1000")] {
+        let env = if name == "huge" { "test" } else { "prod" };
+        let amount = json!({ "cpu": cpu });
+        let status = json!({ "conditions": [], "allocatable": amount, "capacity": amount });
+        hub.put(json!({ "metadata": { "name": name, "labels": { "env": env } }, "status": status }));
+    }
+    assert_eq!(hub.settle(), ["huge"]);
+    hub.spec(spec(selector("env", "prod")));
+    hub.settle();
+    hub.wait(10);
+    hub.settle();
+    assert_eq!(hub.decisions["p-decision-1"].status.as_ref().unwrap().decisions[0].score, Some(100));
+}
+
+#[test]
+fn groups_of_one_name_are_one_group_and_come_to_rest() {
+    let group = |name: &str, label: &str| json!({ "groupName": name, "groupClusterSelector": { "labelSelector": { "matchLabels": { "l": label } } } });
+    let groups = json!({ "decisionGroups": [group("twin", "1"), group("other", "2"), group("twin", "3")] });
+    let mut hub = Hub::new(json!({ "decisionStrategy": { "groupStrategy": groups } }));
+    for (name, label) in [("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")] {
+        hub.cluster(name, &[("l", label)]);
+    }
+    hub.settle();
+    assert_eq!(hub.shape(), ["p-decision-1[0 twin] a,c", "p-decision-2[1 other] b", "p-decision-3[2 ] d"]);
+}
+
+#[test]
+fn clusters_that_wait_for_a_place_do_not_resize_the_groups() {
+    let spec = json!({ "numberOfClusters": 10, "decisionStrategy": { "groupStrategy": { "clustersPerDecisionGroup": "34%" } } });
+    let mut hub = Hub::new(spec);
+    (0..20).for_each(|i| hub.cluster(&format!("c{i:02}"), &[]));
+    hub.settle();
+    let members = |hub: &Hub, slice: usize| hub.shape()[slice].clone();
+    let before = members(&hub, 0);
+    for i in [5, 6, 9] {
+        hub.put(json!({ "metadata": { "name": format!("c{i:02}") }, "spec": { "taints": [{ "key": "k", "effect": "NoSelect" }] } }));
+    }
+    for _ in 0..4 {
+        hub.settle();
+        let sizes: Vec<i32> = hub.placement.status.as_ref().unwrap().decision_groups.iter().map(|group| group.cluster_count).collect();
+        assert_eq!((sizes, members(&hub, 0)), (vec![4, 4, 2], before.clone()));
+        hub.wait(4);
+    }
+}
+
+#[test]
+fn a_score_counts_to_the_end_of_its_time_and_the_next_moment_it_does_not() {
+    let coordinate = json!({ "type": "AddOn", "addOn": { "resourceName": "usage", "scoreName": "cpu" } });
+    let policy = json!({ "mode": "Exact", "configurations": [{ "scoreCoordinate": coordinate }] });
+    let mut hub = hub(json!({ "numberOfClusters": 1, "prioritizerPolicy": policy }), &["a", "b"]);
+    hub.score("b", 5, Some(30));
+    assert_eq!(hub.settle(), ["b"]);
+    hub.wait(30);
+    let wake_at = hub.schedule().wake_at.unwrap();
+    assert!(wake_at > hub.now && hub.decided() == ["b"]);
+    hub.now = wake_at;
+    hub.schedule();
+    assert!(hub.explain().clusters.iter().all(|story| story.total == Some(0)));
+}
+
+#[test]
+fn a_warning_names_every_score_that_has_expired_and_its_prioritizer() {
+    let coordinate =
+        |resource: &str| json!({ "scoreCoordinate": { "type": "AddOn", "addOn": { "resourceName": resource, "scoreName": "cpu" } } });
+    let policy = json!({ "mode": "Exact", "configurations": [coordinate("other"), coordinate("usage")] });
+    for number in [json!(3), Value::Null] {
+        let mut hub = hub(json!({ "numberOfClusters": number, "prioritizerPolicy": policy }), &["a", "b", "c"]);
+        hub.score("a", 5, Some(-1));
+        hub.score("b", 5, Some(60));
+        hub.score("c", 5, Some(-1));
+        let events = hub.schedule().events;
+        let warning = events.iter().find(|event| event.is_warning).map(|event| event.message.as_str());
+        let about = "Decision p-decision-1 is updated with placement p in namespace ns";
+        assert_eq!(warning, Some(&*format!("{about}: AddOnPlacementScores a/usage c/usage expired in plugin AddOn/usage/cpu")));
+    }
+}
+
+#[test]
+fn expressions_that_cost_too_much_keep_the_decisions_until_they_cost_less() {
+    let ten = "[0,1,2,3,4,5,6,7,8,9]";
+    let slow = format!("{ten}.all(a, {ten}.all(b, {ten}.all(c, true)))");
+    let selector = json!({ "labelSelector": { "matchLabels": { "slow": "yes" } }, "celSelector": { "celExpressions": [slow] } });
+    let mut hub = hub(json!({ "predicates": [{ "requiredClusterSelector": selector }, { "requiredClusterSelector": {} }] }), &[]);
+    (0..4).for_each(|i| hub.cluster(&format!("c{i}"), &[("slow", "yes")]));
+    hub.settle();
+    assert_eq!(hub.condition("PlacementMisconfigured"), "False Succeedconfigured: Placement configurations check pass");
+    (4..30).for_each(|i| hub.cluster(&format!("c{i}"), &[("slow", "yes")]));
+    hub.settle();
+    let refusal =
+        "True Misconfigured: Predicate:the expressions cost too much to evaluate for every cluster; the decisions stay as they are";
+    assert_eq!((hub.condition("PlacementMisconfigured"), hub.decided().len()), (refusal.into(), 4));
+    assert_eq!(hub.explain().error.unwrap(), "Predicate:the expressions cost too much to evaluate for every cluster");
+    for i in 4..30 {
+        hub.cluster(&format!("c{i}"), &[]);
+        hub.schedule();
+    }
+    hub.settle();
+    assert_eq!(hub.condition("PlacementMisconfigured"), "False Succeedconfigured: Placement configurations check pass");
+    assert_eq!(hub.decided().len(), 30);
 }
