@@ -138,13 +138,30 @@ fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         return Ok(Plan::nothing());
     }
     let bound = bound(view, &key.namespace)?;
-    let decisions = view.list::<PlacementDecision>(Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace))?;
-    let schedule = view.index(|scheduling: &mut Scheduling| {
-        let Scheduling { fleet, standings } = scheduling;
-        let input = Input { placement: &placement, bound: &bound, decisions: &decisions, fleet };
-        standings.entry(key.clone()).or_default().schedule(&input, now)
-    })?;
-    Ok(plan(&placement, &decisions, schedule))
+    let mut decisions = view.list::<PlacementDecision>(Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace))?;
+    loop {
+        let schedule = view.index(|scheduling: &mut Scheduling| {
+            let Scheduling { fleet, standings } = scheduling;
+            let input = Input { placement: &placement, bound: &bound, decisions: &decisions, fleet };
+            standings.entry(key.clone()).or_default().schedule(&input, now)
+        })?;
+        let strays = strays(view, &placement, &schedule)?;
+        if strays.is_empty() {
+            return Ok(plan(&placement, &decisions, schedule));
+        }
+        decisions.extend(strays);
+        decisions.sort_by_key(|decision| name(&**decision));
+    }
+}
+
+/// Decisions that would be created but exist without our label, which somebody has taken away: they count as ours.
+fn strays(view: &impl View, placement: &Placement, schedule: &Schedule) -> Read<Vec<Arc<PlacementDecision>>> {
+    let created = schedule.steps.iter().flatten().filter_map(|write| match write {
+        Write::Create(labels) => Some(Key::namespaced(namespace(placement), &labels.name)),
+        Write::Decide { .. } | Write::Label(_) | Write::Delete { .. } => None,
+    });
+    let found = created.map(|key| view.get::<PlacementDecision>(&key)).collect::<Read<Vec<_>>>()?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// The sets bound to a namespace that exist, by name.
@@ -164,8 +181,9 @@ fn plan(placement: &Placement, decisions: &[Arc<PlacementDecision>], schedule: S
     let known: BTreeMap<&str, &PlacementDecision> =
         decisions.iter().map(|decision| (decision.metadata.name.as_deref().unwrap_or_default(), &**decision)).collect();
     // A placement that was deleted and created again takes over the decisions of its predecessor before they are collected.
-    let strangers = decisions.iter().filter(|decision| !is_owner(placement, decision));
-    plan.step(strangers.map(|decision| patch(&known, placement, &name(&**decision), Subresource::None, owner_patch(placement))));
+    let strangers =
+        decisions.iter().filter(|decision| !is_owner(placement, decision) || placement_of(decision) != Some(Key::of(placement)));
+    plan.step(strangers.map(|decision| patch(&known, placement, &name(&**decision), Subresource::None, claim(placement))));
     for step in schedule.steps {
         plan.step(step.into_iter().map(|write| action(placement, &known, write)));
     }
@@ -192,8 +210,8 @@ fn owner(placement: &Placement) -> OwnerReference {
     }
 }
 
-fn owner_patch(placement: &Placement) -> Value {
-    json!({ "metadata": { "ownerReferences": [owner(placement)] } })
+fn claim(placement: &Placement) -> Value {
+    json!({ "metadata": { "labels": { PLACEMENT_LABEL: name(placement) }, "ownerReferences": [owner(placement)] } })
 }
 
 fn action(placement: &Placement, known: &BTreeMap<&str, &PlacementDecision>, write: Write) -> Action {

@@ -4,6 +4,8 @@
 mod chain;
 mod execute;
 pub mod fleet;
+#[cfg(test)]
+mod placements;
 mod process;
 mod random;
 pub mod rollout;
