@@ -18,7 +18,7 @@ use super::resource::{Origin, Resource};
 use super::schemas::Schemas;
 use super::source::{Source, Target, relative_join};
 use super::transform::{annotations, labels, names, references, sort, vars};
-use super::yaml::{Node, Reading, documents};
+use super::yaml::{self, Node, Reading, documents};
 
 /// What kubectl 1.32 writes for `managedByLabel`: it does not know which kustomize it was built with.
 const MANAGED_BY: &str = "kustomize-(devel)";
@@ -120,7 +120,7 @@ impl<'a> Build<'a> {
                 return Err(Box::new(error.related(&other)));
             }
         };
-        let nodes = documents(bytes).map_err(|malformed| Box::new(RenderError::malformed(file.clone(), malformed)))?;
+        let nodes = yaml::kustomization(bytes).map_err(|malformed| Box::new(RenderError::malformed(file.clone(), malformed)))?;
         let Some(node) = nodes.first() else {
             return Err(Box::new(RenderError::new(Reason::InvalidValue, file.clone(), "the kustomization is empty")));
         };

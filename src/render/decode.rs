@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 
 use super::error::{Reason, RenderError, did_you_mean};
-use super::limits::MAX_PATTERN_BYTES;
 use super::yaml::{Map, Node, Reading, Value};
 
 pub(super) type Result<T> = std::result::Result<T, Box<RenderError>>;
@@ -47,9 +46,10 @@ impl<'a> Located<'a> {
         self.error(Reason::InvalidValue, format!("must be {expected}, not {}", self.node.kind()))
     }
 
-    /// The fields of the map that stands here.
+    /// The fields of the map that stands here; none for `null`.
     pub(super) fn fields(&self) -> Result<Fields<'a>> {
-        let map = self.node.as_map().ok_or_else(|| self.wrong_shape("a map"))?;
+        static NOTHING: Map = Map::new();
+        let map = if self.node.is_null() { &NOTHING } else { self.node.as_map().ok_or_else(|| self.wrong_shape("a map"))? };
         Ok(Fields { file: self.file, field: self.field.clone(), map, known: Vec::new() })
     }
 
@@ -179,13 +179,4 @@ impl<'a> Fields<'a> {
         let hint = did_you_mean(&key, self.known.iter().copied());
         Err(Box::new(value.error(Reason::UnknownField, "there is no such field").hint_maybe(hint)))
     }
-}
-
-/// Compiles a regular expression that must match the whole text.
-pub(super) fn anchored(pattern: &str) -> std::result::Result<regex::Regex, String> {
-    if pattern.len() > MAX_PATTERN_BYTES {
-        return Err(format!("the pattern is longer than {MAX_PATTERN_BYTES} bytes"));
-    }
-    let built = regex::RegexBuilder::new(&format!("^(?:{pattern})$")).size_limit(super::limits::MAX_PATTERN_MEMORY).build();
-    built.map_err(|e| format!("not a regular expression: {}", e.to_string().lines().last().unwrap_or_default().trim()))
 }

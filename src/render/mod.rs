@@ -21,6 +21,7 @@ mod labels;
 pub mod limits;
 mod load;
 mod path;
+mod pattern;
 mod plugins;
 mod remote;
 mod renderer;

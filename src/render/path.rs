@@ -1,9 +1,7 @@
 //! Dotted paths into an object: `spec.containers.[name=web].image`, `spec.ports.*.port`, `spec.args.0`.
 
-use regex::Regex;
-
 use super::fieldspec::split_dotted;
-use super::limits::MAX_PATTERN_BYTES;
+use super::pattern::compile;
 use super::yaml::{Map, Node, Scalar, Style, Tag, Value, documents};
 
 /// A step from a value to one inside of it.
@@ -231,14 +229,6 @@ fn walk_matching(
     }
     items_of(node)?.push(made);
     Ok(())
-}
-
-fn compile(pattern: &str) -> Result<Regex, String> {
-    if pattern.len() > MAX_PATTERN_BYTES {
-        return Err(format!("the pattern is longer than {MAX_PATTERN_BYTES} bytes"));
-    }
-    let built = regex::RegexBuilder::new(pattern).size_limit(super::limits::MAX_PATTERN_MEMORY).build();
-    built.map_err(|_| format!("{pattern:?} is not a regular expression"))
 }
 
 fn items_of(node: &mut Node) -> Result<&mut Vec<Node>, String> {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::decode::{Fields, Located, Result};
 use super::error::Reason;
-use super::yaml::Node;
+use super::yaml::{Entry, Node, Tag};
 
 pub(super) use parts::{
     Behavior, FieldOptions, FieldSpec, Generator, GeneratorOptions, Image, Label, Patch, PatchOptions, Replacement, Replica, Selector,
@@ -113,7 +113,8 @@ impl Kustomization {
         kustomization.read_operators(&mut fields)?;
         kustomization.read_patches(&mut fields)?;
         fields.finish()?;
-        if node.as_map().is_some_and(|map| map.keys().all(|key| key == "apiVersion" || key == "kind")) {
+        let says_nothing = |(key, entry): (&String, &Entry)| key == "apiVersion" || key == "kind" || is_unset(&entry.node);
+        if node.as_map().is_some_and(|map| map.iter().all(says_nothing)) {
             return Err(root.error(Reason::InvalidValue, "the kustomization is empty"));
         }
         Ok(kustomization)
@@ -160,6 +161,11 @@ impl Kustomization {
     }
 }
 
+/// Whether a field is as good as absent; an empty list is not, to kustomize.
+fn is_unset(node: &Node) -> bool {
+    node.as_scalar().is_some_and(|scalar| scalar.tag == Tag::Null || scalar.text.is_empty())
+}
+
 /// Reads `apiVersion`, `kind` and `metadata`; true for components.
 fn read_type(fields: &mut Fields<'_>, root: &Located<'_>) -> Result<bool> {
     let kind = fields.take("kind");
@@ -191,7 +197,7 @@ fn read_type(fields: &mut Fields<'_>, root: &Located<'_>) -> Result<bool> {
 
 fn refuse_unsupported(fields: &mut Fields<'_>) -> Result<()> {
     for name in ["helmCharts", "helmChartInflationGenerator", "helmGlobals"] {
-        if let Some(found) = fields.take(name) {
+        if let Some(found) = fields.take(name).filter(|found| !found.node.is_empty()) {
             let error = found.error(Reason::Unsupported, "Helm charts are not rendered");
             return Err(Box::new(error.hint("keep what `helm template` makes of the chart in the repository, as a resource")));
         }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use regex::Regex;
 
 use crate::object::Gvk;
-use crate::render::decode::{Fields, Located, Result, anchored};
+use crate::render::decode::{Fields, Located, Result};
 use crate::render::error::{Place, Reason};
+use crate::render::pattern::anchored;
 
 /// A string that somebody wrote, and where.
 #[derive(Clone, Debug, Default)]

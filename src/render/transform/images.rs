@@ -6,7 +6,7 @@ use crate::render::decode::Result;
 use crate::render::error::{Reason, RenderError};
 use crate::render::fieldspec::{Create, set_scalar, visit};
 use crate::render::kustomization::{FieldSpec, Image};
-use crate::render::limits::MAX_PATTERN_BYTES;
+use crate::render::pattern::compile_between;
 use crate::render::resource::Resource;
 use crate::render::yaml::{Node, Tag, Value};
 
@@ -41,11 +41,9 @@ impl Matcher {
         if image.name.chars().all(is_simple) {
             return Ok(Self::Simple(image.name.clone()));
         }
-        let text = format!("^{}(:[a-zA-Z0-9_.{{}}-]*)?(@sha256:[a-zA-Z0-9_.{{}}-]*)?$", image.name);
-        let short = image.name.len() <= MAX_PATTERN_BYTES;
-        let pattern = short.then(|| Regex::new(&text).ok()).flatten();
-        pattern.map(Self::Pattern).ok_or_else(|| {
-            let message = format!("{:?} is not a pattern of image names", image.name);
+        let pattern = compile_between("^", &image.name, "(:[a-zA-Z0-9_.{}-]*)?(@sha256:[a-zA-Z0-9_.{}-]*)?$");
+        pattern.map(Self::Pattern).map_err(|why| {
+            let message = format!("{:?} is not a pattern of image names: {why}", image.name);
             Box::new(RenderError::at(Reason::InvalidValue, &image.place, message).field("images"))
         })
     }

@@ -11,7 +11,7 @@ pub mod scalar;
 use serde_json::{Map as JsonMap, Number, Value as Json};
 
 pub use node::{Entry, Map, Node, Scalar, Style, Tag, Value};
-pub use parse::{Malformed, documents, single};
+pub use parse::{Malformed, documents, kustomization};
 pub use print::{float_text, print};
 pub use scalar::{Reading, Unreadable, looks_like_something_else};
 

@@ -27,12 +27,24 @@ type Result<T> = std::result::Result<T, Malformed>;
 /// # Errors
 /// [`Malformed`] names the first line that cannot be read.
 pub fn documents(bytes: &[u8]) -> Result<Vec<Node>> {
+    read(bytes, Repeated::Refused)
+}
+
+/// Reads all documents of a kustomization: where a key stands twice in a map, the last one counts, as it does to kustomize.
+///
+/// # Errors
+/// [`Malformed`] names the first line that cannot be read.
+pub fn kustomization(bytes: &[u8]) -> Result<Vec<Node>> {
+    read(bytes, Repeated::LastCounts)
+}
+
+fn read(bytes: &[u8], repeated: Repeated) -> Result<Vec<Node>> {
     let text = decode(bytes)?;
     let parts = split(&text)?;
     let (mut values, mut copied) = (0, 0);
     let mut documents = Vec::new();
     for (first_line, part) in parts {
-        let mut builder = Builder { unbroken_end: None, line_offset: first_line, values, copied, anchors: BTreeMap::new() };
+        let mut builder = Builder { unbroken_end: None, line_offset: first_line, values, copied, anchors: BTreeMap::new(), repeated };
         documents.extend(builder.document(part)?);
         (values, copied) = (builder.values, builder.copied);
         if documents.len() > MAX_DOCUMENTS {
@@ -40,15 +52,6 @@ pub fn documents(bytes: &[u8]) -> Result<Vec<Node>> {
         }
     }
     Ok(documents)
-}
-
-/// Reads a text that is one document; `None` where it is empty.
-///
-/// # Errors
-/// [`Malformed`] names the first line that cannot be read.
-pub fn single(bytes: &[u8]) -> Result<Option<Node>> {
-    let text = decode(bytes)?;
-    Builder { unbroken_end: None, line_offset: 0, values: 0, copied: 0, anchors: BTreeMap::new() }.document(&text)
 }
 
 fn decode(bytes: &[u8]) -> Result<String> {
@@ -99,6 +102,13 @@ fn split(text: &str) -> Result<Vec<(u32, &str)>> {
     Ok(parts)
 }
 
+/// What becomes of a key that stands twice in a map.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeated {
+    Refused,
+    LastCounts,
+}
+
 struct Builder {
     /// The end of a text whose last line has characters but no line break, in characters.
     unbroken_end: Option<usize>,
@@ -107,6 +117,7 @@ struct Builder {
     /// Those of them that anchors and aliases copied.
     copied: usize,
     anchors: BTreeMap<usize, (Node, usize)>,
+    repeated: Repeated,
 }
 
 /// A list or map that is still open.
@@ -163,7 +174,7 @@ impl Builder {
                 _ => None,
             };
             match (done, stack.last_mut()) {
-                (Some(node), Some(open)) => open.add(node)?,
+                (Some(node), Some(open)) => open.add(node, self.repeated)?,
                 (Some(node), None) => root = Some(node),
                 (None, _) => {}
             }
@@ -256,10 +267,13 @@ impl Builder {
 }
 
 impl Open {
-    fn add(&mut self, node: Node) -> Result<()> {
+    fn add(&mut self, node: Node, repeated: Repeated) -> Result<()> {
         match (&mut self.node.value, self.key.take()) {
             (Value::List(items), _) => items.push(node),
             (Value::Map(_), Some(key)) if key.text == MERGE_KEY && key.style == Style::Plain => match node.value {
+                _ if !self.merges.is_empty() && repeated == Repeated::Refused => {
+                    return Err(Malformed { line: key.line, why: "\"<<\" stands twice in this map; give it a list of maps".into() });
+                }
                 Value::Map(_) => self.merges.push(node),
                 Value::List(items) if items.iter().all(|item| item.as_map().is_some()) => self.merges.extend(items.into_iter().rev()),
                 Value::List(_) | Value::Scalar(_) => {
@@ -267,7 +281,7 @@ impl Open {
                 }
             },
             (Value::Map(map), Some(key)) => {
-                if let Some(first) = map.get(&key.text) {
+                if let (Some(first), Repeated::Refused) = (map.get(&key.text), repeated) {
                     let why = format!("the key {:?} stands twice in this map, first in line {}", key.text, first.line);
                     return Err(Malformed { line: key.line, why });
                 }
