@@ -325,5 +325,9 @@ pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<Expla
         let input = Input { placement: &placement, bound: &bound, decisions: &decisions, fleet: &scheduling.fleet };
         explain::explain(&input, now)
     })?;
-    Ok(Some(explanation))
+    let why = match placement.metadata.deletion_timestamp {
+        Some(_) => Some("the placement is being deleted".to_owned()),
+        None => is_disabled(&placement).then(|| format!("the annotation {SCHEDULING_DISABLED_ANNOTATION} is true")),
+    };
+    Ok(Some(Explanation { disabled: why, ..explanation }))
 }

@@ -9,11 +9,12 @@ use super::filter::cel::Budget;
 use super::filter::{Verdict, taint};
 use super::fleet::{Fleet, Id};
 use super::policy::Policy;
+use super::prioritizer::{Coordinate, addon};
 use super::schedule::{Input, Schedule};
 use super::sets::Members;
 use super::standing::Standing;
 
-/// Everything that led to the decisions of a placement. The fields before `clusters` are those of Open Cluster Management's debug server.
+/// Everything that led to the decisions of a placement. Results and scores are those of Open Cluster Management's debug server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -28,6 +29,9 @@ pub struct Explanation {
     /// Why the spec cannot be followed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Why nothing of this is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<String>,
     /// The sets the placement selects from.
     pub cluster_sets: Vec<String>,
     /// How many clusters it wants; all where absent.
@@ -89,6 +93,9 @@ pub struct Story {
     /// The score of each prioritizer that has one, in the order of their names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub scores: BTreeMap<String, i64>,
+    /// Prioritizers that have no score for it, and why; each counts 0, and the cluster comes after all that have theirs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unscored: Vec<String>,
     /// Sum of scores times weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<i64>,
@@ -109,6 +116,7 @@ pub fn explain(input: &Input<'_>, now: Timestamp) -> Explanation {
         Some(Ok(policy)) => policy,
         Some(Err(e)) => {
             explanation.error = Some(e.to_string());
+            explanation.clusters = kept(&standing, input.fleet);
             return explanation;
         }
         None => return explanation,
@@ -139,16 +147,26 @@ pub fn explain(input: &Input<'_>, now: Timestamp) -> Explanation {
     explanation
 }
 
+/// The clusters whose decisions stay because the spec cannot be followed.
+fn kept(standing: &Standing, fleet: &Fleet) -> Vec<Story> {
+    let kept = fleet.ids().filter_map(|id| Some((id, standing.decided.get(&id)?)));
+    let story = |(id, slice): (Id, &u32)| Story {
+        cluster_name: fleet.name(id).to_owned(),
+        state: "Kept",
+        why: "the spec cannot be followed, so its decision stays".into(),
+        decision: standing.held.get(*slice as usize).map(|held| held.name.clone()),
+        ..Story::default()
+    };
+    kept.map(story).collect()
+}
+
 fn conditions(schedule: &Schedule) -> Vec<String> {
     schedule.status.conditions.iter().map(|c| format!("{}={} {}: {}", c.type_, c.status, c.reason, c.message)).collect()
 }
 
 fn prioritized(policy: &Policy) -> Vec<Prioritized> {
-    let one = |(coordinate, weight): &(super::prioritizer::Coordinate, i32)| Prioritized {
-        name: coordinate.to_string(),
-        weight: *weight,
-        scores: BTreeMap::new(),
-    };
+    let one =
+        |(coordinate, weight): &(Coordinate, i32)| Prioritized { name: coordinate.to_string(), weight: *weight, scores: BTreeMap::new() };
     policy.weights.iter().map(one).collect()
 }
 
@@ -181,6 +199,7 @@ fn story(standing: &Standing, policy: &Policy, input: &Input<'_>, id: Id, now: T
             }
         });
         story.total = Some(i64::from(scored.total));
+        story.unscored = unscored(policy, fleet, id, now);
     }
     let (state, why) = reason(standing, policy, input, id, now, selected);
     (story.state, story.why) = match (selected, slice.is_some()) {
@@ -192,6 +211,19 @@ fn story(standing: &Standing, policy: &Policy, input: &Input<'_>, id: Id, now: T
     story
 }
 
+/// The prioritizers that have no score for a cluster.
+fn unscored(policy: &Policy, fleet: &Fleet, id: Id, now: Timestamp) -> Vec<String> {
+    let lacking = policy.weights.iter().filter_map(|(coordinate, _)| match coordinate {
+        Coordinate::AddOn { resource, score } => match addon::read(fleet.scores(id, resource), score, now) {
+            addon::Score::Valid(..) => None,
+            addon::Score::Expired(at) => Some(format!("{coordinate} expired at {at}")),
+            addon::Score::Missing => Some(format!("{coordinate} is missing")),
+        },
+        Coordinate::Balance | Coordinate::Steady | Coordinate::Allocatable(_) => None,
+    });
+    lacking.collect()
+}
+
 /// What removed a cluster, or why nothing did.
 fn reason(standing: &Standing, policy: &Policy, input: &Input<'_>, id: Id, now: Timestamp, selected: bool) -> (&'static str, String) {
     let fleet = input.fleet;
@@ -201,7 +233,12 @@ fn reason(standing: &Standing, policy: &Policy, input: &Input<'_>, id: Id, now: 
         (Verdict::Gone, Some(_)) => ("Gone", "the cluster is being deleted".into()),
         (Verdict::Outside, Some(_)) => {
             let names: Vec<&str> = standing.sets.iter().map(Members::name).collect();
-            ("Outside", format!("it is in none of the cluster sets [{}]", names.join(",")))
+            let why = if names.is_empty() {
+                "no cluster set can be used".into()
+            } else {
+                format!("it is in none of the cluster sets [{}]", names.join(","))
+            };
+            ("Outside", why)
         }
         (Verdict::Unmatched, Some(cluster)) => {
             let facts = fleet.facts(id).cloned().unwrap_or_default();
@@ -215,7 +252,8 @@ fn reason(standing: &Standing, policy: &Policy, input: &Input<'_>, id: Id, now: 
             let why = refused.map(|refused| {
                 let taint = refused.taint;
                 let expired = refused.expired.map(|at| format!(" since {at}")).unwrap_or_default();
-                format!("taint {}={}:{} is not tolerated{expired}", taint.key, taint.value, taint.effect)
+                let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
+                format!("taint {}{value}:{} is not tolerated{expired}", taint.key, taint.effect)
             });
             ("TaintToleration", why.unwrap_or_default())
         }

@@ -380,3 +380,26 @@ fn expressions_that_cost_too_much_keep_the_decisions_until_they_cost_less() {
     assert_eq!(hub.condition("PlacementMisconfigured"), "False Succeedconfigured: Placement configurations check pass");
     assert_eq!(hub.decided().len(), 30);
 }
+
+#[test]
+fn an_explanation_says_who_is_kept_and_which_scores_are_not_there() {
+    let coordinate = json!({ "type": "AddOn", "addOn": { "resourceName": "usage", "scoreName": "cpu" } });
+    let policy = json!({ "mode": "Exact", "configurations": [{ "scoreCoordinate": coordinate }] });
+    let mut hub = hub(json!({ "prioritizerPolicy": policy }), &["expired", "missing", "valid"]);
+    hub.score("expired", 90, Some(-1));
+    hub.score("valid", 90, Some(60));
+    hub.settle();
+    let lines = |hub: &Hub| -> Vec<String> {
+        let clusters = hub.explain().clusters;
+        clusters.iter().map(|story| format!("{} {} {}", story.cluster_name, story.state, story.unscored.join(", "))).collect()
+    };
+    let expected = [
+        "expired Selected AddOn/usage/cpu expired at 2023-11-14T22:13:19Z",
+        "missing Selected AddOn/usage/cpu is missing",
+        "valid Selected ",
+    ];
+    assert_eq!(lines(&hub), expected);
+    hub.spec(json!({ "numberOfClusters": -1 }));
+    assert_eq!(lines(&hub), ["expired Kept ", "missing Kept ", "valid Kept "]);
+    assert!(hub.explain().error.is_some());
+}

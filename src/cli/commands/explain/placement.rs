@@ -54,11 +54,33 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
+/// In which order clusters are printed: what was chosen, what nearly was, then what came less and less far.
+const STATES: [&str; 9] = ["Selected", "Arriving", "Kept", "Leaving", "Outranked", "TaintToleration", "Predicate", "Outside", "Gone"];
+
 /// The explanation as a page: conditions, the pipeline, then a line per cluster.
 fn text(explanation: &Explanation) -> String {
     let mut page = format!("Placement {}\n", explanation.placement);
+    page.extend(explanation.disabled.iter().map(|why| format!("  is not scheduled: {why}; this is what would be\n")));
+    match &explanation.error {
+        Some(error) => page += &format!("  cannot be followed, so its decisions stay as they are: {}\n", indented(error)),
+        None => page += &pipeline(explanation),
+    }
+    page.extend(explanation.conditions.iter().map(|condition| format!("  {}\n", indented(condition))));
+    let width = explanation.clusters.iter().map(|story| story.cluster_name.len()).max().unwrap_or_default();
+    let place = |story: &Story| STATES.iter().position(|state| *state == story.state);
+    let mut stories: Vec<&Story> = explanation.clusters.iter().collect();
+    stories.sort_by_key(|story| (place(story), story.rank));
+    let counts = STATES.iter().map(|state| (state, stories.iter().filter(|story| story.state == *state).count()));
+    let counts: Vec<_> = counts.filter(|(_, count)| *count > 0).map(|(state, count)| format!("{count} {state}")).collect();
+    page += &format!("  clusters: {}\n", if counts.is_empty() { "none".into() } else { counts.join(", ") });
+    page.extend(stories.into_iter().map(|story| line(story, width)));
+    page
+}
+
+/// What is wanted of which clusters, how many every filter left, and what counts.
+fn pipeline(explanation: &Explanation) -> String {
     let wanted = explanation.number_of_clusters.map_or_else(|| "all".into(), |number| number.to_string());
-    page += &format!("  wants {wanted} of cluster sets [{}]\n", explanation.cluster_sets.join(","));
+    let mut page = format!("  wants {wanted} of cluster sets [{}]\n", explanation.cluster_sets.join(","));
     for filter in &explanation.filtered_pipeline_results {
         page += &format!("  {} left after {}\n", filter.filtered_clusters.len(), filter.name);
     }
@@ -66,29 +88,48 @@ fn text(explanation: &Explanation) -> String {
     if !weights.is_empty() {
         page += &format!("  prioritizers: {}\n", weights.join(", "));
     }
-    for condition in &explanation.conditions {
-        page += &format!("  {condition}\n");
-    }
-    let width = explanation.clusters.iter().map(|story| story.cluster_name.len()).max().unwrap_or_default();
-    for story in &explanation.clusters {
-        page += &line(story, width);
-    }
     page
 }
 
+/// Texts of several lines, such as the excerpt of an expression, stay within the page's indentation.
+fn indented(text: &str) -> String {
+    text.replace('\n', "\n    ")
+}
+
 fn line(story: &Story, width: usize) -> String {
-    let Story { cluster_name, state, why, decision, rank, scores, total } = story;
-    let mut facts = vec![why.clone()];
+    let Story { cluster_name, state, why, decision, rank, scores, unscored, total } = story;
+    let mut facts = vec![indented(why)];
     facts.extend(decision.as_ref().map(|decision| format!("in {decision}")));
     facts.extend(rank.map(|rank| format!("rank {rank}")));
-    let scores: Vec<_> = scores.iter().map(|(name, score)| format!("{name} {score}")).collect();
+    let scores: Vec<_> = scores.iter().map(|(name, score)| format!("{name} {score}")).chain(unscored.iter().cloned()).collect();
     facts.extend(total.map(|total| format!("score {total} ({})", scores.join(", "))));
-    format!("{cluster_name:width$}  {state:16}{}\n", facts.join("; "))
+    format!("{cluster_name:width$}  {state:15} {}\n", facts.join("; "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn story(cluster_name: &str, state: &'static str, rank: Option<usize>) -> Story {
+        Story { cluster_name: cluster_name.into(), state, why: "why".into(), rank, ..Story::default() }
+    }
+
+    #[test]
+    fn what_was_chosen_comes_first_and_is_counted() {
+        let clusters = vec![story("a", "Predicate", None), story("b", "Outranked", Some(2)), story("c", "Selected", Some(1))];
+        let page = text(&Explanation { clusters, ..Explanation::default() });
+        assert!(page.ends_with(
+            "  clusters: 1 Selected, 1 Outranked, 1 Predicate\n\
+             c  Selected        why; rank 1\nb  Outranked       why; rank 2\na  Predicate       why\n"
+        ));
+    }
+
+    #[test]
+    fn an_error_of_several_lines_keeps_to_the_page() {
+        let page = text(&Explanation { error: Some("Predicate:bad\n| x.\n| ..^".into()), ..Explanation::default() });
+        let expected = "  cannot be followed, so its decisions stay as they are: Predicate:bad\n    | x.\n    | ..^\n  clusters: none\n";
+        assert!(page.ends_with(expected), "{page}");
+    }
 
     #[test]
     fn a_placement_is_named_with_its_namespace() {
