@@ -83,7 +83,10 @@ pub(crate) fn with_local_paths(mut error: RenderError, base: &Path) -> RenderErr
     let here = std::env::current_dir().unwrap_or_default();
     let shown = |path: &str| {
         let full = base.join(path);
-        full.strip_prefix(&here).unwrap_or(&full).to_string_lossy().into_owned()
+        match full.strip_prefix(&here).unwrap_or(&full).to_string_lossy().into_owned() {
+            empty if empty.is_empty() => ".".into(),
+            shown => shown,
+        }
     };
     error.file = shown(&error.file);
     error.through = error.through.iter().map(|path| shown(path)).collect();

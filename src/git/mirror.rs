@@ -109,7 +109,7 @@ impl Mirror {
         let repo = self.repository()?;
         let commit = match want {
             RefSpec::Commit(id) => self.fetch_commit(&repo, id)?,
-            RefSpec::Branch(_) | RefSpec::Tag(_) | RefSpec::Semver(_) => self.fetch_ref(&repo, want)?,
+            RefSpec::Head | RefSpec::Branch(_) | RefSpec::Tag(_) | RefSpec::Semver(_) => self.fetch_ref(&repo, want)?,
         };
         if want.guards_history() {
             guard(&repo, want, commit, history)?;
@@ -207,7 +207,7 @@ fn guard(repo: &Repository, want: &RefSpec, commit: Oid, history: History<'_>) -
     // A tag that moves forward is still a tag that moved.
     let fine = match want {
         RefSpec::Tag(_) => to == accepted,
-        RefSpec::Branch(_) | RefSpec::Semver(_) | RefSpec::Commit(_) => descends,
+        RefSpec::Head | RefSpec::Branch(_) | RefSpec::Semver(_) | RefSpec::Commit(_) => descends,
     };
     if fine || history.allowed == Some(to.as_str()) {
         return Ok(());

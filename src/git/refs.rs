@@ -14,6 +14,8 @@ const NAMES_IN_HINT: usize = 5;
 /// What of a repository is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefSpec {
+    /// What the remote itself has checked out, mostly the tip of its main branch.
+    Head,
     /// The tip of a branch.
     Branch(String),
     /// A tag, which should not move.
@@ -78,6 +80,7 @@ impl RefSpec {
             found.map(|(name, id)| Target { name: name.clone(), id: *id })
         };
         let (target, prefix) = match self {
+            Self::Head => (exactly("HEAD".into()), "refs/heads/"),
             Self::Branch(branch) => (exactly(format!("refs/heads/{branch}")), "refs/heads/"),
             Self::Tag(tag) => (exactly(format!("refs/tags/{tag}")), "refs/tags/"),
             Self::Semver(range) => (highest(range, advertised), "refs/tags/"),
@@ -90,7 +93,7 @@ impl RefSpec {
     /// pinned on purpose.
     pub(super) fn guards_history(&self) -> bool {
         match self {
-            Self::Branch(_) | Self::Tag(_) => true,
+            Self::Head | Self::Branch(_) | Self::Tag(_) => true,
             Self::Semver(_) | Self::Commit(_) => false,
         }
     }
@@ -99,6 +102,7 @@ impl RefSpec {
 impl Display for RefSpec {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Head => write!(f, "HEAD"),
             Self::Branch(name) => write!(f, "branch {name}"),
             Self::Tag(name) => write!(f, "tag {name}"),
             Self::Semver(range) => write!(f, "a version tag in {range}"),
@@ -152,6 +156,7 @@ mod tests {
     fn a_semver_range_takes_the_highest_version_tag() {
         let tags =
             ["refs/heads/9.0.0", "refs/tags/v1.2.0", "refs/tags/1.10.0", "refs/tags/v2.0.0", "refs/tags/nonsense", "refs/tags/1.11.0-rc.1"];
+        check(RefSpec::Head, &["HEAD", "refs/heads/main"], "HEAD");
         check(RefSpec::semver(">=1, <2").unwrap(), &tags, "refs/tags/1.10.0");
         check(RefSpec::semver("*").unwrap(), &tags, "refs/tags/v2.0.0");
     }

@@ -14,13 +14,15 @@ use sha2::{Digest as _, Sha256};
 use crate::cli::local_tree::{Local, render_directory, with_local_paths};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
-use crate::git::{Credentials, History, Mirror, RefSpec, Remote};
+use crate::git::{Credentials, Error, History, Mirror, RefSpec, Remote};
 use crate::object::Object;
 use crate::render::{Closure, RenderError, Rendered, render};
 use crate::tree::Checkout;
 
 /// Editors and `git` change several files at once; what follows within this time belongs together.
 const SETTLE: Duration = Duration::from_millis(200);
+/// What a repository has checked out.
+const HEAD: &str = "HEAD";
 
 /// Print the objects of an overlay, as `kubectl kustomize` would.
 ///
@@ -31,7 +33,7 @@ pub(crate) struct Args {
     /// The directory of the overlay; with --revision or --repo, from the repository's root.
     #[arg(default_value = ".")]
     dir: PathBuf,
-    /// Render a branch, tag or commit instead of the files as they are.
+    /// Render a branch, tag, commit or HEAD, which it is when only --repo is given, instead of the files as they are.
     #[arg(long, value_name = "REV")]
     revision: Option<String>,
     /// The repository to take the revision of; the one around the working directory unless it is named.
@@ -77,7 +79,7 @@ fn rendered(args: &Args) -> Result<(Result<Rendered, RenderError>, Option<PathBu
         let Local { base, result, .. } = render_directory(&args.dir)?;
         return Ok((result.map_err(|error| with_local_paths(error, &base)), Some(base)));
     }
-    let checkout = checkout(args.repo.as_deref(), args.revision.as_deref().unwrap_or("main"))?;
+    let checkout = checkout(args.repo.as_deref(), args.revision.as_deref().unwrap_or(HEAD))?;
     let overlay = args.dir.to_string_lossy();
     Ok((render(&checkout.tree, &overlay), None))
 }
@@ -111,15 +113,17 @@ fn fetch(cache: &Path, url: &str, revision: &str) -> Result<Arc<Checkout>, Comma
     let remote = Remote::parse(url)?;
     std::fs::create_dir_all(cache).with_context(|| format!("cannot create {}", cache.display()))?;
     let mut mirror = Mirror::open(cache, remote, Credentials::default())?;
-    let candidates = [RefSpec::commit(revision), RefSpec::branch(revision), RefSpec::tag(revision)];
+    let named = || [RefSpec::commit(revision), RefSpec::branch(revision), RefSpec::tag(revision)].into_iter().flatten().collect();
+    let candidates: Vec<RefSpec> = if revision == HEAD { vec![RefSpec::Head] } else { named() };
     let mut failure = None;
-    for want in candidates.into_iter().flatten() {
+    for want in candidates {
         match mirror.fetch(&want, History::default()) {
             Ok(checkout) => return Ok(checkout),
-            Err(error) => failure = failure.or(Some(error)),
+            Err(error @ Error::MissingRef { .. }) => failure = failure.or(Some(error)),
+            Err(error) => return Err(error.into()),
         }
     }
-    let hint = "a revision is a branch, a tag, or a commit id of 40 digits";
+    let hint = "a revision is a branch, a tag, a commit id of 40 digits, or HEAD";
     Err(match failure {
         Some(error) => CommandError::hinted(error, hint),
         None => CommandError::hinted(anyhow!("{revision:?} is not a revision"), hint),
@@ -168,12 +172,14 @@ fn refuse(args: &Args, error: &RenderError, ui: &mut Ui) -> CommandResult {
 
 fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
     let mut last = None;
+    let mut is_first = true;
     let mut watched: Option<(PathBuf, RecommendedWatcher, Receiver<()>)> = None;
     loop {
         let (result, base) = rendered(args)?;
         let base = base.unwrap_or_else(|| args.dir.clone());
         if watched.as_ref().is_none_or(|(watched, ..)| *watched != base) {
             let (watcher, changes) = changes_below(&base)?;
+            ui.error(format!("watching {}", base.display()))?;
             watched = Some((base, watcher, changes));
             // Something may have changed before anybody watched.
             continue;
@@ -181,10 +187,13 @@ fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
         match result {
             Ok(rendered) if last.as_ref() == Some(&rendered.closure) => {}
             Ok(rendered) => {
-                if last.is_some() && args.output == Format::Yaml {
-                    ui.line("---")?;
+                match args.output {
+                    Format::Yaml if !is_first => ui.line("---")?,
+                    Format::Names if !is_first => ui.line("")?,
+                    Format::Yaml | Format::Names | Format::Json => {}
                 }
                 print(args, &rendered, ui)?;
+                is_first = false;
                 last = Some(rendered.closure);
             }
             Err(error) => {
