@@ -180,6 +180,10 @@ impl Build<'_> {
                 objects(&file, &bytes)?
             }
         };
+        if patches.is_empty() {
+            let error = RenderError::at(Reason::Patch, &text.place, "the patch is empty");
+            return Err(Box::new(error.field(text.field.clone())));
+        }
         for one in patches {
             patch::apply_strategic(&mut gathered.resources, one, &self.schemas, &written)?;
         }

@@ -54,8 +54,12 @@ fn read(operation: &Json) -> Result<Operation, String> {
     Ok(Operation { op, path, from, value: fields.get("value").cloned().unwrap_or(Json::Null) })
 }
 
+/// The parts of a path; none for that of the whole object. What stands before the first "/" is passed over, as kustomize does.
 fn pointer(path: &str) -> Result<Vec<String>, String> {
-    let rest = path.strip_prefix('/').ok_or_else(|| format!("the path {path:?} must start with \"/\" and lead into the object"))?;
+    if path.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (_, rest) = path.split_once('/').ok_or_else(|| format!("the path {path:?} must start with \"/\" and lead into the object"))?;
     Ok(rest.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect())
 }
 
@@ -86,6 +90,10 @@ fn step(document: &mut Json, operation: &Operation) -> Result<(), String> {
     match op {
         Op::Add => add(document, path, value.clone()),
         Op::Remove => remove(document, path).map(|_| ()),
+        Op::Replace if path.is_empty() => {
+            document.clone_from(value);
+            Ok(())
+        }
         // kustomize's library replaces a field that is not there, as long as there is a map to hold it.
         Op::Replace => match container(document, path)? {
             (Json::Object(map), key) => {
@@ -129,7 +137,7 @@ fn same(a: &Json, b: &Json) -> bool {
 
 /// The map or list that holds the last part of a path.
 fn container<'a>(document: &'a mut Json, path: &'a [String]) -> Result<(&'a mut Json, &'a str), String> {
-    let (last, parents) = path.split_last().ok_or("the path is empty")?;
+    let (last, parents) = path.split_last().ok_or("the path must lead into the object")?;
     let mut at = document;
     for (depth, part) in parents.iter().enumerate() {
         let shown = || format!("there is no /{}", parents.get(..=depth).unwrap_or_default().join("/"));

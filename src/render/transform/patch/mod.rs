@@ -66,6 +66,7 @@ pub(crate) fn read(text: &str, written: &Written<'_>) -> Result<Change> {
         Box::new(error.hint("a patch is either an object with what changes, or a list of JSON patch operations"))
     })?;
     match nodes.as_slice() {
+        [] => Err(written.error("the patch is empty")),
         [Node { value: Value::List(_), .. }] => read_json(text, written).map(Change::Json),
         _ => read_strategic(nodes, written).map(Change::Strategic),
     }
@@ -108,9 +109,8 @@ pub(crate) fn apply(resources: &mut Vec<Resource>, patch: &Patch, change: Change
             Err(Box::new(written.error("a JSON patch needs a target").hint("add target with the kind and name of the object")))
         }
         (Change::Strategic(patches), Some(target)) => match patches.as_slice() {
-            [] => Ok(()),
             [one] => apply_to_selected(resources, target, one, patch.options, schemas, &written),
-            _ => Err(written.error("a patch of several documents cannot have a target; each names its own object")),
+            [] | [_, _, ..] => Err(written.error("a patch of several documents cannot have a target; each names its own object")),
         },
         (Change::Strategic(patches), None) => {
             let marked = patch.options.allow_name_change || patch.options.allow_kind_change;
