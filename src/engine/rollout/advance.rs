@@ -130,6 +130,15 @@ impl<'a> Member<'a> {
         self.cluster.and_then(|cluster| cluster.runs.as_ref())
     }
 
+    /// When its stand ends by itself: for a silent cluster that had succeeded, with its soak.
+    fn ends(&self, limits: &Limits) -> Option<Timestamp> {
+        match &self.stand {
+            Stand::ToDo => None,
+            Stand::Settled(State::Unreachable { moved: true }) => finished(self.cluster?, limits),
+            Stand::Settled(state) => state.ends(),
+        }
+    }
+
     /// The last good hash, if that is another one than the cluster should run.
     fn way_back(&self) -> Option<&'a Hash> {
         self.cluster.and_then(|cluster| cluster.last_good.as_ref().filter(|good| **good != cluster.wants))
@@ -231,6 +240,10 @@ impl Turn<'_> {
                 (None, None) => State::Waiting(Wait::Slot { slots: stage.slots }),
             };
             let waits = matches!(state, State::Waiting(_));
+            // A breach counts clusters that its quarantine shows as something else.
+            let matters = wave.breach.is_some() || !matches!(state, State::Quarantined { .. });
+            let ends = member.ends(&self.limits).filter(|at| matters && *at > self.now);
+            wave.recheck = wave.recheck.into_iter().chain(ends).min();
             stage.unfinished += usize::from(!member.newcomer && (waits || state.holds_slot() && !bug!(GroupsOverlap)));
             let assigned = self.assigned(&member, &state);
             wave.clusters.insert(member.name.to_owned(), Verdict { group: member.group.clone(), state, assigned });
@@ -291,12 +304,13 @@ impl Turn<'_> {
         }
     }
 
+    /// Looks again when something that is waited for ends by itself.
     fn recheck(&self, wave: &mut Wave) {
         let waits = wave.clusters.values().filter_map(|verdict| match &verdict.state {
             State::Waiting(Wait::Frozen { until, .. } | Wait::StageSoak { until, .. } | Wait::Superseded { until, .. }) => Some(*until),
-            state => state.ends(),
+            _ => None,
         });
-        wave.recheck = waits.filter(|at| *at > self.now).min();
+        wave.recheck = waits.filter(|at| *at > self.now).chain(wave.recheck).min();
     }
 }
 

@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::{Index, subsequence};
 use proptest::strategy::Strategy as Strategy2;
+use proptest::test_runner::RngSeed;
 
 use super::input::{Cluster, Group, GroupKey, Hash, Health, Report};
 use super::policy::{Approval, Joining, OnBreach, Superseding};
@@ -80,7 +81,8 @@ fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
             last_good,
             unreachable,
             answers_since,
-            joined,
+            // Nobody has joined yet who will.
+            joined: joined.min(Some(NOW)),
             skip,
         },
     )
@@ -138,7 +140,7 @@ fn shuffled<T: Clone>(list: &[T], order: &[Index]) -> Vec<T> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
     #[test]
     fn the_order_of_the_input_means_nothing(input in input(), order in prop::collection::vec(any::<Index>(), 20)) {
@@ -232,4 +234,47 @@ proptest! {
 fn stage_of(wave: &super::Wave, verdict: &super::wave::Verdict) -> usize {
     let name = verdict.group.to_string();
     wave.stages.iter().position(|stage| stage.name == name).unwrap_or(wave.stages.len() - 1)
+}
+
+/// Clusters by the index of their group.
+fn known(strategy: Strategy, clusters: impl IntoIterator<Item = (i32, Cluster)>) -> Input {
+    let mut input = Input::new("r2", Ok(strategy));
+    for (index, cluster) in clusters {
+        input.groups.push(Group { key: GroupKey { index, name: format!("g{index}") }, clusters: vec![cluster.name.clone()] });
+        input.clusters.push(cluster);
+    }
+    input
+}
+
+/// Found by the properties above: it is done when its soak is over, and nobody looked.
+#[test]
+fn a_silent_cluster_that_succeeded_is_looked_at_when_its_soak_is_over() {
+    let soak = SignedDuration::from_secs(60);
+    let strategy = Strategy::Progressive { options: Options { soak, ..Options::default() }, mandatory: Vec::new(), concurrency: None };
+    let health = Some(Health { of: "r2".into(), report: Report::Succeeded, since: Some(NOW) });
+    let runs = Some("r2".into());
+    let silent = Cluster { name: "a".into(), wants: "r2".into(), runs, health, unreachable: true, ..Cluster::default() };
+    let input = known(strategy, [(0, silent)]);
+    let wave = advance(&input, NOW);
+    assert_eq!((wave.counts.unreachable, wave.recheck), (1, Some(NOW + soak)));
+    assert_eq!(advance(&input, NOW + soak).counts.done, 1);
+}
+
+/// Found by the properties above: what a breach counts is shown as quarantined, and its deadlines were forgotten.
+#[test]
+fn a_breach_is_counted_again_at_the_deadlines_of_what_it_counts() {
+    let deadline = SignedDuration::from_secs(10);
+    let options = Options { deadline: Some(deadline), ..Options::default() };
+    let strategy = Strategy::Progressive { options, mandatory: Vec::new(), concurrency: None };
+    let moved = |name: &str, ago: i64| {
+        let runs_since = Some(NOW - SignedDuration::from_secs(ago));
+        let (wants, last_good) = (Hash::from("r2"), Some("r1".into()));
+        Cluster { name: name.into(), runs: Some(wants.clone()), wants, runs_since, last_good, ..Cluster::default() }
+    };
+    let mut input = known(strategy, [(0, moved("a", 20)), (0, moved("b", 5))]);
+    input.policy = Ok(Policy { on_breach: OnBreach::Rollback, ..Policy::default() });
+    let failures = |now| advance(&input, now).breach.map(|breach| breach.failures);
+    let wave = advance(&input, NOW);
+    assert_eq!((failures(NOW), wave.counts.quarantined, wave.recheck), (Some(1), 2, Some(NOW + SignedDuration::from_secs(5))));
+    assert_eq!(failures(NOW + SignedDuration::from_secs(5)), Some(2));
 }
