@@ -8,9 +8,9 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::answers_since;
 use super::facts::{Node, Rollout};
 use super::memory::{remember, remembered, rollout_status};
+use super::{PlacementRollout, answers_since};
 use crate::api::addon::v1alpha1::{ClusterManagementAddOn, ClusterManagementAddOnStatus, InstallProgression, ManagedClusterAddOn};
 use crate::api::cluster::v1::ManagedCluster;
 use crate::api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
@@ -27,7 +27,7 @@ use crate::reconcile::{Action, Plan, Read, StatusWrite, View};
 
 impl Rollout {
     /// What to write; `tell` hears what each placement's rollout came to.
-    pub(super) fn plan(mut self, view: &impl View, now: Timestamp, tell: &mut dyn FnMut(&InstallProgression, &Wave)) -> Read<Plan> {
+    pub(super) fn plan(mut self, view: &impl View, now: Timestamp, tell: &mut dyn FnMut(PlacementRollout)) -> Read<Plan> {
         if !wire::is_managed(&self.cma) {
             return Ok(Plan::nothing());
         }
@@ -46,10 +46,13 @@ impl Rollout {
         for (node, strategy) in placements.iter().zip(self.cma.clone().spec.install_strategy.placements.iter()) {
             let desired = resolve([self.defaults.as_slice(), &node.configs]);
             let same = |p: &&InstallProgression| (&p.namespace, &p.name) == (&strategy.namespace, &strategy.name);
+            let placement = Key::namespaced(&strategy.namespace, &strategy.name);
             let mut progression = before.iter().find(same).cloned().unwrap_or_default();
             (progression.namespace, progression.name) = (strategy.namespace.clone(), strategy.name.clone());
             if let Some(config) = self.missing(&desired) {
-                set_condition(&mut progression.conditions, missing_condition(config), now);
+                let condition = missing_condition(config);
+                tell(PlacementRollout { placement, revision: Hash(address(&desired)), wave: Err(condition.message.clone()) });
+                set_condition(&mut progression.conditions, condition, now);
                 status.install_progressions.push(progression);
                 continue;
             }
@@ -60,7 +63,6 @@ impl Rollout {
             let remembered = memory.as_ref().and_then(|policy| remembered(policy, &self.name, &progression));
             input.quarantined = remembered.map(|status| Hash(status.quarantined.clone())).filter(|hash| !hash.0.is_empty());
             let wave = self.advance(&mut input, node, &progression, view, (&mut assigned, &mut ready), now)?;
-            tell(&progression, &wave);
             progression.config_references = wire::install_references(&desired, &progression.config_references, wave.is_complete());
             let own = node.selection.clusters().filter(|cluster| !node.taken.contains(*cluster)).count();
             let condition = progress::placement_condition(node.selection.clusters().count(), own, &wave);
@@ -68,6 +70,7 @@ impl Rollout {
             wave.recheck.into_iter().for_each(|at| plan.wake(at));
             rollouts.push(rollout_status(&self.name, &progression, &input, &wave));
             status.install_progressions.push(progression);
+            tell(PlacementRollout { placement, revision: input.revision, wave: Ok(wave) });
         }
         self.placements = placements;
         self.rest(&mut assigned, view)?;

@@ -7,9 +7,10 @@ use crate::api::addon::v1alpha1::{ClusterManagementAddOn, InstallStrategyType, M
 use crate::api::cluster::v1::ManagedCluster;
 use crate::api::cluster::v1beta1::Placement;
 use crate::controllers::addons;
-use crate::engine::addon::config::Config;
+use crate::engine::addon::config::{Config, address, resolve};
 use crate::engine::addon::selection::Selection;
 use crate::engine::addon::{progress, spec_hash, wire};
+use crate::engine::rollout::input::Hash;
 use crate::engine::rollout::strategy::Size;
 use crate::object::{Key, Object};
 use crate::reconcile::{Read, View};
@@ -110,6 +111,14 @@ impl Rollout {
             wire::named(&addon.spec.configs, &held)
         });
         self.with_content(own.unwrap_or_default(), view)
+    }
+
+    /// What the hashes of the rollout stand for: what placements ask for, and what clusters were assigned and ran with success.
+    pub(super) fn contents_by_hash(&self) -> BTreeMap<Hash, Vec<Config>> {
+        let asked = self.placements.iter().map(|node| resolve([self.defaults.as_slice(), &node.configs]));
+        let references = self.addons.values().filter_map(|addon| addon.status.as_ref()).map(|status| &status.config_references);
+        let held = references.flat_map(|references| [wire::desired(references), wire::applied(references)]).flatten();
+        asked.chain(held).map(|configs| (Hash(address(&configs)), configs)).collect()
     }
 
     /// A configuration whose content the hub should know and does not.

@@ -7,19 +7,22 @@ mod decide;
 mod facts;
 mod memory;
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use self::facts::Rollout;
 use super::addons;
-use crate::api::addon::v1alpha1::{ClusterManagementAddOn, InstallProgression, ManagedClusterAddOn};
+use crate::api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use crate::api::cluster::v1::ManagedCluster;
 use crate::api::gitops::v1alpha1::RolloutPolicy;
 use crate::api::names::cluster_conditions::AVAILABLE;
 use crate::api::names::{ADDON_GROUP, addon_conditions};
-use crate::engine::addon::config::ConfigKind;
+use crate::engine::addon::config::{Config, ConfigKind};
 use crate::engine::addon::wire;
-use crate::engine::rollout::wave::Wave;
+use crate::engine::rollout::Wave;
+use crate::engine::rollout::input::Hash;
 use crate::object::condition::find_condition;
 use crate::object::{Gvk, Key};
 use crate::reconcile::{Change, Controller, Executed, Plan, Read, StatusWrite, View, Watches};
@@ -58,7 +61,7 @@ impl Controller for AddonConfig {
             return Plan::nothing();
         }
         let observe = if wire::has_template(&cma) { config_gvks() } else { Vec::new() };
-        let plan = Rollout::read(cma, view).and_then(|rollout| rollout.plan(view, now, &mut |_, _| {})).unwrap_or_default();
+        let plan = Rollout::read(cma, view).and_then(|rollout| rollout.plan(view, now, &mut drop)).unwrap_or_default();
         Plan { observe, ..plan }
     }
 
@@ -68,16 +71,35 @@ impl Controller for AddonConfig {
     }
 }
 
-/// What the rollout of an add-on comes to now, by placement; `None` where there is no such add-on.
+/// Where the rollout of an add-on stands.
+pub struct Explanation {
+    /// The rollout of each placement.
+    pub rollouts: Vec<PlacementRollout>,
+    /// The configurations behind the hashes.
+    pub contents: BTreeMap<Hash, Vec<Config>>,
+}
+
+/// Where the rollout of an add-on stands on the clusters of one placement.
+pub struct PlacementRollout {
+    /// The placement.
+    pub placement: Key,
+    /// What is rolled out.
+    pub revision: Hash,
+    /// What the engine says, or why it is not asked.
+    pub wave: Result<Wave, String>,
+}
+
+/// What the rollout of an add-on comes to now; `None` where there is no such add-on.
 ///
 /// # Errors
 /// Where something it is decided from could not be read.
-pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<Vec<(Key, Wave)>>> {
+pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<Explanation>> {
     let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
-    let mut waves = Vec::new();
-    let mut tell = |of: &InstallProgression, wave: &Wave| waves.push((Key::namespaced(&of.namespace, &of.name), wave.clone()));
-    Rollout::read(cma, view)?.plan(view, now, &mut tell)?;
-    Ok(Some(waves))
+    let rollout = Rollout::read(cma, view)?;
+    let contents = rollout.contents_by_hash();
+    let mut rollouts = Vec::new();
+    rollout.plan(view, now, &mut |rollout| rollouts.push(rollout))?;
+    Ok(Some(Explanation { rollouts, contents }))
 }
 
 /// The kinds of configurations whose content is read.

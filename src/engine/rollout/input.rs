@@ -14,6 +14,14 @@ use super::strategy::{Refused, Strategy};
 #[serde(transparent)]
 pub struct Hash(pub String);
 
+impl Hash {
+    /// As people read it: of a SHA-256 in hexadecimal the first 12 digits, as git shortens.
+    pub fn short(&self) -> &str {
+        let is_sum = self.0.len() == 64 && self.0.bytes().all(|byte| byte.is_ascii_hexdigit());
+        self.0.get(..12).filter(|_| is_sum).unwrap_or(&self.0)
+    }
+}
+
 impl Display for Hash {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)

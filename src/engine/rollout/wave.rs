@@ -344,7 +344,7 @@ impl Display for State {
             Self::Skipped => write!(f, "is left alone"),
             Self::Unreachable { moved: true } => write!(f, "does not answer; it has its assignment"),
             Self::Unreachable { moved: false } => write!(f, "does not answer; its turn comes when it does"),
-            Self::Quarantined { returns_to: Some(hash) } => write!(f, "what it ran is quarantined, returns to {hash}"),
+            Self::Quarantined { returns_to: Some(hash) } => write!(f, "what it ran is quarantined, returns to {}", hash.short()),
             Self::Quarantined { returns_to: None } => write!(f, "what it should run is quarantined, keeps what it has"),
         }
     }
@@ -355,7 +355,7 @@ impl Display for Wait {
         match self {
             Self::Refused => write!(f, "waits for a strategy and a policy that can be used"),
             Self::Paused => write!(f, "waits for the pause to end"),
-            Self::Quarantine { revision } => write!(f, "waits for another revision than {revision}, which is quarantined"),
+            Self::Quarantine { revision } => write!(f, "waits for another revision than {}, which is quarantined", revision.short()),
             Self::Breach(breach) => write!(f, "waits because of {breach}"),
             Self::Frozen { window, until } => write!(f, "waits for the freeze {window} to end at {until}"),
             Self::Unreachable { clusters, allowed } => {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::engine::rollout::Wave;
 use crate::engine::rollout::duration;
-use crate::engine::rollout::input::GroupKey;
+use crate::engine::rollout::input::{GroupKey, Hash};
 use crate::engine::rollout::wave::{State, Verdict};
 
 /// Groups with more clusters are shown as counts.
@@ -189,7 +189,7 @@ pub fn wave_table(wave: &Wave) -> String {
     let mut rows: Vec<(&GroupKey, &str, &Verdict)> = wave.clusters.iter().map(|(name, v)| (&v.group, name.as_str(), v)).collect();
     rows.sort_by_key(|(group, name, _)| (*group, *name));
     let columns = |(group, name, verdict): &(&GroupKey, &str, &Verdict)| {
-        let assigned = verdict.assigned.as_ref().map_or("-", |hash| hash.0.as_str());
+        let assigned = verdict.assigned.as_ref().map_or("-", Hash::short);
         [(*name).to_owned(), group.to_string(), assigned.to_owned(), verdict.state.word().to_owned(), verdict.state.to_string()]
     };
     let mut table = vec![["CLUSTER", "GROUP", "RUNS", "STATE", "STORY"].map(str::to_owned)];
@@ -212,7 +212,7 @@ pub fn wave_table(wave: &Wave) -> String {
         let _ = writeln!(text, "approval asked for: {token}");
     }
     if let Some(revision) = &wave.quarantine {
-        let _ = writeln!(text, "quarantined: {revision}");
+        let _ = writeln!(text, "quarantined: {}", revision.short());
     }
     if let Some(at) = wave.recheck {
         let _ = writeln!(text, "look again at {at}");

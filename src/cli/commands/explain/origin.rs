@@ -33,6 +33,11 @@ pub(super) struct Origin {
 }
 
 impl Origin {
+    #[cfg(test)]
+    pub(super) fn of_file(file: PathBuf) -> Self {
+        Self { snapshot: Some(file), kubeconfig: None, context: None }
+    }
+
     /// Reads all objects of some kinds into caches.
     ///
     /// # Errors

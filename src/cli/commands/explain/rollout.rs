@@ -1,11 +1,12 @@
 //! `wheelwright explain rollout`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::origin::{Origin, Wanted};
 use crate::api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn};
@@ -14,9 +15,9 @@ use crate::api::cluster::v1beta1::{Placement, PlacementDecision};
 use crate::api::gitops::v1alpha1::RolloutPolicy;
 use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult};
-use crate::controllers::addon_config::explain;
-use crate::engine::rollout::Wave;
-use crate::object::Key;
+use crate::controllers::addon_config::{Explanation, PlacementRollout, explain};
+use crate::engine::addon::config::Config;
+use crate::engine::rollout::input::Hash;
 use crate::shell::now;
 use crate::sim::rollout::{wave_json, wave_table};
 
@@ -33,39 +34,73 @@ pub(crate) struct Args {
     output: Output,
 }
 
+impl Args {
+    fn explain(&self) -> Result<Explanation, CommandError> {
+        let caches = self.origin.read(&[
+            Wanted::typed::<ClusterManagementAddOn>(),
+            Wanted::typed::<ManagedClusterAddOn>(),
+            Wanted::typed::<ManagedCluster>(),
+            Wanted::typed::<Placement>(),
+            Wanted::typed::<PlacementDecision>(),
+            Wanted::typed::<RolloutPolicy>(),
+            Wanted::typed::<ControllerRevision>(),
+            Wanted::observed::<AddOnTemplate>(),
+            Wanted::observed::<AddOnDeploymentConfig>(),
+        ])?;
+        let missing = || CommandError::hinted(anyhow!("there is no add-on {}", self.addon), "kubectl get clustermanagementaddons");
+        explain(&self.addon, &caches, now())?.ok_or_else(missing)
+    }
+}
+
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
-    let caches = args.origin.read(&[
-        Wanted::typed::<ClusterManagementAddOn>(),
-        Wanted::typed::<ManagedClusterAddOn>(),
-        Wanted::typed::<ManagedCluster>(),
-        Wanted::typed::<Placement>(),
-        Wanted::typed::<PlacementDecision>(),
-        Wanted::typed::<RolloutPolicy>(),
-        Wanted::typed::<ControllerRevision>(),
-        Wanted::observed::<AddOnTemplate>(),
-        Wanted::observed::<AddOnDeploymentConfig>(),
-    ])?;
-    let missing = || CommandError::hinted(anyhow!("there is no add-on {}", args.addon), "kubectl get clustermanagementaddons");
-    let waves = explain(&args.addon, &caches, now())?.ok_or_else(missing)?;
+    let explanation = args.explain()?;
     match args.output {
-        Output::Json => {
-            let waves: Map<String, Value> = waves.iter().map(|(placement, wave)| (placement.to_string(), wave_json(wave))).collect();
-            ui.json(&waves)?;
-        }
-        Output::Text => ui.text(text(&args.addon, &waves))?,
+        Output::Json => ui.json(&json(&explanation))?,
+        Output::Text => ui.text(text(&args.addon, &explanation))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A page: each placement with its stages, then a line per cluster.
-fn text(addon: &str, waves: &[(Key, Wave)]) -> String {
+/// The waves by placement, and the configurations behind their hashes.
+fn json(explanation: &Explanation) -> Value {
+    let placements: Map<String, Value> = explanation
+        .rollouts
+        .iter()
+        .map(|PlacementRollout { placement, revision, wave }| {
+            let mut value = match wave {
+                Ok(wave) => wave_json(wave),
+                Err(why) => json!({"hold": {"reason": "NotAsked", "message": why}}),
+            };
+            if let Some(fields) = value.as_object_mut() {
+                fields.insert("revision".into(), json!(revision));
+            }
+            (placement.to_string(), value)
+        })
+        .collect();
+    let contents: Map<String, Value> =
+        explanation.contents.iter().map(|(hash, configs)| (hash.to_string(), json!(names(configs)))).collect();
+    json!({"placements": placements, "contents": contents})
+}
+
+/// A page: each placement with its stages and a line per cluster, then what the hashes stand for.
+fn text(addon: &str, explanation: &Explanation) -> String {
     let mut page = String::new();
-    if waves.is_empty() {
+    if explanation.rollouts.is_empty() {
         let _ = writeln!(page, "{addon} is rolled out by no placement: its add-ons get their configuration at once");
     }
-    for (placement, wave) in waves {
+    let mut seen = BTreeSet::new();
+    for PlacementRollout { placement, revision, wave } in &explanation.rollouts {
+        seen.insert(revision);
+        let wave = match wave {
+            Ok(wave) => wave,
+            Err(why) => {
+                let _ = writeln!(page, "{addon} on placement {placement}: {why}");
+                continue;
+            }
+        };
         let counts = &wave.counts;
-        let _ = writeln!(page, "{addon} on placement {placement}: {} of {} clusters done", counts.done, counts.total);
+        let _ =
+            writeln!(page, "{addon} on placement {placement}: {} of {} clusters done with {}", counts.done, counts.total, revision.short());
         for stage in &wave.stages {
             let allowed = stage.allowed.map_or_else(|| "any".into(), |allowed| allowed.to_string());
             let _ = writeln!(
@@ -78,6 +113,38 @@ fn text(addon: &str, waves: &[(Key, Wave)]) -> String {
             let _ = writeln!(page, "  nothing starts: {hold}");
         }
         page += &wave_table(wave);
+        page.push('\n');
+        seen.extend(wave.clusters.values().filter_map(|verdict| verdict.assigned.as_ref()));
+    }
+    for (hash, configs) in explanation.contents.iter().filter(|(hash, _)| seen.contains(hash)) {
+        let _ = writeln!(page, "{}: {}", hash.short(), names(configs).join(", "));
     }
     page
+}
+
+/// Configurations as `resource/[namespace/]name`, and after an @ the start of the hash of their content.
+fn names(configs: &[Config]) -> Vec<String> {
+    configs.iter().map(|Config { kind, key, hash }| format!("{}/{key}@{}", kind.resource, Hash(hash.clone()).short())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_rollout_that_stopped_at_its_canary_is_explained() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
+        let addon = "managed-serviceaccount".to_owned();
+        let args = Args { addon, origin: Origin::of_file(golden.join("rollout.yaml")), output: Output::Text };
+        let explanation = args.explain().unwrap_or_else(|error| panic!("{error:?}"));
+        assert_eq!(text(&args.addon, &explanation), std::fs::read_to_string(golden.join("rollout.txt")).unwrap());
+        let json = json(&explanation);
+        assert_eq!(json["placements"]["fleet/aws"]["clusters"]["aws-1"]["state"], "TimedOut");
+        let revision = json["placements"]["fleet/aws"]["revision"].as_str().unwrap();
+        assert!(json["contents"][revision][1].as_str().unwrap().starts_with("addontemplates/managed-serviceaccount-0.4.2@"), "{json}");
+
+        let args = Args { addon: "nobody".into(), ..args };
+        assert!(args.explain().is_err());
+    }
 }
