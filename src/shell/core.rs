@@ -93,8 +93,14 @@ impl Core {
                 Ok(served) => break served,
                 Err(error) => {
                     failures += 1;
-                    let failure = execute::failure(&crate::object::ObjectRef { gvk: gvk.clone(), key: Key::default() }, error);
-                    warn!(kind = %gvk, why = %failure, "cannot watch yet; nothing that depends on it will be decided until this ends");
+                    let why = match &error {
+                        // The server answers so for a group version of which it serves no kind.
+                        kube::Error::Api(status) if status.is_not_found() => {
+                            "the API server does not serve it; is its CRD installed?".into()
+                        }
+                        error => execute::said(error),
+                    };
+                    warn!(kind = %gvk, why, "cannot watch yet; nothing that depends on it will be decided until this ends");
                     sleep(Backoff::wait(FailureKind::Unavailable, failures).unsigned_abs()).await;
                 }
             }

@@ -233,6 +233,18 @@ pub fn failure(target: &ObjectRef, error: Error) -> Failure {
     }
 }
 
+/// What an API server said, or what kept it from saying anything, in a line.
+pub fn said(error: &Error) -> String {
+    match error {
+        Error::Api(status) if status.message.is_empty() => format!("{} {}", status.code, status.reason),
+        Error::Api(status) => status.message.clone(),
+        Error::Discovery(DiscoveryError::MissingKind(_) | DiscoveryError::MissingApiGroup(_) | DiscoveryError::MissingResource(_)) => {
+            "the API server does not serve it; is its CRD installed?".into()
+        }
+        error => error.to_string(),
+    }
+}
+
 fn unavailable(error: &impl std::fmt::Display) -> Failure {
     Failure { kind: FailureKind::Unavailable, message: error.to_string() }
 }

@@ -21,7 +21,7 @@ mod watch;
 pub use clock::now;
 pub use driver::{Handle, PushFn, Shell, ShellOptions};
 pub use election::{Election, ElectionOptions};
-pub use execute::failure;
+pub use execute::{failure, said};
 pub use register::Selection;
 pub use resources::Resources;
 

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-use super::REQUEST_TIMEOUT;
+use super::{REQUEST_TIMEOUT, said};
 use crate::object::{Gvk, Key, Kind, Object};
 use crate::reconcile::{Backoff, Delta, FailureKind};
 
@@ -148,7 +148,7 @@ pub(super) async fn watch<T: Watched>(target: Target, mut tell: impl FnMut(News<
             }
             Err(error) => {
                 failures += 1;
-                warn!(kind = %target.gvk, error = %error, "cannot list; nothing that depends on it will be decided until this ends");
+                warn!(kind = %target.gvk, why = said(&error), "cannot list; nothing that depends on it will be decided until this ends");
             }
         }
         let wait = if failures == 0 { Backoff::CONFLICT } else { Backoff::wait(FailureKind::Unavailable, failures) };

@@ -128,8 +128,13 @@ pub(super) async fn connect(kubeconfig: Option<&std::path::Path>, context: Optio
     };
     let url = config.cluster_url.clone();
     let client = shell::client(config).context("cannot use the kubeconfig")?;
-    let unreachable = |e| CommandError::hinted(anyhow::Error::new(e).context(format!("cannot reach {url}")), "is the API server running?");
-    client.apiserver_version().await.map_err(unreachable)?;
+    client.apiserver_version().await.map_err(|error| match error {
+        kube::Error::Api(_) => {
+            let hint = "are the kubeconfig's credentials meant for this hub, and still valid?";
+            CommandError::hinted(anyhow::anyhow!("{url} refuses us: {}", shell::said(&error)), hint)
+        }
+        error => CommandError::hinted(anyhow::Error::new(error).context(format!("cannot reach {url}")), "is the API server running?"),
+    })?;
     Ok(client)
 }
 

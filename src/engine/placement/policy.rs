@@ -165,6 +165,8 @@ mod tests {
             (GroupSize::Percent(34), 10, 4),
             (GroupSize::Percent(100), 10, 10),
             (GroupSize::Percent(1), 10, 1),
+            (GroupSize::Percent(11), 91, 11),
+            (GroupSize::Percent(50), 3, 2),
             (GroupSize::Count(150), 300, 150),
             (GroupSize::Count(0), 300, 300),
             (GroupSize::Count(-5), 300, 300),

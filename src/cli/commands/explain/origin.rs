@@ -12,6 +12,7 @@ use crate::cli::CommandError;
 use crate::cli::commands::{block_on, operator::connect};
 use crate::object::{Gvk, Kind, Object};
 use crate::reconcile::{Caches, Site};
+use crate::shell;
 
 /// Largest file that is read: 64 MiB hold some 20,000 clusters.
 const MAX_FILE: u64 = 64 << 20;
@@ -135,7 +136,7 @@ impl Snapshot {
         let api: Api<DynamicObject> = Api::all_with(hub.clone(), &ApiResource::from_gvk_with_plural(&names, plural));
         let mut params = ListParams::default().limit(PAGE);
         loop {
-            let page = api.list(&params).await.with_context(|| format!("cannot list {gvk}"))?;
+            let page = api.list(&params).await.map_err(|error| anyhow!("cannot list {gvk}: {}", shell::said(&error)))?;
             for object in page.items {
                 let mut object = Object::from_value(serde_json::to_value(object)?)?;
                 object.0.insert("apiVersion".into(), gvk.api_version().into());
