@@ -403,3 +403,17 @@ fn an_explanation_says_who_is_kept_and_which_scores_are_not_there() {
     assert_eq!(lines(&hub), ["expired Kept ", "missing Kept ", "valid Kept "]);
     assert!(hub.explain().error.is_some());
 }
+
+#[test]
+fn balance_counts_the_decisions_of_others_and_not_the_placements_own() {
+    let mut hub = hub(json!({ "numberOfClusters": 2 }), &["a", "b", "c"]);
+    let other = |clusters: &[&str]| {
+        let entries: Vec<_> = clusters.iter().map(|cluster| json!({ "clusterName": cluster, "reason": "" })).collect();
+        serde_json::from_value(json!({ "metadata": {}, "status": { "decisions": entries } })).unwrap()
+    };
+    hub.fleet.see_decision(None, Some(&other(&["a", "b"])));
+    hub.fleet.see_decision(None, Some(&other(&["a"])));
+    assert_eq!(hub.settle(), ["b", "c"]);
+    let totals: Vec<_> = hub.explain().clusters.iter().map(|story| story.total.unwrap()).collect();
+    assert_eq!(totals, [-100, 100, 200]);
+}
