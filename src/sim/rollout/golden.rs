@@ -50,7 +50,7 @@ fn golden_traces_are_as_reviewed() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The example of the documentation is played, and the trace it shows is what comes out.
+/// The example of the documentation is played, and the trace and the picture it shows are what comes out.
 #[test]
 fn the_documented_example_is_real() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/simulate.md");
@@ -61,10 +61,13 @@ fn the_documented_example_is_real() {
     };
     let (scenario, outcomes, shown) = (block("yaml", 0), block("yaml", 1), block("text", 0));
     let input = Scenario::read(&scenario).unwrap().into_input();
-    let found = run(input, &Outcomes::read(&outcomes).unwrap(), START.parse().unwrap()).unwrap().table();
+    let trace = run(input, &Outcomes::read(&outcomes).unwrap(), START.parse().unwrap()).unwrap();
+    let (found, picture) = (trace.table(), page.with_extension("svg"));
     if std::env::var_os("BLESS").is_some() {
         fs::write(&page, text.replace(&shown, &found)).unwrap();
+        fs::write(&picture, trace.svg()).unwrap();
     } else {
         assert_eq!(shown, found, "run with BLESS=1 and review");
+        assert_eq!(fs::read_to_string(&picture).unwrap(), trace.svg(), "run with BLESS=1 and review");
     }
 }
