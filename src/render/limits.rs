@@ -8,6 +8,8 @@ pub const MAX_DOCUMENTS: usize = 10_000;
 pub const MAX_DEPTH: usize = 128;
 /// Values in one file, copies by aliases included; some 100 bytes of memory each. A CRD bundle of 5 MiB has 200,000.
 pub const MAX_VALUES: usize = 1_000_000;
+/// Dashes that stand alone in the brackets of a file: the file is read anew for each.
+pub const MAX_LONE_DASHES: usize = 8;
 /// Values in one file that anchors and aliases copy, which cost nothing to write. People copy some hundred.
 pub const MAX_COPIED_VALUES: usize = 100_000;
 /// Lists of objects within lists of objects.

@@ -1,12 +1,13 @@
 //! Text to nodes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use granit_parser::{Event, Options, Parser, ScalarStyle, Span, Tag as WrittenTag};
+use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, Span, Tag as WrittenTag};
 
 use super::node::{Entry, Map, Node, Scalar, Style, Tag, Value};
 use super::scalar::{Reading, tag_of};
-use crate::render::limits::{MAX_COPIED_VALUES, MAX_DEPTH, MAX_DOCUMENTS, MAX_FILE_BYTES, MAX_VALUES};
+use crate::render::limits::{MAX_COPIED_VALUES, MAX_DEPTH, MAX_DOCUMENTS, MAX_FILE_BYTES, MAX_LONE_DASHES, MAX_VALUES};
 
 const MERGE_KEY: &str = "<<";
 const CORE_TAGS: &str = "tag:yaml.org,2002:";
@@ -43,10 +44,31 @@ fn read(bytes: &[u8], repeated: Repeated) -> Result<Vec<Node>> {
     let parts = split(&text)?;
     let (mut values, mut copied) = (0, 0);
     let mut documents = Vec::new();
+    let mut dashes = 0;
     for (first_line, part) in parts {
-        let mut builder = Builder { unbroken_end: None, line_offset: first_line, values, copied, anchors: BTreeMap::new(), repeated };
-        documents.extend(builder.document(part)?);
-        (values, copied) = (builder.values, builder.copied);
+        let mut part = Cow::Borrowed(part);
+        loop {
+            let mut builder = Builder {
+                unbroken_end: None,
+                line_offset: first_line,
+                values,
+                copied,
+                anchors: BTreeMap::new(),
+                repeated,
+                lone_dash: None,
+            };
+            match (builder.document(&part), builder.lone_dash) {
+                (Err(_), Some(at)) if dashes < MAX_LONE_DASHES => {
+                    part.to_mut().replace_range(at..=at, "'-'");
+                    dashes += 1;
+                }
+                (document, _) => {
+                    documents.extend(document?);
+                    (values, copied) = (builder.values, builder.copied);
+                    break;
+                }
+            }
+        }
         if documents.len() > MAX_DOCUMENTS {
             return Err(Malformed { line: first_line + 1, why: format!("more than {MAX_DOCUMENTS} documents in one file") });
         }
@@ -118,6 +140,8 @@ struct Builder {
     copied: usize,
     anchors: BTreeMap<usize, (Node, usize)>,
     repeated: Repeated,
+    /// Where reading stopped at a dash in `[-]` or `{a: -}`, which is a text to kustomize and a mistake to our parser.
+    lone_dash: Option<usize>,
 }
 
 /// A list or map that is still open.
@@ -145,7 +169,12 @@ impl Builder {
         let mut stack: Vec<Open> = Vec::new();
         let mut root = None;
         for event in Parser::new_from_str_with_options(text, options) {
-            let (event, span) = event.map_err(|e| Malformed { line: self.line(e.marker().line()), why: e.info() })?;
+            let (event, span) = event.map_err(|e| {
+                let is_dash = matches!(e.kind(), ErrorKind::PlainScalarStartsWithDashFlowIndicator);
+                let at = text.char_indices().nth(e.marker().index()).filter(|(_, c)| *c == '-');
+                self.lone_dash = at.filter(|_| is_dash).map(|(at, _)| at);
+                Malformed { line: self.line(e.marker().line()), why: e.info() }
+            })?;
             let done = match event {
                 Event::DocumentEnd => break,
                 Event::Scalar(text, style, anchor, tag) => {
@@ -359,6 +388,12 @@ mod tests {
         assert_eq!(read("a: |\n  ---\n  x\n"), [json!({"a": "---\nx\n"})]);
         assert_eq!(read(""), [] as [Json; 0]);
         refused("a: 1\n--- b\n", 2, "only a comment");
+    }
+
+    #[test]
+    fn a_lone_dash_in_brackets_or_braces_is_a_text() {
+        assert_eq!(read("a: [-, -x, é, -]\nb: {c: -}\n---\n[-]"), [json!({"a": ["-", "-x", "é", "-"], "b": {"c": "-"}}), json!(["-"])]);
+        refused(&format!("a: [{}]", "-,".repeat(MAX_LONE_DASHES + 1)), 1, "cannot start with '-'");
     }
 
     #[test]
