@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, Span, Tag as WrittenTag};
+use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, Span, StructureStyle, Tag as WrittenTag};
 
 use super::node::{Entry, Map, Node, Scalar, Style, Tag, Value};
 use super::scalar::{Reading, tag_of};
@@ -148,6 +148,7 @@ struct Builder {
 struct Open {
     node: Node,
     anchor: usize,
+    style: StructureStyle,
     key: Option<Key>,
     merges: Vec<Node>,
 }
@@ -178,7 +179,10 @@ impl Builder {
             let done = match event {
                 Event::DocumentEnd => break,
                 Event::Scalar(text, style, anchor, tag) => {
-                    let node = self.scalar(&text, style, tag.as_deref(), &span)?;
+                    let mut node = self.scalar(&text, style, tag.as_deref(), &span)?;
+                    if stack.last().is_some_and(|open| open.style == StructureStyle::Flow) {
+                        keep_time(&mut node);
+                    }
                     if let Some(Open { node: Node { value: Value::Map(_), .. }, key: key @ None, .. }) = stack.last_mut() {
                         *key = Some(key_of(node, anchor, self)?);
                         continue;
@@ -186,16 +190,18 @@ impl Builder {
                     self.remember(anchor, &node)?;
                     Some(node)
                 }
-                Event::SequenceStart(_, anchor, tag) => {
+                Event::SequenceStart(style, anchor, tag) => {
                     let line = self.line(span.start.line());
                     check_tag(tag.as_deref(), "seq", line)?;
-                    self.open(&mut stack, Value::List(Vec::new()), anchor, line)?;
+                    let node = Node { line, value: Value::List(Vec::new()), shared: 0 };
+                    self.open(&mut stack, Open { node, anchor, style, key: None, merges: Vec::new() })?;
                     None
                 }
-                Event::MappingStart(_, anchor, tag) => {
+                Event::MappingStart(style, anchor, tag) => {
                     let line = self.line(span.start.line());
                     check_tag(tag.as_deref(), "map", line)?;
-                    self.open(&mut stack, Value::Map(Map::new()), anchor, line)?;
+                    let node = Node { line, value: Value::Map(Map::new()), shared: 0 };
+                    self.open(&mut stack, Open { node, anchor, style, key: None, merges: Vec::new() })?;
                     None
                 }
                 Event::SequenceEnd | Event::MappingEnd => stack.pop().map(|open| self.close(open)).transpose()?,
@@ -231,7 +237,8 @@ impl Builder {
         self.count(values, line)
     }
 
-    fn open(&mut self, stack: &mut Vec<Open>, value: Value, anchor: usize, line: u32) -> Result<()> {
+    fn open(&mut self, stack: &mut Vec<Open>, open: Open) -> Result<()> {
+        let line = open.node.line;
         self.count(1, line)?;
         if stack.len() >= MAX_DEPTH {
             return Err(Malformed { line, why: format!("values within values, more than {MAX_DEPTH} deep") });
@@ -239,7 +246,7 @@ impl Builder {
         if let Some(Open { node: Node { value: Value::Map(_), .. }, key: None, .. }) = stack.last() {
             return Err(Malformed { line, why: "a list or map cannot be a key".into() });
         }
-        stack.push(Open { node: Node { line, value, shared: 0 }, anchor, key: None, merges: Vec::new() });
+        stack.push(open);
         Ok(())
     }
 
@@ -292,6 +299,15 @@ impl Builder {
             Some(tag) => (explicit(tag, line)?, Style::Tagged),
         };
         Ok(Node { line, value: Value::Scalar(Scalar { text: text.to_owned(), tag, style }), shared: 0 })
+    }
+}
+
+/// Makes a text of a time in brackets or braces: kustomize puts it in quotes there because of its colons.
+fn keep_time(node: &mut Node) {
+    if let Value::Scalar(scalar @ Scalar { tag: Tag::Timestamp, style: Style::Plain, .. }) = &mut node.value
+        && scalar.text.contains(':')
+    {
+        scalar.tag = Tag::Str;
     }
 }
 
@@ -388,6 +404,13 @@ mod tests {
         assert_eq!(read("a: |\n  ---\n  x\n"), [json!({"a": "---\nx\n"})]);
         assert_eq!(read(""), [] as [Json; 0]);
         refused("a: 1\n--- b\n", 2, "only a comment");
+    }
+
+    #[test]
+    fn a_time_in_brackets_or_braces_is_a_text() {
+        let times = "a: 2024-1-1 1:02:03\nb: [2024-1-1 1:02:03, 2024-1-1]\nc: {d: 2024-1-1 1:02:03}\n";
+        let (time, date, text) = ("2024-01-01T01:02:03Z", "2024-01-01T00:00:00Z", "2024-1-1 1:02:03");
+        assert_eq!(read(times), [json!({"a": time, "b": [text, date], "c": {"d": text}})]);
     }
 
     #[test]
