@@ -2,7 +2,10 @@
 //!
 //! Every field of kustomize v5 is read; the ones we do not run are refused by name. Unknown fields are mistakes.
 
+mod generator;
 mod parts;
+mod replacement;
+mod selector;
 
 use std::collections::BTreeMap;
 
@@ -10,10 +13,10 @@ use super::decode::{Fields, Located, Result};
 use super::error::Reason;
 use super::yaml::{Entry, Node, Tag};
 
-pub(super) use parts::{
-    Behavior, FieldOptions, FieldSpec, Generator, GeneratorOptions, Image, Label, Patch, PatchOptions, Replacement, Replica, Selector,
-    SortOptions, Source, SourceSelector, TargetSelector, Text, Var,
-};
+pub(super) use generator::{Behavior, Generator, GeneratorOptions};
+pub(super) use parts::{FieldSpec, Image, Label, Patch, PatchOptions, Replica, SortOptions, Source, Text, Var};
+pub(super) use replacement::{FieldOptions, Replacement, SourceSelector, TargetSelector};
+pub(super) use selector::Selector;
 
 /// The names a kustomization may have; a directory holds one of them at most.
 pub(super) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
