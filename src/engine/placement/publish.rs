@@ -96,3 +96,40 @@ pub fn publish(held: &[Held], targets: &[Target]) -> Vec<Vec<Write>> {
 fn plain(cluster: &str) -> ClusterDecision {
     ClusterDecision { cluster_name: cluster.to_owned(), ..ClusterDecision::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The indexes readers see after every step, where slices of one cluster go from these indexes to those.
+    fn check(moves: &[(Option<u32>, Option<u32>)]) {
+        let name = |i: usize| format!("p-decision-{i}");
+        let held = |(i, index): (usize, u32)| Held { name: name(i), index: Some(index), group: String::new(), members: vec![name(i)] };
+        let target = |(i, index): (usize, u32)| Target {
+            slice: Slice { name: name(i), index, group: String::new(), members: vec![name(i)] },
+            decisions: Vec::new(),
+            changed: false,
+        };
+        let before = moves.iter().enumerate().filter_map(|(i, (before, _))| Some((i, (*before)?)));
+        let after = moves.iter().enumerate().filter_map(|(i, (_, after))| Some((i, (*after)?)));
+        let mut seen: BTreeMap<String, u32> = before.clone().map(|(i, index)| (name(i), index)).collect();
+        let held: Vec<Held> = before.map(held).collect();
+        for step in publish(&held, &after.map(target).collect::<Vec<_>>()) {
+            for write in step {
+                match write {
+                    Write::Create(labels) | Write::Label(labels) => _ = seen.insert(labels.name, labels.index),
+                    Write::Delete { name } => _ = seen.remove(&name),
+                    Write::Decide { .. } => {}
+                }
+            }
+            let indexes: BTreeSet<u32> = seen.values().copied().collect();
+            assert!(indexes.iter().copied().eq((0..).take(indexes.len())), "a gap in {indexes:?} on the way of {moves:?}");
+        }
+    }
+
+    #[test]
+    fn there_is_no_gap_between_indexes_on_the_way() {
+        check(&[(None, Some(0)), (Some(0), Some(1)), (Some(1), Some(2)), (Some(2), Some(3))]);
+        check(&[(Some(0), None), (Some(1), Some(0)), (Some(2), Some(1)), (Some(3), Some(2))]);
+    }
+}

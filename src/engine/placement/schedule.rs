@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::filter::Verdict;
 use super::fleet::{Fleet, Id};
-use super::layout::{Request, Slice, Wish, lay_out};
+use super::layout::{Held, Request, Slice, Wish, lay_out};
 use super::policy::Policy;
 use super::prioritizer::{Coordinate, addon};
 use super::publish::{Labels, Target, Write, publish};
@@ -95,9 +95,10 @@ impl Standing {
         let Some(policy) = self.policy(input.placement) else { return schedule };
         match policy {
             Ok(policy) => {
-                let slices = self.decide(&policy, input, now, &mut schedule);
-                count(&mut schedule.status, &slices);
-                let published = slices.iter().map(|slice| slice.members.len()).sum();
+                let published = match self.decide(&policy, input, now, &mut schedule) {
+                    Some(slices) => count(&mut schedule.status, slices.iter().map(Counted::slice)),
+                    None => count(&mut schedule.status, self.held.iter().map(Counted::held)),
+                };
                 let configured = Observation::new(MISCONFIGURED, "False", "Succeedconfigured", "Placement configurations check pass");
                 set_condition(&mut schedule.status.conditions, configured, now);
                 let (status, reason, message) = self.satisfied(&policy, input, published);
@@ -105,8 +106,7 @@ impl Standing {
                 schedule.wake_at = [schedule.wake_at, self.next_deadline()].into_iter().flatten().min();
             }
             Err(e) => {
-                let slices: Vec<Slice> = self.held.iter().map(slice_of).collect();
-                count(&mut schedule.status, &slices);
+                count(&mut schedule.status, self.held.iter().map(Counted::held));
                 let message = format!("{e}; the decisions stay as they are");
                 set_condition(&mut schedule.status.conditions, Observation::new(MISCONFIGURED, "True", "Misconfigured", message), now);
                 if find_condition(&schedule.status.conditions, SATISFIED).is_none() {
@@ -118,13 +118,13 @@ impl Standing {
         schedule
     }
 
-    /// Decides which clusters are in which slices; fills the writes, the events and the time to wake.
-    fn decide(&mut self, policy: &Policy, input: &Input<'_>, now: Timestamp, schedule: &mut Schedule) -> Vec<Slice> {
+    /// Decides which clusters are in which slices, `None` where that is as published; fills the writes, the events and the time to wake.
+    fn decide(&mut self, policy: &Policy, input: &Input<'_>, now: Timestamp, schedule: &mut Schedule) -> Option<Vec<Slice>> {
         let rescore_at = self.rescore_at(policy, input, now);
         let rescores = rescore_at.is_some_and(|at| at <= now);
         schedule.wake_at = rescore_at.filter(|_| !rescores);
         if !self.is_stale && self.pending.is_empty() && !rescores {
-            return self.held.iter().map(slice_of).collect();
+            return None;
         }
         let fleet = input.fleet;
         self.rescale_all(policy, fleet);
@@ -159,7 +159,7 @@ impl Standing {
             schedule.status.last_score_update_time = Some(Time(now.round(Unit::Second).unwrap_or(now)));
         }
         self.tell(policy, input, now, schedule);
-        targets.into_iter().map(|target| target.slice).collect()
+        Some(targets.into_iter().map(|target| target.slice).collect())
     }
 
     /// Who is in the decisions and should not be: since when, or `None` where it goes now.
@@ -361,23 +361,40 @@ fn fitting(words: impl Iterator<Item = String>) -> String {
     text
 }
 
-fn slice_of(held: &super::layout::Held) -> Slice {
-    Slice { name: held.name.clone(), index: held.index.unwrap_or_default(), group: held.group.clone(), members: held.members.clone() }
+/// What the status says of a slice.
+struct Counted<'a> {
+    name: &'a str,
+    index: u32,
+    group: &'a str,
+    clusters: usize,
+}
+
+impl<'a> Counted<'a> {
+    fn slice(slice: &'a Slice) -> Self {
+        Self { name: &slice.name, index: slice.index, group: &slice.group, clusters: slice.members.len() }
+    }
+
+    fn held(held: &'a Held) -> Self {
+        Self { name: &held.name, index: held.index.unwrap_or_default(), group: &held.group, clusters: held.members.len() }
+    }
 }
 
 /// Writes the groups and the number of clusters into the status; slices stand in the order of their numbers, 2 before 10.
-fn count(status: &mut PlacementStatus, slices: &[Slice]) {
+fn count<'a>(status: &mut PlacementStatus, slices: impl Iterator<Item = Counted<'a>>) -> usize {
     let mut groups: BTreeMap<u32, DecisionGroupStatus> = BTreeMap::new();
-    for slice in slices {
-        let group = groups.entry(slice.index).or_default();
-        group.decision_group_index = i32::try_from(slice.index).unwrap_or(i32::MAX);
-        group.decision_group_name.clone_from(&slice.group);
-        group.decisions.push(slice.name.clone());
-        group.cluster_count += i32::try_from(slice.members.len()).unwrap_or(i32::MAX);
+    let mut published = 0;
+    for Counted { name, index, group, clusters } in slices {
+        let status = groups.entry(index).or_default();
+        status.decision_group_index = i32::try_from(index).unwrap_or(i32::MAX);
+        group.clone_into(&mut status.decision_group_name);
+        status.decisions.push(name.to_owned());
+        status.cluster_count += i32::try_from(clusters).unwrap_or(i32::MAX);
+        published += clusters;
     }
     for group in groups.values_mut() {
         group.decisions.sort_by(|a, b| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
     }
     status.number_of_selected_clusters = groups.values().map(|group| group.cluster_count).sum();
     status.decision_groups = groups.into_values().collect();
+    published
 }
