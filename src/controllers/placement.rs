@@ -139,7 +139,9 @@ fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     }
     let bound = bound(view, &key.namespace)?;
     let mut decisions = view.list::<PlacementDecision>(Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace))?;
+    decisions.extend(lost(view, &placement, &decisions)?);
     loop {
+        decisions.sort_by_key(|decision| name(&**decision));
         let schedule = view.index(|scheduling: &mut Scheduling| {
             let Scheduling { fleet, standings } = scheduling;
             let input = Input { placement: &placement, bound: &bound, decisions: &decisions, fleet };
@@ -150,8 +152,16 @@ fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
             return Ok(plan(&placement, &decisions, schedule));
         }
         decisions.extend(strays);
-        decisions.sort_by_key(|decision| name(&**decision));
     }
+}
+
+/// Decisions the status names that exist without our label.
+fn lost(view: &impl View, placement: &Placement, known: &[Arc<PlacementDecision>]) -> Read<Vec<Arc<PlacementDecision>>> {
+    let groups = placement.status.iter().flat_map(|status| &status.decision_groups);
+    let known: BTreeSet<String> = known.iter().map(|decision| name(&**decision)).collect();
+    let unknown = groups.flat_map(|group| &group.decisions).filter(|name| !known.contains(*name));
+    let found = unknown.map(|name| view.get::<PlacementDecision>(&Key::namespaced(namespace(placement), name)));
+    Ok(found.collect::<Read<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
 /// Decisions that would be created but exist without our label, which somebody has taken away: they count as ours.
