@@ -3,6 +3,7 @@
 //! Reading follows what kubectl does where the YAML specifications leave room; [`scalar`] says how. Comments and layout are dropped.
 //! Duplicate keys, unknown tags, and documents above the limits of [`super::limits`] are refused.
 
+mod looks;
 pub mod node;
 mod parse;
 pub mod print;
@@ -39,7 +40,7 @@ impl Node {
             Json::Bool(value) => scalar(value.to_string(), Tag::Bool),
             Json::Number(number) => scalar(number_text(number), if number.is_f64() { Tag::Float } else { Tag::Int }),
             Json::String(text) => {
-                let style = if print::is_plain(text) { Style::Plain } else { Style::Quoted };
+                let style = if looks::is_plain(text) { Style::Plain } else { Style::Quoted };
                 Scalar { text: text.clone(), tag: Tag::Str, style }.into()
             }
             Json::Array(items) => Value::List(items.iter().map(Self::from_json).collect()).into(),

@@ -1,5 +1,6 @@
 //! Patches: strategic merge patches and JSON patches, by target or by the name they carry.
 
+mod items;
 mod json6902;
 mod strategic;
 
