@@ -338,7 +338,12 @@ impl Standing {
         }
         let taken = self.selected(policy);
         if taken == 0 {
-            return ("False", "NoManagedClusterMatched", UNMATCHED.into());
+            // OCM blames the predicates alone, whatever left nothing (hazard P16).
+            let message = match self.count(Verdict::Tainted) + self.count(Verdict::Expired) {
+                0 => UNMATCHED.into(),
+                tainted => format!("{UNMATCHED} and tolerates its taints; {tainted} match, with taints that are not tolerated"),
+            };
+            return ("False", "NoManagedClusterMatched", message);
         }
         debug_assert!(policy.wanted.is_none_or(|wanted| published <= wanted.max(self.decided.len())), "more decisions than wanted");
         match policy.wanted.map(|wanted| wanted - taken) {

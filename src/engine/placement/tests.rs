@@ -66,6 +66,14 @@ fn the_condition_says_which_stage_left_nothing() {
         hub.condition("PlacementSatisfied"),
         "False NoManagedClusterMatched: No ManagedCluster matches any of the cluster predicate"
     );
+    let mut tainted = self::hub(json!({}), &[]);
+    tainted.put(json!({ "metadata": { "name": "c" }, "spec": { "taints": [{ "key": "gpu", "effect": "NoSelect" }] } }));
+    tainted.settle();
+    assert_eq!(
+        tainted.condition("PlacementSatisfied"),
+        "False NoManagedClusterMatched: No ManagedCluster matches any of the cluster predicate and tolerates its taints; \
+         1 match, with taints that are not tolerated"
+    );
     hub.spec(json!({ "numberOfClusters": 3 }));
     hub.settle();
     assert_eq!(hub.condition("PlacementSatisfied"), "False NotAllDecisionsScheduled: 2 cluster decisions unscheduled");
