@@ -1,5 +1,6 @@
 //! What a string would look like to a reader of YAML, and how it is written because of that.
 
+use super::parse::MERGE_KEY;
 use super::scalar::looks_like_something_else;
 
 /// How a string is written.
@@ -61,7 +62,8 @@ impl Looks {
         let single_allowed = !(self.break_then_space || self.space_then_break || self.special);
         let block_allowed = !text.is_empty() && self.fits_a_block();
         let plain_allowed = single_allowed && !(self.blank_at_an_end || self.breaks || self.indicators);
-        if simple_key && self.breaks {
+        // A key that is `<<` by its text alone would read as a merge.
+        if simple_key && (self.breaks || text == MERGE_KEY) {
             return Notation::Double;
         }
         if text.contains('\n') {

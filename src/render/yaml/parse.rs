@@ -9,7 +9,8 @@ use super::node::{Entry, Map, Node, Scalar, Style, Tag, Value};
 use super::scalar::{Reading, tag_of};
 use crate::render::limits::{MAX_COPIED_VALUES, MAX_DEPTH, MAX_DOCUMENTS, MAX_FILE_BYTES, MAX_LONE_DASHES, MAX_VALUES};
 
-const MERGE_KEY: &str = "<<";
+/// The key whose value is merged into its map, <https://yaml.org/type/merge.html>.
+pub(super) const MERGE_KEY: &str = "<<";
 const CORE_TAGS: &str = "tag:yaml.org,2002:";
 
 /// Text that is not YAML, or more of it than we take.

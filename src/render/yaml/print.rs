@@ -463,6 +463,11 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_would_read_as_a_merge_is_quoted() {
+        check(json!({"<<": "<<"}), "\n  \"<<\": <<");
+    }
+
+    #[test]
     fn breaks_that_not_every_reader_takes_for_one_are_escaped() {
         check(json!("x\n- y\u{2028}z"), " \"x\\n- y\\Lz\"");
         check(json!("x\u{2029}z"), " \"x\\Pz\"");
