@@ -48,10 +48,7 @@ async fn main() {
     let clusters = arguments.iter().filter_map(|word| word.parse().ok()).next().unwrap_or(10_000);
     let hub = Cluster::start("schedule").await;
     let client = hub.client().await;
-    let definitions = crds::hub().into_iter().filter(|crd| crd.spec.group == "cluster.open-cluster-management.io");
-    let definitions: Vec<String> = definitions.map(|crd| serde_json::to_string(&crd).unwrap()).collect();
-    hub.kubectl().run_with(&["apply", "--server-side", "-f", "-"], &definitions.join("\n"));
-    hub.kubectl().run(&["wait", "--for=condition=Established", "crd", "--all"]);
+    hub.kubectl().install(crds::hub().into_iter().filter(|crd| crd.spec.group == "cluster.open-cluster-management.io"));
     fill(&client, clusters).await;
 
     let bare = Command::new(&arguments[0]).arg("--list").arg(&hub.kubeconfig).output().unwrap();

@@ -60,10 +60,7 @@ async fn the_lease_is_taken_when_it_is_given_back_or_has_expired_and_never_befor
 #[tokio::test]
 async fn a_leader_that_stops_gives_the_lease_back_after_its_last_write() {
     let cluster = Cluster::start("handover").await;
-    let kubectl = cluster.kubectl();
-    let definitions: Vec<String> = crds::hub().iter().map(|crd| serde_json::to_string(crd).unwrap()).collect();
-    kubectl.run_with(&["apply", "--server-side", "-f", "-"], &definitions.join("\n"));
-    kubectl.run(&["wait", "--for=condition=Established", "crd", "--all"]);
+    cluster.kubectl().install(crds::hub().into_iter());
     let client = cluster.client().await;
 
     // A hub that takes its time for every write but those of the lease.

@@ -24,10 +24,7 @@ impl Hub {
     async fn start(name: &str, controllers: &str) -> Self {
         let cluster = Cluster::start(name).await;
         let kubectl = cluster.kubectl();
-        let definitions = crds::hub().into_iter().filter(|crd| crd.spec.group == GROUP);
-        let definitions: Vec<String> = definitions.map(|crd| serde_json::to_string(&crd).unwrap()).collect();
-        kubectl.run_with(&["apply", "--server-side", "-f", "-"], &definitions.join("\n"));
-        kubectl.run(&["wait", "--for=condition=Established", "crd", "--all"]);
+        kubectl.install(crds::hub().into_iter().filter(|crd| crd.spec.group == GROUP));
         kubectl.run(&["create", "namespace", "fleet"]);
         let dir = tempfile::tempdir().unwrap();
         let kubeconfig = cluster.kubeconfig.to_str().unwrap();

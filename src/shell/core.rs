@@ -95,9 +95,7 @@ impl Core {
                     failures += 1;
                     let why = match &error {
                         // The server answers so for a group version of which it serves no kind.
-                        kube::Error::Api(status) if status.is_not_found() => {
-                            "the API server does not serve it; is its CRD installed?".into()
-                        }
+                        kube::Error::Api(status) if status.is_not_found() => execute::NOT_SERVED.into(),
                         error => execute::said(error),
                     };
                     warn!(kind = %gvk, why, "cannot watch yet; nothing that depends on it will be decided until this ends");

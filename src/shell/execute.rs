@@ -233,13 +233,16 @@ pub fn failure(target: &ObjectRef, error: Error) -> Failure {
     }
 }
 
+/// What is wrong where a kind is not served.
+pub(super) const NOT_SERVED: &str = "the API server does not serve it; is its CRD installed?";
+
 /// What an API server said, or what kept it from saying anything, in a line.
 pub fn said(error: &Error) -> String {
     match error {
         Error::Api(status) if status.message.is_empty() => format!("{} {}", status.code, status.reason),
         Error::Api(status) => status.message.clone(),
         Error::Discovery(DiscoveryError::MissingKind(_) | DiscoveryError::MissingApiGroup(_) | DiscoveryError::MissingResource(_)) => {
-            "the API server does not serve it; is its CRD installed?".into()
+            NOT_SERVED.into()
         }
         error => error.to_string(),
     }

@@ -4,6 +4,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
 use super::assets;
 
 /// kubectl with one kubeconfig file.
@@ -34,6 +36,13 @@ impl Kubectl {
     /// Runs it with a document on its standard input.
     pub(crate) fn run_with(&self, args: &[&str], document: &str) -> String {
         Self::text(args, self.output_with(args, document))
+    }
+
+    /// Installs custom resource definitions and waits until they are served.
+    pub(crate) fn install(&self, definitions: impl Iterator<Item = CustomResourceDefinition>) {
+        let definitions: Vec<String> = definitions.map(|crd| serde_json::to_string(&crd).unwrap()).collect();
+        self.run_with(&["apply", "--server-side", "-f", "-"], &definitions.join("\n"));
+        self.run(&["wait", "--for=condition=Established", "crd", "--all"]);
     }
 
     /// Runs it with a document on its standard input, and takes any outcome.

@@ -23,12 +23,8 @@ use crate::shell::{self, ElectionOptions, Selection};
 /// The hub is any Kubernetes API server with Wheelwright's or OCM's custom resource definitions, or `wheelwright hub`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The hub's kubeconfig; without it `KUBECONFIG`, `~/.kube/config` or the service account of the pod.
-    #[arg(long)]
-    kubeconfig: Option<PathBuf>,
-    /// The kubeconfig's context.
-    #[arg(long)]
-    context: Option<String>,
+    #[command(flatten)]
+    hub: HubArgs,
     /// Controllers to run: `*` is all, `name` adds one, `-name` leaves one out.
     #[arg(long, default_value = "*", allow_hyphen_values = true)]
     controllers: String,
@@ -63,7 +59,7 @@ pub(crate) fn run(args: &Args) -> CommandResult {
     let controllers =
         Selection::parse(&args.controllers, &known).map_err(|why| CommandError::from(anyhow::anyhow!("--controllers: {why}")))?;
     super::block_on(async {
-        let hub = connect(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+        let hub = args.hub.connect().await?;
         if let Some(url) = &args.repo {
             create_config_repo(&hub, args, url).await?;
         }
@@ -109,6 +105,24 @@ fn absolute(url: &str) -> String {
     match std::path::Path::new(url).canonicalize() {
         Ok(path) => path.to_string_lossy().into_owned(),
         Err(_) => url.to_owned(),
+    }
+}
+
+/// Which hub a command talks to.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct HubArgs {
+    /// The hub's kubeconfig; without it `KUBECONFIG`, `~/.kube/config` or the service account of the pod.
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// The kubeconfig's context.
+    #[arg(long)]
+    context: Option<String>,
+}
+
+impl HubArgs {
+    /// Connects to it.
+    pub(super) async fn connect(&self) -> Result<kube::Client, CommandError> {
+        connect(self.kubeconfig.as_deref(), self.context.as_deref()).await
     }
 }
 

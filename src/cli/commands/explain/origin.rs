@@ -9,7 +9,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
 use crate::cli::CommandError;
-use crate::cli::commands::{block_on, operator::connect};
+use crate::cli::commands::{block_on, operator::HubArgs};
 use crate::object::{Gvk, Kind, Object};
 use crate::reconcile::{Caches, Site};
 use crate::shell;
@@ -25,18 +25,14 @@ pub(super) struct Origin {
     /// Read the objects from this file (YAML documents or a List, as kubectl prints it) instead of from a hub.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     snapshot: Option<PathBuf>,
-    /// The hub's kubeconfig; without it `KUBECONFIG`, `~/.kube/config` or the service account of the pod.
-    #[arg(long)]
-    kubeconfig: Option<PathBuf>,
-    /// The kubeconfig's context.
-    #[arg(long)]
-    context: Option<String>,
+    #[command(flatten)]
+    hub: HubArgs,
 }
 
 impl Origin {
     #[cfg(test)]
     pub(super) fn of_file(file: PathBuf) -> Self {
-        Self { snapshot: Some(file), kubeconfig: None, context: None }
+        Self { snapshot: Some(file), hub: HubArgs::default() }
     }
 
     /// Reads all objects of some kinds into caches.
@@ -47,7 +43,7 @@ impl Origin {
         let snapshot = match &self.snapshot {
             Some(file) => Snapshot::of_file(file)?,
             None => block_on(async {
-                let hub = connect(self.kubeconfig.as_deref(), self.context.as_deref()).await?;
+                let hub = self.hub.connect().await?;
                 let mut snapshot = Snapshot { objects: Vec::new() };
                 for kind in wanted {
                     snapshot.fetch(&hub, kind).await?;
