@@ -16,16 +16,15 @@ test: ## Run every test, those against a real Kubernetes API server included
 
 .PHONY: lint
 lint: ## Check format, lints, the border between the rings, and dependencies
-	$(CARGO) fmt --check
-	$(CARGO) clippy --all-targets --quiet -- --deny warnings
-	$(CARGO) clippy --lib --no-default-features --quiet -- --deny warnings
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
 	tests/rings
 	tests/deny
 
 .PHONY: bless
 bless: ## Rewrite the golden files and everything generated; read the difference before you commit it
-	BLESS=1 INSTA_UPDATE=always $(CARGO) test --lib --tests
+	BLESS=1 $(CARGO) test --workspace --lib --tests
 
 .PHONY: bench
 bench: ## Run the benchmarks of docs/benchmarks.md
-	$(CARGO) bench --benches
+	$(CARGO) bench --workspace --benches

@@ -19,15 +19,16 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ::kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use api::cluster::v1::ManagedCluster;
+use api::work::v1::ManifestWork;
 use futures::{StreamExt as _, stream};
 use kube::Cluster;
 use serde_json::{Value, json};
-use wheelwright::api::cluster::v1::ManagedCluster;
-use wheelwright::api::work::v1::ManifestWork;
 
 const WITHIN: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(20);
-const MANAGER: PatchParams = PatchParams { dry_run: false, force: false, field_manager: None, field_validation: None };
+const MANAGER: PatchParams =
+    PatchParams { dry_run: false, force: false, field_manager: None, field_validation: None };
 /// Requests of the bare loop in flight, as many as the operator allows itself.
 const AT_ONCE: usize = 32;
 
@@ -72,7 +73,11 @@ async fn main() {
         per(wrote - before.1, clusters),
         per(settled.1 - before.1, clusters)
     );
-    println!("operator CPU: {:.2} s until the last work, {:.2} s when all is quiet", used.0 - before.0.0, settled.0.0 - before.0.0);
+    println!(
+        "operator CPU: {:.2} s until the last work, {:.2} s when all is quiet",
+        used.0 - before.0.0,
+        settled.0.0 - before.0.0
+    );
     println!("operator peak memory: {:.0} MB", settled.0.1);
 }
 
@@ -122,10 +127,14 @@ fn commit(repository: &Path, word: &str, number: i64) {
     let git = git2::Repository::open_bare(repository).unwrap();
     let mut builder = git.treebuilder(None).unwrap();
     for (i, file) in files.iter().enumerate() {
-        builder.insert(format!("{i}.yaml"), git.blob(file.to_string().as_bytes()).unwrap(), 0o100_644).unwrap();
+        builder
+            .insert(format!("{i}.yaml"), git.blob(file.to_string().as_bytes()).unwrap(), 0o100_644)
+            .unwrap();
     }
     let tree = git.find_tree(builder.write().unwrap()).unwrap();
-    let author = git2::Signature::new("Bench", "bench@example.com", &git2::Time::new(1_700_000_000 + number, 0)).unwrap();
+    let author =
+        git2::Signature::new("Bench", "bench@example.com", &git2::Time::new(1_700_000_000 + number, 0))
+            .unwrap();
     let parent = git.refname_to_id("refs/heads/main").ok().map(|id| git.find_commit(id).unwrap());
     let parents: Vec<_> = parent.iter().collect();
     git.commit(Some("refs/heads/main"), &author, &author, word, &tree, &parents).unwrap();
@@ -150,8 +159,12 @@ async fn wait_for(works: &Api<ManifestWork>, clusters: usize, word: &str) {
     loop {
         // A kind that was defined a moment ago may not be listable yet.
         let items = works.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
-        let there =
-            items.iter().filter(|work| serde_json::to_string(&work.spec).unwrap().contains(&format!("\"word\":\"{word}\""))).count();
+        let there = items
+            .iter()
+            .filter(|work| {
+                serde_json::to_string(&work.spec).unwrap().contains(&format!("\"word\":\"{word}\""))
+            })
+            .count();
         if there == clusters {
             return;
         }
@@ -165,10 +178,15 @@ async fn bare_loop(client: &::kube::Client, works: &Api<ManifestWork>) -> Durati
     let list = works.list(&ListParams::default()).await.unwrap();
     let begin = Instant::now();
     let patch = |work: ManifestWork| {
-        let api: Api<ManifestWork> = Api::namespaced(client.clone(), work.metadata.namespace.as_deref().unwrap());
+        let api: Api<ManifestWork> =
+            Api::namespaced(client.clone(), work.metadata.namespace.as_deref().unwrap());
         let mut spec = serde_json::to_value(&work.spec).unwrap();
         spec["workload"]["manifests"][0]["data"]["word"] = Value::from("three");
-        async move { api.patch(work.metadata.name.as_deref().unwrap(), &MANAGER, &Patch::Merge(json!({"spec": spec}))).await.unwrap() }
+        async move {
+            api.patch(work.metadata.name.as_deref().unwrap(), &MANAGER, &Patch::Merge(json!({"spec": spec})))
+                .await
+                .unwrap()
+        }
     };
     stream::iter(list.items).map(patch).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
     begin.elapsed()
@@ -180,7 +198,14 @@ fn usage(pid: u32) -> (f64, f64) {
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim().trim_end_matches(" kB").parse::<f64>().unwrap();
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse::<f64>()
+        .unwrap();
     (ticks / 100.0, peak / 1000.0)
 }
 
@@ -188,9 +213,13 @@ fn usage(pid: u32) -> (f64, f64) {
 async fn writes(client: &::kube::Client) -> f64 {
     let request = axum::http::Request::get("/metrics").body(Vec::new()).unwrap();
     let metrics = client.request_text(request).await.unwrap();
-    let counted =
-        metrics.lines().filter(|line| line.starts_with("apiserver_request_total{") && line.contains("open-cluster-management.io"));
-    let wrote =
-        counted.filter(|line| ["POST", "PUT", "PATCH", "APPLY", "DELETE"].iter().any(|verb| line.contains(&format!("verb=\"{verb}\""))));
+    let counted = metrics.lines().filter(|line| {
+        line.starts_with("apiserver_request_total{") && line.contains("open-cluster-management.io")
+    });
+    let wrote = counted.filter(|line| {
+        ["POST", "PUT", "PATCH", "APPLY", "DELETE"]
+            .iter()
+            .any(|verb| line.contains(&format!("verb=\"{verb}\"")))
+    });
     wrote.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }

@@ -19,19 +19,20 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ::kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::Placement;
+use api::crds;
 use futures::{StreamExt as _, stream};
 use kube::Cluster;
 use serde_json::{Value, json};
-use wheelwright::api::cluster::v1::ManagedCluster;
-use wheelwright::api::cluster::v1beta1::Placement;
-use wheelwright::api::crds;
 
 const PLACEMENTS: usize = 100;
 const WITHIN: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(500);
 /// Requests in flight while the hub is filled.
 const AT_ONCE: usize = 32;
-const MANAGER: PatchParams = PatchParams { dry_run: false, force: false, field_manager: None, field_validation: None };
+const MANAGER: PatchParams =
+    PatchParams { dry_run: false, force: false, field_manager: None, field_validation: None };
 /// Objects of a page, as many as the operator asks for.
 const PAGE: u32 = 500;
 /// Label changes that are averaged.
@@ -48,7 +49,9 @@ async fn main() {
     let clusters = arguments.iter().filter_map(|word| word.parse().ok()).next().unwrap_or(10_000);
     let hub = Cluster::start("schedule").await;
     let client = hub.client().await;
-    hub.kubectl().install(crds::hub().into_iter().filter(|crd| crd.spec.group == "cluster.open-cluster-management.io"));
+    hub.kubectl().install(
+        crds::hub().into_iter().filter(|crd| crd.spec.group == "cluster.open-cluster-management.io"),
+    );
     fill(&client, clusters).await;
 
     let bare = Command::new(&arguments[0]).arg("--list").arg(&hub.kubeconfig).output().unwrap();
@@ -59,8 +62,16 @@ async fn main() {
     let operator = Operator::start(&hub.kubeconfig, "first");
     scheduled(&client, &operator).await;
     let first = operator.at_rest().await;
-    println!("first schedule: {first:.3} CPU-s, {:.1} times the bare list, peak memory {:.1} MB", first / bare, operator.memory("VmHWM:"));
-    println!("resident memory: {:.1} MB, of it the program's file {:.1} MB", operator.memory("VmRSS:"), operator.memory("RssFile:"));
+    println!(
+        "first schedule: {first:.3} CPU-s, {:.1} times the bare list, peak memory {:.1} MB",
+        first / bare,
+        operator.memory("VmHWM:")
+    );
+    println!(
+        "resident memory: {:.1} MB, of it the program's file {:.1} MB",
+        operator.memory("VmRSS:"),
+        operator.memory("RssFile:")
+    );
 
     let begin = operator.at_rest().await;
     for i in 0..CHANGES {
@@ -112,7 +123,14 @@ impl Operator {
     /// Megabytes of one kind.
     fn memory(&self, field: &str) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
-        let kib = status.lines().find_map(|line| line.strip_prefix(field)).unwrap().trim().trim_end_matches(" kB").parse::<f64>().unwrap();
+        let kib = status
+            .lines()
+            .find_map(|line| line.strip_prefix(field))
+            .unwrap()
+            .trim()
+            .trim_end_matches(" kB")
+            .parse::<f64>()
+            .unwrap();
         kib * 1024.0 / 1e6
     }
 }
@@ -156,12 +174,25 @@ async fn scheduled(client: &::kube::Client, operator: &Operator) {
     let placements: Api<Placement> = Api::all(client.clone());
     let deadline = Instant::now() + WITHIN;
     loop {
-        let done = |placement: &Placement| placement.status.as_ref().is_some_and(|status| status.number_of_selected_clusters == 50);
-        let there = placements.list(&ListParams::default()).await.unwrap().items.iter().filter(|placement| done(placement)).count();
+        let done = |placement: &Placement| {
+            placement.status.as_ref().is_some_and(|status| status.number_of_selected_clusters == 50)
+        };
+        let there = placements
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .iter()
+            .filter(|placement| done(placement))
+            .count();
         if there == PLACEMENTS {
             return;
         }
-        assert!(Instant::now() < deadline, "only {there} placements are scheduled after {:.1} CPU-s", operator.cpu());
+        assert!(
+            Instant::now() < deadline,
+            "only {there} placements are scheduled after {:.1} CPU-s",
+            operator.cpu()
+        );
         tokio::time::sleep(POLL).await;
     }
 }
@@ -178,7 +209,9 @@ async fn fill(client: &::kube::Client, clusters: usize) {
         let api = api.clone();
         async move {
             let mut wanted = cluster(i);
-            api.create(&PostParams::default(), &serde_json::from_value(wanted.clone()).unwrap()).await.unwrap();
+            api.create(&PostParams::default(), &serde_json::from_value(wanted.clone()).unwrap())
+                .await
+                .unwrap();
             let status = json!({"status": wanted["status"].take()});
             api.patch_status(&format!("cluster-{i:05}"), &MANAGER, &Patch::Merge(status)).await.unwrap();
         }
@@ -194,9 +227,14 @@ async fn fill(client: &::kube::Client, clusters: usize) {
     others.extend((0..PLACEMENTS).map(placement));
     for object in others {
         let plural = format!("{}s", object["kind"].as_str().unwrap().to_lowercase());
-        let namespace = object["metadata"]["namespace"].as_str().map(|name| format!("namespaces/{name}/")).unwrap_or_default();
+        let namespace = object["metadata"]["namespace"]
+            .as_str()
+            .map(|name| format!("namespaces/{name}/"))
+            .unwrap_or_default();
         let path = format!("/apis/{}/{namespace}{plural}", object["apiVersion"].as_str().unwrap());
-        let request = axum::http::Request::post(path).header("content-type", "application/json").body(object.to_string().into_bytes());
+        let request = axum::http::Request::post(path)
+            .header("content-type", "application/json")
+            .body(object.to_string().into_bytes());
         client.request_text(request.unwrap()).await.unwrap();
     }
 }

@@ -11,29 +11,11 @@
 //!
 //! `cargo check --lib --no-default-features` builds rings 0 and 1 alone, so the compiler keeps the border.
 
-#[cfg(feature = "edge")]
 pub mod agent;
-pub mod api;
-#[cfg(feature = "edge")]
 pub mod apiserver;
-#[cfg(feature = "edge")]
 pub mod cli;
-pub mod controllers;
-pub mod engine;
-#[cfg(feature = "edge")]
 pub mod git;
-pub mod object;
-#[cfg(feature = "edge")]
 pub mod operator;
-#[cfg(feature = "edge")]
 pub mod pki;
-pub mod reconcile;
-pub mod render;
-#[cfg(feature = "edge")]
 pub mod serve;
-#[cfg(feature = "edge")]
 pub mod shell;
-pub mod sim;
-pub mod store;
-pub mod text;
-pub mod tree;

@@ -9,9 +9,9 @@ use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
+use object::Object;
 use serde_json::{Value, json};
-use wheelwright::object::Object;
-use wheelwright::sim::workload;
+use sim::workload;
 
 use crate::kube::{Cluster, Kubectl};
 
@@ -69,15 +69,29 @@ pub(crate) fn run_nodes(spoke: kube::Client, images: BTreeSet<String>) -> tokio:
     tokio::spawn(async move {
         loop {
             let all: Api<Deployment> = Api::all(spoke.clone());
-            for deployment in all.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {
+            for deployment in
+                all.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default()
+            {
                 let object = Object::from_typed(&deployment);
                 let api: Api<Deployment> = Api::namespaced(spoke.clone(), object.namespace());
                 let step = workload::step(&object, &world, jiff::Timestamp::now());
                 if let Some(metadata) = step.metadata {
-                    let _ = api.patch(object.name(), &PatchParams::default(), &Patch::Merge(json!({"metadata": metadata}))).await;
+                    let _ = api
+                        .patch(
+                            object.name(),
+                            &PatchParams::default(),
+                            &Patch::Merge(json!({"metadata": metadata})),
+                        )
+                        .await;
                 }
                 if let Some(status) = step.status {
-                    let _ = api.patch_status(object.name(), &PatchParams::default(), &Patch::Merge(json!({"status": status}))).await;
+                    let _ = api
+                        .patch_status(
+                            object.name(),
+                            &PatchParams::default(),
+                            &Patch::Merge(json!({"status": status})),
+                        )
+                        .await;
                 }
             }
             tokio::time::sleep(POLL).await;
@@ -115,9 +129,13 @@ impl Repository {
         }
         let tree = repository.find_tree(index.write_tree_to(&repository).unwrap()).unwrap();
         let author = git2::Signature::now("Test", "test@example.com").unwrap();
-        let parent = repository.refname_to_id("refs/heads/main").ok().map(|id| repository.find_commit(id).unwrap());
+        let parent =
+            repository.refname_to_id("refs/heads/main").ok().map(|id| repository.find_commit(id).unwrap());
         let parents: Vec<_> = parent.iter().collect();
-        repository.commit(Some("refs/heads/main"), &author, &author, message, &tree, &parents).unwrap().to_string()
+        repository
+            .commit(Some("refs/heads/main"), &author, &author, message, &tree, &parents)
+            .unwrap()
+            .to_string()
     }
 
     /// `summary.json` at the tip of the status branch.
@@ -153,9 +171,21 @@ fn prepare_hub(hub: &Cluster) {
     kubectl.run_with(&["apply", "--server-side", "-f", "-"], &String::from_utf8(crds.stdout).unwrap());
     apply_file(&kubectl, "charts/wheelwright/templates/clusterrole.yaml");
     apply_file(&kubectl, "charts/wheelwright/templates/bootstrap.yaml");
-    kubectl.run(&["create", "clusterrolebinding", "operator", "--clusterrole=wheelwright-operator", "--user=operator"]);
+    kubectl.run(&[
+        "create",
+        "clusterrolebinding",
+        "operator",
+        "--clusterrole=wheelwright-operator",
+        "--user=operator",
+    ]);
     // What the examples hold beyond OCM's kinds: the `extraRules` of the chart.
-    kubectl.run(&["create", "clusterrole", "extra", "--verb=get,list,watch,create,patch,delete", "--resource=serviceaccounts"]);
+    kubectl.run(&[
+        "create",
+        "clusterrole",
+        "extra",
+        "--verb=get,list,watch,create,patch,delete",
+        "--resource=serviceaccounts",
+    ]);
     kubectl.run(&["create", "clusterrolebinding", "extra", "--clusterrole=extra", "--user=operator"]);
 }
 
@@ -168,7 +198,14 @@ async fn accept(kubectl: &Kubectl, cluster: &str) {
     })
     .await;
     kubectl.run(&["label", "managedcluster", cluster, "cloud=aws"]);
-    kubectl.run(&["patch", "managedcluster", cluster, "--type=merge", "-p", r#"{"spec":{"hubAcceptsClient":true}}"#]);
+    kubectl.run(&[
+        "patch",
+        "managedcluster",
+        cluster,
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"hubAcceptsClient":true}}"#,
+    ]);
     let request = kubectl.run(&["get", "csr", "-l", &label, "-o", "name"]);
     kubectl.run(&[
         "certificate",
@@ -181,9 +218,21 @@ async fn accept(kubectl: &Kubectl, cluster: &str) {
 async fn running(spokes: &[kube::Client]) -> Vec<Option<String>> {
     let mut images = Vec::new();
     for spoke in spokes {
-        let api: Api<Deployment> = Api::namespaced(spoke.clone(), "open-cluster-management-managed-serviceaccount");
-        let deployment = api.get_opt("managed-serviceaccount-addon-agent").await.ok().flatten().map(|found| Object::from_typed(&found));
-        let image = |d: &Object| d.at(&["spec", "template", "spec", "containers"])?.get(0)?.get("image")?.as_str().map(str::to_owned);
+        let api: Api<Deployment> =
+            Api::namespaced(spoke.clone(), "open-cluster-management-managed-serviceaccount");
+        let deployment = api
+            .get_opt("managed-serviceaccount-addon-agent")
+            .await
+            .ok()
+            .flatten()
+            .map(|found| Object::from_typed(&found));
+        let image = |d: &Object| {
+            d.at(&["spec", "template", "spec", "containers"])?
+                .get(0)?
+                .get("image")?
+                .as_str()
+                .map(str::to_owned)
+        };
         let ready = |d: &Object| d.at(&["status", "updatedReplicas"]).and_then(Value::as_i64) == Some(1);
         images.push(deployment.filter(ready).as_ref().and_then(image));
     }
@@ -242,24 +291,42 @@ async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9()
     }
     kubectl.run(&["label", "managedcluster", "aws-1", "canary=true"]);
     let spoke_clients = [spokes[0].client().await, spokes[1].client().await];
-    let images = ["v0.4.0", "v0.4.1"].map(|tag| format!("{AGENT_IMAGE}:{tag}")).into_iter().chain(["registry.k8s.io/pause".into()]);
+    let images = ["v0.4.0", "v0.4.1"]
+        .map(|tag| format!("{AGENT_IMAGE}:{tag}"))
+        .into_iter()
+        .chain(["registry.k8s.io/pause".into()]);
     let images: BTreeSet<_> = images.collect();
     let nodes: Vec<_> = spoke_clients.iter().cloned().map(|spoke| run_nodes(spoke, images.clone())).collect();
-    eventually("0.4.0 runs on both", async || running(&spoke_clients).await == [image("v0.4.0"), image("v0.4.0")]).await;
+    eventually("0.4.0 runs on both", async || {
+        running(&spoke_clients).await == [image("v0.4.0"), image("v0.4.0")]
+    })
+    .await;
     eventually("a report about it", async || repository.summary().is_some()).await;
 
     // The operator dies when the canary has the new version and the other cluster has not.
     repository.edit("overlays/prod/patches/version.yaml", "0.4.0", "0.4.1");
     let commit = repository.commit("0.4.1");
     eventually("0.4.1 has begun on the canary", async || {
-        kubectl.run(&["get", "manifestworks", "-n", "aws-1", "-o", "yaml"]).contains("managed-serviceaccount:v0.4.1")
+        kubectl
+            .run(&["get", "manifestworks", "-n", "aws-1", "-o", "yaml"])
+            .contains("managed-serviceaccount:v0.4.1")
     })
     .await;
     operator.kill_9();
-    assert!(!kubectl.run(&["get", "manifestworks", "-n", "aws-2", "-o", "yaml"]).contains("managed-serviceaccount:v0.4.1"));
+    assert!(
+        !kubectl
+            .run(&["get", "manifestworks", "-n", "aws-2", "-o", "yaml"])
+            .contains("managed-serviceaccount:v0.4.1")
+    );
     let operator = start_operator();
-    eventually("0.4.1 runs on both", async || running(&spoke_clients).await == [image("v0.4.1"), image("v0.4.1")]).await;
-    eventually("a report about it", async || repository.summary().is_some_and(|summary| summary.contains(&commit))).await;
+    eventually("0.4.1 runs on both", async || {
+        running(&spoke_clients).await == [image("v0.4.1"), image("v0.4.1")]
+    })
+    .await;
+    eventually("a report about it", async || {
+        repository.summary().is_some_and(|summary| summary.contains(&commit))
+    })
+    .await;
 
     // The hub's API server dies while a commit is on its way, and a spoke's with it.
     repository.edit("overlays/prod/patches/version.yaml", "0.4.1", "0.4.0");
@@ -268,8 +335,14 @@ async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9()
     let commit = repository.commit("back to 0.4.0");
     spokes[1].restart_apiserver().await;
     hub.restart_apiserver().await;
-    eventually("0.4.0 runs on both again", async || running(&spoke_clients).await == [image("v0.4.0"), image("v0.4.0")]).await;
-    eventually("a report about it", async || repository.summary().is_some_and(|summary| summary.contains(&commit))).await;
+    eventually("0.4.0 runs on both again", async || {
+        running(&spoke_clients).await == [image("v0.4.0"), image("v0.4.0")]
+    })
+    .await;
+    eventually("a report about it", async || {
+        repository.summary().is_some_and(|summary| summary.contains(&commit))
+    })
+    .await;
     nodes.iter().for_each(tokio::task::JoinHandle::abort);
     drop((operator, agents));
 }

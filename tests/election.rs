@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use api::crds;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube::api::Api;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use wheelwright::api::crds;
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::{Election, ElectionOptions, Selection};
 
@@ -53,7 +53,11 @@ async fn the_lease_is_taken_when_it_is_given_back_or_has_expired_and_never_befor
     assert!(third.win(&never).await);
     second.keep(&stop).await;
     second.release().await;
-    assert_eq!(holder(&client).await.as_deref(), Some("third"), "a leader of the past frees nobody else's lease");
+    assert_eq!(
+        holder(&client).await.as_deref(),
+        Some("third"),
+        "a leader of the past frees nobody else's lease"
+    );
 }
 
 /// The next leader reads the hub once it is elected: what the last one writes after that, it may not see.

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use object::{Key, Object};
+use reconcile::{Action, Controller, Plan, Query, Register as _, View, Watches};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use wheelwright::object::{Key, Object};
-use wheelwright::reconcile::{Action, Controller, Plan, Query, Register as _, View, Watches};
 use wheelwright::shell::{Handle, Selection, Shell, ShellOptions};
 
 use crate::kube::Cluster;
@@ -25,20 +25,28 @@ impl Controller for Copier {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ConfigMap>(|change, _| {
-            let original = |copy: &ConfigMap| Some(Key::namespaced("default", copy.metadata.labels.as_ref()?.get(LABEL)?));
+            let original = |copy: &ConfigMap| {
+                Some(Key::namespaced("default", copy.metadata.labels.as_ref()?.get(LABEL)?))
+            };
             change.sides().filter_map(original).collect()
         });
     }
 
     fn plan(key: &Key, view: &impl View, _: Timestamp) -> Plan {
         let mut plan = Plan::nothing();
-        let (Ok(Some(original)), Ok(all)) = (view.get::<ConfigMap>(key), view.list::<ConfigMap>(Query::namespace("default"))) else {
+        let (Ok(Some(original)), Ok(all)) =
+            (view.get::<ConfigMap>(key), view.list::<ConfigMap>(Query::namespace("default")))
+        else {
             return plan;
         };
         assert!(!key.name.starts_with("bug"), "a bug of this controller");
         let Some(data) = original.data.as_ref().filter(|data| data.contains_key("key")) else { return plan };
-        let is_copy = |map: &ConfigMap| map.metadata.labels.as_ref().is_some_and(|labels| labels.get(LABEL) == Some(&key.name));
-        if is_copy(&original) || original.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(LABEL)) {
+        let is_copy = |map: &ConfigMap| {
+            map.metadata.labels.as_ref().is_some_and(|labels| labels.get(LABEL) == Some(&key.name))
+        };
+        if is_copy(&original)
+            || original.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(LABEL))
+        {
             return plan;
         }
         if !all.iter().any(|map| is_copy(map) && map.data.as_ref() == Some(data)) {
@@ -59,8 +67,13 @@ struct Running {
 }
 
 async fn run(cluster: &Cluster) -> Running {
-    let options =
-        ShellOptions { hub: cluster.client().await, spoke: None, scope: Default::default(), controllers: Selection::default(), push: None };
+    let options = ShellOptions {
+        hub: cluster.client().await,
+        spoke: None,
+        scope: Default::default(),
+        controllers: Selection::default(),
+        push: None,
+    };
     let shell = Shell::new(options, |register| register.add::<Copier>());
     let (handle, stop) = (shell.handle(), CancellationToken::new());
     Running { handle, stop: stop.clone(), task: tokio::spawn(shell.run(stop)) }
@@ -88,7 +101,9 @@ async fn value(api: &Api<ConfigMap>, name: &str) -> Option<String> {
 
 fn applies(handle: &Handle) -> u64 {
     let metrics = handle.metrics().unwrap();
-    let line = metrics.lines().find_map(|line| line.strip_prefix("wheelwright_writes_total{controller=\"copier\",action=\"apply\"} "));
+    let line = metrics.lines().find_map(|line| {
+        line.strip_prefix("wheelwright_writes_total{controller=\"copier\",action=\"apply\"} ")
+    });
     line.map_or(0, |count| count.parse().unwrap())
 }
 
@@ -100,11 +115,21 @@ async fn a_controller_converges_writes_each_object_once_and_repairs_what_others_
     for i in 0..20 {
         api.create(&PostParams::default(), &config_map(&format!("map-{i}"), "one")).await.unwrap();
     }
-    eventually("twenty copies", async || value(&api, "map-19-copy").await.is_some() && applies(&handle) >= 20).await;
-    assert_eq!(applies(&handle), 20, "an own write that the watch has not delivered yet must not be repeated");
+    eventually("twenty copies", async || {
+        value(&api, "map-19-copy").await.is_some() && applies(&handle) >= 20
+    })
+    .await;
+    assert_eq!(
+        applies(&handle),
+        20,
+        "an own write that the watch has not delivered yet must not be repeated"
+    );
 
-    api.patch("map-3", &PatchParams::default(), &Patch::Merge(json!({"data": {"key": "two"}}))).await.unwrap();
-    eventually("the change is copied", async || value(&api, "map-3-copy").await.as_deref() == Some("two")).await;
+    api.patch("map-3", &PatchParams::default(), &Patch::Merge(json!({"data": {"key": "two"}})))
+        .await
+        .unwrap();
+    eventually("the change is copied", async || value(&api, "map-3-copy").await.as_deref() == Some("two"))
+        .await;
     api.delete("map-4-copy", &DeleteParams::default()).await.unwrap();
     eventually("the deleted copy is back", async || value(&api, "map-4-copy").await.is_some()).await;
     assert_eq!(applies(&handle), 22);

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use api::crds;
 use serde_json::{Value, json};
-use wheelwright::api::crds;
 
 use crate::e2e::{Running, eventually};
 use crate::kube::{Cluster, Kubectl};
@@ -29,7 +29,8 @@ impl Hub {
         let dir = tempfile::tempdir().unwrap();
         let kubeconfig = cluster.kubeconfig.to_str().unwrap();
         let controllers = format!("--controllers={controllers}");
-        let operator = Running::start("operator", dir.path(), &["operator", &controllers, "--kubeconfig", kubeconfig]);
+        let operator =
+            Running::start("operator", dir.path(), &["operator", &controllers, "--kubeconfig", kubeconfig]);
         Self { kubectl, operator, dir, _cluster: cluster }
     }
 
@@ -43,7 +44,8 @@ impl Hub {
             json!({"apiVersion": format!("{GROUP}/v1"), "kind": "ManagedCluster", "metadata": {"name": name, "labels": labels},
                 "spec": {"hubAcceptsClient": true}})
         };
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": names.map(cluster).collect::<Vec<_>>()});
+        let list =
+            json!({"apiVersion": "v1", "kind": "List", "items": names.map(cluster).collect::<Vec<_>>()});
         self.kubectl.run_with(&["create", "-f", "-"], &list.to_string());
     }
 
@@ -52,7 +54,12 @@ impl Hub {
     }
 
     fn bind(&self, set: &str) {
-        self.create("v1beta2", "ManagedClusterSetBinding", json!({"name": set, "namespace": "fleet"}), json!({"clusterSet": set}));
+        self.create(
+            "v1beta2",
+            "ManagedClusterSetBinding",
+            json!({"name": set, "namespace": "fleet"}),
+            json!({"clusterSet": set}),
+        );
     }
 
     fn edit(&self, object: &str, patch: Value) {
@@ -70,11 +77,16 @@ impl Hub {
         let object = self.get(object);
         let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
         let found = conditions.filter(|found| found["type"] == condition);
-        found.map(|c| format!("{} {}: {}", text(&c["status"]), text(&c["reason"]), text(&c["message"]))).collect()
+        found
+            .map(|c| format!("{} {}: {}", text(&c["status"]), text(&c["reason"]), text(&c["message"])))
+            .collect()
     }
 
     async fn says(&self, object: &str, condition: &str, expected: &str) {
-        eventually(&format!("{object}: {condition} {expected}"), async || self.condition(object, condition) == expected).await;
+        eventually(&format!("{object}: {condition} {expected}"), async || {
+            self.condition(object, condition) == expected
+        })
+        .await;
     }
 
     async fn satisfied(&self, placement: &str, expected: &str) {
@@ -84,14 +96,30 @@ impl Hub {
     /// The decisions of a placement as `name[index group]: clusters`.
     fn decisions(&self, placement: &str) -> Vec<String> {
         let selector = format!("{GROUP}/placement={placement}");
-        let list: Value =
-            serde_json::from_str(&self.kubectl.run(&["get", "placementdecisions", "-n", "fleet", "-l", &selector, "-o", "json"])).unwrap();
+        let list: Value = serde_json::from_str(&self.kubectl.run(&[
+            "get",
+            "placementdecisions",
+            "-n",
+            "fleet",
+            "-l",
+            &selector,
+            "-o",
+            "json",
+        ]))
+        .unwrap();
         let line = |decision: &Value| {
-            let label = |name: &str| text(&decision["metadata"]["labels"][format!("{GROUP}/{name}")]).to_owned();
+            let label =
+                |name: &str| text(&decision["metadata"]["labels"][format!("{GROUP}/{name}")]).to_owned();
             let clusters = decision["status"]["decisions"].as_array().cloned().unwrap_or_default();
             let clusters: Vec<&str> = clusters.iter().map(|entry| text(&entry["clusterName"])).collect();
-            let shown = if clusters.len() > 9 { format!("{} clusters", clusters.len()) } else { clusters.join(",") };
-            format!("{}[{} {}]: {shown}", text(&decision["metadata"]["name"]), label("decision-group-index"), label("decision-group-name"))
+            let shown =
+                if clusters.len() > 9 { format!("{} clusters", clusters.len()) } else { clusters.join(",") };
+            format!(
+                "{}[{} {}]: {shown}",
+                text(&decision["metadata"]["name"]),
+                label("decision-group-index"),
+                label("decision-group-name")
+            )
         };
         list["items"].as_array().unwrap().iter().map(line).collect()
     }
@@ -111,12 +139,18 @@ impl Hub {
 
     /// The events about a placement, as stock clients select them: `type reason action about: note`.
     fn events(&self, placement: &str) -> Vec<String> {
-        let all: Value = serde_json::from_str(&self.kubectl.run(&["get", "events.events.k8s.io", "-n", "fleet", "-o", "json"])).unwrap();
-        let about = all["items"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|event| event["regarding"]["kind"] == "Placement" && event["regarding"]["name"] == placement);
+        let all: Value = serde_json::from_str(&self.kubectl.run(&[
+            "get",
+            "events.events.k8s.io",
+            "-n",
+            "fleet",
+            "-o",
+            "json",
+        ]))
+        .unwrap();
+        let about = all["items"].as_array().unwrap().iter().filter(|event| {
+            event["regarding"]["kind"] == "Placement" && event["regarding"]["name"] == placement
+        });
         let line = |event: &Value| {
             assert_eq!(event["reportingController"], "placement-controller", "{event:#}");
             assert_eq!(event["related"]["kind"], "PlacementDecision", "{event:#}");
@@ -148,10 +182,18 @@ async fn placements_are_scheduled_as_by_ocm_where_there_is_nothing_else_of_ours(
     let hub = Hub::start("placement", "placement,clusterset").await;
 
     hub.place("two", json!({"numberOfClusters": 2}));
-    hub.satisfied("two", "False NoManagedClusterSetBindings: No valid ManagedClusterSetBindings found in placement namespace").await;
+    hub.satisfied(
+        "two",
+        "False NoManagedClusterSetBindings: No valid ManagedClusterSetBindings found in placement namespace",
+    )
+    .await;
     hub.decides("two", &["two-decision-1[0 ]: "]).await;
     hub.bind("global");
-    hub.satisfied("two", "False AllManagedClusterSetsEmpty: All ManagedClusterSets [global] have no member ManagedCluster").await;
+    hub.satisfied(
+        "two",
+        "False AllManagedClusterSetsEmpty: All ManagedClusterSets [global] have no member ManagedCluster",
+    )
+    .await;
     hub.edit("placement/two", json!({"spec": {"clusterSets": ["elsewhere", "nowhere"]}}));
     hub.satisfied("two", "False NoIntersection: None of ManagedClusterSets [elsewhere,nowhere] is bound to placement namespace").await;
     hub.edit("placement/two", json!({"spec": {"clusterSets": null}}));
@@ -161,7 +203,10 @@ async fn placements_are_scheduled_as_by_ocm_where_there_is_nothing_else_of_ours(
     hub.join(names("b", 2), &json!({"env": "prod"}));
     hub.satisfied("two", "True AllDecisionsScheduled: All cluster decisions scheduled").await;
     hub.decides("two", &["two-decision-1[0 ]: a-001,b-001"]).await;
-    assert_eq!(hub.condition("placement/two", "PlacementMisconfigured"), "False Succeedconfigured: Placement configurations check pass");
+    assert_eq!(
+        hub.condition("placement/two", "PlacementMisconfigured"),
+        "False Succeedconfigured: Placement configurations check pass"
+    );
     let (placement, decision) = (hub.get("placement/two"), hub.get("placementdecision/two-decision-1"));
     let group = json!({"decisionGroupIndex": 0, "decisionGroupName": "", "decisions": ["two-decision-1"], "clusterCount": 2});
     assert_eq!(placement["status"]["decisionGroups"], json!([group]));
@@ -177,7 +222,10 @@ async fn placements_are_scheduled_as_by_ocm_where_there_is_nothing_else_of_ours(
         json!({"spec": {"predicates": [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"env": "prod"}}}}]}}),
     );
     hub.decides("two", &["two-decision-1[0 ]: b-001,b-002"]).await;
-    hub.edit("managedcluster/b-001", json!({"spec": {"taints": [{"key": "maintenance", "effect": "NoSelect"}]}}));
+    hub.edit(
+        "managedcluster/b-001",
+        json!({"spec": {"taints": [{"key": "maintenance", "effect": "NoSelect"}]}}),
+    );
     hub.edit("managedcluster/a-001", json!({"metadata": {"labels": {"env": "prod"}}}));
     hub.decides("two", &["two-decision-1[0 ]: a-001,b-002"]).await;
 
@@ -194,7 +242,8 @@ async fn placements_are_scheduled_as_by_ocm_where_there_is_nothing_else_of_ours(
 
     hub.kubectl.run(&["delete", "-n", "fleet", "placement/two"]);
     hub.decides("two", &[]).await;
-    let about = |verb: &str| format!("Decision two-decision-1 is {verb} with placement two in namespace fleet");
+    let about =
+        |verb: &str| format!("Decision two-decision-1 is {verb} with placement two in namespace fleet");
     let events = hub.events("two");
     for event in [
         format!("Normal DecisionCreate DecisionCreated two-decision-1: {}", about("created")),
@@ -204,7 +253,10 @@ async fn placements_are_scheduled_as_by_ocm_where_there_is_nothing_else_of_ours(
         assert!(events.contains(&event), "no {event:?} among {events:#?}");
     }
     let log = log(hub.dir.path());
-    assert!(!log.contains("cannot watch") && !log.contains("cannot list"), "the operator waits for kinds it does not need:\n{log}");
+    assert!(
+        !log.contains("cannot watch") && !log.contains("cannot list"),
+        "the operator waits for kinds it does not need:\n{log}"
+    );
     drop(hub.operator);
 }
 
@@ -228,17 +280,29 @@ async fn more_than_a_hundred_clusters_are_sliced_grouped_and_dissolved_with_thei
     )
     .await;
     eventually("the groups are counted", async || {
-        let counts = hub.get("placement/all")["status"]["decisionGroups"].as_array().cloned().unwrap_or_default();
-        let counts: Vec<_> =
-            counts.iter().map(|group| (text(&group["decisionGroupName"]).to_owned(), group["clusterCount"].clone())).collect();
+        let counts =
+            hub.get("placement/all")["status"]["decisionGroups"].as_array().cloned().unwrap_or_default();
+        let counts: Vec<_> = counts
+            .iter()
+            .map(|group| (text(&group["decisionGroupName"]).to_owned(), group["clusterCount"].clone()))
+            .collect();
         counts == [("canary".to_owned(), json!(3)), (String::new(), json!(117))]
     })
     .await;
-    hub.says("managedclusterset/team", "ClusterSetEmpty", "False ClustersSelected: 120 ManagedClusters selected").await;
+    hub.says(
+        "managedclusterset/team",
+        "ClusterSetEmpty",
+        "False ClustersSelected: 120 ManagedClusters selected",
+    )
+    .await;
 
     hub.kubectl.run(&["delete", "managedclusterset/team"]);
     hub.says("managedclustersetbinding/team", "Bound", "False ClusterSetNotFound: ").await;
-    hub.satisfied("all", "False NoManagedClusterSetBindings: No valid ManagedClusterSetBindings found in placement namespace").await;
+    hub.satisfied(
+        "all",
+        "False NoManagedClusterSetBindings: No valid ManagedClusterSetBindings found in placement namespace",
+    )
+    .await;
     hub.decides("all", &["all-decision-1[0 canary]: "]).await;
     drop(hub.operator);
 }
@@ -247,7 +311,8 @@ async fn more_than_a_hundred_clusters_are_sliced_grouped_and_dissolved_with_thei
 async fn the_default_and_the_global_set_are_kept_unless_they_are_to_be_left_alone() {
     let hub = Hub::start("sets", "clusterset").await;
     let everything = json!({"selectorType": "LabelSelector", "labelSelector": {}});
-    let selector = |set: &str| hub.get(&format!("managedclusterset/{set}"))["spec"]["clusterSelector"].clone();
+    let selector =
+        |set: &str| hub.get(&format!("managedclusterset/{set}"))["spec"]["clusterSelector"].clone();
     let empty = "True NoClusterMatched: No ManagedCluster selected";
     hub.says("managedclusterset/default", "ClusterSetEmpty", empty).await;
     hub.says("managedclusterset/global", "ClusterSetEmpty", empty).await;
@@ -262,11 +327,24 @@ async fn the_default_and_the_global_set_are_kept_unless_they_are_to_be_left_alon
     eventually("global selects everything again", async || selector("global") == everything).await;
     assert_eq!(hub.get("managedclusterset/global")["metadata"]["labels"]["mine"], "kept");
 
-    hub.edit("managedclusterset/global", json!({"metadata": {"annotations": {format!("{GROUP}/autoupdate"): "false"}}}));
+    hub.edit(
+        "managedclusterset/global",
+        json!({"metadata": {"annotations": {format!("{GROUP}/autoupdate"): "false"}}}),
+    );
     hub.edit("managedclusterset/global", other);
     hub.join(names("c", 2), &json!({format!("{GROUP}/clusterset"): "default", "a": "b"}));
-    hub.says("managedclusterset/default", "ClusterSetEmpty", "False ClustersSelected: 2 ManagedClusters selected").await;
-    hub.says("managedclusterset/global", "ClusterSetEmpty", "False ClustersSelected: 2 ManagedClusters selected").await;
+    hub.says(
+        "managedclusterset/default",
+        "ClusterSetEmpty",
+        "False ClustersSelected: 2 ManagedClusters selected",
+    )
+    .await;
+    hub.says(
+        "managedclusterset/global",
+        "ClusterSetEmpty",
+        "False ClustersSelected: 2 ManagedClusters selected",
+    )
+    .await;
     assert_eq!(selector("global")["labelSelector"], json!({"matchLabels": {"a": "b"}}));
     drop(hub.operator);
 }

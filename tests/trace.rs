@@ -7,23 +7,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
+use api::crds;
+use engine::report::{AddOn, Standing};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::config::Kubeconfig;
 use kube::discovery::pinned_kind;
+use object::{Gvk, Object};
 use serde_json::{Value, json};
+use sim::{World, workload};
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions};
-use wheelwright::api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
-use wheelwright::api::cluster::v1::ManagedCluster;
-use wheelwright::api::crds;
 use wheelwright::apiserver::{Options, Server};
-use wheelwright::engine::report::{AddOn, Standing};
-use wheelwright::object::{Gvk, Object};
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::Selection;
-use wheelwright::sim::{World, workload};
 
 use crate::e2e::{eventually, run_nodes};
 use crate::kube::{self as real, client_of};
@@ -75,7 +75,8 @@ type Standings = BTreeMap<String, (String, &'static str)>;
 fn standings(cma: Option<ClusterManagementAddOn>, on: Vec<ManagedClusterAddOn>) -> Standings {
     let Some(cma) = cma else { return Standings::new() };
     let on: Vec<_> = on.into_iter().map(Arc::new).collect();
-    let clusters = AddOn::read(&cma, &on, &[]).clusters.into_iter().filter(|cluster| !cluster.runs.is_empty());
+    let clusters =
+        AddOn::read(&cma, &on, &[]).clusters.into_iter().filter(|cluster| !cluster.runs.is_empty());
     let word = |standing: Standing| match standing {
         Standing::Failed => "failed",
         Standing::Unavailable | Standing::Progressing => "rolling out",
@@ -96,15 +97,17 @@ impl Trace {
     /// Takes a look; a look that is late may see one cluster arrive and the next one start, which is the order they did it in.
     fn look(&mut self, now: Standings) {
         let changed = now.iter().filter(|(name, standing)| self.now.get(*name) != Some(*standing));
-        let mut events: Vec<_> =
-            changed.map(|(name, (version, word))| (*word == "rolling out", format!("{name}: {version} {word}"))).collect();
+        let mut events: Vec<_> = changed
+            .map(|(name, (version, word))| (*word == "rolling out", format!("{name}: {version} {word}")))
+            .collect();
         events.sort();
         self.lines.extend(events.into_iter().map(|(_, line)| line));
         self.now = now;
     }
 
     fn all_run(&self, version: &str) -> bool {
-        self.now.len() == CLUSTERS.len() && self.now.values().all(|standing| *standing == (version.to_owned(), "available"))
+        self.now.len() == CLUSTERS.len()
+            && self.now.values().all(|standing| *standing == (version.to_owned(), "available"))
     }
 
     fn has_failed(&self) -> bool {
@@ -130,7 +133,8 @@ fn the_simulator_gives_the_trace() {
     let start = Timestamp::from_second(1_700_000_000).unwrap();
     let mut world = World::new(7, start);
     for cluster in CLUSTERS {
-        let workloads = workload::World { images: images(), ready_after: SignedDuration::from_secs(1), nodes: 1 };
+        let workloads =
+            workload::World { images: images(), ready_after: SignedDuration::from_secs(1), nodes: 1 };
         let labels: Vec<_> = labels(cluster).into_iter().collect();
         world.join(cluster, &labels, workloads).unwrap();
     }
@@ -167,7 +171,11 @@ impl Fleet {
         };
         let mut tasks = vec![tokio::spawn(operator::run(options, stop.clone()))];
         for (name, spoke) in &self.spokes {
-            let options = AgentOptions { bootstrap: self.bootstrap.clone(), spoke: spoke.clone(), cluster: (*name).into() };
+            let options = AgentOptions {
+                bootstrap: self.bootstrap.clone(),
+                spoke: spoke.clone(),
+                cluster: (*name).into(),
+            };
             tasks.push(tokio::spawn(agent::run(options, stop.clone())));
             tasks.push(run_nodes(spoke.clone(), images()));
             accept(&self.hub, name).await;
@@ -198,7 +206,8 @@ impl Fleet {
 
 async fn apply(hub: &::kube::Client, object: &Object) {
     let Gvk { group, version, kind } = object.gvk();
-    let (resource, _) = pinned_kind(hub, &::kube::core::GroupVersionKind::gvk(&group, &version, &kind)).await.unwrap();
+    let (resource, _) =
+        pinned_kind(hub, &::kube::core::GroupVersionKind::gvk(&group, &version, &kind)).await.unwrap();
     let api: Api<DynamicObject> = match object.namespace() {
         "" => Api::all_with(hub.clone(), &resource),
         namespace => Api::namespaced_with(hub.clone(), namespace, &resource),
@@ -221,8 +230,7 @@ async fn accept(hub: &::kube::Client, cluster: &str) {
         !name.is_empty()
     })
     .await;
-    let approval: Value =
-        json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "Test", "message": "approved"}]}});
+    let approval: Value = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "Test", "message": "approved"}]}});
     requests.patch_approval(&name, &PatchParams::default(), &Patch::Merge(approval)).await.unwrap();
 }
 
@@ -234,7 +242,8 @@ async fn the_embedded_hub_gives_the_trace() {
     let mut servers = Vec::new();
     let mut spokes = Vec::new();
     for name in CLUSTERS {
-        let server = Server::start(definitions(crds::spoke().iter().map(Object::from_typed).collect())).await.unwrap();
+        let server =
+            Server::start(definitions(crds::spoke().iter().map(Object::from_typed).collect())).await.unwrap();
         spokes.push((name, client(&admin(&server)).await));
         servers.push(server);
     }
@@ -244,15 +253,18 @@ async fn the_embedded_hub_gives_the_trace() {
 
 async fn client(kubeconfig: &Kubeconfig) -> ::kube::Client {
     real::install_crypto();
-    let config = ::kube::Config::from_custom_kubeconfig(kubeconfig.clone(), &Default::default()).await.unwrap();
+    let config =
+        ::kube::Config::from_custom_kubeconfig(kubeconfig.clone(), &Default::default()).await.unwrap();
     ::kube::Client::try_from(config).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn real_api_servers_give_the_trace() {
     let servers = real::Cluster::start_all(&["hub", "c1", "c2", "c3"]).await;
-    let definitions: String =
-        crds::all().iter().map(|crd| format!("---\n{}\n", serde_json::to_string(&Object::from_typed(crd)).unwrap())).collect();
+    let definitions: String = crds::all()
+        .iter()
+        .map(|crd| format!("---\n{}\n", serde_json::to_string(&Object::from_typed(crd)).unwrap()))
+        .collect();
     servers[0].kubectl().run_with(&["apply", "--server-side", "-f", "-"], &definitions);
     let mut spokes = Vec::new();
     for (name, server) in CLUSTERS.iter().zip(&servers[1..]) {

@@ -18,11 +18,11 @@ use tracing::{info, warn};
 
 use super::hub::Hub;
 use super::join::{Asker, Credentials, JoinError, api, certify};
-use crate::api::addon::v1alpha1::{ManagedClusterAddOn, Subject};
-use crate::api::names::{DEFAULT_ADDON_NAMESPACE, KUBE_CLIENT_SIGNER};
 use crate::pki;
-use crate::reconcile::{Query, View as _};
 use crate::shell::{Handle, now};
+use api::addon::v1alpha1::{ManagedClusterAddOn, Subject};
+use api::names::{DEFAULT_ADDON_NAMESPACE, KUBE_CLIENT_SIGNER};
+use reconcile::{Query, View as _};
 
 /// How often to look for add-ons without credentials.
 const LOOK: Duration = Duration::from_secs(1);
@@ -54,7 +54,8 @@ impl Addons<'_> {
         let mut attempts = FuturesUnordered::new();
         while !stop.is_cancelled() {
             let wanted: BTreeSet<Registration> = shell.read(|caches| {
-                let addons = caches.list::<ManagedClusterAddOn>(Query::namespace(self.cluster)).unwrap_or_default();
+                let addons =
+                    caches.list::<ManagedClusterAddOn>(Query::namespace(self.cluster)).unwrap_or_default();
                 addons.iter().filter_map(|addon| registration(addon)).collect()
             });
             due.retain(|registration, _| wanted.contains(registration));
@@ -80,23 +81,33 @@ impl Addons<'_> {
     }
 
     /// Makes sure that an add-on has credentials; says when to look again.
-    async fn ensure(&self, registration: Registration, stop: &CancellationToken) -> (Registration, Result<Timestamp, JoinError>) {
+    async fn ensure(
+        &self,
+        registration: Registration,
+        stop: &CancellationToken,
+    ) -> (Registration, Result<Timestamp, JoinError>) {
         let result = self.credentials(&registration, stop).await;
         (registration, result)
     }
 
-    async fn credentials(&self, registration: &Registration, stop: &CancellationToken) -> Result<Timestamp, JoinError> {
+    async fn credentials(
+        &self,
+        registration: &Registration,
+        stop: &CancellationToken,
+    ) -> Result<Timestamp, JoinError> {
         let Registration { addon, namespace, user, groups } = registration;
         let namespaces: Api<Namespace> = Api::all(self.spoke.clone());
-        if namespaces.get_opt(namespace).await.map_err(api("look for the namespace of the add-on"))?.is_none() {
+        if namespaces.get_opt(namespace).await.map_err(api("look for the namespace of the add-on"))?.is_none()
+        {
             return Ok(now().saturating_add(RETRY).unwrap_or(Timestamp::MAX));
         }
         let secrets: Api<Secret> = Api::namespaced(self.spoke.clone(), namespace);
         let name = format!("{addon}-hub-kubeconfig");
         let kubeconfig = self.hub.stored_kubeconfig()?;
         let held = secrets.get_opt(&name).await.map_err(api("read the credentials of the add-on"))?;
-        let fresh =
-            held.and_then(|secret| Credentials::of_secret(&secret)).filter(|held| held.user == *user && held.kubeconfig == kubeconfig);
+        let fresh = held
+            .and_then(|secret| Credentials::of_secret(&secret))
+            .filter(|held| held.user == *user && held.kubeconfig == kubeconfig);
         if let Some(fresh) = fresh.filter(|held| held.renew_at() > now()) {
             return Ok(fresh.renew_at());
         }
@@ -119,7 +130,10 @@ impl Addons<'_> {
             },
         });
         let params = PatchParams::apply("wheelwright-agent").force();
-        secrets.patch(&name, &params, &Patch::Apply(secret)).await.map_err(api("keep the credentials of the add-on"))?;
+        secrets
+            .patch(&name, &params, &Patch::Apply(secret))
+            .await
+            .map_err(api("keep the credentials of the add-on"))?;
         info!(addon, namespace, "the add-on has credentials for the hub");
         Ok(credentials.renew_at())
     }
@@ -128,8 +142,13 @@ impl Addons<'_> {
 /// What an add-on registers for; one that is being deleted keeps what it has, for its last jobs.
 fn registration(addon: &ManagedClusterAddOn) -> Option<Registration> {
     let status = addon.status.as_ref().filter(|_| addon.metadata.deletion_timestamp.is_none())?;
-    let registration = status.registrations.iter().find(|registration| registration.signer_name == KUBE_CLIENT_SIGNER)?;
+    let registration =
+        status.registrations.iter().find(|registration| registration.signer_name == KUBE_CLIENT_SIGNER)?;
     let Subject { user, groups, .. } = registration.subject.clone()?;
-    let namespace = if status.namespace.is_empty() { DEFAULT_ADDON_NAMESPACE.to_owned() } else { status.namespace.clone() };
+    let namespace = if status.namespace.is_empty() {
+        DEFAULT_ADDON_NAMESPACE.to_owned()
+    } else {
+        status.namespace.clone()
+    };
     Some(Registration { addon: addon.metadata.name.clone()?, namespace, user, groups })
 }

@@ -2,12 +2,14 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kube::config::{AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext};
+use kube::config::{
+    AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
+};
 use sha2::{Digest as _, Sha256};
 
 use super::join::{Credentials, JoinError};
-use crate::engine::addon::spec_hash::hex;
 use crate::shell;
+use engine::addon::spec_hash::hex;
 
 /// A hub.
 pub(super) struct Hub {
@@ -22,11 +24,23 @@ impl Hub {
     /// Reads the hub of the current context.
     pub(super) fn read(bootstrap: &Kubeconfig) -> Result<Self, JoinError> {
         let missing = |what: &str| JoinError::Kubeconfig(format!("it has no {what}"));
-        let current = bootstrap.current_context.clone().or_else(|| bootstrap.contexts.first().map(|context| context.name.clone()));
+        let current = bootstrap
+            .current_context
+            .clone()
+            .or_else(|| bootstrap.contexts.first().map(|context| context.name.clone()));
         let current = current.ok_or_else(|| missing("context"))?;
-        let context = bootstrap.contexts.iter().find(|context| context.name == current).and_then(|context| context.context.as_ref());
-        let entry = context.map(|context| context.cluster.clone()).ok_or_else(|| missing("current context"))?;
-        let cluster = bootstrap.clusters.iter().find(|cluster| cluster.name == entry).and_then(|cluster| cluster.cluster.clone());
+        let context = bootstrap
+            .contexts
+            .iter()
+            .find(|context| context.name == current)
+            .and_then(|context| context.context.as_ref());
+        let entry =
+            context.map(|context| context.cluster.clone()).ok_or_else(|| missing("current context"))?;
+        let cluster = bootstrap
+            .clusters
+            .iter()
+            .find(|cluster| cluster.name == entry)
+            .and_then(|cluster| cluster.cluster.clone());
         let cluster = cluster.ok_or_else(|| missing("cluster of its current context"))?;
         let server = cluster.server.clone().ok_or_else(|| missing("server"))?;
         Ok(Self { server, entry, cluster, bootstrap: bootstrap.clone() })
@@ -54,19 +68,40 @@ impl Hub {
 
     /// The kubeconfig kept beside certificate and key, in the shape OCM's agent keeps it and takes over.
     pub(super) fn stored_kubeconfig(&self) -> Result<String, JoinError> {
-        let auth = AuthInfo { client_certificate: Some("tls.crt".into()), client_key: Some("tls.key".into()), ..AuthInfo::default() };
-        serde_saphyr::to_string(&self.kubeconfig_with(auth)).map_err(|error| JoinError::Kubeconfig(error.to_string()))
+        let auth = AuthInfo {
+            client_certificate: Some("tls.crt".into()),
+            client_key: Some("tls.key".into()),
+            ..AuthInfo::default()
+        };
+        serde_saphyr::to_string(&self.kubeconfig_with(auth))
+            .map_err(|error| JoinError::Kubeconfig(error.to_string()))
     }
 
     fn kubeconfig_with(&self, auth: AuthInfo) -> Kubeconfig {
         const USER: &str = "default-auth";
         const CONTEXT: &str = "default-context";
-        let context =
-            Context { cluster: self.entry.clone(), user: Some(USER.into()), namespace: Some("configuration".into()), ..Context::default() };
+        let context = Context {
+            cluster: self.entry.clone(),
+            user: Some(USER.into()),
+            namespace: Some("configuration".into()),
+            ..Context::default()
+        };
         Kubeconfig {
-            clusters: vec![NamedCluster { name: self.entry.clone(), cluster: Some(self.cluster.clone()), ..NamedCluster::default() }],
-            auth_infos: vec![NamedAuthInfo { name: USER.into(), auth_info: Some(auth), ..NamedAuthInfo::default() }],
-            contexts: vec![NamedContext { name: CONTEXT.into(), context: Some(context), ..NamedContext::default() }],
+            clusters: vec![NamedCluster {
+                name: self.entry.clone(),
+                cluster: Some(self.cluster.clone()),
+                ..NamedCluster::default()
+            }],
+            auth_infos: vec![NamedAuthInfo {
+                name: USER.into(),
+                auth_info: Some(auth),
+                ..NamedAuthInfo::default()
+            }],
+            contexts: vec![NamedContext {
+                name: CONTEXT.into(),
+                context: Some(context),
+                ..NamedContext::default()
+            }],
             current_context: Some(CONTEXT.into()),
             kind: Some("Config".into()),
             api_version: Some("v1".into()),
@@ -77,6 +112,9 @@ impl Hub {
 
 async fn connect(kubeconfig: Kubeconfig) -> Result<kube::Client, JoinError> {
     let refused = |error: kube::config::KubeconfigError| JoinError::Kubeconfig(error.to_string());
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(refused)?;
-    shell::client(config).map_err(|source| JoinError::Api { attempt: "use the kubeconfig of the hub", source })
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .map_err(refused)?;
+    shell::client(config)
+        .map_err(|source| JoinError::Api { attempt: "use the kubeconfig of the hub", source })
 }

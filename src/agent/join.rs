@@ -15,10 +15,12 @@ use tracing::info;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::hub::Hub;
-use crate::api::cluster::v1::{ManagedCluster, ManagedClusterSpec};
-use crate::api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP, SUBJECT_PREFIX};
-use crate::engine::addon::spec_hash::hex;
 use crate::pki;
+use api::cluster::v1::{ManagedCluster, ManagedClusterSpec};
+use api::names::{
+    ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP, SUBJECT_PREFIX,
+};
+use engine::addon::spec_hash::hex;
 
 /// How often a request is looked at while it waits.
 const POLL: Duration = Duration::from_secs(1);
@@ -93,7 +95,8 @@ impl Credentials {
         let user = pki::Subject::of_certificate(der)?.common_name;
         let (_, parsed) = X509Certificate::from_der(der).map_err(|error| wrong(error.to_string()))?;
         let time = |seconds: i64| Timestamp::from_second(seconds).map_err(|error| wrong(error.to_string()));
-        let (from, until) = (time(parsed.validity().not_before.timestamp())?, time(parsed.validity().not_after.timestamp())?);
+        let (from, until) =
+            (time(parsed.validity().not_before.timestamp())?, time(parsed.validity().not_after.timestamp())?);
         let agent = user.rsplit(':').next().unwrap_or_default().to_owned();
         Ok(Self { agent, certificate, key, kubeconfig, user, from, until })
     }
@@ -108,7 +111,9 @@ impl Credentials {
     /// Whether it is an identity of this very cluster on this very hub, and has not run out.
     pub(super) fn is_usable(&self, cluster: &str, hub: &Hub, now: Timestamp) -> bool {
         let named = self.user == user(cluster, &self.agent) && !self.agent.is_empty();
-        named && self.until > now && hub.stored_kubeconfig().is_ok_and(|kubeconfig| kubeconfig == self.kubeconfig)
+        named
+            && self.until > now
+            && hub.stored_kubeconfig().is_ok_and(|kubeconfig| kubeconfig == self.kubeconfig)
     }
 
     /// The cluster it is for.
@@ -121,7 +126,9 @@ impl Credentials {
     pub(super) fn renew_at(&self) -> Timestamp {
         let life = self.from.duration_until(self.until);
         let spread = self.agent.bytes().fold(0_i64, |sum, byte| (sum * 31 + i64::from(byte)) % 50);
-        let left = SignedDuration::from_millis_i128(life.as_millis().saturating_mul(i128::from(200 + spread)) / 1000);
+        let left = SignedDuration::from_millis_i128(
+            life.as_millis().saturating_mul(i128::from(200 + spread)) / 1000,
+        );
         self.until.saturating_sub(left).unwrap_or(self.until)
     }
 }
@@ -172,7 +179,12 @@ pub(super) struct Asker<'a> {
 }
 
 /// Sends a request and waits for its certificate, in PEM.
-pub(super) async fn certify(hub: &kube::Client, asker: Asker<'_>, request: String, stop: &CancellationToken) -> Result<String, JoinError> {
+pub(super) async fn certify(
+    hub: &kube::Client,
+    asker: Asker<'_>,
+    request: String,
+    stop: &CancellationToken,
+) -> Result<String, JoinError> {
     let Asker { cluster, addon } = asker;
     let requests: Api<CertificateSigningRequest> = Api::all(hub.clone());
     let of = addon.map_or(format!("!{ADDON_NAME_LABEL}"), |addon| format!("{ADDON_NAME_LABEL}={addon}"));
@@ -191,7 +203,8 @@ fn signing_request(Asker { cluster, addon }: Asker<'_>, request: String) -> Cert
     let labels = [(CLUSTER_NAME_LABEL, Some(cluster)), (ADDON_NAME_LABEL, addon)];
     let labels = labels.into_iter().filter_map(|(label, value)| Some((label.to_owned(), value?.to_owned())));
     let prefix = addon.map_or(format!("{cluster}-"), |addon| format!("addon-{cluster}-{addon}-"));
-    let metadata = ObjectMeta { generate_name: Some(prefix), labels: Some(labels.collect()), ..ObjectMeta::default() };
+    let metadata =
+        ObjectMeta { generate_name: Some(prefix), labels: Some(labels.collect()), ..ObjectMeta::default() };
     let usages = ["digital signature", "key encipherment", "client auth"].map(str::to_owned);
     let spec = CertificateSigningRequestSpec {
         request: ByteString(request.into_bytes()),
@@ -203,16 +216,28 @@ fn signing_request(Asker { cluster, addon }: Asker<'_>, request: String) -> Cert
 }
 
 /// Waits for the certificate of a request.
-async fn issued(requests: &Api<CertificateSigningRequest>, name: &str, stop: &CancellationToken) -> Result<String, JoinError> {
+async fn issued(
+    requests: &Api<CertificateSigningRequest>,
+    name: &str,
+    stop: &CancellationToken,
+) -> Result<String, JoinError> {
     loop {
         let request = requests.get(name).await.map_err(api("read the certificate request"))?;
         let status = request.status.unwrap_or_default();
         if let Some(certificate) = status.certificate {
-            return String::from_utf8(certificate.0).map_err(|error| JoinError::Certificate(error.to_string()));
+            return String::from_utf8(certificate.0)
+                .map_err(|error| JoinError::Certificate(error.to_string()));
         }
-        let denied = status.conditions.into_iter().flatten().find(|condition| matches!(condition.type_.as_str(), "Denied" | "Failed"));
+        let denied = status
+            .conditions
+            .into_iter()
+            .flatten()
+            .find(|condition| matches!(condition.type_.as_str(), "Denied" | "Failed"));
         if let Some(denied) = denied {
-            return Err(JoinError::Denied { name: name.to_owned(), message: denied.message.unwrap_or_default() });
+            return Err(JoinError::Denied {
+                name: name.to_owned(),
+                message: denied.message.unwrap_or_default(),
+            });
         }
         stop.run_until_cancelled(sleep(POLL)).await.ok_or(JoinError::Stopped)?;
     }

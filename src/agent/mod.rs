@@ -12,10 +12,9 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::controllers;
-use crate::controllers::agents::Identity;
-use crate::reconcile::Scope;
 use crate::shell::{Selection, Shell, ShellOptions, now};
+use controllers::agents::Identity;
+use reconcile::Scope;
 
 pub use join::JoinError;
 
@@ -46,7 +45,12 @@ pub async fn run(options: AgentOptions, stop: CancellationToken) {
                     why = format!("{why}: {cause}");
                     source = cause.source();
                 }
-                warn!(cluster = options.cluster, error = why, wait_seconds = wait.as_secs_f32(), "cannot go on yet");
+                warn!(
+                    cluster = options.cluster,
+                    error = why,
+                    wait_seconds = wait.as_secs_f32(),
+                    "cannot go on yet"
+                );
                 stop.run_until_cancelled(sleep(wait)).await;
                 wait = LONGEST_WAIT.min(wait * 2);
             }
@@ -58,7 +62,9 @@ pub async fn run(options: AgentOptions, stop: CancellationToken) {
 async fn live(options: &AgentOptions, stop: &CancellationToken) -> Result<(), JoinError> {
     let hub = hub::Hub::read(&options.bootstrap)?;
     spoke::prepare(&options.spoke).await?;
-    let held = spoke::load(&options.spoke).await?.filter(|credentials| credentials.is_usable(&options.cluster, &hub, now()));
+    let held = spoke::load(&options.spoke)
+        .await?
+        .filter(|credentials| credentials.is_usable(&options.cluster, &hub, now()));
     let credentials = match held {
         Some(credentials) if credentials.renew_at() > now() => credentials,
         Some(old) => {
@@ -75,7 +81,11 @@ async fn live(options: &AgentOptions, stop: &CancellationToken) -> Result<(), Jo
             credentials
         }
     };
-    let identity = Identity { cluster: options.cluster.clone(), agent_id: credentials.agent.clone(), hub_hash: hub.hash() };
+    let identity = Identity {
+        cluster: options.cluster.clone(),
+        agent_id: credentials.agent.clone(),
+        hub_hash: hub.hash(),
+    };
     spoke::tell(&options.spoke, &identity).await?;
     let client = hub.client_with(&credentials).await?;
     let over = stop.child_token();
@@ -94,7 +104,8 @@ async fn live(options: &AgentOptions, stop: &CancellationToken) -> Result<(), Jo
         over.cancel();
     };
     let guarded = over.clone();
-    let addons = addons::Addons { hub: &hub, client: &client, spoke: &options.spoke, cluster: &options.cluster };
+    let addons =
+        addons::Addons { hub: &hub, client: &client, spoke: &options.spoke, cluster: &options.cluster };
     let keep = addons.keep(shell.handle(), &over);
     tokio::join!(shell.run(over.clone()), guarded.run_until_cancelled(renewal), keep);
     Ok(())

@@ -12,10 +12,10 @@ use tokio::time::sleep;
 
 use super::hub::Hub;
 use super::join::{Credentials, JoinError, api};
-use crate::api::cluster::v1alpha1::ClusterClaim;
-use crate::api::crds;
-use crate::api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET, KUBERNETES_VERSION_CLAIM};
-use crate::controllers::agents::Identity;
+use api::cluster::v1alpha1::ClusterClaim;
+use api::crds;
+use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET, KUBERNETES_VERSION_CLAIM};
+use controllers::agents::Identity;
 
 const MANAGER: &str = "wheelwright-agent";
 /// How often, and how long, to look whether a definition is served.
@@ -36,7 +36,10 @@ pub(super) async fn prepare(spoke: &kube::Client) -> Result<(), JoinError> {
         for _ in 0..POLLS {
             let now = definitions.get(&name).await.map_err(api("read the definitions of the cluster"))?;
             let conditions = now.status.into_iter().flat_map(|status| status.conditions.unwrap_or_default());
-            if conditions.into_iter().any(|condition| condition.type_ == "Established" && condition.status == "True") {
+            if conditions
+                .into_iter()
+                .any(|condition| condition.type_ == "Established" && condition.status == "True")
+            {
                 break;
             }
             sleep(POLL).await;
@@ -48,15 +51,23 @@ pub(super) async fn prepare(spoke: &kube::Client) -> Result<(), JoinError> {
 /// The identity that was kept, where it can be read.
 pub(super) async fn load(spoke: &kube::Client) -> Result<Option<Credentials>, JoinError> {
     let secrets: Api<Secret> = Api::namespaced(spoke.clone(), AGENT_NAMESPACE);
-    let secret = secrets.get_opt(HUB_KUBECONFIG_SECRET).await.map_err(api("read the identity kept on the cluster"))?;
+    let secret =
+        secrets.get_opt(HUB_KUBECONFIG_SECRET).await.map_err(api("read the identity kept on the cluster"))?;
     Ok(secret.as_ref().and_then(Credentials::of_secret))
 }
 
 /// Keeps an identity: certificate and key together, in the shape OCM's agent keeps them.
-pub(super) async fn store(spoke: &kube::Client, credentials: &Credentials, hub: &Hub) -> Result<(), JoinError> {
+pub(super) async fn store(
+    spoke: &kube::Client,
+    credentials: &Credentials,
+    hub: &Hub,
+) -> Result<(), JoinError> {
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(spoke.clone());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": AGENT_NAMESPACE}});
-    namespaces.patch(AGENT_NAMESPACE, &params(), &Patch::Apply(namespace)).await.map_err(api("create the agent's namespace"))?;
+    namespaces
+        .patch(AGENT_NAMESPACE, &params(), &Patch::Apply(namespace))
+        .await
+        .map_err(api("create the agent's namespace"))?;
     let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
@@ -70,7 +81,10 @@ pub(super) async fn store(spoke: &kube::Client, credentials: &Credentials, hub: 
         },
     });
     let secrets: Api<Secret> = Api::namespaced(spoke.clone(), AGENT_NAMESPACE);
-    secrets.patch(HUB_KUBECONFIG_SECRET, &params(), &Patch::Apply(secret)).await.map_err(api("keep the identity on the cluster"))?;
+    secrets
+        .patch(HUB_KUBECONFIG_SECRET, &params(), &Patch::Apply(secret))
+        .await
+        .map_err(api("keep the identity on the cluster"))?;
     Ok(())
 }
 
@@ -78,12 +92,19 @@ pub(super) async fn store(spoke: &kube::Client, credentials: &Credentials, hub: 
 pub(super) async fn tell(spoke: &kube::Client, identity: &Identity) -> Result<(), JoinError> {
     let claims: Api<ClusterClaim> = Api::all(spoke.clone());
     let claim = identity.claim();
-    claims.patch(claim.name(), &params(), &Patch::Apply(&claim)).await.map_err(api("say on the cluster whose agent this is"))?;
-    let version = spoke.apiserver_version().await.map_err(api("read the version of the cluster"))?.git_version;
+    claims
+        .patch(claim.name(), &params(), &Patch::Apply(&claim))
+        .await
+        .map_err(api("say on the cluster whose agent this is"))?;
+    let version =
+        spoke.apiserver_version().await.map_err(api("read the version of the cluster"))?.git_version;
     let claim = json!({
         "apiVersion": "cluster.open-cluster-management.io/v1alpha1", "kind": "ClusterClaim",
         "metadata": {"name": KUBERNETES_VERSION_CLAIM}, "spec": {"value": version},
     });
-    claims.patch(KUBERNETES_VERSION_CLAIM, &params(), &Patch::Apply(claim)).await.map_err(api("say the version of the cluster"))?;
+    claims
+        .patch(KUBERNETES_VERSION_CLAIM, &params(), &Patch::Apply(claim))
+        .await
+        .map_err(api("say the version of the cluster"))?;
     Ok(())
 }

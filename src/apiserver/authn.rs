@@ -13,9 +13,9 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::handler::Peer;
 use super::hub::Hub;
 use super::token::{Claims, ISSUER};
-use crate::object::Object;
 use crate::pki::Subject;
-use crate::store::{ApiError, Store, Target, User};
+use object::Object;
+use store::{ApiError, Store, Target, User};
 
 const AUTHENTICATED: &str = "system:authenticated";
 
@@ -30,7 +30,8 @@ pub(super) fn of_certificate(der: &[u8]) -> Option<(User, Timestamp)> {
     let until = Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()?;
     let subject = Subject::of_certificate(der).ok()?;
     let groups = subject.organizations.into_iter().chain([AUTHENTICATED.to_owned()]).collect();
-    Some((User { name: subject.common_name, groups, ..User::default() }, until)).filter(|(user, _)| !user.name.is_empty())
+    Some((User { name: subject.common_name, groups, ..User::default() }, until))
+        .filter(|(user, _)| !user.name.is_empty())
 }
 
 /// Who sends a request over a connection: the certificate of the connection counts first, then a bearer token; what is wrong is refused.
@@ -87,15 +88,28 @@ fn of_claims(store: &Store, claims: &Claims) -> Option<User> {
     if let Some(secret) = &binding.secret {
         lookup("secrets", secret)?;
     }
-    let extra = BTreeMap::from([("authentication.kubernetes.io/credential-id".to_owned(), vec![format!("JTI={}", claims.jti)])]);
-    let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{}", binding.namespace), AUTHENTICATED.into()];
-    Some(User { name: claims.sub.clone(), uid: binding.serviceaccount.uid.clone(), groups: groups.into(), extra })
+    let extra = BTreeMap::from([(
+        "authentication.kubernetes.io/credential-id".to_owned(),
+        vec![format!("JTI={}", claims.jti)],
+    )]);
+    let groups = [
+        "system:serviceaccounts".to_owned(),
+        format!("system:serviceaccounts:{}", binding.namespace),
+        AUTHENTICATED.into(),
+    ];
+    Some(User {
+        name: claims.sub.clone(),
+        uid: binding.serviceaccount.uid.clone(),
+        groups: groups.into(),
+        extra,
+    })
 }
 
 /// A bootstrap token: `<id>.<secret>` of the Secret `kube-system/bootstrap-token-<id>`.
 fn of_bootstrap_token(store: &Store, token: &str, now: Timestamp) -> Option<User> {
     let (id, secret) = token.split_once('.').filter(|(id, secret)| id.len() == 6 && secret.len() == 16)?;
-    let target = Target::resource("", "v1", "secrets").within("kube-system").named(format!("bootstrap-token-{id}"));
+    let target =
+        Target::resource("", "v1", "secrets").within("kube-system").named(format!("bootstrap-token-{id}"));
     let object = store.get(&target).ok().filter(|o| !o.is_terminating())?;
     let is_token = object.at(&["type"]).and_then(|t| t.as_str()) == Some("bootstrap.kubernetes.io/token");
     let expires = secret_text(&object, "expiration");
@@ -106,8 +120,16 @@ fn of_bootstrap_token(store: &Store, token: &str, now: Timestamp) -> Option<User
         && secret_text(&object, "usage-bootstrap-authentication").as_deref() == Some("true")
         && expires.is_none_or(|at| at.parse::<Timestamp>().is_ok_and(|at| now < at));
     let more = secret_text(&object, "auth-extra-groups").unwrap_or_default();
-    let more = more.split(',').map(str::trim).filter(|group| group.starts_with("system:bootstrappers:")).map(str::to_owned);
-    let groups = ["system:bootstrappers".to_owned()].into_iter().chain(more).chain([AUTHENTICATED.to_owned()]).collect();
+    let more = more
+        .split(',')
+        .map(str::trim)
+        .filter(|group| group.starts_with("system:bootstrappers:"))
+        .map(str::to_owned);
+    let groups = ["system:bootstrappers".to_owned()]
+        .into_iter()
+        .chain(more)
+        .chain([AUTHENTICATED.to_owned()])
+        .collect();
     is_valid.then(|| User { name: format!("system:bootstrap:{id}"), groups, ..User::default() })
 }
 
@@ -121,7 +143,9 @@ fn secret_text(secret: &Object, key: &str) -> Option<String> {
 /// # Errors
 /// 400 for headers without the user.
 pub(super) fn impersonated(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
-    let all = |name: &str| headers.get_all(name).iter().filter_map(|v| v.to_str().ok()).map(str::to_owned).collect::<Vec<_>>();
+    let all = |name: &str| {
+        headers.get_all(name).iter().filter_map(|v| v.to_str().ok()).map(str::to_owned).collect::<Vec<_>>()
+    };
     let one = |name: &str| all(name).into_iter().next().unwrap_or_default();
     let (name, uid, mut groups) = (one("impersonate-user"), one("impersonate-uid"), all("impersonate-group"));
     const EXTRA: &str = "impersonate-extra-";
@@ -136,7 +160,8 @@ pub(super) fn impersonated(headers: &HeaderMap) -> Result<Option<User>, ApiError
         let why = "requested groups or extra without impersonating a user";
         return if nothing { Ok(None) } else { Err(ApiError::bad_request(why)) };
     }
-    if let Some((namespace, _)) = name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'))
+    if let Some((namespace, _)) =
+        name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'))
         && groups.is_empty()
     {
         groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")];

@@ -9,8 +9,8 @@ use super::hub::Hub;
 use super::request::{Request, Verb};
 use super::{authn, resources};
 use crate::pki;
-use crate::store::rbac::{Attributes, MASTERS};
-use crate::store::{ApiError, Store, Target, User};
+use store::rbac::{Attributes, MASTERS};
+use store::{ApiError, Store, Target, User};
 
 /// Refuses a request for objects that its user may not make.
 pub(super) fn check(hub: &Hub, request: &Request, target: &Target, verb: Verb) -> Result<(), ApiError> {
@@ -32,7 +32,10 @@ pub(super) fn check_path(hub: &Hub, request: &Request) -> Result<(), ApiError> {
     if hub.read(|store| store.allows(&request.user, &attributes)) {
         return Ok(());
     }
-    Err(ApiError::forbidden_path(&format!("User {:?} cannot {verb} path {:?}", request.user.name, request.path)))
+    Err(ApiError::forbidden_path(&format!(
+        "User {:?} cannot {verb} path {:?}",
+        request.user.name, request.path
+    )))
 }
 
 /// An apply, or a PUT that may create, of what is not there is a creation too.
@@ -53,7 +56,10 @@ fn demand(store: &Store, user: &User, verb: &str, target: &Target) -> Result<(),
         "" => "at the cluster scope".to_owned(),
         namespace => format!("in the namespace {namespace:?}"),
     };
-    let why = format!("User {:?} cannot {verb} resource {resource:?} in API group {:?} {place}", user.name, target.group);
+    let why = format!(
+        "User {:?} cannot {verb} resource {resource:?} in API group {:?} {place}",
+        user.name, target.group
+    );
     Err(ApiError::forbidden(target, &why))
 }
 
@@ -63,15 +69,31 @@ fn demand(store: &Store, user: &User, verb: &str, target: &Target) -> Result<(),
 /// 403 where the sender may not be taken for that user or one of its groups.
 pub(super) fn impersonate(hub: &Hub, sender: Arc<User>, headers: &HeaderMap) -> Result<Arc<User>, ApiError> {
     let Some(wanted) = authn::impersonated(headers)? else { return Ok(sender) };
-    let (kind, namespace, name) = match wanted.name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
-        Some((namespace, name)) => ("serviceaccounts", namespace, name),
-        None => ("users", "", wanted.name.as_str()),
-    };
-    let asked: Vec<String> = headers.get_all("impersonate-group").iter().filter_map(|v| v.to_str().ok()).map(str::to_owned).collect();
+    let (kind, namespace, name) =
+        match wanted.name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
+            Some((namespace, name)) => ("serviceaccounts", namespace, name),
+            None => ("users", "", wanted.name.as_str()),
+        };
+    let asked: Vec<String> = headers
+        .get_all("impersonate-group")
+        .iter()
+        .filter_map(|v| v.to_str().ok())
+        .map(str::to_owned)
+        .collect();
     hub.read(|store| {
-        demand(store, &sender, "impersonate", &Target::resource("", "v1", kind).within(namespace).named(name))?;
+        demand(
+            store,
+            &sender,
+            "impersonate",
+            &Target::resource("", "v1", kind).within(namespace).named(name),
+        )?;
         for group in &asked {
-            demand(store, &sender, "impersonate", &Target::resource("", "v1", "groups").named(group.as_str()))?;
+            demand(
+                store,
+                &sender,
+                "impersonate",
+                &Target::resource("", "v1", "groups").named(group.as_str()),
+            )?;
         }
         let extra = |key: &str| Target::resource("authentication.k8s.io", "v1", "userextras").sub(key);
         for (key, values) in &wanted.extra {
@@ -80,7 +102,12 @@ pub(super) fn impersonate(hub: &Hub, sender: Arc<User>, headers: &HeaderMap) -> 
             }
         }
         if !wanted.uid.is_empty() {
-            demand(store, &sender, "impersonate", &Target::resource("authentication.k8s.io", "v1", "uids").named(wanted.uid.as_str()))?;
+            demand(
+                store,
+                &sender,
+                "impersonate",
+                &Target::resource("authentication.k8s.io", "v1", "uids").named(wanted.uid.as_str()),
+            )?;
         }
         Ok(())
     })?;
@@ -88,29 +115,53 @@ pub(super) fn impersonate(hub: &Hub, sender: Arc<User>, headers: &HeaderMap) -> 
 }
 
 /// What kube-apiserver's admission plugins ask for beyond RBAC when certificates are requested, approved or issued.
-pub(super) fn admit_certificate(hub: &Hub, request: &Request, target: &Target, verb: Verb, body: &[u8]) -> Result<(), ApiError> {
-    if (target.group.as_str(), target.resource.as_str()) != ("certificates.k8s.io", "certificatesigningrequests") {
+pub(super) fn admit_certificate(
+    hub: &Hub,
+    request: &Request,
+    target: &Target,
+    verb: Verb,
+    body: &[u8],
+) -> Result<(), ApiError> {
+    if (target.group.as_str(), target.resource.as_str())
+        != ("certificates.k8s.io", "certificatesigningrequests")
+    {
         return Ok(());
     }
     match (verb, target.subresource.as_str()) {
         (Verb::Create, "") => {
             let value = resources::read_value(&request.content_type, body)?;
-            let spec = |field: &str| value.pointer(&format!("/spec/{field}")).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let spec = |field: &str| {
+                value
+                    .pointer(&format!("/spec/{field}"))
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned()
+            };
             if spec("signerName") == super::signer::CLIENT_SIGNER && asks_to_be_master(&spec("request")) {
-                let why = format!("use of {} signer with system:masters group is not allowed", super::signer::CLIENT_SIGNER);
+                let why = format!(
+                    "use of {} signer with system:masters group is not allowed",
+                    super::signer::CLIENT_SIGNER
+                );
                 return Err(ApiError::forbidden(target, &why));
             }
             Ok(())
         }
-        (Verb::Update | Verb::Patch, "approval") => hub.read(|store| may_use_signer(store, request, target, "approve")),
-        (Verb::Update | Verb::Patch, "status") => hub.read(|store| may_use_signer(store, request, target, "sign")),
+        (Verb::Update | Verb::Patch, "approval") => {
+            hub.read(|store| may_use_signer(store, request, target, "approve"))
+        }
+        (Verb::Update | Verb::Patch, "status") => {
+            hub.read(|store| may_use_signer(store, request, target, "sign"))
+        }
         _ => Ok(()),
     }
 }
 
 fn asks_to_be_master(encoded: &str) -> bool {
     use base64::Engine;
-    let text = base64::engine::general_purpose::STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let text = base64::engine::general_purpose::STANDARD
+        .decode(encoded)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok());
     let parsed = text.and_then(|text| pki::Request::parse(&text).ok());
     parsed.is_some_and(|parsed| parsed.subject.organizations.iter().any(|o| o == MASTERS))
 }
@@ -127,5 +178,8 @@ fn may_use_signer(store: &Store, request: &Request, target: &Target, verb: &str)
     if allowed {
         return Ok(());
     }
-    Err(ApiError::forbidden(target, &format!("user not permitted to {verb} requests with signerName {signer:?}")))
+    Err(ApiError::forbidden(
+        target,
+        &format!("user not permitted to {verb} requests with signerName {signer:?}"),
+    ))
 }

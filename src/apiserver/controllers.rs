@@ -11,8 +11,8 @@ use tokio_util::task::TaskTracker;
 
 use super::hub::Hub;
 use super::signer;
-use crate::object::Object;
-use crate::store::{GroupResource, ListOptions, Target, WriteOptions};
+use object::Object;
+use store::{GroupResource, ListOptions, Target, WriteOptions};
 
 /// How long things that depend on time alone may wait: old signing requests.
 const NOW_AND_THEN: Duration = Duration::from_secs(600);
@@ -20,8 +20,10 @@ const NOW_AND_THEN: Duration = Duration::from_secs(600);
 /// Starts all of them.
 pub(super) fn spawn(hub: &Arc<Hub>, tasks: &TaskTracker) {
     let any = hub.subscribe_all();
-    let (requests, namespaces) =
-        (GroupResource::new("certificates.k8s.io", "certificatesigningrequests"), GroupResource::new("", "namespaces"));
+    let (requests, namespaces) = (
+        GroupResource::new("certificates.k8s.io", "certificatesigningrequests"),
+        GroupResource::new("", "namespaces"),
+    );
     let (requests, namespaces) = (hub.subscribe(&requests), hub.subscribe(&namespaces));
     tasks.spawn(on_change(hub.clone(), any, async |hub| collect(hub).await));
     tasks.spawn(on_change(hub.clone(), requests, async |hub| signer::step(hub).await));
@@ -53,10 +55,15 @@ async fn collect(hub: &Arc<Hub>) {
 
 /// Every namespace has a default service account, and the certificate that its tokens are to be used with.
 async fn furnish(hub: &Arc<Hub>) {
-    let Ok(namespaces) = hub.read(|store| store.list(&Target::resource("", "v1", "namespaces"), &ListOptions::default())) else { return };
+    let Ok(namespaces) =
+        hub.read(|store| store.list(&Target::resource("", "v1", "namespaces"), &ListOptions::default()))
+    else {
+        return;
+    };
     let ca = hub.authority.certificate_pem();
     for namespace in namespaces.items.iter().filter(|n| !n.is_terminating()) {
-        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
+        let account =
+            json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
         let root = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "kube-root-ca.crt" }, "data": { "ca.crt": ca } });
         for (resource, object) in [("serviceaccounts", account), ("configmaps", root)] {
             let target = Target::resource("", "v1", resource).within(namespace.name());

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::api::addon::conversion;
-use crate::api::names;
-use crate::object::Object;
-use crate::store::Store;
+use api::addon::conversion;
+use api::names;
+use object::Object;
+use store::Store;
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
@@ -26,11 +26,19 @@ pub(super) fn objects() -> Vec<Object> {
     let everyone = ["system:authenticated", "system:unauthenticated"];
     let mut objects = Vec::new();
     for (name, rules, groups) in [
-        ("cluster-admin", json!([objects_rule(&["*"], &["*"], &["*"]), paths_rule(&["*"], &["*"])]), &["system:masters"] as &[&str]),
+        (
+            "cluster-admin",
+            json!([objects_rule(&["*"], &["*"], &["*"]), paths_rule(&["*"], &["*"])]),
+            &["system:masters"] as &[&str],
+        ),
         ("system:discovery", json!([paths_rule(DISCOVERY, &["get"])]), &authenticated),
         ("system:public-info-viewer", json!([paths_rule(PUBLIC, &["get"])]), &everyone),
         ("system:basic-user", basic_rules(), &authenticated),
-        ("system:service-account-issuer-discovery", json!([paths_rule(ISSUER, &["get"])]), &["system:serviceaccounts"]),
+        (
+            "system:service-account-issuer-discovery",
+            json!([paths_rule(ISSUER, &["get"])]),
+            &["system:serviceaccounts"],
+        ),
         ("system:auth-delegator", delegator_rules(), &[]),
         ("system:aggregate-to-view", view_rules(&["get", "list", "watch"]), &[]),
         ("system:aggregate-to-edit", edit_rules(), &[]),
@@ -46,18 +54,35 @@ pub(super) fn objects() -> Vec<Object> {
         }
     }
     // Each holds what the one before holds: roles gather rules by label, never from a role that gathers itself.
-    for (name, from) in [("view", &["view"] as &[&str]), ("edit", &["view", "edit"]), ("admin", &["view", "edit", "admin"])] {
+    for (name, from) in
+        [("view", &["view"] as &[&str]), ("edit", &["view", "edit"]), ("admin", &["view", "edit", "admin"])]
+    {
         let selectors: Vec<Value> = from
             .iter()
             .map(|role| json!({ "matchLabels": { format!("rbac.authorization.k8s.io/aggregate-to-{role}"): "true" } }))
             .collect();
-        objects.push(role(name, json!({}), json!({ "aggregationRule": { "clusterRoleSelectors": selectors } })));
+        objects.push(role(
+            name,
+            json!({}),
+            json!({ "aggregationRule": { "clusterRoleSelectors": selectors } }),
+        ));
     }
     objects
 }
 
-const DISCOVERY: &[&str] =
-    &["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz", "/version", "/version/"];
+const DISCOVERY: &[&str] = &[
+    "/api",
+    "/api/*",
+    "/apis",
+    "/apis/*",
+    "/healthz",
+    "/livez",
+    "/openapi",
+    "/openapi/*",
+    "/readyz",
+    "/version",
+    "/version/",
+];
 const PUBLIC: &[&str] = &["/healthz", "/livez", "/readyz", "/version", "/version/"];
 const ISSUER: &[&str] = &["/.well-known/openid-configuration", "/openid/v1/jwks"];
 
@@ -66,7 +91,9 @@ fn object(value: Value) -> Object {
 }
 
 fn role(name: &str, labels: Value, content: Value) -> Object {
-    let mut role = object(json!({ "apiVersion": RBAC, "kind": "ClusterRole", "metadata": { "name": name, "labels": labels } }));
+    let mut role = object(
+        json!({ "apiVersion": RBAC, "kind": "ClusterRole", "metadata": { "name": name, "labels": labels } }),
+    );
     if let Value::Object(fields) = content {
         role.0.extend(fields);
     }
@@ -74,7 +101,8 @@ fn role(name: &str, labels: Value, content: Value) -> Object {
 }
 
 fn binding(role: &str, groups: &[&str]) -> Object {
-    let subject = |group: &&str| json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group });
+    let subject =
+        |group: &&str| json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group });
     object(json!({
         "apiVersion": RBAC,
         "kind": "ClusterRoleBinding",
@@ -94,7 +122,11 @@ fn paths_rule(paths: &[&str], verbs: &[&str]) -> Value {
 
 fn basic_rules() -> Value {
     json!([
-        objects_rule(&["authorization.k8s.io"], &["selfsubjectaccessreviews", "selfsubjectrulesreviews"], &["create"]),
+        objects_rule(
+            &["authorization.k8s.io"],
+            &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+            &["create"]
+        ),
         objects_rule(&["authentication.k8s.io"], &["selfsubjectreviews"], &["create"]),
     ])
 }
@@ -123,7 +155,11 @@ fn view_rules(verbs: &[&str]) -> Value {
     ];
     json!([
         objects_rule(&[""], CORE, verbs),
-        objects_rule(&["apps"], &["controllerrevisions", "daemonsets", "deployments", "replicasets", "statefulsets"], verbs),
+        objects_rule(
+            &["apps"],
+            &["controllerrevisions", "daemonsets", "deployments", "replicasets", "statefulsets"],
+            verbs
+        ),
         objects_rule(&["autoscaling"], &["horizontalpodautoscalers"], verbs),
         objects_rule(&["batch"], &["cronjobs", "jobs"], verbs),
         objects_rule(&["networking.k8s.io"], &["ingresses", "networkpolicies"], verbs),

@@ -10,9 +10,10 @@ use super::hub::Hub;
 use super::request::{Accept, Request};
 use super::respond;
 use super::review;
-use crate::store::{Resource, Store, Version};
+use store::{Resource, Store, Version};
 
-const OBJECT_VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const OBJECT_VERBS: &[&str] =
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// What is served, by group and then by version in order of preference.
@@ -46,9 +47,15 @@ pub(super) fn answer(hub: &Hub, request: &Request) -> Option<Response> {
     match (parts.as_slice(), request.accept) {
         (["api"], Accept::Discovery) => Some(aggregated(&catalogue(), true)),
         (["apis"], Accept::Discovery) => Some(aggregated(&catalogue(), false)),
-        (["api"], _) => Some(ok(&json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] }))),
+        (["api"], _) => {
+            Some(ok(&json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] })))
+        }
         (["apis"], _) => {
-            let groups: Vec<Value> = catalogue().iter().filter(|(group, _)| !group.is_empty()).map(|(g, v)| group_value(g, v)).collect();
+            let groups: Vec<Value> = catalogue()
+                .iter()
+                .filter(|(group, _)| !group.is_empty())
+                .map(|(g, v)| group_value(g, v))
+                .collect();
             Some(ok(&json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })))
         }
         (["apis", group], _) if !group.is_empty() => {
@@ -106,14 +113,30 @@ fn catalogue(store: &Store) -> Catalogue {
 }
 
 fn served(resource: &Resource, version: &Version) -> Served {
-    let own = |name, verbs| Sub { name, group: resource.group.clone(), version: version.name.clone(), kind: resource.kind.clone(), verbs };
-    let of = |name, group: &str, kind: &str, verbs| Sub { name, group: group.into(), version: "v1".into(), kind: kind.into(), verbs };
+    let own = |name, verbs| Sub {
+        name,
+        group: resource.group.clone(),
+        version: version.name.clone(),
+        kind: resource.kind.clone(),
+        verbs,
+    };
+    let of = |name, group: &str, kind: &str, verbs| Sub {
+        name,
+        group: group.into(),
+        version: "v1".into(),
+        kind: kind.into(),
+        verbs,
+    };
     const READ_WRITE: &[&str] = &["get", "patch", "update"];
     let mut subresources = Vec::new();
     match (resource.group.as_str(), resource.plural.as_str()) {
-        ("certificates.k8s.io", "certificatesigningrequests") => subresources.push(own("approval", READ_WRITE)),
+        ("certificates.k8s.io", "certificatesigningrequests") => {
+            subresources.push(own("approval", READ_WRITE))
+        }
         ("", "namespaces") => subresources.push(own("finalize", &["update"])),
-        ("", "serviceaccounts") => subresources.push(of("token", "authentication.k8s.io", "TokenRequest", &["create"])),
+        ("", "serviceaccounts") => {
+            subresources.push(of("token", "authentication.k8s.io", "TokenRequest", &["create"]))
+        }
         _ => {}
     }
     subresources.extend(version.scale.as_ref().map(|_| of("scale", "autoscaling", "Scale", READ_WRITE)));
@@ -124,7 +147,11 @@ fn served(resource: &Resource, version: &Version) -> Served {
         singular: resource.singular.clone(),
         kind: resource.kind.clone(),
         namespaced: resource.namespaced,
-        verbs: if is_namespace { &["create", "delete", "get", "list", "patch", "update", "watch"] } else { OBJECT_VERBS },
+        verbs: if is_namespace {
+            &["create", "delete", "get", "list", "patch", "update", "watch"]
+        } else {
+            OBJECT_VERBS
+        },
         short_names: resource.short_names.clone(),
         categories: resource.categories.clone(),
         subresources,
@@ -170,7 +197,9 @@ fn resource_list(catalogue: &Catalogue, group: &str, version: &str) -> Option<Re
         }
     }
     let group_version = api_version(group, version);
-    Some(ok(&json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": entries })))
+    Some(ok(
+        &json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": entries }),
+    ))
 }
 
 /// Short names and categories, where there are any.
@@ -188,8 +217,15 @@ fn aggregated(catalogue: &Catalogue, core: bool) -> Response {
     let groups = catalogue.iter().filter(|(group, _)| group.is_empty() == core);
     let items: Vec<Value> = groups
         .map(|(group, versions)| {
-            let versions: Vec<Value> = versions.iter().map(|(version, resources)| aggregated_version(group, version, resources)).collect();
-            let metadata = if core { json!({ "creationTimestamp": null }) } else { json!({ "name": group, "creationTimestamp": null }) };
+            let versions: Vec<Value> = versions
+                .iter()
+                .map(|(version, resources)| aggregated_version(group, version, resources))
+                .collect();
+            let metadata = if core {
+                json!({ "creationTimestamp": null })
+            } else {
+                json!({ "name": group, "creationTimestamp": null })
+            };
             json!({ "metadata": metadata, "versions": versions })
         })
         .collect();
@@ -200,7 +236,8 @@ fn aggregated(catalogue: &Catalogue, core: bool) -> Response {
 }
 
 fn aggregated_version(group: &str, version: &str, resources: &[Served]) -> Value {
-    let kind = |group: &str, version: &str, kind: &str| json!({ "group": group, "version": version, "kind": kind });
+    let kind =
+        |group: &str, version: &str, kind: &str| json!({ "group": group, "version": version, "kind": kind });
     let resources: Vec<Value> = resources
         .iter()
         .map(|served| {

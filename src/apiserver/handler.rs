@@ -13,7 +13,7 @@ use super::hub::Hub;
 use super::request::{Request, Verb};
 use super::respond::{self, Answer};
 use super::{authn, authz, discovery, openapi, resources, review};
-use crate::store::{ApiError, Target, User};
+use store::{ApiError, Target, User};
 
 /// Bodies larger than this are refused, as by kube-apiserver.
 const BODY_LIMIT: usize = 3 << 20;
@@ -37,7 +37,11 @@ impl Peer {
 }
 
 /// Answers a request; refusals are answers too.
-pub(super) async fn handle(hub: Arc<Hub>, peer: Peer, request: http::Request<Body>) -> Result<Response, Infallible> {
+pub(super) async fn handle(
+    hub: Arc<Hub>,
+    peer: Peer,
+    request: http::Request<Body>,
+) -> Result<Response, Infallible> {
     respond::finish(answer(&hub, &peer, request).await)
 }
 
@@ -49,7 +53,11 @@ async fn answer(hub: &Arc<Hub>, peer: &Peer, request: http::Request<Body>) -> An
     if let Some(target) = request.target() {
         let verb = request.verb(&target)?;
         authz::check(hub, &request, &target, verb)?;
-        let announced = head.headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<usize>().ok());
+        let announced = head
+            .headers
+            .get(header::CONTENT_LENGTH)
+            .and_then(|v| v.to_str().ok())
+            .and_then(|v| v.parse::<usize>().ok());
         if announced.is_some_and(|length| length > BODY_LIMIT) {
             return Err(too_large());
         }
@@ -62,10 +70,20 @@ async fn answer(hub: &Arc<Hub>, peer: &Peer, request: http::Request<Body>) -> An
 
 async fn objects(hub: &Arc<Hub>, request: &Request, target: &Target, verb: Verb, body: &[u8]) -> Answer {
     if let Some(kind) = review::kind_of(target) {
-        return if verb == Verb::Create { review::answer(hub, request, target, kind, body) } else { Err(ApiError::method_not_allowed()) };
+        return if verb == Verb::Create {
+            review::answer(hub, request, target, kind, body)
+        } else {
+            Err(ApiError::method_not_allowed())
+        };
     }
-    if (target.group.as_str(), target.resource.as_str(), target.subresource.as_str()) == ("", "serviceaccounts", "token") {
-        return if verb == Verb::Create { review::token_request(hub, request, target, body) } else { Err(ApiError::method_not_allowed()) };
+    if (target.group.as_str(), target.resource.as_str(), target.subresource.as_str())
+        == ("", "serviceaccounts", "token")
+    {
+        return if verb == Verb::Create {
+            review::token_request(hub, request, target, body)
+        } else {
+            Err(ApiError::method_not_allowed())
+        };
     }
     authz::admit_certificate(hub, request, target, verb, body)?;
     resources::answer(hub, request, target, verb, body).await
@@ -75,23 +93,28 @@ async fn objects(hub: &Arc<Hub>, request: &Request, target: &Target, verb: Verb,
 fn paths(hub: &Hub, request: &Request) -> Answer {
     match request.path.trim_end_matches('/') {
         "/livez" | "/readyz" | "/healthz" => Ok(health(hub, request)),
-        path if ["/livez/", "/readyz/", "/healthz/"].iter().any(|p| path.starts_with(p)) => Ok(health(hub, request)),
+        path if ["/livez/", "/readyz/", "/healthz/"].iter().any(|p| path.starts_with(p)) => {
+            Ok(health(hub, request))
+        }
         "/version" => Ok(respond::json(StatusCode::OK, &super::version())),
         "/openid/v1/jwks" => Ok(respond::json(StatusCode::OK, &hub.tokens.key_set())),
         "" => Ok(respond::json(
             StatusCode::OK,
             &json!({ "paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"] }),
         )),
-        path => {
-            discovery::answer(hub, request).map(Ok).or_else(|| openapi::answer(hub, path)).unwrap_or_else(|| Err(ApiError::no_such_path()))
-        }
+        path => discovery::answer(hub, request)
+            .map(Ok)
+            .or_else(|| openapi::answer(hub, path))
+            .unwrap_or_else(|| Err(ApiError::no_such_path())),
     }
 }
 
 fn health(hub: &Hub, request: &Request) -> Response {
     match hub.failure() {
         Some(why) => respond::text(StatusCode::INTERNAL_SERVER_ERROR, format!("[-]journal failed: {why}\n")),
-        None if request.query.get("verbose").is_some() => respond::text(StatusCode::OK, "[+]ping ok\n[+]journal ok\ncheck passed\n"),
+        None if request.query.get("verbose").is_some() => {
+            respond::text(StatusCode::OK, "[+]ping ok\n[+]journal ok\ncheck passed\n")
+        }
         None => respond::text(StatusCode::OK, "ok"),
     }
 }

@@ -12,7 +12,7 @@ use super::journal::{Durable, Journal};
 use super::openapi::Documents;
 use super::token::TokenKey;
 use crate::pki::Authority;
-use crate::store::{ApiError, Entry, GroupResource, Store, User};
+use store::{ApiError, Entry, GroupResource, Store, User};
 
 /// The state of a server.
 #[derive(Debug)]
@@ -97,7 +97,10 @@ impl Hub {
     ///
     /// # Errors
     /// What `change` says, or 500 where the disk refused the change.
-    pub(super) async fn write<T>(&self, change: impl FnOnce(&mut Store, Timestamp) -> Result<T, ApiError>) -> Result<T, ApiError> {
+    pub(super) async fn write<T>(
+        &self,
+        change: impl FnOnce(&mut Store, Timestamp) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
         let (outcome, durable) = self.write_unsettled(change);
         if let Some(durable) = durable {
             durable.await.map_err(ApiError::internal)?;
@@ -106,7 +109,10 @@ impl Hub {
     }
 
     /// Changes the store; the second result ends when the change will survive a crash.
-    pub(super) fn write_unsettled<T>(&self, change: impl FnOnce(&mut Store, Timestamp) -> T) -> (T, Option<Durable>) {
+    pub(super) fn write_unsettled<T>(
+        &self,
+        change: impl FnOnce(&mut Store, Timestamp) -> T,
+    ) -> (T, Option<Durable>) {
         let mut store = lock(&self.store);
         let outcome = change(&mut store, (self.clock)());
         let written: Vec<Entry> = store.take_journal();

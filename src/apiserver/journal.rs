@@ -16,8 +16,8 @@ use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 
 use super::hub::Signals;
-use crate::object::{Key, Object};
-use crate::store::{Entry, GroupResource};
+use object::{Key, Object};
+use store::{Entry, GroupResource};
 
 const FILE: &str = "store.journal";
 /// A journal is written anew when it is this much longer than what it began with, and at least this long.
@@ -113,7 +113,13 @@ pub(super) fn read(dir: &Path) -> Result<Vec<Entry>, JournalError> {
                 file.sync_all().map_err(io("sync", &path))?;
                 return Ok(entries);
             }
-            Err(why) => return Err(JournalError::Damaged { path: path.display().to_string(), line: entries.len() + 1, why }),
+            Err(why) => {
+                return Err(JournalError::Damaged {
+                    path: path.display().to_string(),
+                    line: entries.len() + 1,
+                    why,
+                });
+            }
         }
         good = end;
     }
@@ -124,12 +130,20 @@ impl Journal {
     ///
     /// # Errors
     /// Where the directory cannot be written.
-    pub(super) fn start(dir: &Path, content: impl Iterator<Item = Entry>, signals: Arc<Signals>) -> Result<Self, JournalError> {
+    pub(super) fn start(
+        dir: &Path,
+        content: impl Iterator<Item = Entry>,
+        signals: Arc<Signals>,
+    ) -> Result<Self, JournalError> {
         let state = Arc::new(State::default());
-        let mut writer = Writer { dir: dir.to_owned(), file: begin(dir, content, &state)?, state: state.clone(), signals };
+        let mut writer =
+            Writer { dir: dir.to_owned(), file: begin(dir, content, &state)?, state: state.clone(), signals };
         let (orders, inbox) = mpsc::channel();
         let run = move || writer.run(&inbox);
-        std::thread::Builder::new().name("journal".into()).spawn(run).map_err(io("start the writer of", dir))?;
+        std::thread::Builder::new()
+            .name("journal".into())
+            .spawn(run)
+            .map_err(io("start the writer of", dir))?;
         Ok(Self { orders, state })
     }
 
@@ -256,7 +270,8 @@ fn decode(line: &[u8]) -> Result<Entry, String> {
     if sum != digest(json).as_bytes() {
         return Err("its digest is wrong".into());
     }
-    let Line { revision, group, resource, key, object } = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+    let Line { revision, group, resource, key, object } =
+        serde_json::from_slice(json).map_err(|e| e.to_string())?;
     Ok(Entry { revision, resource: GroupResource::new(group, resource), key, object: object.map(Arc::new) })
 }
 
@@ -273,7 +288,8 @@ mod tests {
     use super::*;
 
     fn entry(revision: u64, name: &str) -> Entry {
-        let object = serde_json::json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
+        let object =
+            serde_json::json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
         Entry {
             revision,
             resource: GroupResource::new("", "configmaps"),
@@ -305,12 +321,17 @@ mod tests {
         written(dir.path(), &appended).await;
         let path = dir.path().join(FILE);
         let whole = fs::read(&path).unwrap();
-        let ends: Vec<usize> = whole.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(i, _)| i + 1).collect();
+        let ends: Vec<usize> =
+            whole.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(i, _)| i + 1).collect();
         for cut in 0..whole.len() {
             fs::write(&path, &whole[..cut]).unwrap();
             let complete = ends.iter().filter(|end| **end <= cut).count();
             assert_eq!(read(dir.path()).unwrap().len(), complete, "cut at {cut}");
-            assert_eq!(fs::read(&path).unwrap().len(), complete.checked_sub(1).map_or(0, |last| ends[last]), "cut at {cut}");
+            assert_eq!(
+                fs::read(&path).unwrap().len(),
+                complete.checked_sub(1).map_or(0, |last| ends[last]),
+                "cut at {cut}"
+            );
         }
     }
 

@@ -29,12 +29,15 @@ impl Keys {
             move |source| StartError::Data { path, source }
         };
         fs::create_dir_all(dir).map_err(data(dir))?;
-        let [certificate, key, tokens] = ["ca.crt", "ca.key", "service-accounts.key"].map(|name| dir.join(name));
+        let [certificate, key, tokens] =
+            ["ca.crt", "ca.key", "service-accounts.key"].map(|name| dir.join(name));
         // The certificate is written last, so that where it is, the rest is too.
         if !certificate.exists() {
             let made = Self::create(now)?;
             let identity = made.authority.identity();
-            for (path, text) in [(&key, &identity.key), (&tokens, &made.tokens), (&certificate, &identity.certificate)] {
+            for (path, text) in
+                [(&key, &identity.key), (&tokens, &made.tokens), (&certificate, &identity.certificate)]
+            {
                 write_private(path, text).map_err(data(path))?;
             }
             return Ok(made);

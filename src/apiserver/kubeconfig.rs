@@ -18,12 +18,14 @@ pub enum Credential {
 
 /// Describes one server and one user; everything is inline, so the file can be moved.
 pub fn kubeconfig(url: &str, ca_pem: &str, credential: &Credential) -> Kubeconfig {
-    serde_json::from_value(document(url, ca_pem, credential)).expect("the document has the fields of a kubeconfig")
+    serde_json::from_value(document(url, ca_pem, credential))
+        .expect("the document has the fields of a kubeconfig")
 }
 
 /// The same as the text of a file.
 pub fn kubeconfig_yaml(url: &str, ca_pem: &str, credential: &Credential) -> String {
-    serde_saphyr::to_string(&document(url, ca_pem, credential)).expect("a JSON document can be written as YAML")
+    serde_saphyr::to_string(&document(url, ca_pem, credential))
+        .expect("a JSON document can be written as YAML")
 }
 
 fn document(url: &str, ca_pem: &str, credential: &Credential) -> Value {

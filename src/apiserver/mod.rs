@@ -61,6 +61,8 @@ fn version() -> serde_json::Value {
 /// Thirty-two random hex digits.
 fn random_hex() -> Result<String, crate::pki::Error> {
     let mut bytes = [0u8; 16];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| crate::pki::Error::new("draw a name", "no randomness"))?;
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| crate::pki::Error::new("draw a name", "no randomness"))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::hub::Hub;
 use super::respond::{self, Answer};
-use crate::store::{self, ApiError, Resource, Store, Version};
+use store::{self, ApiError, Resource, Store, Version};
 
 /// The documents made so far, by path and by what they were made from.
 #[derive(Debug, Default)]
@@ -62,14 +62,20 @@ fn by_path(store: &Store) -> BTreeMap<String, Vec<Arc<Resource>>> {
 }
 
 fn group_path(resource: &Resource, version: &str) -> String {
-    if resource.group.is_empty() { format!("api/{version}") } else { format!("apis/{}/{version}", resource.group) }
+    if resource.group.is_empty() {
+        format!("api/{version}")
+    } else {
+        format!("apis/{}/{version}", resource.group)
+    }
 }
 
 impl Documents {
     fn get(&self, path: &str, sources: Vec<Arc<Resource>>) -> (Arc<Vec<u8>>, String) {
         let mut documents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let same =
-            |known: &Document| known.sources.len() == sources.len() && known.sources.iter().zip(&sources).all(|(a, b)| Arc::ptr_eq(a, b));
+        let same = |known: &Document| {
+            known.sources.len() == sources.len()
+                && known.sources.iter().zip(&sources).all(|(a, b)| Arc::ptr_eq(a, b))
+        };
         if let Some(known) = documents.get(path).filter(|known| same(known)) {
             return (known.text.clone(), known.hash.clone());
         }
@@ -83,7 +89,8 @@ impl Documents {
 fn document(path: &str, sources: &[Arc<Resource>]) -> Value {
     let (mut paths, mut schemas) = (Map::new(), Map::new());
     for resource in sources {
-        for version in resource.versions.iter().filter(|v| v.served && group_path(resource, &v.name) == path) {
+        for version in resource.versions.iter().filter(|v| v.served && group_path(resource, &v.name) == path)
+        {
             let name = schema_name(resource, version);
             schemas.insert(name, schema(resource, version));
             add_paths(&mut paths, &format!("/{path}"), resource, version);
@@ -113,7 +120,11 @@ fn add_referenced(schemas: &mut Map<String, Value>) {
 fn references(schema: &Value) -> Vec<String> {
     match schema {
         Value::Object(fields) => {
-            let own = fields.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next()).map(str::to_owned);
+            let own = fields
+                .get("$ref")
+                .and_then(Value::as_str)
+                .and_then(|path| path.rsplit('/').next())
+                .map(str::to_owned);
             own.into_iter().chain(fields.values().flat_map(references)).collect()
         }
         Value::Array(items) => items.iter().flat_map(references).collect(),
@@ -146,12 +157,16 @@ fn schema(resource: &Resource, version: &Version) -> Value {
     let properties = schema.entry("properties").or_insert_with(|| json!({}));
     if let Some(properties) = properties.as_object_mut() {
         let text = |description: &str| json!({ "type": "string", "description": description });
-        properties
-            .entry("apiVersion")
-            .or_insert_with(|| text("APIVersion defines the versioned schema of this representation of an object."));
-        properties.entry("kind").or_insert_with(|| text("Kind is a string value representing the REST resource this object represents."));
+        properties.entry("apiVersion").or_insert_with(|| {
+            text("APIVersion defines the versioned schema of this representation of an object.")
+        });
+        properties.entry("kind").or_insert_with(|| {
+            text("Kind is a string value representing the REST resource this object represents.")
+        });
         let description = "Standard object's metadata.";
-        let bare = |metadata: &Value| ["properties", "$ref", "allOf"].iter().all(|word| metadata.get(word).is_none());
+        let bare = |metadata: &Value| {
+            ["properties", "$ref", "allOf"].iter().all(|word| metadata.get(word).is_none())
+        };
         if properties.get("metadata").is_none_or(bare) {
             properties.insert("metadata".into(), json!({ "type": "object", "description": description }));
         }
@@ -168,7 +183,8 @@ fn add_paths(paths: &mut Map<String, Value>, prefix: &str, resource: &Resource, 
     let parameter = |name: &str| json!({ "name": name, "in": "query", "schema": { "type": "string", "uniqueItems": true } });
     let reference = json!({ "$ref": format!("#/components/schemas/{}", schema_name(resource, version)) });
     let operation = |action: &str, names: &[&str], media: &[&str]| {
-        let content: Map<String, Value> = media.iter().map(|m| ((*m).to_owned(), json!({ "schema": reference }))).collect();
+        let content: Map<String, Value> =
+            media.iter().map(|m| ((*m).to_owned(), json!({ "schema": reference }))).collect();
         let mut operation = json!({
             "x-kubernetes-action": action,
             "x-kubernetes-group-version-kind": gvk(resource, version),
@@ -181,13 +197,15 @@ fn add_paths(paths: &mut Map<String, Value>, prefix: &str, resource: &Resource, 
         operation
     };
     const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
-    let mut patches = vec!["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
+    let mut patches =
+        vec!["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
     if !resource.custom {
         patches.push("application/strategic-merge-patch+json");
     }
     let json_body = ["application/json"];
     let list = ["labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "watch"];
-    let collection = json!({ "get": operation("list", &list, &[]), "post": operation("post", WRITE, &json_body) });
+    let collection =
+        json!({ "get": operation("list", &list, &[]), "post": operation("post", WRITE, &json_body) });
     let one = json!({
         "get": operation("get", &[], &[]),
         "put": operation("put", WRITE, &json_body),

@@ -3,8 +3,9 @@
 use axum::extract::Query;
 use axum::http::{HeaderMap, Method, Uri, header};
 
-use crate::store::{
-    ApiError, DeleteOptions, FieldError, FieldValidation, ListOptions, Propagation, Target, User, WatchOptions, WriteOptions,
+use store::{
+    ApiError, DeleteOptions, FieldError, FieldValidation, ListOptions, Propagation, Target, User,
+    WatchOptions, WriteOptions,
 };
 
 /// One request, without its body.
@@ -70,8 +71,11 @@ impl Verb {
 impl Request {
     /// Reads the head of a request.
     pub(super) fn read(user: std::sync::Arc<User>, method: Method, uri: &Uri, headers: &HeaderMap) -> Self {
-        let text = |name: header::HeaderName| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
-        let content_type = text(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let text = |name: header::HeaderName| {
+            headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned()
+        };
+        let content_type =
+            text(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         Self {
             user,
             method,
@@ -106,7 +110,8 @@ impl Request {
             [resource, name, rest @ ..] => (*resource, *name, rest.join("/")),
             [] => return None,
         };
-        let target = Target::resource(group, version, resource).within(namespace).named(name).sub(subresource);
+        let target =
+            Target::resource(group, version, resource).within(namespace).named(name).sub(subresource);
         (!resource.is_empty()).then_some(target)
     }
 
@@ -158,7 +163,10 @@ impl Request {
             labels: text("labelSelector"),
             fields: text("fieldSelector"),
             resource_version: text("resourceVersion"),
-            send_initial_events: self.query.get("sendInitialEvents").map(|_| self.query.is("sendInitialEvents")),
+            send_initial_events: self
+                .query
+                .get("sendInitialEvents")
+                .map(|_| self.query.is("sendInitialEvents")),
         }
     }
 
@@ -193,7 +201,8 @@ impl Request {
     /// For values that these options cannot have.
     pub(super) fn delete_options(&self, body: &serde_json::Value) -> Result<DeleteOptions, ApiError> {
         let text = |path: &str| body.pointer(path).and_then(|v| v.as_str()).map(str::to_owned);
-        let policy = text("/propagationPolicy").or_else(|| self.query.get("propagationPolicy").map(str::to_owned));
+        let policy =
+            text("/propagationPolicy").or_else(|| self.query.get("propagationPolicy").map(str::to_owned));
         let orphan = body.get("orphanDependents").and_then(|v| v.as_bool());
         let propagation = match (policy.as_deref(), orphan) {
             (None | Some(""), None) => None,
@@ -201,10 +210,21 @@ impl Request {
             (None | Some(""), Some(false)) | (Some("Background"), _) => Some(Propagation::Background),
             (Some("Foreground"), _) => Some(Propagation::Foreground),
             (Some(other), _) => {
-                return Err(unsupported("DeleteOptions", "propagationPolicy", other, &["Foreground", "Background", "Orphan"]));
+                return Err(unsupported(
+                    "DeleteOptions",
+                    "propagationPolicy",
+                    other,
+                    &["Foreground", "Background", "Orphan"],
+                ));
             }
         };
-        let dry_run: Vec<&str> = body.get("dryRun").and_then(|v| v.as_array()).into_iter().flatten().filter_map(|v| v.as_str()).collect();
+        let dry_run: Vec<&str> = body
+            .get("dryRun")
+            .and_then(|v| v.as_array())
+            .into_iter()
+            .flatten()
+            .filter_map(|v| v.as_str())
+            .collect();
         Ok(DeleteOptions {
             uid: text("/preconditions/uid").unwrap_or_default(),
             resource_version: text("/preconditions/resourceVersion").unwrap_or_default(),
@@ -214,7 +234,8 @@ impl Request {
     }
 
     fn dry_run(&self, kind: &str, in_body: &[&str]) -> Result<bool, ApiError> {
-        let given: Vec<&str> = self.query.all("dryRun").chain(in_body.iter().copied()).filter(|v| !v.is_empty()).collect();
+        let given: Vec<&str> =
+            self.query.all("dryRun").chain(in_body.iter().copied()).filter(|v| !v.is_empty()).collect();
         match given.iter().find(|v| **v != "All") {
             Some(other) => Err(unsupported(kind, "dryRun", other, &["All"])),
             None => Ok(!given.is_empty()),
@@ -250,7 +271,10 @@ impl Parameters {
     pub(super) fn number<N: std::str::FromStr>(&self, name: &str) -> Result<Option<N>, ApiError> {
         match self.get(name) {
             None | Some("") => Ok(None),
-            Some(text) => text.parse().map(Some).map_err(|_| ApiError::bad_request(format!("{name}: {text:?} is not a number"))),
+            Some(text) => text
+                .parse()
+                .map(Some)
+                .map_err(|_| ApiError::bad_request(format!("{name}: {text:?} is not a number"))),
         }
     }
 }
@@ -274,7 +298,11 @@ impl Accept {
         match (value("as"), value("g"), value("v")) {
             (None, ..) => Some(Self::Json),
             (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Some(Self::Table),
-            (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => Some(Self::Metadata),
+            (
+                Some("PartialObjectMetadata" | "PartialObjectMetadataList"),
+                Some("meta.k8s.io"),
+                Some("v1"),
+            ) => Some(Self::Metadata),
             (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => Some(Self::Discovery),
             _ => None,
         }
@@ -339,7 +367,10 @@ mod tests {
             ("application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json", Accept::Json),
             ("application/vnd.kubernetes.protobuf, */*", Accept::Json),
             ("application/vnd.kubernetes.protobuf", Accept::None),
-            ("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json", Accept::Discovery),
+            (
+                "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json",
+                Accept::Discovery,
+            ),
         ];
         for (header, want) in cases {
             assert_eq!(Accept::read(header), want, "{header}");

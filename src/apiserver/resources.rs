@@ -9,11 +9,17 @@ use super::hub::Hub;
 use super::request::{Accept, Request, Verb};
 use super::respond::{self, Answer, Item, ListBody};
 use super::{authz, protobuf, table};
-use crate::object::Object;
-use crate::store::{ApiError, Deleted, List, Patch, Resource, Target, Written};
+use object::Object;
+use store::{ApiError, Deleted, List, Patch, Resource, Target, Written};
 
 /// Answers a request for the objects at a target; the caller was allowed to make it.
-pub(super) async fn answer(hub: &Arc<Hub>, request: &Request, target: &Target, verb: Verb, body: &[u8]) -> Answer {
+pub(super) async fn answer(
+    hub: &Arc<Hub>,
+    request: &Request,
+    target: &Target,
+    verb: Verb,
+    body: &[u8],
+) -> Answer {
     if request.accept == Accept::None && verb != Verb::Watch {
         return Err(not_acceptable());
     }
@@ -63,7 +69,8 @@ pub(super) async fn answer(hub: &Arc<Hub>, request: &Request, target: &Target, v
         Verb::DeleteCollection => {
             let options = request.delete_options(&read_options(request, body)?)?;
             let which = request.list_options()?;
-            let deleted = hub.write(|store, now| store.delete_collection(target, &which, &options, now)).await?;
+            let deleted =
+                hub.write(|store, now| store.delete_collection(target, &which, &options, now)).await?;
             show_list(hub, request, target, &deleted)
         }
     }
@@ -81,7 +88,15 @@ fn show_list(hub: &Hub, request: &Request, target: &Target, list: &List) -> Answ
         Accept::Table => {
             let resource = resource_of(hub, target)?;
             let objects: Vec<&Arc<Object>> = list.items.iter().collect();
-            respond::json(StatusCode::OK, &table::of(&seen(hub, target, &resource)?, &objects, table::Include::read(request)?, metadata))
+            respond::json(
+                StatusCode::OK,
+                &table::of(
+                    &seen(hub, target, &resource)?,
+                    &objects,
+                    table::Include::read(request)?,
+                    metadata,
+                ),
+            )
         }
         Accept::Metadata => {
             let items = list.items.iter().map(respond::partial).collect();
@@ -91,7 +106,10 @@ fn show_list(hub: &Hub, request: &Request, target: &Target, list: &List) -> Answ
         Accept::Json | Accept::Discovery | Accept::None => {
             let bare = !resource_of(hub, target)?.custom;
             let items: Vec<Item<'_>> = list.items.iter().map(|object| Item { object, bare }).collect();
-            respond::json(StatusCode::OK, &ListBody { api_version: &list.api_version, kind: &list.kind, metadata, items })
+            respond::json(
+                StatusCode::OK,
+                &ListBody { api_version: &list.api_version, kind: &list.kind, metadata, items },
+            )
         }
     })
 }
@@ -101,7 +119,15 @@ fn show(hub: &Hub, request: &Request, target: &Target, code: StatusCode, object:
         Accept::Table if target.subresource.is_empty() || target.subresource == "status" => {
             let resource = resource_of(hub, target)?;
             let metadata = json!({ "resourceVersion": object.resource_version() });
-            respond::json(code, &table::of(&seen(hub, target, &resource)?, &[object], table::Include::read(request)?, metadata))
+            respond::json(
+                code,
+                &table::of(
+                    &seen(hub, target, &resource)?,
+                    &[object],
+                    table::Include::read(request)?,
+                    metadata,
+                ),
+            )
         }
         Accept::Metadata => respond::json(code, &respond::partial(object)),
         Accept::Table | Accept::Json | Accept::Discovery | Accept::None => respond::json(code, &**object),
@@ -131,7 +157,8 @@ fn delete_answer(hub: &Hub, request: &Request, target: &Target, deleted: &Delete
 
 /// The resource that a target names.
 fn resource_of(hub: &Hub, target: &Target) -> Result<Arc<Resource>, ApiError> {
-    let named = |resource: &&Arc<Resource>| resource.group == target.group && resource.plural == target.resource;
+    let named =
+        |resource: &&Arc<Resource>| resource.group == target.group && resource.plural == target.resource;
     hub.read(|store| store.resources().find(named).cloned()).ok_or_else(ApiError::no_such_path)
 }
 
@@ -146,9 +173,8 @@ fn seen<'a>(hub: &Hub, target: &Target, resource: &'a Resource) -> Result<table:
 /// 400 for text that is neither, 415 for another content type.
 pub(super) fn read_value(content_type: &str, body: &[u8]) -> Result<Value, ApiError> {
     match content_type {
-        "" | "application/json" | "*/*" => {
-            serde_json::from_slice(body).map_err(|e| ApiError::bad_request(format!("the body is not JSON: {e}")))
-        }
+        "" | "application/json" | "*/*" => serde_json::from_slice(body)
+            .map_err(|e| ApiError::bad_request(format!("the body is not JSON: {e}"))),
         "application/yaml" => yaml(body),
         "application/vnd.kubernetes.protobuf" => protobuf::decode(body).map_err(ApiError::bad_request),
         other => Err(ApiError::unsupported_media_type(format!(
@@ -162,7 +188,8 @@ fn yaml(body: &[u8]) -> Result<Value, ApiError> {
     if let Ok(value) = serde_json::from_slice(body) {
         return Ok(value);
     }
-    let text = std::str::from_utf8(body).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
+    let text =
+        std::str::from_utf8(body).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
     serde_saphyr::from_str(text).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))
 }
 
@@ -177,7 +204,9 @@ fn read_options(request: &Request, body: &[u8]) -> Result<Value, ApiError> {
 }
 
 fn read_patch(request: &Request, body: &[u8]) -> Result<Patch, ApiError> {
-    let json = || serde_json::from_slice(body).map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")));
+    let json = || {
+        serde_json::from_slice(body).map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))
+    };
     match request.content_type.as_str() {
         "application/json-patch+json" => Ok(Patch::Json(json()?)),
         "application/merge-patch+json" => Ok(Patch::Merge(json()?)),

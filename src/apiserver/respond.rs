@@ -9,8 +9,8 @@ use axum::response::Response;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::object::Object;
-use crate::store::{ApiError, List};
+use object::Object;
+use store::{ApiError, List};
 
 /// What a handler ends with.
 pub(super) type Answer = Result<Response, ApiError>;
@@ -30,7 +30,9 @@ pub(super) fn json(code: StatusCode, body: &impl Serialize) -> Response {
 pub(super) fn text(code: StatusCode, body: impl Into<String>) -> Response {
     let mut response = Response::new(Body::from(body.into()));
     *response.status_mut() = code;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }
 

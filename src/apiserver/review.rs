@@ -10,9 +10,9 @@ use super::request::Request;
 use super::respond::{self, Answer};
 use super::token::{Binding, Bound, Claims, ISSUER};
 use super::{authn, resources};
-use crate::object::Object;
-use crate::store::rbac::Attributes;
-use crate::store::{ApiError, FieldError, Target, User};
+use object::Object;
+use store::rbac::Attributes;
+use store::{ApiError, FieldError, Target, User};
 
 /// A kind that can be created and never read.
 pub(super) struct ReviewKind {
@@ -27,12 +27,37 @@ const AUTHORIZATION: &str = "authorization.k8s.io";
 
 /// Every kind of review, all in version v1.
 pub(super) const KINDS: &[ReviewKind] = &[
-    ReviewKind { group: AUTHENTICATION, resource: "selfsubjectreviews", kind: "SelfSubjectReview", namespaced: false },
+    ReviewKind {
+        group: AUTHENTICATION,
+        resource: "selfsubjectreviews",
+        kind: "SelfSubjectReview",
+        namespaced: false,
+    },
     ReviewKind { group: AUTHENTICATION, resource: "tokenreviews", kind: "TokenReview", namespaced: false },
-    ReviewKind { group: AUTHORIZATION, resource: "localsubjectaccessreviews", kind: "LocalSubjectAccessReview", namespaced: true },
-    ReviewKind { group: AUTHORIZATION, resource: "selfsubjectaccessreviews", kind: "SelfSubjectAccessReview", namespaced: false },
-    ReviewKind { group: AUTHORIZATION, resource: "selfsubjectrulesreviews", kind: "SelfSubjectRulesReview", namespaced: false },
-    ReviewKind { group: AUTHORIZATION, resource: "subjectaccessreviews", kind: "SubjectAccessReview", namespaced: false },
+    ReviewKind {
+        group: AUTHORIZATION,
+        resource: "localsubjectaccessreviews",
+        kind: "LocalSubjectAccessReview",
+        namespaced: true,
+    },
+    ReviewKind {
+        group: AUTHORIZATION,
+        resource: "selfsubjectaccessreviews",
+        kind: "SelfSubjectAccessReview",
+        namespaced: false,
+    },
+    ReviewKind {
+        group: AUTHORIZATION,
+        resource: "selfsubjectrulesreviews",
+        kind: "SelfSubjectRulesReview",
+        namespaced: false,
+    },
+    ReviewKind {
+        group: AUTHORIZATION,
+        resource: "subjectaccessreviews",
+        kind: "SubjectAccessReview",
+        namespaced: false,
+    },
 ];
 
 /// A token lives an hour unless more is asked for, and at least ten minutes.
@@ -43,16 +68,27 @@ const LONGEST: u64 = 1 << 32;
 
 /// The review that a target names.
 pub(super) fn kind_of(target: &Target) -> Option<&'static ReviewKind> {
-    let is = |kind: &&ReviewKind| kind.group == target.group && kind.resource == target.resource && target.version == "v1";
+    let is = |kind: &&ReviewKind| {
+        kind.group == target.group && kind.resource == target.resource && target.version == "v1"
+    };
     KINDS.iter().find(is).filter(|_| target.name.is_empty())
 }
 
 /// Answers a review.
-pub(super) fn answer(hub: &Hub, request: &Request, target: &Target, kind: &ReviewKind, body: &[u8]) -> Answer {
+pub(super) fn answer(
+    hub: &Hub,
+    request: &Request,
+    target: &Target,
+    kind: &ReviewKind,
+    body: &[u8],
+) -> Answer {
     let mut review = resources::read_value(&request.content_type, body)?;
     let given = review.get("kind").and_then(Value::as_str).unwrap_or(kind.kind);
     if given != kind.kind {
-        return Err(ApiError::bad_request(format!("the object provided is unrecognized: want kind {}, found {given}", kind.kind)));
+        return Err(ApiError::bad_request(format!(
+            "the object provided is unrecognized: want kind {}, found {given}",
+            kind.kind
+        )));
     }
     let user = &request.user;
     let spec = review.get("spec").cloned().unwrap_or_default();
@@ -62,9 +98,14 @@ pub(super) fn answer(hub: &Hub, request: &Request, target: &Target, kind: &Revie
         "selfsubjectaccessreviews" => access_status(hub, user, &spec)?,
         "subjectaccessreviews" => access_status(hub, &subject_of(&spec)?, &spec)?,
         "localsubjectaccessreviews" => {
-            let asked = spec.pointer("/resourceAttributes/namespace").and_then(Value::as_str).unwrap_or_default();
+            let asked =
+                spec.pointer("/resourceAttributes/namespace").and_then(Value::as_str).unwrap_or_default();
             if asked != target.namespace {
-                let error = FieldError::invalid("spec.resourceAttributes.namespace", &asked.into(), "must match metadata.namespace");
+                let error = FieldError::invalid(
+                    "spec.resourceAttributes.namespace",
+                    &asked.into(),
+                    "must match metadata.namespace",
+                );
                 return Err(ApiError::invalid(kind.group, kind.kind, "", &[error]));
             }
             access_status(hub, &subject_of(&spec)?, &spec)?
@@ -96,7 +137,9 @@ fn user_value(user: &User) -> Value {
 fn token_status(hub: &Hub, spec: &Value) -> Value {
     let token = spec.get("token").and_then(Value::as_str).unwrap_or_default();
     match authn::of_token(hub, token, &texts(spec.get("audiences"))) {
-        Some(known) => json!({ "authenticated": true, "user": user_value(&known.user), "audiences": known.audiences }),
+        Some(known) => {
+            json!({ "authenticated": true, "user": user_value(&known.user), "audiences": known.audiences })
+        }
         None => json!({ "authenticated": false, "error": "the token is not valid", "user": {} }),
     }
 }
@@ -105,7 +148,8 @@ fn subject_of(spec: &Value) -> Result<User, ApiError> {
     let name = spec.get("user").and_then(Value::as_str).unwrap_or_default();
     let groups = texts(spec.get("groups"));
     if name.is_empty() && groups.is_empty() {
-        let error = FieldError::invalid("spec.user", &"".into(), "at least one of user or group must be specified");
+        let error =
+            FieldError::invalid("spec.user", &"".into(), "at least one of user or group must be specified");
         return Err(ApiError::invalid(AUTHORIZATION, "SubjectAccessReview", "", &[error]));
     }
     Ok(User { name: name.to_owned(), groups, ..User::default() })
@@ -116,7 +160,10 @@ fn access_status(hub: &Hub, user: &User, spec: &Value) -> Result<Value, ApiError
         (Some(asked), None) => {
             let text = |field: &str| asked.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
             let target = Target::resource(&text("group"), &text("version"), &text("resource"));
-            Attributes::objects(text("verb"), target.within(text("namespace")).named(text("name")).sub(text("subresource")))
+            Attributes::objects(
+                text("verb"),
+                target.within(text("namespace")).named(text("name")).sub(text("subresource")),
+            )
         }
         (None, Some(asked)) => {
             let text = |field: &str| asked.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -135,7 +182,8 @@ fn access_status(hub: &Hub, user: &User, spec: &Value) -> Result<Value, ApiError
 fn rules_status(hub: &Hub, user: &User, spec: &Value) -> Value {
     let namespace = spec.get("namespace").and_then(Value::as_str).unwrap_or_default();
     let rules = hub.read(|store| store.rules(user, namespace));
-    let (paths, objects): (Vec<_>, Vec<_>) = rules.into_iter().partition(|rule| rule.non_resource_urls.is_some());
+    let (paths, objects): (Vec<_>, Vec<_>) =
+        rules.into_iter().partition(|rule| rule.non_resource_urls.is_some());
     json!({ "resourceRules": objects, "nonResourceRules": paths, "incomplete": false })
 }
 
@@ -167,7 +215,10 @@ pub(super) fn token_request(hub: &Hub, request: &Request, target: &Target, body:
         let bound_to = spec.get("boundObjectRef").cloned().unwrap_or_default();
         fields
             .insert("spec".into(), json!({ "audiences": audiences, "expirationSeconds": lifetime.as_secs(), "boundObjectRef": bound_to }));
-        fields.insert("status".into(), json!({ "token": token, "expirationTimestamp": expires.strftime("%FT%TZ").to_string() }));
+        fields.insert(
+            "status".into(),
+            json!({ "token": token, "expirationTimestamp": expires.strftime("%FT%TZ").to_string() }),
+        );
     }
     Ok(respond::json(StatusCode::CREATED, &review))
 }
@@ -190,12 +241,19 @@ fn bound_secret(hub: &Hub, namespace: &str, asked: Option<&Value>) -> Result<Opt
     let Some(asked) = asked.filter(|v| !v.is_null()) else { return Ok(None) };
     let text = |field: &str| asked.get(field).and_then(Value::as_str).unwrap_or_default();
     if (text("kind"), text("apiVersion")) != ("Secret", "v1") {
-        return Err(ApiError::bad_request(format!("cannot bind token to object of type {}, {}", text("apiVersion"), text("kind"))));
+        return Err(ApiError::bad_request(format!(
+            "cannot bind token to object of type {}, {}",
+            text("apiVersion"),
+            text("kind")
+        )));
     }
     let target = Target::resource("", "v1", "secrets").within(namespace).named(text("name"));
     let secret = hub.read(|store| store.get(&target))?;
     if !text("uid").is_empty() && text("uid") != secret.uid() {
-        return Err(ApiError::conflict(&target, "the UID in the bound object reference does not match the UID in record"));
+        return Err(ApiError::conflict(
+            &target,
+            "the UID in the bound object reference does not match the UID in record",
+        ));
     }
     Ok(Some(bound(&secret)))
 }
@@ -205,5 +263,10 @@ fn bound(object: &Object) -> Bound {
 }
 
 fn texts(list: Option<&Value>) -> Vec<String> {
-    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    list.and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }

@@ -21,10 +21,10 @@ use super::journal::{self, Journal, JournalError};
 use super::keys::Keys;
 use super::token::TokenKey;
 use super::{Credential, controllers, defaults, kubeconfig, tls};
-use crate::object::Object;
 use crate::pki::{self, Profile, Subject, Usage};
-use crate::store::rbac::MASTERS;
-use crate::store::{ApiError, Patch, Store, User, WriteOptions};
+use object::Object;
+use store::rbac::MASTERS;
+use store::{ApiError, Patch, Store, User, WriteOptions};
 
 /// How long client certificates made by [`Server::kubeconfig`] are good: as long as the authority.
 const LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
@@ -53,7 +53,14 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self { listen, data: None, names: Vec::new(), objects: Vec::new(), tokens: BTreeMap::new(), clock: crate::shell::now }
+        Self {
+            listen,
+            data: None,
+            names: Vec::new(),
+            objects: Vec::new(),
+            tokens: BTreeMap::new(),
+            clock: crate::shell::now,
+        }
     }
 }
 
@@ -113,21 +120,34 @@ impl Server {
     /// [`StartError`] names what was attempted.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let hub = Arc::new(open(&options)?);
-        let listener = TcpListener::bind(options.listen).await.map_err(|source| StartError::Listen { address: options.listen, source })?;
-        let address = listener.local_addr().map_err(|source| StartError::Listen { address: options.listen, source })?;
-        let own = if address.ip().is_unspecified() { "127.0.0.1".to_owned() } else { address.ip().to_string() };
+        let listener = TcpListener::bind(options.listen)
+            .await
+            .map_err(|source| StartError::Listen { address: options.listen, source })?;
+        let address =
+            listener.local_addr().map_err(|source| StartError::Listen { address: options.listen, source })?;
+        let own =
+            if address.ip().is_unspecified() { "127.0.0.1".to_owned() } else { address.ip().to_string() };
         let host = options.names.first().cloned().unwrap_or(own.clone());
         let mut names = vec!["localhost", "127.0.0.1", "kubernetes", "kubernetes.default.svc", own.as_str()];
         names.extend(options.names.iter().map(String::as_str));
-        let profile =
-            Profile { subject: Subject::new("wheelwright-apiserver", &[]), names: &names, usage: Usage::Server, lifetime: LIFETIME };
+        let profile = Profile {
+            subject: Subject::new("wheelwright-apiserver", &[]),
+            names: &names,
+            usage: Usage::Server,
+            lifetime: LIFETIME,
+        };
         let serving = hub.authority.issue(&profile, (hub.clock)())?;
         let acceptor = tls::acceptor(&hub.authority, &serving)?;
         let tasks = TaskTracker::new();
         controllers::spawn(&hub, &tasks);
         tasks.spawn(accept(listener, acceptor, hub.clone(), tasks.clone()));
         let host = if host.contains(':') { format!("[{host}]") } else { host };
-        Ok(Self { url: format!("https://{host}:{}", address.port()), ca_pem: hub.authority.certificate_pem(), hub, tasks })
+        Ok(Self {
+            url: format!("https://{host}:{}", address.port()),
+            ca_pem: hub.authority.certificate_pem(),
+            hub,
+            tasks,
+        })
     }
 
     /// A kubeconfig for a user with a client certificate of its own.
@@ -155,7 +175,12 @@ impl Server {
     }
 
     fn credential(&self, user: &str, groups: &[&str]) -> Result<Credential, pki::Error> {
-        let profile = Profile { subject: Subject::new(user, groups), names: &[], usage: Usage::Client, lifetime: LIFETIME };
+        let profile = Profile {
+            subject: Subject::new(user, groups),
+            names: &[],
+            usage: Usage::Client,
+            lifetime: LIFETIME,
+        };
         Ok(Credential::Certificate(self.hub.authority.issue(&profile, (self.hub.clock)())?))
     }
 
@@ -209,10 +234,15 @@ fn open(options: &Options) -> Result<Hub, StartError> {
         apply(&mut store, object, now)?;
     }
     let signals = Arc::new(Signals::default());
-    let journal = options.data.as_deref().map(|dir| Journal::start(dir, store.snapshot(), signals.clone())).transpose()?;
+    let journal = options
+        .data
+        .as_deref()
+        .map(|dir| Journal::start(dir, store.snapshot(), signals.clone()))
+        .transpose()?;
     let tokens = TokenKey::load(&keys.tokens)?;
     let verifier = tls::verifier(&keys.authority)?;
-    let static_tokens = options.tokens.iter().map(|(token, user)| (token.clone(), Arc::new(user.clone()))).collect();
+    let static_tokens =
+        options.tokens.iter().map(|(token, user)| (token.clone(), Arc::new(user.clone()))).collect();
     let (clock, authority) = (options.clock, keys.authority);
     Ok(Hub::new(Parts { store, signals, journal, clock, authority, verifier, tokens, static_tokens }))
 }

@@ -10,9 +10,9 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use serde_json::{Value, json};
 
 use super::hub::Hub;
-use crate::object::{Key, Object};
 use crate::pki::{Authority, Request, Usage};
-use crate::store::{DeleteOptions, ListOptions, Patch, Target, WriteOptions};
+use object::{Key, Object};
+use store::{DeleteOptions, ListOptions, Patch, Target, WriteOptions};
 
 /// The signer whose certificates this server accepts from clients.
 pub(super) const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
@@ -42,7 +42,9 @@ pub(super) async fn step(hub: &Arc<Hub>) {
             // Whoever deleted or changed it meanwhile has the last word; the next change comes back here.
             drop(hub.write(|store, now| store.delete(&target, &delete, now)).await);
         } else if let Some(status) = issue(&hub.authority, request, now) {
-            let patch = Patch::Merge(json!({ "metadata": { "resourceVersion": request.resource_version() }, "status": status }));
+            let patch = Patch::Merge(
+                json!({ "metadata": { "resourceVersion": request.resource_version() }, "status": status }),
+            );
             drop(hub.write(|store, now| store.patch(&target.sub("status"), &patch, &options(), now)).await);
         }
     }
@@ -54,7 +56,10 @@ fn has_condition(request: &Object, type_: &str) -> bool {
 }
 
 fn is_old(request: &Object, now: Timestamp) -> bool {
-    let created = request.at(&["metadata", "creationTimestamp"]).and_then(Value::as_str).and_then(|at| at.parse::<Timestamp>().ok());
+    let created = request
+        .at(&["metadata", "creationTimestamp"])
+        .and_then(Value::as_str)
+        .and_then(|at| at.parse::<Timestamp>().ok());
     let decided = ["Approved", "Denied", "Failed"].iter().any(|type_| has_condition(request, type_));
     let keep = if decided { KEEP_DECIDED } else { KEEP_UNDECIDED };
     created.is_some_and(|created| now.duration_since(created) > keep)
@@ -64,7 +69,8 @@ fn is_old(request: &Object, now: Timestamp) -> bool {
 fn issue(authority: &Authority, request: &Object, now: Timestamp) -> Option<Value> {
     let spec = |field: &str| request.at(&["spec", field]);
     let is_ours = spec("signerName")?.as_str() == Some(CLIENT_SIGNER);
-    let is_done = request.at(&["status", "certificate"]).is_some() || ["Denied", "Failed"].iter().any(|c| has_condition(request, c));
+    let is_done = request.at(&["status", "certificate"]).is_some()
+        || ["Denied", "Failed"].iter().any(|c| has_condition(request, c));
     if !is_ours || is_done || !has_condition(request, "Approved") {
         return None;
     }
@@ -72,7 +78,8 @@ fn issue(authority: &Authority, request: &Object, now: Timestamp) -> Option<Valu
     match sign(authority, spec("request"), spec("usages"), now, asked.min(LIFETIME)) {
         Ok(certificate) => Some(json!({ "certificate": STANDARD.encode(certificate) })),
         Err(why) => {
-            let mut conditions = request.at(&["status", "conditions"]).and_then(Value::as_array).cloned().unwrap_or_default();
+            let mut conditions =
+                request.at(&["status", "conditions"]).and_then(Value::as_array).cloned().unwrap_or_default();
             let at = now.strftime("%FT%TZ").to_string();
             conditions.push(json!({
                 "type": "Failed", "status": "True", "reason": "SignerValidationFailure", "message": why,
@@ -90,12 +97,14 @@ fn sign(
     now: Timestamp,
     lifetime: Duration,
 ) -> Result<String, String> {
-    let usages: Vec<&str> = usages.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let usages: Vec<&str> =
+        usages.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     if !usages.contains(&"client auth") || usages.iter().any(|usage| !PERMITTED.contains(usage)) {
         return Err("usages did not match the permitted: client auth, and beside it only digital signature and key encipherment".into());
     }
     let text = request.and_then(Value::as_str).and_then(|encoded| STANDARD.decode(encoded).ok());
-    let text = text.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or("the request is not PEM in base64")?;
+    let text =
+        text.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or("the request is not PEM in base64")?;
     let parsed = Request::parse(&text).map_err(|e| e.to_string())?;
     authority.sign(&parsed, &[Usage::Client], now, lifetime).map_err(|e| e.to_string())
 }
@@ -126,7 +135,8 @@ mod tests {
     #[test]
     fn an_approved_request_gets_a_certificate_for_the_time_it_asked() {
         let status = issued(&csr(json!(["client auth"]), json!([{ "type": "Approved" }]))).unwrap();
-        let pem = String::from_utf8(STANDARD.decode(status["certificate"].as_str().unwrap()).unwrap()).unwrap();
+        let pem =
+            String::from_utf8(STANDARD.decode(status["certificate"].as_str().unwrap()).unwrap()).unwrap();
         let der = pem_blocks("CERTIFICATE", &pem).unwrap().pop().unwrap();
         assert_eq!(Subject::of_certificate(&der).unwrap(), Subject::new("user", &["a", "b"]));
     }
@@ -134,7 +144,10 @@ mod tests {
     #[test]
     fn a_request_that_nobody_approved_or_somebody_denied_gets_nothing() {
         assert_eq!(issued(&csr(json!(["client auth"]), json!([]))), None);
-        assert_eq!(issued(&csr(json!(["client auth"]), json!([{ "type": "Approved" }, { "type": "Denied" }]))), None);
+        assert_eq!(
+            issued(&csr(json!(["client auth"]), json!([{ "type": "Approved" }, { "type": "Denied" }]))),
+            None
+        );
     }
 
     #[test]
@@ -147,8 +160,10 @@ mod tests {
 
     #[test]
     fn decided_requests_go_after_an_hour_and_undecided_ones_after_a_day() {
-        let (pending, approved) = (csr(json!([]), json!([])), csr(json!([]), json!([{ "type": "Approved" }])));
-        let (soon, later, next_day) = (at("2026-01-01T00:59:00Z"), at("2026-01-01T01:01:00Z"), at("2026-01-02T00:01:00Z"));
+        let (pending, approved) =
+            (csr(json!([]), json!([])), csr(json!([]), json!([{ "type": "Approved" }])));
+        let (soon, later, next_day) =
+            (at("2026-01-01T00:59:00Z"), at("2026-01-01T01:01:00Z"), at("2026-01-02T00:01:00Z"));
         assert_eq!([soon, later, next_day].map(|t| is_old(&approved, t)), [false, true, true]);
         assert_eq!([soon, later, next_day].map(|t| is_old(&pending, t)), [false, false, true]);
     }

@@ -8,7 +8,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, ServerConnection, SignatureScheme};
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, ServerConnection, SignatureScheme,
+};
 use tokio_rustls::TlsAcceptor;
 
 use super::authn;
@@ -74,8 +76,10 @@ pub(super) fn verifier(authority: &Authority) -> Result<Arc<dyn ClientCertVerifi
 /// Accepts TLS with the server's certificate.
 pub(super) fn acceptor(authority: &Authority, serving: &Identity) -> Result<TlsAcceptor, StartError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let chain = pem_blocks("CERTIFICATE", &serving.certificate)?.into_iter().map(CertificateDer::from).collect();
-    let key = PrivateKeyDer::from_pem_slice(serving.key.as_bytes()).map_err(|e| Error::new("read the server's key", e))?;
+    let chain =
+        pem_blocks("CERTIFICATE", &serving.certificate)?.into_iter().map(CertificateDer::from).collect();
+    let key = PrivateKeyDer::from_pem_slice(serving.key.as_bytes())
+        .map_err(|e| Error::new("read the server's key", e))?;
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(StartError::Tls)?
@@ -88,7 +92,10 @@ pub(super) fn acceptor(authority: &Authority, serving: &Identity) -> Result<TlsA
 
 /// Who is at the other end, by its certificate.
 pub(super) fn peer(hub: &Hub, session: &ServerConnection) -> Peer {
-    let Some((leaf, intermediates)) = session.peer_certificates().and_then(|chain| chain.split_first()) else { return Peer::Unknown };
+    let Some((leaf, intermediates)) = session.peer_certificates().and_then(|chain| chain.split_first())
+    else {
+        return Peer::Unknown;
+    };
     let seconds = u64::try_from((hub.clock)().as_second()).unwrap_or_default();
     let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
     let good = hub.verifier.verify_client_cert(leaf, intermediates, now).is_ok();

@@ -64,8 +64,8 @@ impl TokenKey {
         let attempt = "load the key of service account tokens";
         let der = KeyPair::from_pem(pem).map_err(|e| Error::new(attempt, e))?.serialize_der();
         let random = SystemRandom::new();
-        let pair =
-            EcdsaKeyPair::from_pkcs8(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, &der, &random).map_err(|e| Error::new(attempt, e))?;
+        let pair = EcdsaKeyPair::from_pkcs8(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, &der, &random)
+            .map_err(|e| Error::new(attempt, e))?;
         let public = pair.public_key().as_ref().to_vec();
         let id = URL_SAFE_NO_PAD.encode(Sha256::digest(&public));
         Ok(Self { pair, public, id })
@@ -83,8 +83,12 @@ impl TokenKey {
     pub(super) fn sign(&self, claims: &Claims) -> Result<String, Error> {
         let header = serde_json::json!({ "alg": "ES256", "kid": self.id });
         let claims = serde_json::to_vec(claims).expect("a struct of texts and numbers serialises");
-        let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims));
-        let signature = self.pair.sign(&SystemRandom::new(), message.as_bytes()).map_err(|e| Error::new("sign a token", e))?;
+        let message =
+            format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims));
+        let signature = self
+            .pair
+            .sign(&SystemRandom::new(), message.as_bytes())
+            .map_err(|e| Error::new("sign a token", e))?;
         Ok(format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
@@ -98,7 +102,9 @@ impl TokenKey {
             return None;
         }
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-        UnparsedPublicKey::new(&signature::ECDSA_P256_SHA256_FIXED, &self.public).verify(message.as_bytes(), &signature).ok()?;
+        UnparsedPublicKey::new(&signature::ECDSA_P256_SHA256_FIXED, &self.public)
+            .verify(message.as_bytes(), &signature)
+            .ok()?;
         let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
         let now = now.as_second();
         (claims.iss == ISSUER && claims.nbf <= now && now < claims.exp).then_some(claims)
@@ -107,7 +113,13 @@ impl TokenKey {
 
 impl Claims {
     /// Claims of a service account from now on.
-    pub(super) fn new(binding: Binding, audiences: Vec<String>, id: String, now: Timestamp, lifetime: Duration) -> Self {
+    pub(super) fn new(
+        binding: Binding,
+        audiences: Vec<String>,
+        id: String,
+        now: Timestamp,
+        lifetime: Duration,
+    ) -> Self {
         let second = now.as_second();
         Self {
             aud: audiences,

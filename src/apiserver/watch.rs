@@ -14,7 +14,7 @@ use super::hub::Hub;
 use super::request::{Accept, Request};
 use super::respond::{self, Answer};
 use super::table;
-use crate::store::{ApiError, EventType, FieldError, Target, Watch, WatchEvent};
+use store::{ApiError, EventType, FieldError, Target, Watch, WatchEvent};
 
 /// How often a watcher that wants bookmarks hears where it stands, as kube-apiserver does.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -38,7 +38,8 @@ pub(super) fn answer(hub: &Arc<Hub>, request: &Request, target: &Target) -> Answ
     let options = request.watch_options();
     let bookmarks = request.query.is("allowWatchBookmarks");
     check_options(request, bookmarks)?;
-    let timeout = request.query.number("timeoutSeconds")?.filter(|s| *s > 0).map_or(LONGEST, Duration::from_secs);
+    let timeout =
+        request.query.number("timeoutSeconds")?.filter(|s| *s > 0).map_or(LONGEST, Duration::from_secs);
     let include = table::Include::read(request)?;
     // Subscribed before the watch begins, so that no change falls between the two.
     let started = hub.read(|store| {
@@ -73,11 +74,19 @@ pub(super) fn answer(hub: &Arc<Hub>, request: &Request, target: &Target) -> Answ
 
 /// Streaming lists have conditions of their own (KEP-3157).
 fn check_options(request: &Request, bookmarks: bool) -> Result<(), ApiError> {
-    let refuse = |field: &str, why: &str| Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &[FieldError::forbidden(field, why)]));
+    let refuse = |field: &str, why: &str| {
+        Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &[FieldError::forbidden(field, why)]))
+    };
     let wants_match = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-    match (request.query.get("sendInitialEvents"), request.query.get("resourceVersionMatch").unwrap_or_default()) {
+    match (
+        request.query.get("sendInitialEvents"),
+        request.query.get("resourceVersionMatch").unwrap_or_default(),
+    ) {
         (None, "") => Ok(()),
-        (None, _) => refuse("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
+        (None, _) => refuse(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        ),
         (Some(_), "NotOlderThan") if request.query.is("sendInitialEvents") && !bookmarks => {
             refuse("allowWatchBookmarks", "sendInitialEvents requires setting allowWatchBookmarks to true")
         }
@@ -127,10 +136,16 @@ impl Events {
         let mut lines = Vec::new();
         for event in events {
             let line = match (self.accept, event.type_) {
-                (Accept::Table, EventType::Bookmark) => json_event(event.type_, &table::bookmark(&event.object)),
+                (Accept::Table, EventType::Bookmark) => {
+                    json_event(event.type_, &table::bookmark(&event.object))
+                }
                 (Accept::Table, _) => {
                     let lens = self.watch.lens();
-                    let seen = table::Seen { resource: lens.resource(), version: lens.version(), now: (self.hub.clock)() };
+                    let seen = table::Seen {
+                        resource: lens.resource(),
+                        version: lens.version(),
+                        now: (self.hub.clock)(),
+                    };
                     let metadata = json!({ "resourceVersion": event.object.resource_version() });
                     json_event(event.type_, &table::of(&seen, &[&event.object], self.include, metadata))
                 }
@@ -150,7 +165,8 @@ fn json_event(type_: EventType, object: &impl serde::Serialize) -> Vec<u8> {
         type_: &'a str,
         object: &'a T,
     }
-    let mut line = serde_json::to_vec(&Line { type_: type_.as_str(), object }).expect("JSON objects have string keys, so they serialise");
+    let mut line = serde_json::to_vec(&Line { type_: type_.as_str(), object })
+        .expect("JSON objects have string keys, so they serialise");
     line.push(b'\n');
     line
 }

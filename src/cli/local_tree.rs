@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 
 use super::CommandError;
-use crate::render::{Reason, RenderError, Rendered, render};
-use crate::tree::FileTree;
+use object::tree::FileTree;
+use render::{Reason, RenderError, Rendered, render};
 
 /// Most files that are read; a directory with more is hardly a config repository.
 const MAX_FILES: usize = 200_000;
@@ -31,18 +31,24 @@ pub(crate) struct Local {
 pub(crate) fn render_directory(dir: &Path) -> Result<Local, CommandError> {
     let dir = dir.canonicalize().with_context(|| format!("cannot read {}", dir.display()))?;
     if !dir.is_dir() {
-        return Err(CommandError::hinted(anyhow!("{} is not a directory", dir.display()), "name the directory of the kustomization"));
+        return Err(CommandError::hinted(
+            anyhow!("{} is not a directory", dir.display()),
+            "name the directory of the kustomization",
+        ));
     }
     let highest = dir.ancestors().find(|parent| parent.join(".git").exists()).map(Path::to_path_buf);
     let mut base = dir.clone();
     loop {
         let mut tree = FileTree::default();
         read_tree(&base, "", &mut tree, &mut 0)?;
-        let overlay = dir.strip_prefix(&base).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+        let overlay =
+            dir.strip_prefix(&base).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
         let result = render(&tree, &overlay);
         let leaves = result.as_ref().is_err_and(|error| error.reason == Reason::OutsideRepository);
         match base.parent() {
-            Some(parent) if leaves && highest.as_deref() != Some(&*base) && parent.parent().is_some() => base = parent.to_path_buf(),
+            Some(parent) if leaves && highest.as_deref() != Some(&*base) && parent.parent().is_some() => {
+                base = parent.to_path_buf()
+            }
             Some(_) | None => return Ok(Local { base, result }),
         }
     }
@@ -72,7 +78,10 @@ fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, files: &mut usize) -
         *files += 1;
         if *files > MAX_FILES {
             let error = anyhow!("there are more than {MAX_FILES} files below {}", dir.display());
-            return Err(CommandError::hinted(error, "render it inside of a git repository, or by --repo and --revision"));
+            return Err(CommandError::hinted(
+                error,
+                "render it inside of a git repository, or by --repo and --revision",
+            ));
         }
     }
     Ok(())

@@ -23,7 +23,8 @@ pub enum Output {
 impl Ui {
     /// Prints to standard output.
     pub fn stdio() -> Self {
-        let terminal = io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let terminal =
+            io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         Self { out: Box::new(io::stdout()), terminal }
     }
 

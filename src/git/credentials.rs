@@ -38,8 +38,14 @@ pub struct Credentials {
 impl Debug for Credentials {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let Self { username, password, ssh_key, known_hosts } = self;
-        let shown = f.debug_struct("Credentials").field("username", &username.is_some()).field("password", &password.is_some()).finish();
-        shown.and_then(|()| write!(f, " (ssh key: {}, known hosts: {})", ssh_key.is_some(), !known_hosts.is_empty()))
+        let shown = f
+            .debug_struct("Credentials")
+            .field("username", &username.is_some())
+            .field("password", &password.is_some())
+            .finish();
+        shown.and_then(|()| {
+            write!(f, " (ssh key: {}, known hosts: {})", ssh_key.is_some(), !known_hosts.is_empty())
+        })
     }
 }
 
@@ -50,8 +56,11 @@ impl Credentials {
     /// [`Error::Credentials`] names the key of the Secret that cannot be used; never its value.
     pub fn from_secret(data: &BTreeMap<String, ByteString>) -> Result<Self, Error> {
         let field = |names: &[&str]| -> Result<Option<String>, Error> {
-            let Some((name, value)) = names.iter().find_map(|name| Some((name, data.get(*name)?))) else { return Ok(None) };
-            let text = std::str::from_utf8(&value.0).map_err(|_| Error::Credentials(format!("key {name} of the Secret is not text")))?;
+            let Some((name, value)) = names.iter().find_map(|name| Some((name, data.get(*name)?))) else {
+                return Ok(None);
+            };
+            let text = std::str::from_utf8(&value.0)
+                .map_err(|_| Error::Credentials(format!("key {name} of the Secret is not text")))?;
             Ok(Some(text.to_owned()))
         };
         let line = |names: &[&str]| -> Result<Option<String>, Error> {
@@ -59,7 +68,10 @@ impl Credentials {
             let text = text.trim_end_matches(['\r', '\n']);
             // A line break would end the header or the credential-helper line that the value travels in (CVE-2020-5260).
             if text.is_empty() || text.contains(|c: char| c.is_control()) {
-                return Err(Error::Credentials(format!("key {} of the Secret is empty or holds control characters", names.join(" or "))));
+                return Err(Error::Credentials(format!(
+                    "key {} of the Secret is empty or holds control characters",
+                    names.join(" or ")
+                )));
             }
             Ok(Some(text.to_owned()))
         };
@@ -68,7 +80,8 @@ impl Credentials {
             username: line(&["username"])?,
             password: line(&["token", "bearerToken", "password"])?,
             ssh_key: field(&["ssh-privatekey", "identity"])?,
-            known_hosts: KnownHosts::parse(&known_hosts).map_err(|e| Error::Credentials(format!("key known_hosts of the Secret: {e}")))?,
+            known_hosts: KnownHosts::parse(&known_hosts)
+                .map_err(|e| Error::Credentials(format!("key known_hosts of the Secret: {e}")))?,
         };
         if credentials.password.is_none() && credentials.ssh_key.is_none() {
             let keys = "password, token, or ssh-privatekey with known_hosts";
@@ -80,19 +93,25 @@ impl Credentials {
     /// Says before any connection is made what is missing for a remote.
     pub(super) fn suits(&self, remote: &Remote) -> Result<(), Error> {
         match remote.transport() {
-            Transport::Ssh { .. } if self.ssh_key.is_none() => {
-                Err(Error::Credentials(format!("{remote} needs a credentials Secret with the keys ssh-privatekey and known_hosts")))
-            }
-            Transport::Ssh { host, port, .. } if self.known_hosts.is_empty() => Err(Error::Credentials(format!(
-                "the credentials Secret for {remote} has no known_hosts, and an unknown host is never trusted; \
-                 add the output of `ssh-keyscan -p {port} {host}`, checked against what the host publishes"
+            Transport::Ssh { .. } if self.ssh_key.is_none() => Err(Error::Credentials(format!(
+                "{remote} needs a credentials Secret with the keys ssh-privatekey and known_hosts"
             ))),
+            Transport::Ssh { host, port, .. } if self.known_hosts.is_empty() => {
+                Err(Error::Credentials(format!(
+                    "the credentials Secret for {remote} has no known_hosts, and an unknown host is never trusted; \
+                 add the output of `ssh-keyscan -p {port} {host}`, checked against what the host publishes"
+                )))
+            }
             Transport::Ssh { .. } | Transport::Net { .. } | Transport::Local(_) => Ok(()),
         }
     }
 
     /// Callbacks of one operation; what they found out besides goes into the returned notes.
-    pub(super) fn callbacks<'a>(&'a self, remote: &'a Remote, cancel: &'a Cancel) -> (RemoteCallbacks<'a>, Rc<Refusal>) {
+    pub(super) fn callbacks<'a>(
+        &'a self,
+        remote: &'a Remote,
+        cancel: &'a Cancel,
+    ) -> (RemoteCallbacks<'a>, Rc<Refusal>) {
         let mut callbacks = RemoteCallbacks::new();
         let refusal = Rc::new(Refusal { cancel: cancel.clone(), ..Refusal::default() });
         let asked = Cell::new(0_u32);
@@ -135,8 +154,10 @@ impl Credentials {
                 Cred::ssh_key_from_memory(user, None, key, self.password.as_deref())
             }
             Transport::Net { .. } => {
-                let password =
-                    self.password.as_deref().ok_or_else(|| refused("the repository asks for credentials, and none are given"))?;
+                let password = self
+                    .password
+                    .as_deref()
+                    .ok_or_else(|| refused("the repository asks for credentials, and none are given"))?;
                 // Redirects are off; should the library ask for another place than the one we were told, the secret stays here.
                 let asked = Remote::parse(url).ok().map(|asked| asked.transport().clone());
                 if asked.as_ref() != Some(remote.transport()) {
@@ -185,7 +206,9 @@ mod tests {
     use super::*;
 
     fn secret(data: &[(&str, &str)]) -> Result<Credentials, Error> {
-        Credentials::from_secret(&data.iter().map(|(k, v)| ((*k).to_owned(), ByteString(v.as_bytes().to_vec()))).collect())
+        Credentials::from_secret(
+            &data.iter().map(|(k, v)| ((*k).to_owned(), ByteString(v.as_bytes().to_vec()))).collect(),
+        )
     }
 
     #[test]
@@ -216,9 +239,14 @@ mod tests {
     fn t19_credentials_stay_with_the_configured_host() {
         let remote = Remote::parse("https://git.example/x").unwrap();
         let credentials = secret(&[("token", "hunter22")]).unwrap();
-        assert!(credentials.answer(&remote, "https://git.example/x", CredentialType::USER_PASS_PLAINTEXT).is_ok());
+        assert!(
+            credentials.answer(&remote, "https://git.example/x", CredentialType::USER_PASS_PLAINTEXT).is_ok()
+        );
         for elsewhere in ["https://evil.example/x", "http://git.example/x", "https://git.example.evil/x"] {
-            assert!(credentials.answer(&remote, elsewhere, CredentialType::USER_PASS_PLAINTEXT).is_err(), "{elsewhere}");
+            assert!(
+                credentials.answer(&remote, elsewhere, CredentialType::USER_PASS_PLAINTEXT).is_err(),
+                "{elsewhere}"
+            );
         }
         assert!(!format!("{credentials:?}").contains("hunter22"));
     }

@@ -2,8 +2,8 @@
 
 use git2::ErrorCode;
 
-use crate::reconcile::SourceFailure;
-use crate::text;
+use object::text;
+use reconcile::SourceFailure;
 
 /// Longest text of a server that a message quotes.
 const QUOTED: usize = 300;
@@ -85,7 +85,9 @@ pub enum Error {
         url: String,
     },
     /// The server took the connection but not the commit.
-    #[error("{url} refuses the push to {branch}: {why}; check branch protection, hooks and the rights of the write credentials")]
+    #[error(
+        "{url} refuses the push to {branch}: {why}; check branch protection, hooks and the rights of the write credentials"
+    )]
     PushRejected {
         /// Where.
         url: String,
@@ -136,7 +138,9 @@ impl Error {
         match e.code() {
             ErrorCode::Auth => Self::Auth { url, why },
             ErrorCode::Certificate => Self::HostKey { url, why },
-            ErrorCode::Owner => Self::Unreachable { url, why: format!("{why}; the directory belongs to another user") },
+            ErrorCode::Owner => {
+                Self::Unreachable { url, why: format!("{why}; the directory belongs to another user") }
+            }
             _ => Self::Unreachable { url, why },
         }
     }

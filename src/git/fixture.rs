@@ -66,11 +66,14 @@ impl Forge {
             index.read_tree(&parent.tree().unwrap()).unwrap();
         }
         for (path, content) in files {
-            index.add(&super::push::entry((*path).to_owned(), repo.blob(content.as_bytes()).unwrap())).unwrap();
+            index
+                .add(&super::push::entry((*path).to_owned(), repo.blob(content.as_bytes()).unwrap()))
+                .unwrap();
         }
         let tree = repo.find_tree(index.write_tree_to(&repo).unwrap()).unwrap();
         let me = Signature::new("A User", "user@example.org", &git2::Time::new(1_700_000_000, 0)).unwrap();
-        let commit = repo.commit(None, &me, &me, "change", &tree, &parent.iter().collect::<Vec<_>>()).unwrap();
+        let commit =
+            repo.commit(None, &me, &me, "change", &tree, &parent.iter().collect::<Vec<_>>()).unwrap();
         repo.reference(&format!("refs/heads/{branch}"), commit, true, "").unwrap();
         commit.to_string()
     }
@@ -153,12 +156,22 @@ impl Server {
                 std::thread::spawn(move || handle(stream));
             }
         });
-        Self { url: format!("{scheme}://{address}/{path}"), address, connections, ending, thread: Some(thread) }
+        Self {
+            url: format!("{scheme}://{address}/{path}"),
+            address,
+            connections,
+            ending,
+            thread: Some(thread),
+        }
     }
 
     /// Takes connections and never says a word.
     pub(super) fn silent() -> Self {
-        Self::start("git", "config.git", |mut stream| while stream.read(&mut [0; 1024]).is_ok_and(|n| n > 0) {})
+        Self::start(
+            "git",
+            "config.git",
+            |mut stream| while stream.read(&mut [0; 1024]).is_ok_and(|n| n > 0) {},
+        )
     }
 
     /// Answers every HTTP request with 401.

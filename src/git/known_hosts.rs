@@ -45,7 +45,10 @@ impl KnownHosts {
             if line.is_empty() || line.starts_with('#') || line.starts_with("@cert-authority") {
                 continue;
             }
-            lines.push(Line::parse(line).ok_or_else(|| format!("line {number} is not `host[,host] type base64-key`"))?);
+            lines.push(
+                Line::parse(line)
+                    .ok_or_else(|| format!("line {number} is not `host[,host] type base64-key`"))?,
+            );
         }
         Ok(Self { lines })
     }
@@ -57,7 +60,11 @@ impl KnownHosts {
     /// Judges the key that a server showed.
     pub(super) fn judge(&self, host: &str, port: u16, key: &[u8]) -> Verdict {
         let name = if port == 22 { host.to_owned() } else { format!("[{host}]:{port}") };
-        let about: Vec<_> = self.lines.iter().filter(|line| line.hosts.iter().any(|pattern| pattern.matches(&name))).collect();
+        let about: Vec<_> = self
+            .lines
+            .iter()
+            .filter(|line| line.hosts.iter().any(|pattern| pattern.matches(&name)))
+            .collect();
         let same: Vec<_> = about.iter().filter(|line| line.key == key).collect();
         if about.is_empty() {
             Verdict::Unknown
@@ -71,7 +78,8 @@ impl KnownHosts {
 
 impl Line {
     fn parse(line: &str) -> Option<Self> {
-        let (revoked, line) = line.strip_prefix("@revoked").map_or((false, line), |rest| (true, rest.trim_start()));
+        let (revoked, line) =
+            line.strip_prefix("@revoked").map_or((false, line), |rest| (true, rest.trim_start()));
         let mut words = line.split_ascii_whitespace();
         let (hosts, _key_type, key) = (words.next()?, words.next()?, words.next()?);
         let hosts = hosts.split(',').map(Pattern::parse).collect::<Option<_>>()?;
@@ -81,7 +89,9 @@ impl Line {
 
 impl Pattern {
     fn parse(text: &str) -> Option<Self> {
-        let Some(rest) = text.strip_prefix("|1|") else { return Some(Self::Plain(text.to_ascii_lowercase())) };
+        let Some(rest) = text.strip_prefix("|1|") else {
+            return Some(Self::Plain(text.to_ascii_lowercase()));
+        };
         let (salt, hash) = rest.split_once('|')?;
         Some(Self::Hashed { salt: STANDARD.decode(salt).ok()?, hash: STANDARD.decode(hash).ok()? })
     }
@@ -125,7 +135,8 @@ mod tests {
         let salt = b"0123456789abcdefghij";
         let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, salt);
         let hash = hmac::sign(&key, b"git.example");
-        let line = format!("|1|{}|{} ssh-ed25519 QUJD", STANDARD.encode(salt), STANDARD.encode(hash.as_ref()));
+        let line =
+            format!("|1|{}|{} ssh-ed25519 QUJD", STANDARD.encode(salt), STANDARD.encode(hash.as_ref()));
         assert_eq!(hosts(&line).judge("git.example", 22, b"ABC"), Verdict::Known);
         assert_eq!(hosts(&line).judge("git.examplf", 22, b"ABC"), Verdict::Unknown);
     }

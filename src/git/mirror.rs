@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 use super::read::{self, Blobs, Limits};
 use super::refs::{RefSpec, Target};
 use super::{Credentials, Error, Remote, process};
-use crate::api::names;
-use crate::tree::Checkout;
+use api::names;
+use object::tree::Checkout;
 
 /// Most references a remote may advertise.
 const MAX_REFS: usize = 100_000;
@@ -74,7 +74,15 @@ impl Mirror {
             Repository::init_bare(&dir).map_err(|e| Error::cache(&e))?;
         }
         let (blobs, checkouts) = (Blobs::new(), BTreeMap::new());
-        Ok(Self { dir, remote, credentials, limits: Limits::default(), cancel: Cancel::default(), blobs, checkouts })
+        Ok(Self {
+            dir,
+            remote,
+            credentials,
+            limits: Limits::default(),
+            cancel: Cancel::default(),
+            blobs,
+            checkouts,
+        })
     }
 
     /// Takes other credentials from now on.
@@ -109,7 +117,9 @@ impl Mirror {
         let repo = self.repository()?;
         let commit = match want {
             RefSpec::Commit(id) => self.fetch_commit(&repo, id)?,
-            RefSpec::Head | RefSpec::Branch(_) | RefSpec::Tag(_) | RefSpec::Semver(_) => self.fetch_ref(&repo, want)?,
+            RefSpec::Head | RefSpec::Branch(_) | RefSpec::Tag(_) | RefSpec::Semver(_) => {
+                self.fetch_ref(&repo, want)?
+            }
         };
         if want.guards_history() {
             guard(&repo, want, commit, history)?;
@@ -153,13 +163,18 @@ impl Mirror {
             self.download(repo, &[format!("+{name}:{kept}")])?;
         }
         let object = repo.find_reference(&kept).and_then(|found| found.peel(git2::ObjectType::Commit));
-        object.map(|commit| commit.id()).map_err(|_| Error::Content(format!("{name} of {} does not point to a commit", self.remote)))
+        object
+            .map(|commit| commit.id())
+            .map_err(|_| Error::Content(format!("{name} of {} does not point to a commit", self.remote)))
     }
 
     fn fetch_commit(&self, repo: &Repository, id: &str) -> Result<Oid, Error> {
         let id = Oid::from_str(id).map_err(|e| Error::Ref(e.message().to_owned()))?;
         if repo.find_commit(id).is_err() {
-            let all = ["+refs/heads/*:refs/wheelwright/heads/*".to_owned(), "+refs/tags/*:refs/wheelwright/tags/*".to_owned()];
+            let all = [
+                "+refs/heads/*:refs/wheelwright/heads/*".to_owned(),
+                "+refs/tags/*:refs/wheelwright/tags/*".to_owned(),
+            ];
             self.download(repo, &all)?;
         }
         repo.find_commit(id).map(|commit| commit.id()).map_err(|_| Error::MissingRef {
@@ -175,14 +190,21 @@ impl Mirror {
     }
 
     /// The references the remote shows, by name.
-    pub(super) fn advertised(&self, repo: &Repository, direction: Direction) -> Result<Vec<(String, Oid)>, Error> {
+    pub(super) fn advertised(
+        &self,
+        repo: &Repository,
+        direction: Direction,
+    ) -> Result<Vec<(String, Oid)>, Error> {
         let (callbacks, refusal) = self.credentials.callbacks(&self.remote, &self.cancel);
         let explain = |e: &git2::Error| refusal.explain(&self.remote, e);
         let mut remote = repo.remote_anonymous(self.remote.url()).map_err(|e| explain(&e))?;
         let connection = remote.connect_auth(direction, Some(callbacks), None).map_err(|e| explain(&e))?;
         let heads = connection.list().map_err(|e| explain(&e))?;
         if heads.len() > MAX_REFS {
-            return Err(Error::Content(format!("{} has more than {MAX_REFS} branches and tags", self.remote)));
+            return Err(Error::Content(format!(
+                "{} has more than {MAX_REFS} branches and tags",
+                self.remote
+            )));
         }
         Ok(heads.iter().map(|head| (head.name().to_owned(), head.oid())).collect())
     }
@@ -192,7 +214,10 @@ impl Mirror {
         let explain = |e: &git2::Error| refusal.explain(&self.remote, e);
         let mut options = FetchOptions::new();
         options.remote_callbacks(callbacks);
-        options.download_tags(AutotagOption::None).update_fetchhead(false).follow_redirects(RemoteRedirect::None);
+        options
+            .download_tags(AutotagOption::None)
+            .update_fetchhead(false)
+            .follow_redirects(RemoteRedirect::None);
         let mut remote = repo.remote_anonymous(self.remote.url()).map_err(|e| explain(&e))?;
         remote.fetch(refspecs, Some(&mut options), None).map_err(|e| explain(&e))
     }
@@ -203,7 +228,8 @@ fn guard(repo: &Repository, want: &RefSpec, commit: Oid, history: History<'_>) -
     let Some(accepted) = history.accepted else { return Ok(()) };
     let to = commit.to_string();
     // A commit the mirror does not hold cannot be an ancestor: the whole history of the new one was fetched.
-    let descends = Oid::from_str(accepted).is_ok_and(|old| old == commit || repo.graph_descendant_of(commit, old).unwrap_or(false));
+    let descends = Oid::from_str(accepted)
+        .is_ok_and(|old| old == commit || repo.graph_descendant_of(commit, old).unwrap_or(false));
     // A tag that moves forward is still a tag that moved.
     let fine = match want {
         RefSpec::Tag(_) => to == accepted,
@@ -212,7 +238,12 @@ fn guard(repo: &Repository, want: &RefSpec, commit: Oid, history: History<'_>) -
     if fine || history.allowed == Some(to.as_str()) {
         return Ok(());
     }
-    Err(Error::Rewound { what: want.to_string(), from: accepted.to_owned(), to, annotation: names::ACCEPT_REVISION_ANNOTATION })
+    Err(Error::Rewound {
+        what: want.to_string(),
+        from: accepted.to_owned(),
+        to,
+        annotation: names::ACCEPT_REVISION_ANNOTATION,
+    })
 }
 
 fn packs(dir: &Path) -> usize {

@@ -1,4 +1,4 @@
-//! Git repositories without work trees: commits are fetched into [`Checkout`](crate::tree::Checkout)s and made from files in memory.
+//! Git repositories without work trees: commits are fetched into [`Checkout`](object::tree::Checkout)s and made from files in memory.
 //!
 //! A [`Mirror`] is a bare repository in the cache directory that holds what was fetched from one [`Remote`]. Nothing is checked
 //! out, no hook or filter of a repository runs, no `git` process is started, and the user's git configuration and credential

@@ -60,9 +60,13 @@ mod tests {
     #[test]
     fn objects_and_locks_are_not_references() {
         let root = Path::new("/r");
-        for (path, expected) in
-            [("/r/refs/heads/x", true), ("/r/packed-refs", true), ("/r/refs/heads/x.lock", false), ("/r/objects/ab", false), ("/x", false)]
-        {
+        for (path, expected) in [
+            ("/r/refs/heads/x", true),
+            ("/r/packed-refs", true),
+            ("/r/refs/heads/x.lock", false),
+            ("/r/objects/ab", false),
+            ("/x", false),
+        ] {
             assert_eq!(is_reference(root, Path::new(path)), expected, "{path}");
         }
     }

@@ -17,10 +17,16 @@ pub(super) fn set_up() {
     ONCE.call_once(|| {
         for level in [ConfigLevel::ProgramData, ConfigLevel::System, ConfigLevel::XDG, ConfigLevel::Global] {
             // The only failure is memory running out, and then the defaults stand.
-            #[expect(unsafe_code, reason = "changes a C global; `Once` runs it before any other call of ours into libgit2")]
+            #[expect(
+                unsafe_code,
+                reason = "changes a C global; `Once` runs it before any other call of ours into libgit2"
+            )]
             let _ = unsafe { git2::opts::set_search_path(level, "") };
         }
-        #[expect(unsafe_code, reason = "changes a C global; `Once` runs it before any other call of ours into libgit2")]
+        #[expect(
+            unsafe_code,
+            reason = "changes a C global; `Once` runs it before any other call of ours into libgit2"
+        )]
         let _ = unsafe {
             git2::opts::set_server_connect_timeout_in_milliseconds(CONNECT_TIMEOUT_MS)
                 .and_then(|()| git2::opts::set_server_timeout_in_milliseconds(SILENCE_TIMEOUT_MS))

@@ -4,11 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::time::Duration;
 
-use git2::{Direction, ErrorCode, Index, IndexEntry, IndexTime, Oid, PushOptions, RemoteRedirect, Repository, Signature};
+use git2::{
+    Direction, ErrorCode, Index, IndexEntry, IndexTime, Oid, PushOptions, RemoteRedirect, Repository,
+    Signature,
+};
 
 use super::{Error, Mirror};
-use crate::reconcile::Push;
-use crate::text;
+use object::text;
+use reconcile::Push;
 
 const AUTHOR: &str = "Wheelwright";
 const EMAIL: &str = "wheelwright@gitops.wheelwright.dev";
@@ -60,7 +63,10 @@ impl Mirror {
     pub fn push(&self, push: &Push, retry: &Retry) -> Result<Option<String>, Error> {
         let reference = format!("refs/heads/{}", push.branch);
         if push.branch.starts_with('-') || !git2::Reference::is_valid_name(&reference) {
-            return Err(Error::Ref(format!("{:?} is not a valid branch name", text::plain(&push.branch, 60))));
+            return Err(Error::Ref(format!(
+                "{:?} is not a valid branch name",
+                text::plain(&push.branch, 60)
+            )));
         }
         for attempt in 0..retry.tries {
             let tried = match self.remote().local() {
@@ -70,11 +76,17 @@ impl Mirror {
             match tried {
                 Tried::Unchanged => return Ok(None),
                 Tried::Pushed(commit) => return Ok(Some(commit.to_string())),
-                Tried::Stale(_) if self.cancel.is_cancelled() => return Err(Error::Cancelled { url: self.remote().to_string() }),
+                Tried::Stale(_) if self.cancel.is_cancelled() => {
+                    return Err(Error::Cancelled { url: self.remote().to_string() });
+                }
                 Tried::Stale(commit) => std::thread::sleep(retry.wait(attempt, commit)),
             }
         }
-        Err(Error::PushContended { url: self.remote().to_string(), branch: push.branch.clone(), tries: retry.tries })
+        Err(Error::PushContended {
+            url: self.remote().to_string(),
+            branch: push.branch.clone(),
+            tries: retry.tries,
+        })
     }
 
     /// libgit2 overwrites references of a local repository without comparing, so the commit is made in it and its reference
@@ -82,7 +94,9 @@ impl Mirror {
     fn try_local(&self, path: &Path, reference: &str, push: &Push) -> Result<Tried, Error> {
         let explain = |e: git2::Error| Error::remote(self.remote().url(), &e);
         let repo = Repository::open(path).map_err(explain)?;
-        let checked_out = repo.find_reference("HEAD").is_ok_and(|head| head.symbolic_target().is_ok_and(|name| name == Some(reference)));
+        let checked_out = repo
+            .find_reference("HEAD")
+            .is_ok_and(|head| head.symbolic_target().is_ok_and(|name| name == Some(reference)));
         if checked_out && !repo.is_bare() {
             return Err(self.rejected(push, "the branch is checked out there"));
         }
@@ -98,7 +112,9 @@ impl Mirror {
         };
         match swapped.map_err(|e| (e.code(), e)) {
             Ok(_) => Ok(Tried::Pushed(commit)),
-            Err((ErrorCode::Modified | ErrorCode::Locked | ErrorCode::Exists | ErrorCode::NotFound, _)) => Ok(Tried::Stale(commit)),
+            Err((ErrorCode::Modified | ErrorCode::Locked | ErrorCode::Exists | ErrorCode::NotFound, _)) => {
+                Ok(Tried::Stale(commit))
+            }
             Err((_, e)) => Err(explain(e)),
         }
     }
@@ -106,7 +122,9 @@ impl Mirror {
     fn try_remote(&self, reference: &str, push: &Push) -> Result<Tried, Error> {
         let repo = self.repository()?;
         let tip = self.tip(&repo, reference)?;
-        let Some(commit) = commit(&repo, tip, push).map_err(|e| Error::cache(&e))? else { return Ok(Tried::Unchanged) };
+        let Some(commit) = commit(&repo, tip, push).map_err(|e| Error::cache(&e))? else {
+            return Ok(Tried::Unchanged);
+        };
         match self.send(&repo, reference, tip, commit) {
             Sent::Taken => Ok(Tried::Pushed(commit)),
             Sent::Stale => Ok(Tried::Stale(commit)),
@@ -125,7 +143,11 @@ impl Mirror {
     }
 
     fn rejected(&self, push: &Push, why: &str) -> Error {
-        Error::PushRejected { url: self.remote().to_string(), branch: push.branch.clone(), why: text::plain(why, 300) }
+        Error::PushRejected {
+            url: self.remote().to_string(),
+            branch: push.branch.clone(),
+            why: text::plain(why, 300),
+        }
     }
 
     fn remote_tip(&self, repo: &Repository, reference: &str) -> Result<Option<Oid>, Error> {
@@ -178,7 +200,9 @@ impl Mirror {
         match (result, refused.into_inner()) {
             _ if stale.get() => Sent::Stale,
             (Ok(()), None) => Sent::Taken,
-            (Ok(()), Some(status)) => Sent::Refused(if said.is_empty() { status } else { format!("{status}: {said}") }),
+            (Ok(()), Some(status)) => {
+                Sent::Refused(if said.is_empty() { status } else { format!("{status}: {said}") })
+            }
             (Err(e), _) if e.code() == ErrorCode::NotFastForward => Sent::Stale,
             (Err(e), _) => Sent::Unknown(refusal.explain(self.remote(), &e)),
         }
@@ -209,7 +233,8 @@ fn commit(repo: &Repository, tip: Option<Oid>, push: &Push) -> Result<Option<Oid
         directory => index.remove_dir(Path::new(directory), 0)?,
     }
     for (path, content) in &push.files {
-        let path = if push.directory.is_empty() { path.clone() } else { format!("{}/{path}", push.directory) };
+        let path =
+            if push.directory.is_empty() { path.clone() } else { format!("{}/{path}", push.directory) };
         index.add(&entry(path, repo.blob(content.as_bytes())?))?;
     }
     let tree = repo.find_tree(index.write_tree_to(repo)?)?;

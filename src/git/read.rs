@@ -6,8 +6,8 @@ use std::sync::Arc;
 use git2::{ObjectType, Odb, Oid, Repository, Tree};
 
 use super::Error;
-use crate::text;
-use crate::tree::FileTree;
+use object::text;
+use object::tree::FileTree;
 
 /// What of a commit is read at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +38,24 @@ pub(super) type Blobs = BTreeMap<Oid, Arc<[u8]>>;
 const MODE_LINK: i32 = 0o120_000;
 
 /// Reads the tree of a commit; `known` is replaced by the blobs of this one.
-pub(super) fn read(repo: &Repository, commit: Oid, limits: &Limits, known: &mut Blobs) -> Result<FileTree, Error> {
+pub(super) fn read(
+    repo: &Repository,
+    commit: Oid,
+    limits: &Limits,
+    known: &mut Blobs,
+) -> Result<FileTree, Error> {
     let tree = repo.find_commit(commit).and_then(|commit| commit.tree()).map_err(|e| Error::cache(&e))?;
     let odb = repo.odb().map_err(|e| Error::cache(&e))?;
-    let mut reader = Reader { repo, odb, limits, known: &*known, used: Blobs::new(), found: FileTree::default(), files: 0, bytes: 0 };
+    let mut reader = Reader {
+        repo,
+        odb,
+        limits,
+        known: &*known,
+        used: Blobs::new(),
+        found: FileTree::default(),
+        files: 0,
+        bytes: 0,
+    };
     reader.directory(&tree, "", 0)?;
     let (used, found) = reader.end();
     *known = used;
@@ -66,16 +80,26 @@ impl Reader<'_> {
 
     fn directory(&mut self, tree: &Tree<'_>, dir: &str, depth: usize) -> Result<(), Error> {
         if depth > self.limits.depth {
-            return Err(refuse(dir, &format!("more than {} directories inside each other", self.limits.depth)));
+            return Err(refuse(
+                dir,
+                &format!("more than {} directories inside each other", self.limits.depth),
+            ));
         }
         for entry in tree {
-            let name = std::str::from_utf8(entry.name_bytes()).map_err(|_| refuse(dir, "a file name in it is not UTF-8"))?;
+            let name = std::str::from_utf8(entry.name_bytes())
+                .map_err(|_| refuse(dir, "a file name in it is not UTF-8"))?;
             if !is_name(name) {
-                return Err(refuse(dir, &format!("it holds {:?}, which no checkout could hold", text::plain(name, 60))));
+                return Err(refuse(
+                    dir,
+                    &format!("it holds {:?}, which no checkout could hold", text::plain(name, 60)),
+                ));
             }
             let path = if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") };
             if path.len() > self.limits.path_bytes {
-                return Err(refuse(&path, &format!("its path is longer than {} bytes", self.limits.path_bytes)));
+                return Err(refuse(
+                    &path,
+                    &format!("its path is longer than {} bytes", self.limits.path_bytes),
+                ));
             }
             match entry.kind() {
                 Some(ObjectType::Tree) => {
@@ -106,11 +130,15 @@ impl Reader<'_> {
         }
         self.bytes = self.bytes.saturating_add(size);
         if self.bytes > self.limits.total_bytes {
-            return Err(Error::Content(format!("the files of the commit are larger than {} MiB together", self.limits.total_bytes >> 20)));
+            return Err(Error::Content(format!(
+                "the files of the commit are larger than {} MiB together",
+                self.limits.total_bytes >> 20
+            )));
         }
         if link {
             let target = self.odb.read(id).map_err(|e| Error::cache(&e))?;
-            let target = std::str::from_utf8(target.data()).map_err(|_| refuse(&path, "the target of the link is not UTF-8"))?;
+            let target = std::str::from_utf8(target.data())
+                .map_err(|_| refuse(&path, "the target of the link is not UTF-8"))?;
             self.found.insert_link(path, target);
             return Ok(());
         }

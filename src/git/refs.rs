@@ -6,7 +6,7 @@ use git2::Oid;
 use semver::{Version, VersionReq};
 
 use super::Error;
-use crate::text;
+use object::text;
 
 /// How many existing names a message about a missing one lists.
 const NAMES_IN_HINT: usize = 5;
@@ -57,9 +57,9 @@ impl RefSpec {
     /// # Errors
     /// [`Error::Ref`] quotes what is wrong with the range.
     pub fn semver(range: &str) -> Result<Self, Error> {
-        VersionReq::parse(range)
-            .map(Self::Semver)
-            .map_err(|e| Error::Ref(format!("ref.semver {:?} is not a version range: {e}", text::plain(range, 60))))
+        VersionReq::parse(range).map(Self::Semver).map_err(|e| {
+            Error::Ref(format!("ref.semver {:?} is not a version range: {e}", text::plain(range, 60)))
+        })
     }
 
     /// Stays at a commit.
@@ -69,7 +69,10 @@ impl RefSpec {
     pub fn commit(id: &str) -> Result<Self, Error> {
         match Oid::from_str(id) {
             Ok(_) if id.len() == 40 => Ok(Self::Commit(id.to_ascii_lowercase())),
-            _ => Err(Error::Ref(format!("ref.commit {:?} is not a commit id of 40 hexadecimal digits", text::plain(id, 60)))),
+            _ => Err(Error::Ref(format!(
+                "ref.commit {:?} is not a commit id of 40 hexadecimal digits",
+                text::plain(id, 60)
+            ))),
         }
     }
 
@@ -86,7 +89,11 @@ impl RefSpec {
             Self::Semver(range) => (highest(range, advertised), "refs/tags/"),
             Self::Commit(_) => return Ok(None),
         };
-        target.map(Some).ok_or_else(|| Error::MissingRef { what: self.to_string(), url: url.into(), known: known(prefix, advertised) })
+        target.map(Some).ok_or_else(|| Error::MissingRef {
+            what: self.to_string(),
+            url: url.into(),
+            known: known(prefix, advertised),
+        })
     }
 
     /// Whether a commit that does not descend from the last one is a rewind: versions may be tagged on any branch, a commit is
@@ -129,7 +136,11 @@ fn highest(range: &VersionReq, advertised: &[(String, Oid)]) -> Option<Target> {
 }
 
 fn known(prefix: &str, advertised: &[(String, Oid)]) -> String {
-    let names: Vec<_> = advertised.iter().filter_map(|(name, _)| name.strip_prefix(prefix)).filter(|n| !n.ends_with("^{}")).collect();
+    let names: Vec<_> = advertised
+        .iter()
+        .filter_map(|(name, _)| name.strip_prefix(prefix))
+        .filter(|n| !n.ends_with("^{}"))
+        .collect();
     if names.is_empty() {
         return format!(", which has no {}", if prefix == "refs/heads/" { "branches" } else { "tags" });
     }
@@ -154,8 +165,14 @@ mod tests {
 
     #[test]
     fn a_semver_range_takes_the_highest_version_tag() {
-        let tags =
-            ["refs/heads/9.0.0", "refs/tags/v1.2.0", "refs/tags/1.10.0", "refs/tags/v2.0.0", "refs/tags/nonsense", "refs/tags/1.11.0-rc.1"];
+        let tags = [
+            "refs/heads/9.0.0",
+            "refs/tags/v1.2.0",
+            "refs/tags/1.10.0",
+            "refs/tags/v2.0.0",
+            "refs/tags/nonsense",
+            "refs/tags/1.11.0-rc.1",
+        ];
         check(RefSpec::Head, &["HEAD", "refs/heads/main"], "HEAD");
         check(RefSpec::semver(">=1, <2").unwrap(), &tags, "refs/tags/1.10.0");
         check(RefSpec::semver("*").unwrap(), &tags, "refs/tags/v2.0.0");

@@ -54,7 +54,9 @@ impl Remote {
             return refuse("it starts with `-`, or holds spaces or control characters");
         }
         if !text.is_ascii() {
-            return refuse("it holds characters outside ASCII; write host names in punycode and paths percent-encoded");
+            return refuse(
+                "it holds characters outside ASCII; write host names in punycode and paths percent-encoded",
+            );
         }
         if text.starts_with('/') {
             return Ok(Self { url: text.into(), transport: Transport::Local(text.into()) });
@@ -81,7 +83,8 @@ impl Remote {
             }
             return Ok(Self { url: text.into(), transport: Transport::Local(format!("/{path}").into()) });
         }
-        let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+        let (user, host) =
+            authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
         let (host, port) = split_port(host);
         let port = match port.map(str::parse::<u16>) {
             None => None,
@@ -93,14 +96,23 @@ impl Remote {
         }
         let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         match scheme {
-            "https" | "http" | "git" if user.is_some() => refuse("it carries a user or a password; put credentials into the Secret"),
+            "https" | "http" | "git" if user.is_some() => {
+                refuse("it carries a user or a password; put credentials into the Secret")
+            }
             "https" => Ok(Self { url: text.into(), transport: Transport::Net { host: bare } }),
-            "http" | "git" if is_loopback(&bare) => Ok(Self { url: text.into(), transport: Transport::Net { host: bare } }),
+            "http" | "git" if is_loopback(&bare) => {
+                Ok(Self { url: text.into(), transport: Transport::Net { host: bare } })
+            }
             "http" | "git" => refuse("http:// and git:// do not tell who answers; use https:// or ssh://"),
-            "ssh" if !user.is_none_or(is_user) => refuse("its user is malformed, or it carries a password; put keys into the Secret"),
+            "ssh" if !user.is_none_or(is_user) => {
+                refuse("its user is malformed, or it carries a password; put keys into the Secret")
+            }
             "ssh" => {
                 let user = user.unwrap_or("git").to_owned();
-                let url = format!("ssh://{user}@{host}{}/{path}", port.map(|p| format!(":{p}")).unwrap_or_default());
+                let url = format!(
+                    "ssh://{user}@{host}{}/{path}",
+                    port.map(|p| format!(":{p}")).unwrap_or_default()
+                );
                 Ok(Self { url, transport: Transport::Ssh { host: bare, port: port.unwrap_or(22), user } })
             }
             _ => refuse("its scheme is not one of https, ssh and file"),
@@ -154,14 +166,18 @@ fn split_port(host: &str) -> (&str, Option<&str>) {
 }
 
 fn is_user(user: &str) -> bool {
-    !user.is_empty() && !user.starts_with('-') && user.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+'))
+    !user.is_empty()
+        && !user.starts_with('-')
+        && user.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+'))
 }
 
 fn is_host(host: &str) -> bool {
     if let Some(address) = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
         return address.parse::<std::net::Ipv6Addr>().is_ok();
     }
-    !host.is_empty() && !host.starts_with(['-', '.']) && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'))
+    !host.is_empty()
+        && !host.starts_with(['-', '.'])
+        && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'))
 }
 
 fn is_path(path: &str) -> bool {

@@ -8,9 +8,8 @@ use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-use crate::controllers;
-use crate::reconcile::{Controller, Register, Scope};
 use crate::shell::{Election, ElectionOptions, Selection, Shell, ShellOptions};
+use reconcile::{Controller, Register, Scope};
 
 /// What an operator runs with.
 pub struct OperatorOptions {
@@ -43,7 +42,13 @@ pub fn controller_names() -> Vec<&'static str> {
 pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     let OperatorOptions { hub, controllers, election, listen, cache } = options;
     let station = source::Station::new(hub.clone(), cache);
-    let shell_options = ShellOptions { hub: hub.clone(), spoke: None, scope: Scope::Everything, controllers, push: Some(station.push()) };
+    let shell_options = ShellOptions {
+        hub: hub.clone(),
+        spoke: None,
+        scope: Scope::Everything,
+        controllers,
+        push: Some(station.push()),
+    };
     let shell = Shell::new(shell_options, |register| controllers::hub(register));
     let handle = shell.handle();
     // Ends everything below when leadership is lost, without claiming that a stop was asked for.

@@ -17,13 +17,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::mirrors::Mirrors;
-use crate::api::gitops::v1alpha1::ConfigRepo;
-use crate::api::names;
-use crate::engine::rollout::duration;
 use crate::git::{Error, Remote, Watching, watch};
-use crate::object::Key;
-use crate::reconcile::{Query, Source, View};
 use crate::shell::{Handle, PushFn, now};
+use api::gitops::v1alpha1::ConfigRepo;
+use api::names;
+use engine::rollout::duration;
+use object::Key;
+use reconcile::{Query, Source, View};
 
 /// How often the list of repositories is looked through for what is due.
 const TICK: Duration = Duration::from_millis(500);
@@ -65,7 +65,9 @@ struct Asked {
 
 impl Asked {
     fn of(repo: &ConfigRepo) -> Self {
-        let annotation = |name: &str| repo.metadata.annotations.as_ref().and_then(|annotations| annotations.get(name).cloned());
+        let annotation = |name: &str| {
+            repo.metadata.annotations.as_ref().and_then(|annotations| annotations.get(name).cloned())
+        };
         Self {
             generation: repo.metadata.generation,
             reconcile_at: annotation(names::RECONCILE_AT_ANNOTATION),
@@ -116,7 +118,10 @@ impl Station {
             }
             let Ok(repos) = handle.read(|caches| caches.list::<ConfigRepo>(Query::ALL)) else { continue };
             followed.retain(|key, _| repos.iter().any(|repo| Key::of(&**repo) == *key));
-            for repo in repos.into_iter().filter(|repo| !repo.spec.suspend && repo.metadata.deletion_timestamp.is_none()) {
+            for repo in repos
+                .into_iter()
+                .filter(|repo| !repo.spec.suspend && repo.metadata.deletion_timestamp.is_none())
+            {
                 let key = Key::of(&*repo);
                 let one = followed.entry(key.clone()).or_default();
                 let asked = Asked::of(&repo);
@@ -145,7 +150,12 @@ fn notices(repo: &ConfigRepo, key: &Key, changed: &mpsc::UnboundedSender<Key>) -
     })
 }
 
-async fn fetch(mirrors: Arc<Mirrors>, slots: Arc<Semaphore>, repo: Arc<ConfigRepo>, before: Source) -> Fetched {
+async fn fetch(
+    mirrors: Arc<Mirrors>,
+    slots: Arc<Semaphore>,
+    repo: Arc<ConfigRepo>,
+    before: Source,
+) -> Fetched {
     let key = Key::of(&*repo);
     let _slot = slots.acquire_owned().await;
     let source = match mirrors.fetch(&repo, &before).await {
@@ -159,7 +169,11 @@ async fn fetch(mirrors: Arc<Mirrors>, slots: Arc<Semaphore>, repo: Arc<ConfigRep
 fn take(handle: &Handle, followed: &mut BTreeMap<Key, Followed>, fetched: Fetched) {
     let Fetched { key, source } = fetched;
     let Some(one) = followed.get_mut(&key) else { return };
-    let interval = handle.read(|caches| caches.get::<ConfigRepo>(&key)).ok().flatten().map_or(DEFAULT_INTERVAL, |repo| interval(&repo));
+    let interval = handle
+        .read(|caches| caches.get::<ConfigRepo>(&key))
+        .ok()
+        .flatten()
+        .map_or(DEFAULT_INTERVAL, |repo| interval(&repo));
     one.running = false;
     one.failures = if source.failure.is_some() { one.failures.saturating_add(1) } else { 0 };
     let wait = match one.failures {
@@ -172,7 +186,9 @@ fn take(handle: &Handle, followed: &mut BTreeMap<Key, Followed>, fetched: Fetche
     if commit(&one.source) != commit(&source) {
         info!(repo = %key, commit = commit(&source).unwrap_or_default(), "fetched");
     }
-    if let Some(failure) = source.failure.as_ref().filter(|failure| one.source.failure.as_ref() != Some(*failure)) {
+    if let Some(failure) =
+        source.failure.as_ref().filter(|failure| one.source.failure.as_ref() != Some(*failure))
+    {
         warn!(repo = %key, reason = failure.reason, why = failure.message, "cannot fetch");
     }
     one.source = source.clone();
@@ -184,4 +200,4 @@ fn interval(repo: &ConfigRepo) -> SignedDuration {
 }
 
 /// An error with the checkout that stays good all the same.
-type Kept = (Option<Arc<crate::tree::Checkout>>, Error);
+type Kept = (Option<Arc<object::tree::Checkout>>, Error);

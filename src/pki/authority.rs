@@ -84,7 +84,11 @@ impl Authority {
             der::extension(BASIC_CONSTRAINTS, true, &der::sequence(&[&[0x01, 0x01, 0xff]])),
             // digitalSignature, keyCertSign
             der::extension(KEY_USAGE, true, &der::bits(2, &[0b1000_0100])),
-            der::extension(SUBJECT_KEY_IDENTIFIER, false, &der::tlv(der::OCTET_STRING, &[&key_id(&public_key)])),
+            der::extension(
+                SUBJECT_KEY_IDENTIFIER,
+                false,
+                &der::tlv(der::OCTET_STRING, &[&key_id(&public_key)]),
+            ),
         ];
         let body = Body {
             issuer: &subject,
@@ -138,7 +142,8 @@ impl Authority {
         let key = new_key()?;
         let subject = der::name(&profile.subject);
         let names = alternative_names(profile.names.iter().copied());
-        let leaf = Leaf { subject: &subject, public_key: &key.subject_public_key_info(), names: names.as_deref() };
+        let leaf =
+            Leaf { subject: &subject, public_key: &key.subject_public_key_info(), names: names.as_deref() };
         let certificate = self.certify(&leaf, &[profile.usage], now, profile.lifetime)?;
         Ok(Identity { certificate, key: key.serialize_pem() })
     }
@@ -147,20 +152,37 @@ impl Authority {
     ///
     /// # Errors
     /// Where the key cannot sign.
-    pub fn sign(&self, request: &Request, usages: &[Usage], now: Timestamp, lifetime: Duration) -> Result<String, Error> {
+    pub fn sign(
+        &self,
+        request: &Request,
+        usages: &[Usage],
+        now: Timestamp,
+        lifetime: Duration,
+    ) -> Result<String, Error> {
         let names = request.alternative_names_der.as_deref();
         let leaf = Leaf { subject: &request.subject_der, public_key: &request.public_key_der, names };
         self.certify(&leaf, usages, now, lifetime)
     }
 
-    fn certify(&self, leaf: &Leaf<'_>, usages: &[Usage], now: Timestamp, lifetime: Duration) -> Result<String, Error> {
+    fn certify(
+        &self,
+        leaf: &Leaf<'_>,
+        usages: &[Usage],
+        now: Timestamp,
+        lifetime: Duration,
+    ) -> Result<String, Error> {
         let usages: Vec<Vec<u8>> = usages.iter().map(|u| der::oid(u.oid())).collect();
-        let authority_key = der::sequence(&[&der::tlv(0x80, &[&key_id(&self.key.subject_public_key_info())])]);
+        let authority_key =
+            der::sequence(&[&der::tlv(0x80, &[&key_id(&self.key.subject_public_key_info())])]);
         let mut extensions = vec![
             der::extension(BASIC_CONSTRAINTS, true, &der::sequence(&[])),
             // digitalSignature, keyEncipherment
             der::extension(KEY_USAGE, true, &der::bits(5, &[0b1010_0000])),
-            der::extension(EXTENDED_KEY_USAGE, false, &der::sequence(&usages.iter().map(Vec::as_slice).collect::<Vec<_>>())),
+            der::extension(
+                EXTENDED_KEY_USAGE,
+                false,
+                &der::sequence(&usages.iter().map(Vec::as_slice).collect::<Vec<_>>()),
+            ),
             der::extension(AUTHORITY_KEY_IDENTIFIER, false, &authority_key),
         ];
         extensions.extend(leaf.names.map(|names| der::extension(SUBJECT_ALTERNATIVE_NAME, false, names)));
@@ -195,7 +217,9 @@ impl Usage {
 impl Body<'_> {
     fn sign(&self, key: &KeyPair) -> Result<Vec<u8>, Error> {
         let mut serial = [0u8; 16];
-        SystemRandom::new().fill(&mut serial).map_err(|_| Error::new("make a serial number", "no randomness"))?;
+        SystemRandom::new()
+            .fill(&mut serial)
+            .map_err(|_| Error::new("make a serial number", "no randomness"))?;
         // Positive, and of full length whatever was drawn.
         serial[0] = (serial[0] & 0x7f) | 0x40;
         let to_be_signed = der::sequence(&[
@@ -206,7 +230,10 @@ impl Body<'_> {
             &der::sequence(&[&der::time(self.not_before), &der::time(self.not_after)]),
             self.subject,
             self.public_key,
-            &der::tlv(0xa3, &[&der::sequence(&self.extensions.iter().map(Vec::as_slice).collect::<Vec<_>>())]),
+            &der::tlv(
+                0xa3,
+                &[&der::sequence(&self.extensions.iter().map(Vec::as_slice).collect::<Vec<_>>())],
+            ),
         ]);
         let signature = key.sign(&to_be_signed).map_err(|e| Error::new("sign a certificate", e))?;
         Ok(der::sequence(&[&to_be_signed, der::ECDSA_WITH_SHA256, &der::bits(0, &signature)]))
@@ -249,7 +276,8 @@ mod tests {
 
     fn client(groups: &[&str], lifetime: Duration) -> Identity {
         let authority = Authority::create("ca", now()).unwrap();
-        let profile = Profile { subject: Subject::new("user", groups), names: &[], usage: Usage::Client, lifetime };
+        let profile =
+            Profile { subject: Subject::new("user", groups), names: &[], usage: Usage::Client, lifetime };
         authority.issue(&profile, now()).unwrap()
     }
 
@@ -274,8 +302,11 @@ mod tests {
     #[test]
     fn a_signed_request_verifies_under_the_authority() {
         let authority = Authority::load(&Authority::create("ca", now()).unwrap().identity()).unwrap();
-        let text = crate::pki::request(&new_key().unwrap(), &Subject::new("u", &["g", "h"]), &["x.io"]).unwrap();
-        let signed = authority.sign(&Request::parse(&text).unwrap(), &[Usage::Client], now(), Duration::from_secs(60)).unwrap();
+        let text =
+            crate::pki::request(&new_key().unwrap(), &Subject::new("u", &["g", "h"]), &["x.io"]).unwrap();
+        let signed = authority
+            .sign(&Request::parse(&text).unwrap(), &[Usage::Client], now(), Duration::from_secs(60))
+            .unwrap();
         let der = pem_blocks("CERTIFICATE", &signed).unwrap().pop().unwrap();
         let (_, leaf) = X509Certificate::from_der(&der).unwrap();
         let (_, root) = X509Certificate::from_der(authority.certificate_der()).unwrap();
@@ -288,6 +319,9 @@ mod tests {
         let one = Authority::create("ca", now()).unwrap().identity();
         let other = Authority::create("ca", now()).unwrap().identity();
         let error = Authority::load(&Identity { certificate: one.certificate, key: other.key }).unwrap_err();
-        assert_eq!(error.to_string(), "cannot load a certificate authority: the key is not that of the certificate");
+        assert_eq!(
+            error.to_string(),
+            "cannot load a certificate authority: the key is not that of the certificate"
+        );
     }
 }

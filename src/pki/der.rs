@@ -6,7 +6,8 @@ use jiff::tz::TimeZone;
 use super::Subject;
 
 /// ecdsa-with-SHA256, as an AlgorithmIdentifier.
-pub(super) const ECDSA_WITH_SHA256: &[u8] = &[0x30, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
+pub(super) const ECDSA_WITH_SHA256: &[u8] =
+    &[0x30, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 const ORGANIZATIONAL_UNIT: &[u8] = &[0x55, 0x04, 0x0b];
@@ -71,8 +72,10 @@ pub(super) fn time(at: Timestamp) -> Vec<u8> {
 
 /// A distinguished name with one attribute a set, organisations first, as OpenSSL and Go write them.
 pub(super) fn name(subject: &Subject) -> Vec<u8> {
-    let attribute = |kind: &[u8], value: &str| set(&[&sequence(&[&oid(kind), &tlv(UTF8_STRING, &[value.as_bytes()])])]);
-    let mut attributes: Vec<Vec<u8>> = subject.organizations.iter().map(|o| attribute(ORGANIZATION, o)).collect();
+    let attribute =
+        |kind: &[u8], value: &str| set(&[&sequence(&[&oid(kind), &tlv(UTF8_STRING, &[value.as_bytes()])])]);
+    let mut attributes: Vec<Vec<u8>> =
+        subject.organizations.iter().map(|o| attribute(ORGANIZATION, o)).collect();
     attributes.extend(subject.organizational_units.iter().map(|o| attribute(ORGANIZATIONAL_UNIT, o)));
     if !subject.common_name.is_empty() {
         attributes.push(attribute(COMMON_NAME, &subject.common_name));

@@ -50,7 +50,8 @@ impl Subject {
     /// # Errors
     /// Where the bytes are no certificate.
     pub fn of_certificate(der: &[u8]) -> Result<Self, Error> {
-        let (_, certificate) = X509Certificate::from_der(der).map_err(|e| Error::new("read a certificate", e))?;
+        let (_, certificate) =
+            X509Certificate::from_der(der).map_err(|e| Error::new("read a certificate", e))?;
         Ok(Self::of_name(certificate.subject()))
     }
 

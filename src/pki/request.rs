@@ -39,11 +39,17 @@ pub fn request(key: &KeyPair, subject: &Subject, dns_names: &[&str]) -> Result<S
     let attributes = match authority::alternative_names(dns_names.iter().copied()) {
         None => Vec::new(),
         Some(names) => {
-            let extensions = der::sequence(&[&der::extension(authority::SUBJECT_ALTERNATIVE_NAME, false, &names)]);
+            let extensions =
+                der::sequence(&[&der::extension(authority::SUBJECT_ALTERNATIVE_NAME, false, &names)]);
             der::sequence(&[&der::oid(EXTENSION_REQUEST), &der::set(&[&extensions])])
         }
     };
-    let info = der::sequence(&[&der::integer(&[0]), &der::name(subject), &key.subject_public_key_info(), &der::tlv(0xa0, &[&attributes])]);
+    let info = der::sequence(&[
+        &der::integer(&[0]),
+        &der::name(subject),
+        &key.subject_public_key_info(),
+        &der::tlv(0xa0, &[&attributes]),
+    ]);
     let signature = key.sign(&info).map_err(|e| Error::new("sign a certificate request", e))?;
     Ok(pem(LABEL, &der::sequence(&[&info, der::ECDSA_WITH_SHA256, &der::bits(0, &signature)])))
 }
@@ -57,7 +63,10 @@ impl Request {
         let attempt = "read a certificate request";
         let blocks = pem_blocks(LABEL, text)?;
         let [block] = blocks.as_slice() else {
-            return Err(Error::new(attempt, format!("want one PEM block of type {LABEL}, found {}", blocks.len())));
+            return Err(Error::new(
+                attempt,
+                format!("want one PEM block of type {LABEL}, found {}", blocks.len()),
+            ));
         };
         let (_, parsed) = X509CertificationRequest::from_der(block).map_err(|e| Error::new(attempt, e))?;
         parsed.verify_signature().map_err(|e| Error::new(attempt, e))?;
@@ -91,10 +100,14 @@ mod tests {
 
     #[test]
     fn a_request_keeps_every_organisation_and_name() {
-        let subject = Subject::new("system:open-cluster-management:c1:agent", &["group-a", "group-b", "group-c"]);
+        let subject =
+            Subject::new("system:open-cluster-management:c1:agent", &["group-a", "group-b", "group-c"]);
         let text = request(&new_key().unwrap(), &subject, &["addon.example.io"]).unwrap();
         let read = Request::parse(&text).unwrap();
-        assert_eq!((read.subject, read.dns_names.as_slice()), (subject, ["addon.example.io".to_owned()].as_slice()));
+        assert_eq!(
+            (read.subject, read.dns_names.as_slice()),
+            (subject, ["addon.example.io".to_owned()].as_slice())
+        );
     }
 
     #[test]

@@ -12,9 +12,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::controllers::placement;
-use crate::object::Key;
 use crate::shell::{Handle, now};
+use controllers::placement;
+use object::Key;
 
 /// Serves `/livez`, `/readyz`, `/metrics` and `/debug/placements/{namespace}/{name}` until `stop`.
 ///
@@ -43,7 +43,8 @@ async fn ready(State(handle): State<Handle>) -> (StatusCode, &'static str) {
 }
 
 async fn metrics(State(handle): State<Handle>) -> Response {
-    const OPEN_METRICS: http::HeaderValue = http::HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    const OPEN_METRICS: http::HeaderValue =
+        http::HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     match handle.metrics() {
         Ok(text) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
@@ -51,7 +52,10 @@ async fn metrics(State(handle): State<Handle>) -> Response {
 }
 
 /// What `wheelwright explain placement --output json` prints.
-async fn placement(State(handle): State<Handle>, Path((namespace, name)): Path<(String, String)>) -> Response {
+async fn placement(
+    State(handle): State<Handle>,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Response {
     let key = Key::namespaced(namespace, name);
     match handle.read(|caches| placement::explain(&key, caches, now())) {
         Ok(Some(explanation)) => Json(explanation).into_response(),

@@ -23,8 +23,11 @@ use super::register::Registered;
 use super::resources::Resources;
 use super::watch::{self, News, Target};
 use super::{clock::now, execute};
-use crate::object::{Gvk, Key, Kind, Object};
-use crate::reconcile::{Action, Backoff, Caches, Change, Delta, Failure, FailureKind, Loop, Narrowed, Outcome, Runner, Scope, Site};
+use object::{Gvk, Key, Kind, Object};
+use reconcile::{
+    Action, Backoff, Caches, Change, Delta, Failure, FailureKind, Loop, Narrowed, Outcome, Runner, Scope,
+    Site,
+};
 
 /// Keys of one controller that are planned or executed at one time.
 const KEYS_AT_ONCE: usize = 16;
@@ -58,7 +61,12 @@ pub(super) struct Queues {
 }
 
 /// Resolves where a kind is served, however long that takes, and watches it.
-pub(super) async fn watch_kind(core: Arc<Core>, site: Site, gvk: Gvk, start: fn(Arc<Core>, Site, Target) -> BoxFuture<'static, ()>) {
+pub(super) async fn watch_kind(
+    core: Arc<Core>,
+    site: Site,
+    gvk: Gvk,
+    start: fn(Arc<Core>, Site, Target) -> BoxFuture<'static, ()>,
+) {
     let Some(target) = core.target(site, &gvk).await else { return };
     start(core, site, target).await;
 }
@@ -103,9 +111,16 @@ impl Core {
                 }
             }
         };
-        let narrowed = if site == Site::Hub { self.scope.narrow(gvk, served.namespaced) } else { Narrowed::default() };
+        let narrowed =
+            if site == Site::Hub { self.scope.narrow(gvk, served.namespaced) } else { Narrowed::default() };
         let path = served.collection(&narrowed.namespace);
-        Some(Target { client: resources.client().clone(), gvk: gvk.clone(), path, fields: narrowed.fields, labels: narrowed.labels })
+        Some(Target {
+            client: resources.client().clone(),
+            gvk: gvk.clone(),
+            path,
+            fields: narrowed.fields,
+            labels: narrowed.labels,
+        })
     }
 
     /// Takes the news of a typed kind.
@@ -165,7 +180,7 @@ impl Core {
     /// Takes the result of an own write of a typed kind.
     pub(super) fn written<K: Kind>(&self, site: Site, object: Object) {
         if let Ok(typed) = object.to_typed::<K>() {
-            let meta_free = watch::Watched::trim(typed, &Gvk::of::<K>());
+            let meta_free = object::Stored::trim(typed, &Gvk::of::<K>());
             self.tell(site, News::Changed(Delta::Written(meta_free)));
         }
     }
@@ -176,7 +191,9 @@ impl Core {
         let mut woken: BTreeSet<(usize, Key)> = {
             let mut caches = self.caches_mut();
             let changes: Vec<Change<Object>> = match news {
-                News::Listed { objects, unreadable: _, resource_version } => caches.replace_observed(gvk, objects, &resource_version),
+                News::Listed { objects, unreadable: _, resource_version } => {
+                    caches.replace_observed(gvk, objects, &resource_version)
+                }
                 News::Changed(delta) => caches.apply_observed(gvk, delta).into_iter().collect(),
             };
             changes.iter().flat_map(|change| self.registered.routes.wake_observed(change, &caches)).collect()
@@ -184,7 +201,9 @@ impl Core {
         if listed {
             // Whoever waited for the kind may decide now, whether or not there are objects of it.
             let queues = self.queues();
-            woken.extend(queues.asked.iter().filter(|(_, gvks)| gvks.contains(gvk)).map(|(key, _)| key.clone()));
+            woken.extend(
+                queues.asked.iter().filter(|(_, gvks)| gvks.contains(gvk)).map(|(key, _)| key.clone()),
+            );
         }
         self.wake(woken);
     }
@@ -238,8 +257,10 @@ impl Core {
             debug!(controller = runner.name, key = %key, steps = plan.steps.len(), "executing");
         }
         self.metrics.planned(runner.name);
-        let done = self.executor.run(runner.name, plan, |action, outcome| self.wrote(runner, action, outcome)).await;
-        let mut failure = done.failures().map(|(_, failure)| failure.clone()).max_by_key(|failure| failure.kind);
+        let done =
+            self.executor.run(runner.name, plan, |action, outcome| self.wrote(runner, action, outcome)).await;
+        let mut failure =
+            done.failures().map(|(_, failure)| failure.clone()).max_by_key(|failure| failure.kind);
         let status = self.decided(runner, &key, || (runner.conclude)(&key, &self.caches(), &done, now()));
         if status.is_none() {
             return self.end(controller, &key, Some(FailureKind::Unavailable), wake_at);
@@ -268,12 +289,13 @@ impl Core {
         let Some(site) = action.site() else { return };
         let Some(object) = written else { return };
         let gvk = object.gvk();
-        let typed = self.registered.kinds.iter().find(|((watched, _), kind)| *watched == site && kind.gvk == gvk);
+        let typed =
+            self.registered.kinds.iter().find(|((watched, _), kind)| *watched == site && kind.gvk == gvk);
         if let Some((_, kind)) = typed {
             (kind.write)(self, site, object.clone());
         }
         if site == self.observed_site() && self.queues().observing.contains_key(&gvk) {
-            let object = watch::Watched::trim(object.clone(), &gvk);
+            let object = object::Stored::trim(object.clone(), &gvk);
             self.tell_observed(&gvk, News::Changed(Delta::Written(object)));
         }
     }
@@ -319,8 +341,14 @@ impl Core {
 
 fn complain(runner: &Runner, key: &Key, failure: &Failure) {
     match failure.kind {
-        FailureKind::Conflict => debug!(controller = runner.name, key = %key, why = %failure, "written in between; planning again"),
-        FailureKind::Owned | FailureKind::Invalid | FailureKind::Forbidden | FailureKind::NotFound | FailureKind::Unavailable => {
+        FailureKind::Conflict => {
+            debug!(controller = runner.name, key = %key, why = %failure, "written in between; planning again")
+        }
+        FailureKind::Owned
+        | FailureKind::Invalid
+        | FailureKind::Forbidden
+        | FailureKind::NotFound
+        | FailureKind::Unavailable => {
             warn!(controller = runner.name, key = %key, why = %failure, "not all could be written; will be tried again");
         }
     }

@@ -19,8 +19,8 @@ use super::execute::Executor;
 use super::metrics::Metrics;
 use super::register::{Registered, Selection};
 use super::resources::Resources;
-use crate::object::Key;
-use crate::reconcile::{Caches, Failure, Loop, Push, Runner, Scope, Source};
+use object::Key;
+use reconcile::{Caches, Failure, Loop, Push, Runner, Scope, Source};
 
 /// How long running plans may take to end after a stop was asked for: less than a lease is respected after its holder gave up
 /// renewing it, 15 s - 10 s.
@@ -62,8 +62,13 @@ impl Shell {
         register(&mut Registrar(&mut registered));
         let loops = registered.runners.iter().map(|_| Loop::with_spacing(COALESCE)).collect();
         let reporter = |runner: &Runner| Reporter { controller: runner.reporter.into(), instance: None };
-        let recorders = registered.runners.iter().map(|runner| Recorder::new(hub.clone(), reporter(runner))).collect();
-        let executor = Executor::new(Arc::new(Resources::new(hub)), spoke.map(|client| Arc::new(Resources::new(client))), push);
+        let recorders =
+            registered.runners.iter().map(|runner| Recorder::new(hub.clone(), reporter(runner))).collect();
+        let executor = Executor::new(
+            Arc::new(Resources::new(hub)),
+            spoke.map(|client| Arc::new(Resources::new(client))),
+            push,
+        );
         let queues = Mutex::new(Queues { loops, ..Queues::default() });
         let core = Core {
             caches: RwLock::default(),
@@ -94,7 +99,9 @@ impl Shell {
         info!(controllers = names.join(","), "started");
         core.queues().started = true;
         let expected = core.registered.runners.iter().enumerate();
-        core.wake(expected.flat_map(|(controller, runner)| runner.expected.iter().map(move |name| (controller, Key::cluster(*name)))));
+        core.wake(expected.flat_map(|(controller, runner)| {
+            runner.expected.iter().map(move |name| (controller, Key::cluster(*name)))
+        }));
         let (watches, plans) = (TaskTracker::new(), TaskTracker::new());
         let watching = CancellationToken::new();
         for ((site, _), kind) in &core.registered.kinds {
@@ -128,8 +135,8 @@ impl Shell {
 /// Where controllers are registered with a [`Shell`].
 pub struct Registrar<'a>(&'a mut Registered);
 
-impl crate::reconcile::Register for Registrar<'_> {
-    fn add<C: crate::reconcile::Controller>(&mut self) {
+impl reconcile::Register for Registrar<'_> {
+    fn add<C: reconcile::Controller>(&mut self) {
         self.0.add::<C>();
     }
 }

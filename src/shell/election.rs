@@ -100,21 +100,32 @@ impl Election {
             let created = self.api.create(&PostParams::default(), &self.claim(None)).await;
             return self.settle(created);
         };
-        if self.observed.as_ref().is_none_or(|(seen, _)| seen.metadata.resource_version != current.metadata.resource_version) {
+        if self
+            .observed
+            .as_ref()
+            .is_none_or(|(seen, _)| seen.metadata.resource_version != current.metadata.resource_version)
+        {
             self.observed = Some((current.clone(), Instant::now()));
         }
-        let holder = current.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
-        let expired = self.observed.as_ref().is_some_and(|(lease, since)| since.elapsed() >= self.respected(lease));
+        let holder =
+            current.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
+        let expired =
+            self.observed.as_ref().is_some_and(|(lease, since)| since.elapsed() >= self.respected(lease));
         if !holder.is_empty() && holder != self.options.identity && !expired {
             return Ok(false);
         }
-        let replaced = self.api.replace(&self.options.name, &PostParams::default(), &self.claim(Some(&current))).await;
+        let replaced =
+            self.api.replace(&self.options.name, &PostParams::default(), &self.claim(Some(&current))).await;
         self.settle(replaced)
     }
 
     /// How long a lease is respected: as long as its holder said.
     fn respected(&self, lease: &Lease) -> Duration {
-        let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds).and_then(|s| u64::try_from(s).ok());
+        let seconds = lease
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.lease_duration_seconds)
+            .and_then(|s| u64::try_from(s).ok());
         seconds.map_or(self.options.lease, Duration::from_secs)
     }
 
@@ -136,7 +147,11 @@ impl Election {
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         let now = MicroTime(now());
         if spec.holder_identity.as_deref() != Some(&self.options.identity) {
-            spec.lease_transitions = Some(if current.is_some() { spec.lease_transitions.unwrap_or_default().saturating_add(1) } else { 0 });
+            spec.lease_transitions = Some(if current.is_some() {
+                spec.lease_transitions.unwrap_or_default().saturating_add(1)
+            } else {
+                0
+            });
             spec.acquire_time = Some(now.clone());
         }
         spec.holder_identity = Some(self.options.identity.clone());
@@ -148,7 +163,8 @@ impl Election {
     /// Frees the lease if it is still ours, so that the next leader need not wait for it to expire.
     pub async fn release(self) {
         let Some((mut lease, _)) = self.observed else { return };
-        let ours = lease.spec.as_mut().filter(|spec| spec.holder_identity.as_ref() == Some(&self.options.identity));
+        let ours =
+            lease.spec.as_mut().filter(|spec| spec.holder_identity.as_ref() == Some(&self.options.identity));
         let Some(spec) = ours else { return };
         spec.holder_identity = None;
         spec.lease_duration_seconds = Some(1);

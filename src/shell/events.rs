@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder};
 use tracing::debug;
 
-use crate::object::ObjectRef;
-use crate::reconcile::{Note, NoteType};
+use object::ObjectRef;
+use reconcile::{Note, NoteType};
 
 /// Records notes; an event that cannot be recorded is lost, because nothing may depend on one.
 pub(super) async fn record(recorder: &Recorder, notes: Vec<Note>) {

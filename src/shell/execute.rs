@@ -14,8 +14,10 @@ use tracing::debug;
 
 use super::driver::PushFn;
 use super::{REQUEST_TIMEOUT, Resources};
-use crate::object::{Object, ObjectRef};
-use crate::reconcile::{Action, Executed, Failure, FailureKind, Outcome, Plan, Precondition, Push, Site, Subresource};
+use object::{Object, ObjectRef};
+use reconcile::{
+    Action, Executed, Failure, FailureKind, Outcome, Plan, Precondition, Push, Site, Subresource,
+};
 
 /// Requests in flight at one time; each holds a connection, because the client speaks HTTP/1.1.
 const REQUESTS_IN_FLIGHT: usize = 32;
@@ -63,7 +65,8 @@ impl Executor {
         let _slot = self.slots.acquire().await.map_err(|e| unavailable(&e))?;
         match action {
             Action::Apply { site, object, force, manager: other } => {
-                let params = PatchParams { force: *force, ..PatchParams::apply(other.as_deref().unwrap_or(manager)) };
+                let params =
+                    PatchParams { force: *force, ..PatchParams::apply(other.as_deref().unwrap_or(manager)) };
                 self.apply(*site, object, &params).await
             }
             Action::Create { site, object } => self.create(*site, object).await,
@@ -79,7 +82,9 @@ impl Executor {
                 .await
             }
             Action::Replace { site, object } => self.replace(*site, object).await,
-            Action::Delete { site, target, precondition, orphan } => self.delete(*site, target, precondition, *orphan).await,
+            Action::Delete { site, target, precondition, orphan } => {
+                self.delete(*site, target, precondition, *orphan).await
+            }
             Action::Push(push) => self.push(push).await,
         }
     }
@@ -98,7 +103,8 @@ impl Executor {
         let target = object.reference();
         let resources = self.site(site)?;
         let home = resources.served(&target.gvk).await.map_err(|e| failure(&target, e))?.home(&target.key);
-        let request = home.patch(&target.key.name, params, &Patch::Apply(object)).map_err(Error::BuildRequest);
+        let request =
+            home.patch(&target.key.name, params, &Patch::Apply(object)).map_err(Error::BuildRequest);
         let applied = send(resources, &target, request).await?;
         if target.gvk.kind == "CustomResourceDefinition" {
             return established(resources, &target, applied).await;
@@ -122,7 +128,13 @@ impl Executor {
         }
     }
 
-    async fn patch(&self, site: Site, target: &ObjectRef, part: Subresource, (params, body): (&PatchParams, &Value)) -> Outcome {
+    async fn patch(
+        &self,
+        site: Site,
+        target: &ObjectRef,
+        part: Subresource,
+        (params, body): (&PatchParams, &Value),
+    ) -> Outcome {
         let resources = self.site(site)?;
         let home = resources.served(&target.gvk).await.map_err(|e| failure(target, e))?.home(&target.key);
         let (name, patch) = (&target.key.name, Patch::Merge(body));
@@ -139,18 +151,30 @@ impl Executor {
         let resources = self.site(site)?;
         let home = resources.served(&target.gvk).await.map_err(|e| failure(&target, e))?.home(&target.key);
         let body = serde_json::to_vec(object).map_err(|e| failure(&target, Error::SerdeError(e)))?;
-        let request = home.replace(&target.key.name, &PostParams::default(), body).map_err(Error::BuildRequest);
+        let request =
+            home.replace(&target.key.name, &PostParams::default(), body).map_err(Error::BuildRequest);
         send(resources, &target, request).await.map(Some)
     }
 
-    async fn delete(&self, site: Site, target: &ObjectRef, precondition: &Precondition, orphan: bool) -> Outcome {
+    async fn delete(
+        &self,
+        site: Site,
+        target: &ObjectRef,
+        precondition: &Precondition,
+        orphan: bool,
+    ) -> Outcome {
         let resources = self.site(site)?;
         let home = resources.served(&target.gvk).await.map_err(|e| failure(target, e))?.home(&target.key);
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let (uid, resource_version) = (some(&precondition.uid), some(&precondition.resource_version));
         let params = DeleteParams {
-            propagation_policy: Some(if orphan { PropagationPolicy::Orphan } else { PropagationPolicy::Background }),
-            preconditions: (uid.is_some() || resource_version.is_some()).then_some(Preconditions { resource_version, uid }),
+            propagation_policy: Some(if orphan {
+                PropagationPolicy::Orphan
+            } else {
+                PropagationPolicy::Background
+            }),
+            preconditions: (uid.is_some() || resource_version.is_some())
+                .then_some(Preconditions { resource_version, uid }),
             ..DeleteParams::default()
         };
         match respond(resources, home.delete(&target.key.name, &params).map_err(Error::BuildRequest)).await {
@@ -164,7 +188,10 @@ impl Executor {
     async fn push(&self, push: &Push) -> Outcome {
         match &self.push {
             Some(to_remote) => to_remote(push.clone()).await.map(|()| None),
-            None => Err(Failure { kind: FailureKind::Invalid, message: "this process has no git remote to push to".into() }),
+            None => Err(Failure {
+                kind: FailureKind::Invalid,
+                message: "this process has no git remote to push to".into(),
+            }),
         }
     }
 }
@@ -173,7 +200,8 @@ fn guard(body: &mut Value, precondition: &Precondition) {
     let Precondition { uid, resource_version } = precondition;
     for (field, value) in [("uid", uid), ("resourceVersion", resource_version)] {
         if !value.is_empty() {
-            let meta = body.as_object_mut().map(|fields| fields.entry("metadata").or_insert_with(|| json!({})));
+            let meta =
+                body.as_object_mut().map(|fields| fields.entry("metadata").or_insert_with(|| json!({})));
             if let Some(meta) = meta.and_then(Value::as_object_mut) {
                 meta.insert(field.into(), value.as_str().into());
             }
@@ -188,9 +216,16 @@ async fn established(resources: &Resources, target: &ObjectRef, mut crd: Object)
         conditions.into_iter().flatten().find(|c| c.get("type").is_some_and(|t| t == condition_type)).cloned()
     };
     let waited = timeout(CRD_PATIENCE, async {
-        while condition(&crd, "Established").is_none_or(|c| c.get("status").is_none_or(|status| status != "True")) {
-            if let Some(refused) = condition(&crd, "NamesAccepted").filter(|c| c.get("status").is_some_and(|s| s == "False")) {
-                let message = format!("{target} is not accepted: {}", refused.get("message").and_then(Value::as_str).unwrap_or_default());
+        while condition(&crd, "Established")
+            .is_none_or(|c| c.get("status").is_none_or(|status| status != "True"))
+        {
+            if let Some(refused) =
+                condition(&crd, "NamesAccepted").filter(|c| c.get("status").is_some_and(|s| s == "False"))
+            {
+                let message = format!(
+                    "{target} is not accepted: {}",
+                    refused.get("message").and_then(Value::as_str).unwrap_or_default()
+                );
                 return Err(Failure { kind: FailureKind::Invalid, message });
             }
             sleep(CRD_POLL).await;
@@ -200,11 +235,18 @@ async fn established(resources: &Resources, target: &ObjectRef, mut crd: Object)
         }
         Ok(Some(crd))
     });
-    let slow = |_| Failure { kind: FailureKind::Unavailable, message: format!("{target} is not established after {CRD_PATIENCE:?}") };
+    let slow = |_| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("{target} is not established after {CRD_PATIENCE:?}"),
+    };
     waited.await.map_err(slow)?
 }
 
-async fn send(resources: &Resources, target: &ObjectRef, request: Result<http::Request<Vec<u8>>, Error>) -> Result<Object, Failure> {
+async fn send(
+    resources: &Resources,
+    target: &ObjectRef,
+    request: Result<http::Request<Vec<u8>>, Error>,
+) -> Result<Object, Failure> {
     respond(resources, request).await.map_err(|error| {
         if matches!(&error, Error::Api(status) if status.code == 404) {
             resources.forget(&target.gvk);
@@ -213,23 +255,33 @@ async fn send(resources: &Resources, target: &ObjectRef, request: Result<http::R
     })
 }
 
-async fn respond(resources: &Resources, request: Result<http::Request<Vec<u8>>, Error>) -> Result<Object, Error> {
+async fn respond(
+    resources: &Resources,
+    request: Result<http::Request<Vec<u8>>, Error>,
+) -> Result<Object, Error> {
     let request = request?;
     debug!(method = %request.method(), uri = %request.uri(), "write");
-    timeout(REQUEST_TIMEOUT, resources.client().request(request)).await.map_err(|e| Error::Service(e.into()))?
+    timeout(REQUEST_TIMEOUT, resources.client().request(request))
+        .await
+        .map_err(|e| Error::Service(e.into()))?
 }
 
 /// What a failed request calls for, with the name of the object it was about.
 pub fn failure(target: &ObjectRef, error: Error) -> Failure {
     match error {
         Error::Api(status) => {
-            let causes = status.details.iter().flat_map(|details| &details.causes).map(|cause| cause.reason.as_str());
+            let causes =
+                status.details.iter().flat_map(|details| &details.causes).map(|cause| cause.reason.as_str());
             Failure::refused(target, status.code, causes, &status.message)
         }
-        Error::Discovery(DiscoveryError::MissingKind(_) | DiscoveryError::MissingApiGroup(_) | DiscoveryError::MissingResource(_)) => {
-            Failure::not_served(&target.gvk)
+        Error::Discovery(
+            DiscoveryError::MissingKind(_)
+            | DiscoveryError::MissingApiGroup(_)
+            | DiscoveryError::MissingResource(_),
+        ) => Failure::not_served(&target.gvk),
+        error => {
+            Failure { kind: FailureKind::Unavailable, message: format!("cannot write {target}: {error}") }
         }
-        error => Failure { kind: FailureKind::Unavailable, message: format!("cannot write {target}: {error}") },
     }
 }
 
@@ -241,9 +293,11 @@ pub fn said(error: &Error) -> String {
     match error {
         Error::Api(status) if status.message.is_empty() => format!("{} {}", status.code, status.reason),
         Error::Api(status) => status.message.clone(),
-        Error::Discovery(DiscoveryError::MissingKind(_) | DiscoveryError::MissingApiGroup(_) | DiscoveryError::MissingResource(_)) => {
-            NOT_SERVED.into()
-        }
+        Error::Discovery(
+            DiscoveryError::MissingKind(_)
+            | DiscoveryError::MissingApiGroup(_)
+            | DiscoveryError::MissingResource(_),
+        ) => NOT_SERVED.into(),
         error => error.to_string(),
     }
 }

@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::reconcile::{Action, FailureKind};
+use reconcile::{Action, FailureKind};
 
 /// Counters since the process started.
 #[derive(Debug, Default)]
@@ -70,7 +70,10 @@ impl Metrics {
     }
 
     /// The counters, and the depth of each queue as it is now, in the OpenMetrics text format.
-    pub(super) fn encode(&self, depths: impl Iterator<Item = (&'static str, usize)>) -> Result<String, fmt::Error> {
+    pub(super) fn encode(
+        &self,
+        depths: impl Iterator<Item = (&'static str, usize)>,
+    ) -> Result<String, fmt::Error> {
         let depth = Family::<ByController, Gauge>::default();
         for (controller, keys) in depths {
             depth.get_or_create(&ByController { controller }).set(i64::try_from(keys).unwrap_or(i64::MAX));
@@ -98,7 +101,12 @@ mod tests {
         metrics.failed("placement", FailureKind::NotFound);
         let text = metrics.encode([("placement", 3)].into_iter()).unwrap();
         assert!(text.contains("wheelwright_plans_total{controller=\"placement\"} 1"), "{text}");
-        assert!(text.contains("wheelwright_write_failures_total{controller=\"placement\",failure=\"not_found\"} 1"), "{text}");
+        assert!(
+            text.contains(
+                "wheelwright_write_failures_total{controller=\"placement\",failure=\"not_found\"} 1"
+            ),
+            "{text}"
+        );
         assert!(text.contains("wheelwright_queue_keys{controller=\"placement\"} 3"), "{text}");
     }
 }

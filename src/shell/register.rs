@@ -8,8 +8,8 @@ use futures::future::BoxFuture;
 
 use super::core::Core;
 use super::watch::{self, Target};
-use crate::object::{Gvk, Key, Kind, Object};
-use crate::reconcile::{Caches, Controller, Register, Routes, Runner, Site, Wakes, Watches};
+use object::{Gvk, Key, Kind, Object};
+use reconcile::{Caches, Controller, Register, Routes, Runner, Site, Wakes, Watches};
 
 /// `--controllers`: which controllers run, as kube-controller-manager takes it: `*` is all, `name` adds one, `-name` removes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,9 @@ impl Selection {
             let name = word.strip_prefix('-').unwrap_or(word);
             match (word, known.contains(&name)) {
                 ("*", _) => selection.all = true,
-                (_, false) => return Err(format!("there is no controller {name:?}; there are: {}", known.join(", "))),
+                (_, false) => {
+                    return Err(format!("there is no controller {name:?}; there are: {}", known.join(", ")));
+                }
                 (_, true) if word.starts_with('-') => drop(selection.removed.insert(name.into())),
                 (_, true) => drop(selection.added.insert(name.into())),
             }
@@ -103,7 +105,9 @@ impl Watches for Registered {
         }
         self.kinds.entry(kind).or_insert_with(|| WatchedKind {
             gvk: Gvk::of::<K>(),
-            start: |core, site, target| Box::pin(watch::watch::<K>(target, move |news| core.tell(site, news))),
+            start: |core, site, target| {
+                Box::pin(watch::watch::<K>(target, move |news| core.tell(site, news)))
+            },
             write: Core::written::<K>,
         });
     }

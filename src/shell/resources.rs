@@ -7,7 +7,7 @@ use kube::core::{GroupVersionKind, Request};
 use kube::discovery::{self, Scope as KindScope};
 use kube::{Client, Error};
 
-use crate::object::{Gvk, Key};
+use object::{Gvk, Key};
 
 /// An API server and what is known of the kinds it serves.
 pub struct Resources {

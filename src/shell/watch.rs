@@ -13,14 +13,13 @@ use kube::core::params::{ListParams, WatchParams};
 use kube::core::{Request, Status};
 use kube::{Client, Error};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use super::{REQUEST_TIMEOUT, said};
-use crate::object::{Gvk, Key, Kind, Object};
-use crate::reconcile::{Backoff, Delta, FailureKind};
+use object::{Gvk, Key, Stored};
+use reconcile::{Backoff, Delta, FailureKind};
 
 /// Objects per page of a list: 500 objects of 4 KiB are 2 MiB, far below what a server refuses.
 const PAGE: u32 = 500;
@@ -47,35 +46,6 @@ pub(super) struct Target {
     pub fields: String,
     /// Label selector; empty for none.
     pub labels: String,
-}
-
-/// What can be watched: a typed kind or plain objects.
-pub(super) trait Watched: DeserializeOwned + Send + 'static {
-    /// Drops what no controller reads and no cache should hold.
-    fn trim(self, gvk: &Gvk) -> Self;
-}
-
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
-impl<K: Kind> Watched for K {
-    fn trim(mut self, _: &Gvk) -> Self {
-        let meta = self.meta_mut();
-        meta.managed_fields = None;
-        if let Some(annotations) = &mut meta.annotations {
-            annotations.remove(LAST_APPLIED);
-        }
-        self
-    }
-}
-
-impl Watched for Object {
-    fn trim(mut self, gvk: &Gvk) -> Self {
-        self.metadata_mut().remove("managedFields");
-        // Items of a list of built-in kinds do not say what they are.
-        self.0.insert("apiVersion".into(), gvk.api_version().into());
-        self.0.insert("kind".into(), gvk.kind.as_str().into());
-        self
-    }
 }
 
 #[derive(Deserialize)]
@@ -122,9 +92,10 @@ struct ManagedMeta<'a> {
 }
 
 /// Reads an object without its managed fields: they are a third of it and half the cost, and would be dropped anyway.
-fn read<T: Watched>(object: &RawValue) -> serde_json::Result<T> {
+fn read<T: Stored>(object: &RawValue) -> serde_json::Result<T> {
     let text = object.get();
-    let managed = serde_json::from_str::<Managed<'_>>(text).ok().and_then(|managed| managed.metadata.managed_fields);
+    let managed =
+        serde_json::from_str::<Managed<'_>>(text).ok().and_then(|managed| managed.metadata.managed_fields);
     let split = managed.and_then(|managed| {
         let start = managed.get().as_ptr().addr() - text.as_ptr().addr();
         Some((text.get(..start)?, text.get(start + managed.get().len()..)?))
@@ -136,7 +107,7 @@ fn read<T: Watched>(object: &RawValue) -> serde_json::Result<T> {
 }
 
 /// Watches until it is dropped; never gives up.
-pub(super) async fn watch<T: Watched>(target: Target, mut tell: impl FnMut(News<T>) + Send) {
+pub(super) async fn watch<T: Stored>(target: Target, mut tell: impl FnMut(News<T>) + Send) {
     let mut failures = 0;
     loop {
         match list(&target).await {
@@ -151,12 +122,13 @@ pub(super) async fn watch<T: Watched>(target: Target, mut tell: impl FnMut(News<
                 warn!(kind = %target.gvk, why = said(&error), "cannot list; nothing that depends on it will be decided until this ends");
             }
         }
-        let wait = if failures == 0 { Backoff::CONFLICT } else { Backoff::wait(FailureKind::Unavailable, failures) };
+        let wait =
+            if failures == 0 { Backoff::CONFLICT } else { Backoff::wait(FailureKind::Unavailable, failures) };
         tokio::time::sleep(wait.unsigned_abs()).await;
     }
 }
 
-async fn list<T: Watched>(target: &Target) -> Result<(News<T>, String), Error> {
+async fn list<T: Stored>(target: &Target) -> Result<(News<T>, String), Error> {
     let (mut objects, mut unreadable) = (Vec::new(), Vec::new());
     let mut params = ListParams {
         limit: Some(PAGE),
@@ -166,7 +138,9 @@ async fn list<T: Watched>(target: &Target) -> Result<(News<T>, String), Error> {
     };
     loop {
         let request = Request::new(&target.path).list(&params).map_err(Error::BuildRequest)?;
-        let text = timeout(REQUEST_TIMEOUT, target.client.request_text(request)).await.map_err(|e| Error::Service(e.into()))??;
+        let text = timeout(REQUEST_TIMEOUT, target.client.request_text(request))
+            .await
+            .map_err(|e| Error::Service(e.into()))??;
         let page: Page<'_> = serde_json::from_str(&text).map_err(Error::SerdeError)?;
         for item in page.items {
             match read::<T>(item) {
@@ -178,14 +152,21 @@ async fn list<T: Watched>(target: &Target) -> Result<(News<T>, String), Error> {
             Some(token) if !token.is_empty() => params.continue_token = Some(token),
             Some(_) | None => {
                 let resource_version = page.metadata.resource_version.unwrap_or_default();
-                return Ok((News::Listed { objects, unreadable, resource_version: resource_version.clone() }, resource_version));
+                return Ok((
+                    News::Listed { objects, unreadable, resource_version: resource_version.clone() },
+                    resource_version,
+                ));
             }
         }
     }
 }
 
 /// Follows changes until the watch cannot go on; says why.
-async fn follow<T: Watched>(target: &Target, mut resource_version: String, tell: &mut impl FnMut(News<T>)) -> String {
+async fn follow<T: Stored>(
+    target: &Target,
+    mut resource_version: String,
+    tell: &mut impl FnMut(News<T>),
+) -> String {
     loop {
         let params = WatchParams {
             timeout: Some(WATCH_SECONDS),
@@ -199,7 +180,9 @@ async fn follow<T: Watched>(target: &Target, mut resource_version: String, tell:
             Err(error) => return error.to_string(),
         };
         // A compressed watch would be held back until a block of it is full.
-        request.headers_mut().insert(http::header::ACCEPT_ENCODING, http::HeaderValue::from_static("identity"));
+        request
+            .headers_mut()
+            .insert(http::header::ACCEPT_ENCODING, http::HeaderValue::from_static("identity"));
         let stream = match timeout(REQUEST_TIMEOUT, target.client.request_stream(request)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return error.to_string(),
@@ -223,7 +206,11 @@ async fn follow<T: Watched>(target: &Target, mut resource_version: String, tell:
 }
 
 /// Takes one event; the resource version to go on from, or why the watch is over.
-fn take<T: Watched>(target: &Target, line: &str, tell: &mut impl FnMut(News<T>)) -> Result<Option<String>, String> {
+fn take<T: Stored>(
+    target: &Target,
+    line: &str,
+    tell: &mut impl FnMut(News<T>),
+) -> Result<Option<String>, String> {
     let event: Event<'_> = serde_json::from_str(line).map_err(|e| format!("unreadable event: {e}"))?;
     let identity = || serde_json::from_str::<Identity>(event.object.get()).unwrap_or_default().metadata;
     match event.event_type {
@@ -237,7 +224,10 @@ fn take<T: Watched>(target: &Target, line: &str, tell: &mut impl FnMut(News<T>))
         }
         "DELETED" => {
             let gone = identity();
-            tell(News::Changed(Delta::Gone(Key::namespaced(gone.namespace, gone.name), gone.resource_version.clone())));
+            tell(News::Changed(Delta::Gone(
+                Key::namespaced(gone.namespace, gone.name),
+                gone.resource_version.clone(),
+            )));
             Ok(Some(gone.resource_version))
         }
         "BOOKMARK" => Ok(Some(identity().resource_version)),

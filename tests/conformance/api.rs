@@ -35,9 +35,12 @@ pub(super) struct Reply {
 impl Api {
     pub(super) async fn new(client: kube::Client, namespace: String) -> Self {
         let api = Self { client, namespace };
-        api.post("/api/v1/namespaces", &json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": api.namespace } }))
-            .await
-            .is(201);
+        api.post(
+            "/api/v1/namespaces",
+            &json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": api.namespace } }),
+        )
+        .await
+        .is(201);
         api
     }
 
@@ -93,10 +96,17 @@ impl Api {
     }
 
     pub(super) async fn delete(&self, path: &str, options: Value) -> Reply {
-        self.send(Method::DELETE, path, &[("content-type", "application/json")], Some(options.to_string())).await
+        self.send(Method::DELETE, path, &[("content-type", "application/json")], Some(options.to_string()))
+            .await
     }
 
-    pub(super) async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: Option<String>) -> Reply {
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<String>,
+    ) -> Reply {
         let mut request = Request::builder().method(method.clone()).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -106,7 +116,8 @@ impl Api {
         let (head, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let warnings = head.headers.get_all("warning").iter().map(|v| v.to_str().unwrap().to_owned()).collect();
+        let warnings =
+            head.headers.get_all("warning").iter().map(|v| v.to_str().unwrap().to_owned()).collect();
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::String(text));
         Reply { request: format!("{method} {path}"), code: head.status.as_u16(), warnings, body }
     }
@@ -117,12 +128,18 @@ impl Api {
         let mut body = self.client.send(request).await.unwrap().into_body();
         let (mut text, mut events) = (Vec::new(), Vec::new());
         while events.len() < wanted {
-            let frame = tokio::time::timeout(EVENTUALLY, body.frame()).await.expect("a watch event comes in time");
+            let frame =
+                tokio::time::timeout(EVENTUALLY, body.frame()).await.expect("a watch event comes in time");
             let Some(frame) = frame else { return events };
             text.extend_from_slice(frame.unwrap().data_ref().map(|d| &d[..]).unwrap_or_default());
             let mut lines: Vec<&[u8]> = text.split(|b| *b == b'\n').collect();
             let rest = lines.pop().unwrap_or_default().to_vec();
-            events.extend(lines.into_iter().filter(|l| !l.is_empty()).map(|line| serde_json::from_slice::<Value>(line).unwrap()));
+            events.extend(
+                lines
+                    .into_iter()
+                    .filter(|l| !l.is_empty())
+                    .map(|line| serde_json::from_slice::<Value>(line).unwrap()),
+            );
             text = rest;
         }
         events
@@ -134,7 +151,12 @@ impl Api {
     }
 
     /// Posts a review again until the answer is as wanted.
-    pub(super) async fn post_until(&self, path: &str, body: &Value, wanted: impl Fn(&Reply) -> bool) -> Reply {
+    pub(super) async fn post_until(
+        &self,
+        path: &str,
+        body: &Value,
+        wanted: impl Fn(&Reply) -> bool,
+    ) -> Reply {
         self.repeat(path, Some(body), wanted).await
     }
 
@@ -175,8 +197,20 @@ impl Reply {
     #[track_caller]
     pub(super) fn refused(self, code: u16, reason: &str) -> Self {
         let reply = self.is(code);
-        assert_eq!((&reply.body["kind"], &reply.body["reason"]), (&json!("Status"), &json!(reason)), "{}: {}", reply.request, reply.body);
-        assert_eq!((&reply.body["status"], &reply.body["code"]), (&json!("Failure"), &json!(code)), "{}: {}", reply.request, reply.body);
+        assert_eq!(
+            (&reply.body["kind"], &reply.body["reason"]),
+            (&json!("Status"), &json!(reason)),
+            "{}: {}",
+            reply.request,
+            reply.body
+        );
+        assert_eq!(
+            (&reply.body["status"], &reply.body["code"]),
+            (&json!("Failure"), &json!(code)),
+            "{}: {}",
+            reply.request,
+            reply.body
+        );
         reply
     }
 
@@ -198,7 +232,8 @@ impl Reply {
     /// Asserts that a field is named among the causes.
     #[track_caller]
     pub(super) fn blames(self, field: &str, reason: &str) -> Self {
-        let causes = self.body.pointer("/details/causes").and_then(Value::as_array).cloned().unwrap_or_default();
+        let causes =
+            self.body.pointer("/details/causes").and_then(Value::as_array).cloned().unwrap_or_default();
         assert!(
             causes.iter().any(|c| c["field"] == field && c["reason"] == reason),
             "{}: no {reason} of {field} in {}",

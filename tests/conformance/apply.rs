@@ -23,8 +23,12 @@ cases![
 ];
 
 fn managers(body: &Value) -> Vec<(String, String)> {
-    let entries = body.pointer("/metadata/managedFields").and_then(Value::as_array).cloned().unwrap_or_default();
-    entries.iter().map(|e| (e["manager"].as_str().unwrap().to_owned(), e["operation"].as_str().unwrap().to_owned())).collect()
+    let entries =
+        body.pointer("/metadata/managedFields").and_then(Value::as_array).cloned().unwrap_or_default();
+    entries
+        .iter()
+        .map(|e| (e["manager"].as_str().unwrap().to_owned(), e["operation"].as_str().unwrap().to_owned()))
+        .collect()
 }
 
 async fn an_apply_creates_what_is_not_there(api: Api) {
@@ -35,7 +39,8 @@ async fn an_apply_creates_what_is_not_there(api: Api) {
 }
 
 async fn an_apply_needs_a_manager(api: Api) {
-    let reply = api.patch(&api.config_map("a"), APPLY, &config_map("a", json!({}))).await.refused(422, "Invalid");
+    let reply =
+        api.patch(&api.config_map("a"), APPLY, &config_map("a", json!({}))).await.refused(422, "Invalid");
     reply.blames("fieldManager", "FieldValueRequired");
 }
 
@@ -54,14 +59,23 @@ async fn an_apply_removes_what_it_no_longer_names(api: Api) {
 
 async fn an_apply_of_anothers_field_conflicts(api: Api) {
     api.apply(&api.config_map("a"), "one", &config_map("a", json!({ "k": "v" }))).await.is(201);
-    let reply = api.apply(&api.config_map("a"), "two", &config_map("a", json!({ "k": "w" }))).await.refused(409, "Conflict");
-    reply.blames(".data.k", "FieldManagerConflict").says("Apply failed with 1 conflict: conflict with \"one\": .data.k");
+    let reply = api
+        .apply(&api.config_map("a"), "two", &config_map("a", json!({ "k": "w" })))
+        .await
+        .refused(409, "Conflict");
+    reply
+        .blames(".data.k", "FieldManagerConflict")
+        .says("Apply failed with 1 conflict: conflict with \"one\": .data.k");
 }
 
 async fn a_forced_apply_takes_the_field(api: Api) {
     api.apply(&api.config_map("a"), "one", &config_map("a", json!({ "k": "v", "l": "w" }))).await.is(201);
     let path = format!("{}?fieldManager=two&force=true", api.config_map("a"));
-    let reply = api.patch(&path, APPLY, &config_map("a", json!({ "k": "w" }))).await.is(200).has("/data/k", json!("w"));
+    let reply = api
+        .patch(&path, APPLY, &config_map("a", json!({ "k": "w" })))
+        .await
+        .is(200)
+        .has("/data/k", json!("w"));
     assert_eq!(managers(&reply.body).len(), 2);
     // What it lost, the first no longer removes.
     let reply = api.apply(&api.config_map("a"), "one", &config_map("a", json!({ "l": "w" }))).await.is(200);
@@ -71,8 +85,14 @@ async fn a_forced_apply_takes_the_field(api: Api) {
 async fn the_same_value_is_shared(api: Api) {
     api.apply(&api.config_map("a"), "one", &config_map("a", json!({ "k": "v" }))).await.is(201);
     api.apply(&api.config_map("a"), "two", &config_map("a", json!({ "k": "v" }))).await.is(200);
-    api.apply(&api.config_map("a"), "one", &config_map("a", json!({}))).await.is(200).has("/data/k", json!("v"));
-    api.apply(&api.config_map("a"), "two", &config_map("a", json!({}))).await.is(200).has("/data/k", json!(null));
+    api.apply(&api.config_map("a"), "one", &config_map("a", json!({})))
+        .await
+        .is(200)
+        .has("/data/k", json!("v"));
+    api.apply(&api.config_map("a"), "two", &config_map("a", json!({})))
+        .await
+        .is(200)
+        .has("/data/k", json!(null));
 }
 
 async fn an_update_owns_what_it_changed(api: Api) {
@@ -89,24 +109,37 @@ async fn an_update_owns_what_it_changed(api: Api) {
 async fn an_apply_merges_lists_by_their_keys(api: Api) {
     let port = |port: i64, name: &str| json!({ "port": port, "name": name });
     api.apply(&api.widget("a"), "one", &widget("a", json!({ "ports": [port(80, "a")] }))).await.is(201);
-    let reply = api.apply(&api.widget("a"), "two", &widget("a", json!({ "ports": [port(81, "b")] }))).await.is(200);
+    let reply =
+        api.apply(&api.widget("a"), "two", &widget("a", json!({ "ports": [port(81, "b")] }))).await.is(200);
     let want = json!([{ "port": 80, "name": "a", "protocol": "TCP" }, { "port": 81, "name": "b", "protocol": "TCP" }]);
     let reply = reply.has("/spec/ports", want);
     let owned = reply.at("/metadata/managedFields/1/fieldsV1/f:spec/f:ports");
-    assert_eq!(owned, json!({ r#"k:{"port":81,"protocol":"TCP"}"#: { ".": {}, "f:name": {}, "f:port": {} } }));
+    assert_eq!(
+        owned,
+        json!({ r#"k:{"port":81,"protocol":"TCP"}"#: { ".": {}, "f:name": {}, "f:port": {} } })
+    );
     let reply = api.apply(&api.widget("a"), "one", &widget("a", json!({}))).await.is(200);
     reply.has("/spec/ports", json!([{ "port": 81, "name": "b", "protocol": "TCP" }]));
 }
 
 async fn an_apply_merges_sets(api: Api) {
     api.apply(&api.widget("a"), "one", &widget("a", json!({ "tags": ["a", "b"] }))).await.is(201);
-    api.apply(&api.widget("a"), "two", &widget("a", json!({ "tags": ["b", "c"] }))).await.is(200).has("/spec/tags", json!(["a", "b", "c"]));
-    api.apply(&api.widget("a"), "one", &widget("a", json!({ "tags": [] }))).await.is(200).has("/spec/tags", json!(["b", "c"]));
+    api.apply(&api.widget("a"), "two", &widget("a", json!({ "tags": ["b", "c"] })))
+        .await
+        .is(200)
+        .has("/spec/tags", json!(["a", "b", "c"]));
+    api.apply(&api.widget("a"), "one", &widget("a", json!({ "tags": [] })))
+        .await
+        .is(200)
+        .has("/spec/tags", json!(["b", "c"]));
 }
 
 async fn an_apply_replaces_atomic_lists_whole(api: Api) {
     api.apply(&api.widget("a"), "one", &widget("a", json!({ "steps": ["a", "b"] }))).await.is(201);
-    api.apply(&api.widget("a"), "one", &widget("a", json!({ "steps": ["c"] }))).await.is(200).has("/spec/steps", json!(["c"]));
+    api.apply(&api.widget("a"), "one", &widget("a", json!({ "steps": ["c"] })))
+        .await
+        .is(200)
+        .has("/spec/steps", json!(["c"]));
     api.apply(&api.widget("a"), "two", &widget("a", json!({ "steps": ["d"] })))
         .await
         .refused(409, "Conflict")
@@ -118,8 +151,10 @@ async fn an_apply_through_status_owns_status_alone(api: Api) {
     let mut body = widget("a", json!({ "size": 9 }));
     body["status"] = json!({ "phase": "Up" });
     let reply = api.apply(&format!("{}/status", api.widget("a")), "two", &body).await.is(200);
-    let reply =
-        reply.has("/spec/size", json!(4)).has("/status/phase", json!("Up")).has("/metadata/managedFields/1/subresource", json!("status"));
+    let reply = reply
+        .has("/spec/size", json!(4))
+        .has("/status/phase", json!("Up"))
+        .has("/metadata/managedFields/1/subresource", json!("status"));
     assert_eq!(reply.at("/metadata/managedFields/1/fieldsV1"), json!({ "f:status": { "f:phase": {} } }));
     // And through the object itself, status is not there to apply.
     let mut body = widget("a", json!({ "size": 4 }));
@@ -131,12 +166,21 @@ async fn managed_fields_name_manager_operation_and_version(api: Api) {
     let path = format!("{}?fieldManager=creator", api.config_map(""));
     let reply = api.post(&path, &config_map("a", json!({ "k": "v" }))).await.is(201);
     let entry = reply.at("/metadata/managedFields/0");
-    assert_eq!((&entry["manager"], &entry["operation"], &entry["apiVersion"]), (&json!("creator"), &json!("Update"), &json!("v1")));
-    assert_eq!((&entry["fieldsType"], &entry["fieldsV1"]), (&json!("FieldsV1"), &json!({ "f:data": { ".": {}, "f:k": {} } })));
+    assert_eq!(
+        (&entry["manager"], &entry["operation"], &entry["apiVersion"]),
+        (&json!("creator"), &json!("Update"), &json!("v1"))
+    );
+    assert_eq!(
+        (&entry["fieldsType"], &entry["fieldsV1"]),
+        (&json!("FieldsV1"), &json!({ "f:data": { ".": {}, "f:k": {} } }))
+    );
 }
 
 async fn managed_fields_can_be_cleared(api: Api) {
     api.apply(&api.config_map("a"), "one", &config_map("a", json!({ "k": "v" }))).await.is(201);
-    let reply = api.patch(&api.config_map("a"), MERGE, &json!({ "metadata": { "managedFields": [{}] } })).await.is(200);
+    let reply = api
+        .patch(&api.config_map("a"), MERGE, &json!({ "metadata": { "managedFields": [{}] } }))
+        .await
+        .is(200);
     reply.has("/metadata/managedFields", json!(null));
 }

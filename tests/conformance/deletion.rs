@@ -24,7 +24,12 @@ cases![
 
 async fn a_deleted_object_is_gone(api: Api) {
     let created = api.post(&api.config_map(""), &config_map("a", json!({}))).await.is(201);
-    let reply = api.delete(&api.config_map("a"), json!({})).await.is(200).has("/kind", json!("Status")).has("/status", json!("Success"));
+    let reply = api
+        .delete(&api.config_map("a"), json!({}))
+        .await
+        .is(200)
+        .has("/kind", json!("Status"))
+        .has("/status", json!("Success"));
     let details = json!({ "name": "a", "kind": "configmaps", "uid": created.at("/metadata/uid") });
     reply.has("/details", details);
     api.get(&api.config_map("a")).await.is(404);
@@ -37,8 +42,13 @@ async fn a_deletion_of_nothing_is_not_found(api: Api) {
 async fn a_deletion_wants_its_preconditions(api: Api) {
     let created = api.post(&api.config_map(""), &config_map("a", json!({}))).await.is(201);
     let wrong = json!({ "preconditions": { "uid": "00000000-0000-4000-8000-000000000000" } });
-    api.delete(&api.config_map("a"), wrong).await.refused(409, "Conflict").says("the UID in the precondition");
-    api.delete(&api.config_map("a"), json!({ "preconditions": { "resourceVersion": "1" } })).await.refused(409, "Conflict");
+    api.delete(&api.config_map("a"), wrong)
+        .await
+        .refused(409, "Conflict")
+        .says("the UID in the precondition");
+    api.delete(&api.config_map("a"), json!({ "preconditions": { "resourceVersion": "1" } }))
+        .await
+        .refused(409, "Conflict");
     let right = json!({ "preconditions": { "uid": created.at("/metadata/uid"), "resourceVersion": created.version() } });
     api.delete(&api.config_map("a"), right).await.is(200);
 }
@@ -64,15 +74,22 @@ async fn a_terminating_object_takes_no_new_finalizers(api: Api) {
     api.delete(&api.config_map("a"), json!({})).await.is(200);
     let more = json!({ "metadata": { "finalizers": ["example.io/hold", "example.io/more"] } });
     let reply = api.patch(&api.config_map("a"), MERGE, &more).await.refused(422, "Invalid");
-    reply.blames("metadata.finalizers", "FieldValueForbidden").says("no new finalizers can be added if the object is being deleted");
+    reply
+        .blames("metadata.finalizers", "FieldValueForbidden")
+        .says("no new finalizers can be added if the object is being deleted");
     api.patch(&api.config_map("a"), MERGE, &json!({ "metadata": { "finalizers": null } })).await.is(200);
 }
 
 async fn a_collection_is_deleted_by_selector(api: Api) {
     for (name, label) in [("a", "x"), ("b", "y"), ("c", "x")] {
-        api.post(&api.config_map(""), &labelled(config_map(name, json!({})), json!({ "l": label }))).await.is(201);
+        api.post(&api.config_map(""), &labelled(config_map(name, json!({})), json!({ "l": label })))
+            .await
+            .is(201);
     }
-    api.delete(&format!("{}?labelSelector=l%3Dx", api.config_map("")), json!({})).await.is(200).has("/kind", json!("ConfigMapList"));
+    api.delete(&format!("{}?labelSelector=l%3Dx", api.config_map("")), json!({}))
+        .await
+        .is(200)
+        .has("/kind", json!("ConfigMapList"));
     assert_eq!(api.get(&format!("{}?labelSelector=l", api.config_map(""))).await.names(), ["b"]);
 }
 
@@ -89,7 +106,8 @@ async fn owner(api: &Api, name: &str) -> Value {
 
 async fn dependents_go_with_their_owner(api: Api) {
     let uid = owner(&api, "a").await;
-    let child = api.post(&api.config_map(""), &owned("b", &[("a", &uid, false)])).await.is(201).at("/metadata/uid");
+    let child =
+        api.post(&api.config_map(""), &owned("b", &[("a", &uid, false)])).await.is(201).at("/metadata/uid");
     api.post(&api.config_map(""), &owned("c", &[("b", &child, false)])).await.is(201);
     api.delete(&api.config_map("a"), json!({ "propagationPolicy": "Background" })).await.is(200);
     api.until_gone(&api.config_map("b")).await;
@@ -101,7 +119,10 @@ async fn orphans_stay_without_their_owner(api: Api) {
     api.post(&api.config_map(""), &owned("b", &[("a", &uid, false)])).await.is(201);
     api.delete(&api.config_map("a"), json!({ "propagationPolicy": "Orphan" })).await.is(200);
     api.until_gone(&api.config_map("a")).await;
-    api.until(&api.config_map("b"), |reply| reply.code == 200 && reply.at("/metadata/ownerReferences").is_null()).await;
+    api.until(&api.config_map("b"), |reply| {
+        reply.code == 200 && reply.at("/metadata/ownerReferences").is_null()
+    })
+    .await;
 }
 
 async fn a_foreground_deletion_waits_for_dependents(api: Api) {
@@ -121,8 +142,11 @@ async fn an_object_with_another_owner_stays(api: Api) {
     let (one, two) = (owner(&api, "a").await, owner(&api, "b").await);
     api.post(&api.config_map(""), &owned("c", &[("a", &one, false), ("b", &two, false)])).await.is(201);
     api.delete(&api.config_map("a"), json!({ "propagationPolicy": "Background" })).await.is(200);
-    let left =
-        api.until(&api.config_map("c"), |reply| reply.at("/metadata/ownerReferences").as_array().is_some_and(|o| o.len() == 1)).await;
+    let left = api
+        .until(&api.config_map("c"), |reply| {
+            reply.at("/metadata/ownerReferences").as_array().is_some_and(|o| o.len() == 1)
+        })
+        .await;
     left.has("/metadata/ownerReferences/0/name", json!("b"));
 }
 
@@ -152,15 +176,20 @@ async fn a_terminating_namespace_takes_nothing_new(api: Api) {
     let path = namespace(&api, "-held").await;
     api.post(&format!("{path}/configmaps"), &held("a")).await.is(201);
     api.delete(&path, json!({})).await.is(200);
-    let reply = api.post(&format!("{path}/configmaps"), &config_map("b", json!({}))).await.refused(403, "Forbidden");
+    let reply =
+        api.post(&format!("{path}/configmaps"), &config_map("b", json!({}))).await.refused(403, "Forbidden");
     reply.blames("metadata.namespace", "NamespaceTerminating").says("because it is being terminated");
-    let released = api.patch(&format!("{path}/configmaps/a"), MERGE, &json!({ "metadata": { "finalizers": null } })).await;
+    let released = api
+        .patch(&format!("{path}/configmaps/a"), MERGE, &json!({ "metadata": { "finalizers": null } }))
+        .await;
     released.is(200);
     api.until_gone(&path).await;
 }
 
 async fn a_propagation_that_does_not_exist_is_refused(api: Api) {
     api.post(&api.config_map(""), &config_map("a", json!({}))).await.is(201);
-    api.delete(&api.config_map("a"), json!({ "propagationPolicy": "Sideways" })).await.refused(422, "Invalid");
+    api.delete(&api.config_map("a"), json!({ "propagationPolicy": "Sideways" }))
+        .await
+        .refused(422, "Invalid");
     api.get(&api.config_map("a")).await.is(200);
 }

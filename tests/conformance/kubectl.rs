@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use serde_json::json;
+use store::User;
 use wheelwright::apiserver::{Credential, Options, Server, kubeconfig_yaml, write_private};
-use wheelwright::store::User;
 
 use super::{definition, schema};
 use crate::kube::{Kubectl, client_of, install_crypto};
@@ -26,7 +26,9 @@ impl Bench {
     /// A durable server on a directory.
     async fn open(dir: tempfile::TempDir) -> Self {
         install_crypto();
-        let server = Server::start(Options { data: Some(dir.path().join("data")), ..Options::default() }).await.unwrap();
+        let server = Server::start(Options { data: Some(dir.path().join("data")), ..Options::default() })
+            .await
+            .unwrap();
         let kubectl = Self::kubectl_as(&server, &dir, "admin", &["system:masters"]);
         Self { server, dir, kubectl }
     }
@@ -39,8 +41,14 @@ impl Bench {
     }
 
     fn with_widgets(self) -> Self {
-        self.kubectl.run_with(&["create", "-f", "-"], &definition("widgets", "Widget", &schema()).to_string());
-        self.kubectl.run(&["wait", "--for=condition=Established", "crd/widgets.conformance.wheelwright.dev", "--timeout=30s"]);
+        self.kubectl
+            .run_with(&["create", "-f", "-"], &definition("widgets", "Widget", &schema()).to_string());
+        self.kubectl.run(&[
+            "wait",
+            "--for=condition=Established",
+            "crd/widgets.conformance.wheelwright.dev",
+            "--timeout=30s",
+        ]);
         self
     }
 
@@ -51,13 +59,17 @@ impl Bench {
     }
 }
 
-const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: config\n  labels: {app: web}\ndata:\n  key: value\n";
+const CONFIG: &str =
+    "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: config\n  labels: {app: web}\ndata:\n  key: value\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_reads_and_writes_objects() {
     let Bench { kubectl, server, dir: _dir } = Bench::start().await;
     assert_eq!(kubectl.run(&["create", "namespace", "web"]), "namespace/web created\n");
-    assert_eq!(kubectl.run(&["create", "configmap", "made", "--from-literal=a=b"]), "configmap/made created\n");
+    assert_eq!(
+        kubectl.run(&["create", "configmap", "made", "--from-literal=a=b"]),
+        "configmap/made created\n"
+    );
     assert_eq!(kubectl.run_with(&["apply", "-f", "-"], CONFIG), "configmap/config created\n");
     assert_eq!(kubectl.run_with(&["apply", "-f", "-"], CONFIG), "configmap/config unchanged\n");
     let changed = CONFIG.replace("value", "other");
@@ -69,7 +81,10 @@ async fn kubectl_reads_and_writes_objects() {
     assert!(kubectl.run(&["describe", "configmap", "config"]).contains("other"));
     assert_eq!(kubectl.run(&["label", "cm", "config", "tier=front"]), "configmap/config labeled\n");
     assert_eq!(kubectl.run(&["get", "cm", "config", "-o", "jsonpath={.metadata.labels.tier}"]), "front");
-    assert_eq!(kubectl.run(&["delete", "cm", "config"]), "configmap \"config\" deleted from default namespace\n");
+    assert_eq!(
+        kubectl.run(&["delete", "cm", "config"]),
+        "configmap \"config\" deleted from default namespace\n"
+    );
     assert!(kubectl.fails(&["get", "cm", "config"]).contains("configmaps \"config\" not found"));
     kubectl.run(&["delete", "namespace", "web", "--timeout=30s"]);
     assert!(kubectl.run(&["version"]).contains("Server Version: v1.36.0+wheelwright"));
@@ -84,10 +99,14 @@ async fn kubectl_applies_on_the_server_and_shows_conflicts() {
             .to_string()
     };
     kubectl.run_with(&["apply", "--server-side", "--field-manager=one", "-f", "-"], &widget(1));
-    let refused = kubectl.output_with(&["apply", "--server-side", "--field-manager=two", "-f", "-"], &widget(2));
+    let refused =
+        kubectl.output_with(&["apply", "--server-side", "--field-manager=two", "-f", "-"], &widget(2));
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && text.contains("conflict with \"one\": .spec.size"), "{text}");
-    kubectl.run_with(&["apply", "--server-side", "--force-conflicts", "--field-manager=two", "-f", "-"], &widget(2));
+    kubectl.run_with(
+        &["apply", "--server-side", "--force-conflicts", "--field-manager=two", "-f", "-"],
+        &widget(2),
+    );
     let diff = kubectl.output_with(&["diff", "-f", "-"], &widget(3));
     assert_eq!(diff.status.code(), Some(1), "{}", String::from_utf8_lossy(&diff.stderr));
     let strict = kubectl.output_with(&["create", "-f", "-"], &widget(1).replace("size", "sise"));
@@ -95,7 +114,10 @@ async fn kubectl_applies_on_the_server_and_shows_conflicts() {
     assert!(kubectl.run(&["explain", "widget.spec.ports"]).contains("protocol\t<string>"));
     assert!(kubectl.run(&["explain", "deployment.spec"]).contains("replicas\t<integer>"));
     assert!(kubectl.run(&["api-resources", "--api-group=conformance.wheelwright.dev"]).contains("Widget"));
-    assert_eq!(kubectl.run(&["scale", "widget", "w", "--replicas=4"]), "widget.conformance.wheelwright.dev/w scaled\n");
+    assert_eq!(
+        kubectl.run(&["scale", "widget", "w", "--replicas=4"]),
+        "widget.conformance.wheelwright.dev/w scaled\n"
+    );
     server.stop().await;
 }
 
@@ -103,7 +125,8 @@ async fn kubectl_applies_on_the_server_and_shows_conflicts() {
 async fn kubectl_watches_and_edits() {
     let Bench { kubectl, server, dir } = Bench::start().await;
     kubectl.run(&["create", "configmap", "w", "--from-literal=a=b"]);
-    let mut watching = kubectl.command(&["get", "configmaps", "-w", "-o", "name", "--field-selector=metadata.name=w"]);
+    let mut watching =
+        kubectl.command(&["get", "configmaps", "-w", "-o", "name", "--field-selector=metadata.name=w"]);
     let mut child = watching.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "configmap/w");
@@ -124,15 +147,24 @@ async fn roles_bind_certificates_tokens_and_impersonated_users() {
     let bench = Bench::start().await;
     let kubectl = &bench.kubectl;
     let ann = Bench::kubectl_as(&bench.server, &bench.dir, "ann", &["readers"]);
-    assert!(
-        ann.fails(&["get", "secrets"])
-            .contains("User \"ann\" cannot list resource \"secrets\" in API group \"\" in the namespace \"default\"")
-    );
+    assert!(ann.fails(&["get", "secrets"]).contains(
+        "User \"ann\" cannot list resource \"secrets\" in API group \"\" in the namespace \"default\""
+    ));
     kubectl.run(&["create", "role", "reader", "--verb=list", "--resource=secrets"]);
-    kubectl.run(&["create", "rolebinding", "reader", "--role=reader", "--group=readers", "--serviceaccount=default:robot"]);
+    kubectl.run(&[
+        "create",
+        "rolebinding",
+        "reader",
+        "--role=reader",
+        "--group=readers",
+        "--serviceaccount=default:robot",
+    ]);
     ann.run(&["get", "secrets"]);
     assert!(ann.fails(&["get", "secrets", "-A"]).contains("at the cluster scope"));
-    assert!(ann.fails(&["create", "rolebinding", "more", "--clusterrole=cluster-admin", "--user=ann"]).contains("is forbidden"));
+    assert!(
+        ann.fails(&["create", "rolebinding", "more", "--clusterrole=cluster-admin", "--user=ann"])
+            .contains("is forbidden")
+    );
     assert_eq!(kubectl.run(&["auth", "can-i", "list", "secrets", "--as=ann", "--as-group=readers"]), "yes\n");
     let no = kubectl.command(&["auth", "can-i", "delete", "secrets", "--as=ann"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&no.stdout), "no\n");
@@ -156,7 +188,10 @@ async fn roles_bind_certificates_tokens_and_impersonated_users() {
     assert!(by_token(&["get", "secrets"]).status.success());
     let refused = by_token(&["get", "configmaps"]);
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(text.contains("User \"system:serviceaccount:default:robot\" cannot list resource \"configmaps\""), "{text}");
+    assert!(
+        text.contains("User \"system:serviceaccount:default:robot\" cannot list resource \"configmaps\""),
+        "{text}"
+    );
     kubectl.run(&["delete", "serviceaccount", "robot"]);
     let gone = by_token(&["get", "secrets"]);
     assert!(String::from_utf8_lossy(&gone.stderr).contains("Unauthorized"), "{gone:?}");
@@ -185,7 +220,14 @@ async fn a_bootstrap_token_speaks_until_it_expires() {
     let review = |token: &str| {
         let body = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": { "token": token } });
         bench.kubectl.run_with(
-            &["create", "--validate=false", "-o", "jsonpath={.status.user.username} {.status.user.groups}", "-f", "-"],
+            &[
+                "create",
+                "--validate=false",
+                "-o",
+                "jsonpath={.status.user.username} {.status.user.groups}",
+                "-f",
+                "-",
+            ],
             &body.to_string(),
         )
     };
@@ -259,7 +301,10 @@ impl HubProcess {
         let said = lines.next().expect("the hub says where it listens").unwrap();
         assert!(said.starts_with("the hub listens on https://127.0.0.1:"), "{said}");
         assert!(lines.next().unwrap().unwrap().ends_with("admin.kubeconfig"));
-        Self { child, kubectl: Kubectl::new(&dir.join("data/admin.kubeconfig"), dir.join(format!("home-{run}"))) }
+        Self {
+            child,
+            kubectl: Kubectl::new(&dir.join("data/admin.kubeconfig"), dir.join(format!("home-{run}"))),
+        }
     }
 }
 
@@ -275,16 +320,32 @@ impl Drop for HubProcess {
 fn the_hub_command_keeps_every_answered_write_through_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let hub = HubProcess::start(dir.path(), 1);
-    assert!(hub.kubectl.run(&["get", "crd", "-o", "name"]).contains("placements.cluster.open-cluster-management.io"));
+    assert!(
+        hub.kubectl
+            .run(&["get", "crd", "-o", "name"])
+            .contains("placements.cluster.open-cluster-management.io")
+    );
     for i in 0..5 {
         hub.kubectl.run(&["create", "configmap", &format!("c{i}"), "--from-literal=a=b"]);
     }
     hub.kubectl.run(&["label", "crd", "placements.cluster.open-cluster-management.io", "mine=yes"]);
     drop(hub);
     let hub = HubProcess::start(dir.path(), 2);
-    let names = hub.kubectl.run(&["get", "configmaps", "-o", "name", "--field-selector=metadata.name!=kube-root-ca.crt"]);
+    let names = hub.kubectl.run(&[
+        "get",
+        "configmaps",
+        "-o",
+        "name",
+        "--field-selector=metadata.name!=kube-root-ca.crt",
+    ]);
     assert_eq!(names.lines().count(), 5, "{names}");
-    let label = hub.kubectl.run(&["get", "crd", "placements.cluster.open-cluster-management.io", "-o", "jsonpath={.metadata.labels.mine}"]);
+    let label = hub.kubectl.run(&[
+        "get",
+        "crd",
+        "placements.cluster.open-cluster-management.io",
+        "-o",
+        "jsonpath={.metadata.labels.mine}",
+    ]);
     assert_eq!(label, "yes");
 }
 
@@ -292,11 +353,18 @@ fn the_hub_command_keeps_every_answered_write_through_a_kill() {
 async fn a_known_token_speaks_for_its_user() {
     install_crypto();
     let user = User { name: "known".into(), groups: vec!["system:masters".into()], ..User::default() };
-    let server = Server::start(Options { tokens: [("secret".to_owned(), user)].into(), ..Options::default() }).await.unwrap();
+    let server =
+        Server::start(Options { tokens: [("secret".to_owned(), user)].into(), ..Options::default() })
+            .await
+            .unwrap();
     let dir = tempfile::tempdir().unwrap();
     let file = |token: &str| {
         let path = dir.path().join(token);
-        std::fs::write(&path, kubeconfig_yaml(&server.url, &server.ca_pem, &Credential::Token(token.to_owned()))).unwrap();
+        std::fs::write(
+            &path,
+            kubeconfig_yaml(&server.url, &server.ca_pem, &Credential::Token(token.to_owned())),
+        )
+        .unwrap();
         path
     };
     let namespaces = |client| kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(client);

@@ -22,7 +22,9 @@ cases![
 
 async fn filled(api: &Api) {
     for (name, tier) in [("c", "back"), ("a", "front"), ("b", "front")] {
-        api.post(&api.config_map(""), &labelled(config_map(name, json!({})), json!({ "tier": tier }))).await.is(201);
+        api.post(&api.config_map(""), &labelled(config_map(name, json!({})), json!({ "tier": tier })))
+            .await
+            .is(201);
     }
 }
 
@@ -36,13 +38,20 @@ async fn a_list_is_ordered_and_versioned(api: Api) {
     let reply = api.get(&format!("{}?labelSelector=tier", api.config_map(""))).await.is(200);
     assert_eq!(reply.names(), ["a", "b", "c"]);
     assert!(reply.version().parse::<u64>().unwrap() > 0);
-    reply.has("/kind", json!("ConfigMapList")).has("/apiVersion", json!("v1")).has("/items/0/kind", json!(null));
+    reply
+        .has("/kind", json!("ConfigMapList"))
+        .has("/apiVersion", json!("v1"))
+        .has("/items/0/kind", json!(null));
 }
 
 async fn a_list_over_all_namespaces_holds_each(api: Api) {
-    api.post(&api.widgets(), &labelled(widget("a", json!({})), json!({ "case": "everywhere" }))).await.is(201);
-    let reply = api.get("/apis/conformance.wheelwright.dev/v1/widgets?labelSelector=case%3Deverywhere").await.is(200);
-    let reply = reply.has("/items/0/metadata/namespace", json!(api.namespace)).has("/items/0/kind", json!("Widget"));
+    api.post(&api.widgets(), &labelled(widget("a", json!({})), json!({ "case": "everywhere" })))
+        .await
+        .is(201);
+    let reply =
+        api.get("/apis/conformance.wheelwright.dev/v1/widgets?labelSelector=case%3Deverywhere").await.is(200);
+    let reply =
+        reply.has("/items/0/metadata/namespace", json!(api.namespace)).has("/items/0/kind", json!("Widget"));
     assert_eq!(reply.names(), ["a"]);
 }
 
@@ -50,7 +59,10 @@ async fn label_selectors_select(api: Api) {
     filled(&api).await;
     assert_eq!(selected(&api, "labelSelector=tier%3Dfront").await, ["a", "b"]);
     assert_eq!(selected(&api, "labelSelector=tier,tier!%3Dfront").await, ["c"]);
-    assert_eq!(selected(&api, "labelSelector=tier%20in%20(back,front),tier%20notin%20(back)").await, ["a", "b"]);
+    assert_eq!(
+        selected(&api, "labelSelector=tier%20in%20(back,front),tier%20notin%20(back)").await,
+        ["a", "b"]
+    );
     assert!(!selected(&api, "labelSelector=!tier").await.contains(&"a".to_owned()));
 }
 
@@ -84,7 +96,8 @@ async fn pages_follow_each_other(api: Api) {
     let first = api.get(&path).await.is(200);
     assert_eq!(first.names(), ["a", "b"]);
     let token = first.text("/metadata/continue");
-    let last = api.get(&format!("{path}&continue={token}")).await.is(200).has("/metadata/continue", json!(null));
+    let last =
+        api.get(&format!("{path}&continue={token}")).await.is(200).has("/metadata/continue", json!(null));
     assert_eq!((last.names(), last.version()), (vec!["c".to_owned()], first.version()));
 }
 
@@ -92,8 +105,11 @@ async fn a_page_shows_the_moment_of_the_first(api: Api) {
     filled(&api).await;
     let path = format!("{}?labelSelector=tier&limit=1", api.config_map(""));
     let token = api.get(&path).await.is(200).text("/metadata/continue");
-    api.post(&api.config_map(""), &labelled(config_map("aa", json!({})), json!({ "tier": "late" }))).await.is(201);
-    let reply = api.get(&format!("{}?labelSelector=tier&limit=9&continue={token}", api.config_map(""))).await.is(200);
+    api.post(&api.config_map(""), &labelled(config_map("aa", json!({})), json!({ "tier": "late" })))
+        .await
+        .is(201);
+    let reply =
+        api.get(&format!("{}?labelSelector=tier&limit=9&continue={token}", api.config_map(""))).await.is(200);
     assert_eq!(reply.names(), ["b", "c"]);
 }
 
@@ -105,7 +121,12 @@ async fn a_continue_token_that_cannot_be_read_is_refused(api: Api) {
 }
 
 async fn a_version_that_has_not_come_yet_times_out(api: Api) {
-    let reply = api.get(&format!("{}?resourceVersion=999999999999&resourceVersionMatch=NotOlderThan", api.config_map(""))).await;
+    let reply = api
+        .get(&format!(
+            "{}?resourceVersion=999999999999&resourceVersionMatch=NotOlderThan",
+            api.config_map("")
+        ))
+        .await;
     reply.refused(504, "Timeout").says("Too large resource version");
 }
 

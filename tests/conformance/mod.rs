@@ -83,7 +83,10 @@ async fn run(hub: &'static str, client: ::kube::Client) {
     for (area, case) in AREAS.iter().flat_map(|(area, cases)| cases.iter().map(move |case| (area, case))) {
         let api = Api::new(
             client.clone(),
-            format!("case-{}", case.name.replace('_', "-").chars().take(50).collect::<String>().trim_end_matches('-')),
+            format!(
+                "case-{}",
+                case.name.replace('_', "-").chars().take(50).collect::<String>().trim_end_matches('-')
+            ),
         )
         .await;
         match tokio::spawn((case.run)(api)).await {
@@ -92,17 +95,29 @@ async fn run(hub: &'static str, client: ::kube::Client) {
         }
     }
     println!("{hub}: {passed} cases passed");
-    assert!(failed.is_empty(), "{hub}: {} of {} cases failed:\n  {}", failed.len(), passed + failed.len(), failed.join("\n  "));
+    assert!(
+        failed.is_empty(),
+        "{hub}: {} of {} cases failed:\n  {}",
+        failed.len(),
+        passed + failed.len(),
+        failed.join("\n  ")
+    );
 }
 
 /// The custom resource that the cases use, in group `conformance.wheelwright.dev`.
 async fn install(client: &::kube::Client) {
     let api = Api::new(client.clone(), "case-install".into()).await;
-    api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition("widgets", "Widget", &schema())).await.is(201);
+    api.post(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        &definition("widgets", "Widget", &schema()),
+    )
+    .await
+    .is(201);
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.conformance.wheelwright.dev";
     let established = json!([{ "type": "Established", "status": "True" }]);
     api.until(path, |reply| {
-        let conditions = reply.body.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+        let conditions =
+            reply.body.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
         conditions.iter().any(|c| c["type"] == established[0]["type"] && c["status"] == "True")
     })
     .await;
@@ -111,7 +126,8 @@ async fn install(client: &::kube::Client) {
 
 /// A definition with a status subresource, a scale subresource, two columns and a selectable field.
 fn definition(plural: &str, kind: &str, schema: &Value) -> Value {
-    let selectable = schema.pointer("/properties/spec/properties/mode").map(|_| json!([{ "jsonPath": ".spec.mode" }]));
+    let selectable =
+        schema.pointer("/properties/spec/properties/mode").map(|_| json!([{ "jsonPath": ".spec.mode" }]));
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

@@ -28,7 +28,8 @@ async fn a_merge_patch_changes_what_it_names(api: Api) {
 
 async fn a_merge_patch_with_an_old_version_conflicts(api: Api) {
     let created = api.post(&api.config_map(""), &config_map("a", json!({}))).await.is(201);
-    let patch = |value: &str| json!({ "metadata": { "resourceVersion": created.version() }, "data": { "k": value } });
+    let patch =
+        |value: &str| json!({ "metadata": { "resourceVersion": created.version() }, "data": { "k": value } });
     api.patch(&api.config_map("a"), MERGE, &patch("1")).await.is(200);
     api.patch(&api.config_map("a"), MERGE, &patch("2")).await.refused(409, "Conflict");
 }
@@ -41,7 +42,11 @@ async fn a_json_patch_changes_what_it_points_at(api: Api) {
         { "op": "remove", "path": "/spec/steps/0" },
         { "op": "replace", "path": "/spec/size", "value": 5 },
     ]);
-    api.patch(&api.widget("a"), JSON_PATCH, &patch).await.is(200).has("/spec/steps", json!(["b", "c"])).has("/spec/size", json!(5));
+    api.patch(&api.widget("a"), JSON_PATCH, &patch)
+        .await
+        .is(200)
+        .has("/spec/steps", json!(["b", "c"]))
+        .has("/spec/size", json!(5));
 }
 
 async fn a_json_patch_whose_test_fails_is_refused(api: Api) {
@@ -74,7 +79,13 @@ async fn a_strategic_patch_merges_lists_by_key(api: Api) {
     api.post(&path, &deployment()).await.is(201);
     let patch = json!({ "spec": { "template": { "spec": { "containers": [{ "name": "two", "image": "two:2" }] } } } });
     let reply = api.patch(&format!("{path}/a"), STRATEGIC, &patch).await.is(200);
-    let images: Vec<_> = reply.at("/spec/template/spec/containers").as_array().unwrap().iter().map(|c| c["image"].clone()).collect();
+    let images: Vec<_> = reply
+        .at("/spec/template/spec/containers")
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["image"].clone())
+        .collect();
     assert_eq!(json!(images), json!(["one:1", "two:2"]));
 }
 
@@ -88,12 +99,16 @@ async fn a_strategic_patch_deletes_by_directive(api: Api) {
 
 async fn a_strategic_patch_of_a_custom_resource_is_refused(api: Api) {
     api.post(&api.widgets(), &widget("a", json!({}))).await.is(201);
-    api.patch(&api.widget("a"), STRATEGIC, &json!({ "spec": { "size": 2 } })).await.refused(415, "UnsupportedMediaType");
+    api.patch(&api.widget("a"), STRATEGIC, &json!({ "spec": { "size": 2 } }))
+        .await
+        .refused(415, "UnsupportedMediaType");
 }
 
 async fn a_patch_of_an_unknown_type_is_refused(api: Api) {
     api.post(&api.config_map(""), &config_map("a", json!({}))).await.is(201);
-    api.patch(&api.config_map("a"), "application/json", &json!({})).await.refused(415, "UnsupportedMediaType");
+    api.patch(&api.config_map("a"), "application/json", &json!({}))
+        .await
+        .refused(415, "UnsupportedMediaType");
 }
 
 async fn a_patch_of_nothing_is_not_found(api: Api) {
@@ -108,6 +123,10 @@ async fn a_patch_that_changes_nothing_keeps_the_version(api: Api) {
 
 async fn a_patch_may_not_move_an_object(api: Api) {
     api.post(&api.config_map(""), &config_map("a", json!({}))).await.is(201);
-    api.patch(&api.config_map("a"), MERGE, &json!({ "metadata": { "namespace": "default" } })).await.refused(400, "BadRequest");
-    api.patch(&api.config_map("a"), MERGE, &json!({ "metadata": { "name": "b" } })).await.refused(400, "BadRequest");
+    api.patch(&api.config_map("a"), MERGE, &json!({ "metadata": { "namespace": "default" } }))
+        .await
+        .refused(400, "BadRequest");
+    api.patch(&api.config_map("a"), MERGE, &json!({ "metadata": { "name": "b" } }))
+        .await
+        .refused(400, "BadRequest");
 }

@@ -44,8 +44,14 @@ async fn defaults_fill_in_objects_that_are_there(api: Api) {
 
 async fn null_with_a_default_becomes_the_default(api: Api) {
     api.post(&api.widgets(), &widget("a", json!({ "size": null }))).await.is(201).has("/spec/size", json!(3));
-    api.patch(&api.widget("a"), MERGE, &json!({ "spec": { "size": 7 } })).await.is(200).has("/spec/size", json!(7));
-    api.patch(&api.widget("a"), MERGE, &json!({ "spec": { "size": null } })).await.is(200).has("/spec/size", json!(3));
+    api.patch(&api.widget("a"), MERGE, &json!({ "spec": { "size": 7 } }))
+        .await
+        .is(200)
+        .has("/spec/size", json!(7));
+    api.patch(&api.widget("a"), MERGE, &json!({ "spec": { "size": null } }))
+        .await
+        .is(200)
+        .has("/spec/size", json!(3));
 }
 
 async fn unknown_fields_are_pruned(api: Api) {
@@ -63,25 +69,37 @@ async fn unknown_fields_are_warned_of_or_refused(api: Api) {
     assert_eq!(reply.warnings, ["299 - \"unknown field \\\"spec.unknown\\\"\""]);
     let reply = api.post(&path("Ignore"), &widget("b", json!({ "unknown": 1 }))).await.is(201);
     assert!(reply.warnings.is_empty());
-    api.post(&path("Sometimes"), &body).await.refused(422, "Invalid").blames("fieldValidation", "FieldValueNotSupported");
+    api.post(&path("Sometimes"), &body)
+        .await
+        .refused(422, "Invalid")
+        .blames("fieldValidation", "FieldValueNotSupported");
 }
 
 async fn preserved_fields_are_kept(api: Api) {
     let free = json!({ "any": { "thing": [1, "two", { "three": 3 }] } });
     api.post(&api.widgets(), &widget("a", json!({ "free": free }))).await.is(201).has("/spec/free", free);
-    api.post(&api.widgets(), &widget("b", json!({ "settings": { "a": "b" } }))).await.is(201).has("/spec/settings/a", json!("b"));
+    api.post(&api.widgets(), &widget("b", json!({ "settings": { "a": "b" } })))
+        .await
+        .is(201)
+        .has("/spec/settings/a", json!("b"));
 }
 
 async fn embedded_metadata_is_kept_as_it_should_be(api: Api) {
     let mut body = widget("a", json!({}));
     body["metadata"]["annotations"] = json!({ "k": "v" });
     body["metadata"]["unknown"] = json!("x");
-    api.post(&api.widgets(), &body).await.is(201).has("/metadata/annotations", json!({ "k": "v" })).has("/metadata/unknown", json!(null));
+    api.post(&api.widgets(), &body)
+        .await
+        .is(201)
+        .has("/metadata/annotations", json!({ "k": "v" }))
+        .has("/metadata/unknown", json!(null));
 }
 
 async fn types_are_checked(api: Api) {
     let reply = api.post(&api.widgets(), &widget("a", json!({ "size": "1" }))).await.refused(422, "Invalid");
-    reply.blames("spec.size", "FieldValueTypeInvalid").says("spec.size in body must be of type integer: \"string\"");
+    reply
+        .blames("spec.size", "FieldValueTypeInvalid")
+        .says("spec.size in body must be of type integer: \"string\"");
     api.post(&api.widgets(), &widget("a", json!({ "settings": { "a": 1 } })))
         .await
         .refused(422, "Invalid")
@@ -90,36 +108,49 @@ async fn types_are_checked(api: Api) {
 
 async fn bounds_are_checked(api: Api) {
     let reply = api.post(&api.widgets(), &widget("a", json!({ "size": 0 }))).await.refused(422, "Invalid");
-    reply.blames("spec.size", "FieldValueInvalid").says("spec.size in body should be greater than or equal to 1");
+    reply
+        .blames("spec.size", "FieldValueInvalid")
+        .says("spec.size in body should be greater than or equal to 1");
     let reply = api.post(&api.widgets(), &widget("a", json!({ "size": 11 }))).await.refused(422, "Invalid");
     reply.says("spec.size in body should be less than or equal to 10");
 }
 
 async fn enums_are_checked(api: Api) {
-    let reply = api.post(&api.widgets(), &widget("a", json!({ "mode": "Odd" }))).await.refused(422, "Invalid");
-    reply.blames("spec.mode", "FieldValueNotSupported").says("Unsupported value: \"Odd\": supported values: \"Fast\", \"Slow\"");
+    let reply =
+        api.post(&api.widgets(), &widget("a", json!({ "mode": "Odd" }))).await.refused(422, "Invalid");
+    reply
+        .blames("spec.mode", "FieldValueNotSupported")
+        .says("Unsupported value: \"Odd\": supported values: \"Fast\", \"Slow\"");
 }
 
 async fn patterns_and_lengths_are_checked(api: Api) {
     let reply = api.post(&api.widgets(), &widget("a", json!({ "text": "A" }))).await.refused(422, "Invalid");
     reply.blames("spec.text", "FieldValueInvalid").says("spec.text in body should match '^[a-z]*$'");
-    let reply = api.post(&api.widgets(), &widget("a", json!({ "text": "toolong" }))).await.refused(422, "Invalid");
+    let reply =
+        api.post(&api.widgets(), &widget("a", json!({ "text": "toolong" }))).await.refused(422, "Invalid");
     reply.blames("spec.text", "FieldValueTooLong");
 }
 
 async fn required_fields_are_demanded(api: Api) {
-    let reply = api.post(&api.widgets(), &widget("a", json!({ "ports": [{ "name": "x" }] }))).await.refused(422, "Invalid");
+    let reply = api
+        .post(&api.widgets(), &widget("a", json!({ "ports": [{ "name": "x" }] })))
+        .await
+        .refused(422, "Invalid");
     reply.blames("spec.ports[0].port", "FieldValueRequired");
 }
 
 async fn sets_hold_nothing_twice(api: Api) {
-    let reply = api.post(&api.widgets(), &widget("a", json!({ "tags": ["a", "b", "a"] }))).await.refused(422, "Invalid");
+    let reply = api
+        .post(&api.widgets(), &widget("a", json!({ "tags": ["a", "b", "a"] })))
+        .await
+        .refused(422, "Invalid");
     reply.blames("spec.tags[2]", "FieldValueDuplicate");
 }
 
 async fn map_lists_hold_no_key_twice(api: Api) {
     let ports = json!([{ "port": 80 }, { "port": 80, "protocol": "UDP" }, { "port": 80, "name": "again" }]);
-    let reply = api.post(&api.widgets(), &widget("a", json!({ "ports": ports }))).await.refused(422, "Invalid");
+    let reply =
+        api.post(&api.widgets(), &widget("a", json!({ "ports": ports }))).await.refused(422, "Invalid");
     reply.blames("spec.ports[2]", "FieldValueDuplicate");
 }
 
@@ -131,14 +162,18 @@ async fn an_integer_or_a_string_is_either(api: Api) {
 
 async fn rules_in_cel_are_checked(api: Api) {
     api.post(&api.widgets(), &widget("a", json!({ "low": 1, "high": 2 }))).await.is(201);
-    let reply = api.post(&api.widgets(), &widget("b", json!({ "low": 3, "high": 2 }))).await.refused(422, "Invalid");
+    let reply =
+        api.post(&api.widgets(), &widget("b", json!({ "low": 3, "high": 2 }))).await.refused(422, "Invalid");
     reply.blames("spec", "FieldValueInvalid").says("low must not be above high");
 }
 
 async fn rules_may_look_at_the_old_value(api: Api) {
     api.post(&api.widgets(), &widget("a", json!({ "fixed": "x" }))).await.is(201);
     api.patch(&api.widget("a"), MERGE, &json!({ "spec": { "size": 2 } })).await.is(200);
-    let reply = api.patch(&api.widget("a"), MERGE, &json!({ "spec": { "fixed": "y" } })).await.refused(422, "Invalid");
+    let reply = api
+        .patch(&api.widget("a"), MERGE, &json!({ "spec": { "fixed": "y" } }))
+        .await
+        .refused(422, "Invalid");
     reply.blames("spec.fixed", "FieldValueInvalid").says("fixed may not change");
 }
 
@@ -157,9 +192,16 @@ async fn a_definition_is_named_by_plural_and_group(api: Api) {
 }
 
 async fn a_definition_is_served_when_it_is_established(api: Api) {
-    api.post(DEFINITIONS, &definition("shorts", "Short", &json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })))
-        .await
-        .is(201);
+    api.post(
+        DEFINITIONS,
+        &definition(
+            "shorts",
+            "Short",
+            &json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true }),
+        ),
+    )
+    .await
+    .is(201);
     let path = api.group("conformance.wheelwright.dev/v1", "shorts", "");
     api.until(&path, |reply| reply.code == 200).await;
     let body = json!({ "apiVersion": "conformance.wheelwright.dev/v1", "kind": "Short", "metadata": { "name": "a" }, "any": 1 });
@@ -171,10 +213,14 @@ async fn a_definition_is_served_when_it_is_established(api: Api) {
 }
 
 async fn every_mistake_is_named(api: Api) {
-    let reply = api.post(&api.widgets(), &widget("a", json!({ "size": 0, "mode": "Odd", "text": "A" }))).await.refused(422, "Invalid");
+    let reply = api
+        .post(&api.widgets(), &widget("a", json!({ "size": 0, "mode": "Odd", "text": "A" })))
+        .await
+        .refused(422, "Invalid");
     let reply = reply.blames("spec.size", "FieldValueInvalid").blames("spec.mode", "FieldValueNotSupported");
-    let reply =
-        reply.blames("spec.text", "FieldValueInvalid").says("some validation rules were not checked because the object was invalid");
+    let reply = reply
+        .blames("spec.text", "FieldValueInvalid")
+        .says("some validation rules were not checked because the object was invalid");
     reply
         .has("/details/kind", json!("Widget"))
         .has("/details/group", json!("conformance.wheelwright.dev"))

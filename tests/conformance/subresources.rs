@@ -32,7 +32,13 @@ async fn status_is_written_through_its_subresource_alone(api: Api) {
     body["status"] = json!({ "phase": "Up" });
     body["spec"]["size"] = json!(9);
     let path = format!("{}/status", api.widget("a"));
-    let body = api.put(&path, &body).await.is(200).has("/status/phase", json!("Up")).has("/spec/size", json!(1)).body;
+    let body = api
+        .put(&path, &body)
+        .await
+        .is(200)
+        .has("/status/phase", json!("Up"))
+        .has("/spec/size", json!(1))
+        .body;
     let mut body = body;
     body["status"] = json!({ "phase": "Down" });
     api.put(&api.widget("a"), &body).await.is(200).has("/status/phase", json!("Up"));
@@ -42,7 +48,13 @@ async fn status_is_written_through_its_subresource_alone(api: Api) {
 async fn a_status_write_leaves_the_generation(api: Api) {
     api.post(&api.widgets(), &widget("a", json!({}))).await.is(201);
     let path = format!("{}/status", api.widget("a"));
-    let reply = api.patch(&path, MERGE, &json!({ "status": { "phase": "Up" }, "metadata": { "labels": { "not": "taken" } } })).await;
+    let reply = api
+        .patch(
+            &path,
+            MERGE,
+            &json!({ "status": { "phase": "Up" }, "metadata": { "labels": { "not": "taken" } } }),
+        )
+        .await;
     reply.is(200).has("/metadata/generation", json!(1)).has("/metadata/labels", json!(null));
 }
 
@@ -54,10 +66,15 @@ async fn status_is_absent_where_there_is_none(api: Api) {
 async fn scale_reads_and_writes_replicas(api: Api) {
     api.post(&api.widgets(), &widget("a", json!({ "replicas": 2 }))).await.is(201);
     let path = format!("{}/scale", api.widget("a"));
-    let mut scale = api.get(&path).await.is(200).has("/kind", json!("Scale")).has("/spec/replicas", json!(2)).body;
+    let mut scale =
+        api.get(&path).await.is(200).has("/kind", json!("Scale")).has("/spec/replicas", json!(2)).body;
     scale["spec"]["replicas"] = json!(5);
     api.put(&path, &scale).await.is(200).has("/spec/replicas", json!(5));
-    api.get(&api.widget("a")).await.is(200).has("/spec/replicas", json!(5)).has("/metadata/generation", json!(2));
+    api.get(&api.widget("a"))
+        .await
+        .is(200)
+        .has("/spec/replicas", json!(5))
+        .has("/metadata/generation", json!(2));
 }
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
@@ -90,7 +107,9 @@ async fn an_approved_request_is_signed(api: Api) {
     let text = String::from_utf8(STANDARD.decode(reply.text("/status/certificate")).unwrap()).unwrap();
     let der = pem_blocks("CERTIFICATE", &text).unwrap().pop().unwrap();
     assert_eq!(Subject::of_certificate(&der).unwrap(), Subject::new("someone", &["one", "two"]));
-    let (_, parsed) = <x509_parser::certificate::X509Certificate as x509_parser::prelude::FromDer<_>>::from_der(&der).unwrap();
+    let (_, parsed) =
+        <x509_parser::certificate::X509Certificate as x509_parser::prelude::FromDer<_>>::from_der(&der)
+            .unwrap();
     let lifetime = parsed.validity().not_after.timestamp() - jiff::Timestamp::now().as_second();
     assert!((3000..=3600).contains(&lifetime), "{lifetime}");
 }
@@ -106,7 +125,12 @@ async fn a_denied_request_is_not(api: Api) {
 async fn approval_changes_nothing_else(api: Api) {
     let mut body = api.post(REQUESTS, &signing_request("careful", &[])).await.is(201).body;
     body["status"] = json!({ "certificate": STANDARD.encode("x") });
-    let approval = api.put(&format!("{REQUESTS}/careful/approval"), &body).await.is(200).has("/status/certificate", json!(null)).body;
+    let approval = api
+        .put(&format!("{REQUESTS}/careful/approval"), &body)
+        .await
+        .is(200)
+        .has("/status/certificate", json!(null))
+        .body;
     let mut body = approval;
     body["status"] = json!({ "conditions": [{ "type": "Approved", "status": "True", "reason": "Test" }] });
     let reply = api.put(&format!("{REQUESTS}/careful"), &body).await.is(200);
@@ -122,7 +146,10 @@ async fn a_signing_request_says_who_asked(api: Api) {
 }
 
 async fn nobody_asks_to_be_master(api: Api) {
-    api.post(REQUESTS, &signing_request("master", &["system:masters"])).await.refused(403, "Forbidden").says("system:masters");
+    api.post(REQUESTS, &signing_request("master", &["system:masters"]))
+        .await
+        .refused(403, "Forbidden")
+        .says("system:masters");
 }
 
 async fn account(api: &Api) -> String {
@@ -140,14 +167,18 @@ async fn a_token_is_made_for_a_service_account(api: Api) {
     let reply = api.post(&path, &token_request(600)).await.is(201).has("/kind", json!("TokenRequest"));
     assert_eq!(reply.text("/status/token").split('.').count(), 3);
     assert_eq!(reply.text("/status/expirationTimestamp").len(), 20);
-    api.post(&format!("{}/token", api.core("serviceaccounts", "nobody")), &token_request(600)).await.refused(404, "NotFound");
+    api.post(&format!("{}/token", api.core("serviceaccounts", "nobody")), &token_request(600))
+        .await
+        .refused(404, "NotFound");
 }
 
 async fn a_token_lives_ten_minutes_at_least(api: Api) {
     account(&api).await;
     let path = format!("{}/token", api.core("serviceaccounts", "robot"));
     let reply = api.post(&path, &token_request(599)).await.refused(422, "Invalid");
-    reply.blames("spec.expirationSeconds", "FieldValueInvalid").says("may not specify a duration less than 10 minutes");
+    reply
+        .blames("spec.expirationSeconds", "FieldValueInvalid")
+        .says("may not specify a duration less than 10 minutes");
 }
 
 async fn a_token_speaks_for_its_account(api: Api) {
@@ -156,10 +187,19 @@ async fn a_token_speaks_for_its_account(api: Api) {
     let token = api.post(&path, &token_request(600)).await.is(201).text("/status/token");
     let review = |token: &str| json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": { "token": token } });
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let reply = api
+        .post(reviews, &review(&token))
+        .await
+        .is(201)
+        .has("/status/authenticated", json!(true))
+        .has("/status/user/uid", json!(uid));
     let reply =
-        api.post(reviews, &review(&token)).await.is(201).has("/status/authenticated", json!(true)).has("/status/user/uid", json!(uid));
-    let reply = reply.has("/status/user/username", json!(format!("system:serviceaccount:{}:robot", api.namespace)));
-    let groups = json!(["system:serviceaccounts", format!("system:serviceaccounts:{}", api.namespace), "system:authenticated"]);
+        reply.has("/status/user/username", json!(format!("system:serviceaccount:{}:robot", api.namespace)));
+    let groups = json!([
+        "system:serviceaccounts",
+        format!("system:serviceaccounts:{}", api.namespace),
+        "system:authenticated"
+    ]);
     reply.has("/status/user/groups", groups);
     let wrong = api.post(reviews, &review("wrong")).await.is(201);
     assert_ne!(wrong.at("/status/authenticated"), json!(true));
@@ -196,9 +236,11 @@ async fn reviews_tell_what_the_roles_allow(api: Api) {
 
 async fn one_asks_for_oneself(api: Api) {
     let asked = json!({ "verb": "create", "resource": "namespaces" });
-    let body =
-        json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": { "resourceAttributes": asked } });
-    api.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &body).await.is(201).has("/status/allowed", json!(true));
+    let body = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": { "resourceAttributes": asked } });
+    api.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &body)
+        .await
+        .is(201)
+        .has("/status/allowed", json!(true));
     let body = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
     let reply = api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &body).await.is(201);
     assert!(reply.at("/status/userInfo/groups").as_array().unwrap().contains(&json!("system:masters")));

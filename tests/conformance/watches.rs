@@ -42,7 +42,10 @@ async fn a_watch_tells_what_happens_after_a_version(api: Api) {
     api.delete(&api.config_map("b"), json!({})).await.is(200);
     let events = api.watch(&watch(&api, &format!("resourceVersion={version}")), 3).await;
     assert_eq!(seen(&events), [pair("ADDED", "b"), pair("MODIFIED", "a"), pair("DELETED", "b")]);
-    let versions: Vec<u64> = events.iter().map(|e| e["object"]["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()).collect();
+    let versions: Vec<u64> = events
+        .iter()
+        .map(|e| e["object"]["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap())
+        .collect();
     assert!(versions.is_sorted(), "{versions:?}");
 }
 
@@ -68,7 +71,8 @@ async fn a_watch_of_one_name_sees_nothing_else(api: Api) {
     let version = api.post(&api.config_map(""), &marked("a")).await.is(201).version();
     api.post(&api.config_map(""), &marked("b")).await.is(201);
     api.post(&api.config_map(""), &marked("c")).await.is(201);
-    let path = format!("{}&fieldSelector=metadata.name%3Dc", watch(&api, &format!("resourceVersion={version}")));
+    let path =
+        format!("{}&fieldSelector=metadata.name%3Dc", watch(&api, &format!("resourceVersion={version}")));
     assert_eq!(seen(&api.watch(&path, 1).await), [pair("ADDED", "c")]);
 }
 
@@ -78,7 +82,10 @@ async fn a_streaming_list_ends_with_a_bookmark(api: Api) {
     let events = api.watch(&watch(&api, query), 2).await;
     assert_eq!(seen(&events)[0], pair("ADDED", "a"));
     assert_eq!((&events[1]["type"], &events[1]["object"]["kind"]), (&json!("BOOKMARK"), &json!("ConfigMap")));
-    assert_eq!(events[1]["object"]["metadata"]["annotations"], json!({ "k8s.io/initial-events-end": "true" }));
+    assert_eq!(
+        events[1]["object"]["metadata"]["annotations"],
+        json!({ "k8s.io/initial-events-end": "true" })
+    );
 }
 
 async fn a_streaming_list_needs_its_options(api: Api) {
@@ -87,7 +94,8 @@ async fn a_streaming_list_needs_its_options(api: Api) {
 }
 
 async fn a_watch_ends_when_its_time_is_up(api: Api) {
-    let events = api.watch(&format!("{}?watch=true&timeoutSeconds=1&labelSelector=w", api.config_map("")), 1).await;
+    let events =
+        api.watch(&format!("{}?watch=true&timeoutSeconds=1&labelSelector=w", api.config_map("")), 1).await;
     assert_eq!(events, Vec::<Value>::new());
 }
 
@@ -102,6 +110,10 @@ async fn a_deleted_object_carries_the_version_of_its_end(api: Api) {
 async fn a_watch_may_show_metadata_alone(api: Api) {
     api.post(&api.config_map(""), &marked("a")).await.is(201);
     let path = format!("{}?timeoutSeconds=1&watch=true&labelSelector=w", api.config_map(""));
-    let reply = api.get_as(&path, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").await.is(200);
-    reply.has("/object/kind", json!("PartialObjectMetadata")).has("/object/metadata/name", json!("a")).has("/object/data", json!(null));
+    let reply =
+        api.get_as(&path, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").await.is(200);
+    reply
+        .has("/object/kind", json!("PartialObjectMetadata"))
+        .has("/object/metadata/name", json!("a"))
+        .has("/object/data", json!(null));
 }

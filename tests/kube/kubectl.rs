@@ -48,7 +48,8 @@ impl Kubectl {
     /// Runs it with a document on its standard input, and takes any outcome.
     pub(crate) fn output_with(&self, args: &[&str], document: &str) -> Output {
         let mut command = self.command(args);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(document.as_bytes()).unwrap();
         child.wait_with_output().unwrap()
     }

@@ -111,7 +111,12 @@ impl Cluster {
             let ready = client.request_text(request).await;
             match ready {
                 Ok(_) => return,
-                Err(why) => assert!(Instant::now() < deadline, "{} not ready: {why}\n{}", self.url, self.apiserver.log_tail()),
+                Err(why) => assert!(
+                    Instant::now() < deadline,
+                    "{} not ready: {why}\n{}",
+                    self.url,
+                    self.apiserver.log_tail()
+                ),
             }
             tokio::time::sleep(POLL).await;
         }
@@ -131,7 +136,8 @@ impl Cluster {
     pub(crate) fn kubeconfig_for(&self, user: &str, groups: &[&str]) -> PathBuf {
         let identity = client_certificate(&self.authority, user, groups);
         let file = self.dir.path(&format!("{}.kubeconfig", user.replace([':', '/'], "-")));
-        let text = kubeconfig_yaml(&self.url, &self.authority.certificate_pem(), &Credential::Certificate(identity));
+        let text =
+            kubeconfig_yaml(&self.url, &self.authority.certificate_pem(), &Credential::Certificate(identity));
         std::fs::write(&file, text).unwrap();
         file
     }
@@ -194,7 +200,11 @@ fn start_etcd(dir: &Directory, ports: Ports) -> Process {
     let client = format!("http://127.0.0.1:{}", ports.etcd);
     let peer = format!("http://127.0.0.1:{}", ports.etcd_peer);
     let mut command = Command::new(assets().join("etcd"));
-    command.arg("--data-dir").arg(dir.path("etcd")).args(["--unsafe-no-fsync", "--log-level=warn", "--name=default"]);
+    command.arg("--data-dir").arg(dir.path("etcd")).args([
+        "--unsafe-no-fsync",
+        "--log-level=warn",
+        "--name=default",
+    ]);
     command.arg(format!("--listen-client-urls={client}")).arg(format!("--advertise-client-urls={client}"));
     command.arg(format!("--listen-peer-urls={peer}")).arg(format!("--initial-advertise-peer-urls={peer}"));
     command.arg(format!("--initial-cluster=default={peer}"));
@@ -212,7 +222,9 @@ fn start_apiserver(dir: &Directory, ports: Ports) -> Process {
     file("client-ca-file", "ca.crt");
     file("service-account-key-file", "service-accounts.crt");
     file("service-account-signing-key-file", "service-accounts.key");
-    command.arg(format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd)).arg(format!("--secure-port={}", ports.apiserver));
+    command
+        .arg(format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd))
+        .arg(format!("--secure-port={}", ports.apiserver));
     command.args([
         "--bind-address=127.0.0.1",
         "--advertise-address=127.0.0.1",
@@ -273,14 +285,16 @@ async fn a_real_api_server_serves_collects_garbage_and_authorises() {
     assert!(version.contains("\"gitVersion\": \"v1.36"), "{version}");
     kubectl.run(&["create", "namespace", "harness"]);
     kubectl.run(&["delete", "namespace", "harness", "--timeout=60s"]);
-    let stranger = Kubectl::new(&cluster.kubeconfig_for("nobody", &["none"]), cluster.dir.path("kubectl-home"));
+    let stranger =
+        Kubectl::new(&cluster.kubeconfig_for("nobody", &["none"]), cluster.dir.path("kubectl-home"));
     assert!(stranger.fails(&["get", "secrets"]).contains("Forbidden"));
 }
 
 #[tokio::test]
 async fn real_api_servers_run_beside_each_other_and_survive_a_kill() {
     let mut clusters = Cluster::start_all(&["one", "two"]).await;
-    let document = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept", "namespace": "default"}}"#;
+    let document =
+        r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept", "namespace": "default"}}"#;
     clusters[0].kubectl().run_with(&["create", "-f", "-"], document);
     assert!(clusters[1].kubectl().fails(&["get", "configmap", "kept"]).contains("NotFound"));
     clusters[0].kill_apiserver();

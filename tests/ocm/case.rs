@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
+use object::Random;
 use serde_json::{Value, json};
-use wheelwright::sim::Random;
 
 /// What is rolled out, and what clusters ran before.
 const NEW: &str = "new";
@@ -84,16 +84,22 @@ impl Case {
 
     /// As the library is asked.
     pub(super) fn question(&self) -> Value {
-        let groups = self.groups.iter().map(|g| json!({"index": g.index, "name": g.name, "clusters": g.clusters}));
-        let clusters = self.clusters.iter().map(|c| json!({"name": c.name, "status": c.status.word(), "since": c.since.map(ago)}));
+        let groups =
+            self.groups.iter().map(|g| json!({"index": g.index, "name": g.name, "clusters": g.clusters}));
+        let clusters = self
+            .clusters
+            .iter()
+            .map(|c| json!({"name": c.name, "status": c.status.word(), "since": c.since.map(ago)}));
         json!({"now": now().to_string(), "strategy": self.strategy, "groups": groups.collect::<Value>(), "clusters": clusters.collect::<Value>()})
     }
 
     /// As `wheelwright simulate rollout` reads it.
     pub(super) fn scenario(&self) -> Value {
-        let groups = self.groups.iter().map(|g| json!({"index": g.index, "name": g.name, "clusters": g.clusters}));
+        let groups =
+            self.groups.iter().map(|g| json!({"index": g.index, "name": g.name, "clusters": g.clusters}));
         let cluster = |c: &Cluster| {
-            let (runs, state) = if c.status == Status::ToDo { (OLD, "Succeeded") } else { (NEW, c.status.word()) };
+            let (runs, state) =
+                if c.status == Status::ToDo { (OLD, "Succeeded") } else { (NEW, c.status.word()) };
             let mut value = json!({"name": c.name, "runs": runs, "state": state});
             let times = [("since", c.since), ("runsSince", c.assigned), ("joined", c.joined)];
             for (field, age) in times.into_iter().filter_map(|(field, age)| Some((field, age?))) {
@@ -119,9 +125,14 @@ impl Maker {
         // Some that left, too.
         names.extend((0..self.number(0, 3)).map(|at| format!("z{at}")).filter(|_| self.random.chance(100)));
         let grouped: BTreeSet<&String> = groups.iter().flat_map(|group| &group.clusters).collect();
-        let ways =
-            Ways { add_ons: self.random.chance(400), assigned: self.random.chance(150), joined: self.random.chance(100), ..self.moods() };
-        let clusters = names.iter().filter_map(|name| self.cluster(name, grouped.contains(name), &ways)).collect();
+        let ways = Ways {
+            add_ons: self.random.chance(400),
+            assigned: self.random.chance(150),
+            joined: self.random.chance(100),
+            ..self.moods()
+        };
+        let clusters =
+            names.iter().filter_map(|name| self.cluster(name, grouped.contains(name), &ways)).collect();
         Case { strategy, groups, clusters }
     }
 
@@ -155,7 +166,10 @@ impl Maker {
             // A cluster that is in no group left; a group may stay empty.
             for _ in 0..1 + i32::from(twice && self.random.chance(300)) {
                 let at = self.number(0, count - i64::from(nobody_leaves));
-                if let Some(group) = groups.get_mut(usize::try_from(at).unwrap()).filter(|group| !group.clusters.contains(name)) {
+                if let Some(group) = groups
+                    .get_mut(usize::try_from(at).unwrap())
+                    .filter(|group| !group.clusters.contains(name))
+                {
                     group.clusters.push(name.clone());
                 } else if self.random.chance(700) {
                     groups[0].clusters.retain(|other| other != name);
@@ -167,7 +181,14 @@ impl Maker {
     }
 
     fn strategy(&mut self, clusters: i64, groups: &[Group]) -> Value {
-        let kind = self.one(&["All", "Progressive", "Progressive", "Progressive", "ProgressivePerGroup", "ProgressivePerGroup"]);
+        let kind = self.one(&[
+            "All",
+            "Progressive",
+            "Progressive",
+            "Progressive",
+            "ProgressivePerGroup",
+            "ProgressivePerGroup",
+        ]);
         let mut options = serde_json::Map::new();
         let deadlines = ["90s", "90s", "30s", "None", "", "0s", "1h30m", "500ms", "1m30s"];
         let wrong = ["5|", "30mxyz", "xyzNone", "0", "-5s", "1.5h", "5us"];
@@ -176,7 +197,11 @@ impl Maker {
             options.insert("progressDeadline".into(), text.into());
         }
         if self.random.chance(400) {
-            let text = if self.random.chance(15) { self.one(&["-10s", "5", "", "x"]) } else { self.one(&["0", "0s", "60s", "1m", "10s"]) };
+            let text = if self.random.chance(15) {
+                self.one(&["-10s", "5", "", "x"])
+            } else {
+                self.one(&["0", "0s", "60s", "1m", "10s"])
+            };
             options.insert("minSuccessTime".into(), text.into());
         }
         if self.random.chance(700) {
@@ -247,16 +272,29 @@ impl Maker {
         }
         let status = if known { self.status(ways) } else { Status::ToDo };
         let ages = [0, 5, 10, 29, 30, 31, 60, 89, 90, 100, 1000, 10_000];
-        let since = (!self.random.chance(100)).then(|| if self.random.chance(20) { -5 } else { self.one(&ages) });
-        let assigned = (ways.assigned && status != Status::ToDo && self.random.chance(700)).then(|| self.one(&ages));
+        let since =
+            (!self.random.chance(100)).then(|| if self.random.chance(20) { -5 } else { self.one(&ages) });
+        let assigned =
+            (ways.assigned && status != Status::ToDo && self.random.chance(700)).then(|| self.one(&ages));
         let joined = (ways.joined && self.random.chance(400)).then(|| self.one(&[0, 10, 100]));
         let assigned = assigned.or_else(|| (ways.joined && status != Status::ToDo).then_some(50));
         Some(Cluster { name: name.into(), status, since, assigned, joined })
     }
 
     fn status(&mut self, ways: &Ways) -> Status {
-        let all = [Status::ToApply, Status::Progressing, Status::Succeeded, Status::Failed, Status::TimeOut, Status::Skip];
-        let among: Vec<Status> = all.into_iter().zip(ways.shares).flat_map(|(status, share)| std::iter::repeat_n(status, share)).collect();
+        let all = [
+            Status::ToApply,
+            Status::Progressing,
+            Status::Succeeded,
+            Status::Failed,
+            Status::TimeOut,
+            Status::Skip,
+        ];
+        let among: Vec<Status> = all
+            .into_iter()
+            .zip(ways.shares)
+            .flat_map(|(status, share)| std::iter::repeat_n(status, share))
+            .collect();
         self.one(&among)
     }
 }

@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use engine::rollout::advance;
+use engine::rollout::simulation::{Scenario, wave_json};
 use jiff::Timestamp;
 use serde_json::Value;
-use wheelwright::engine::rollout::advance;
-use wheelwright::sim::rollout::{Scenario, wave_json};
 
 use case::{Case, now};
 use rows::{Answer, Row, answer};
@@ -35,7 +35,8 @@ fn library(cases: &[Case]) -> Vec<Option<Answer>> {
     let built = Command::new(script).stderr(Stdio::inherit()).output().expect("tests/ocm/build runs");
     assert!(built.status.success(), "tests/ocm/build failed; see above");
     let program = String::from_utf8(built.stdout).unwrap();
-    let mut child = Command::new(program.trim()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        Command::new(program.trim()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut questions = child.stdin.take().unwrap();
     let text: String = cases.iter().map(|case| format!("{}\n", case.question())).collect();
     let writer = std::thread::spawn(move || questions.write_all(text.as_bytes()));
@@ -53,7 +54,9 @@ fn library_answer(line: &str) -> Option<Answer> {
     }
     let rollout = value["rollout"].as_object().unwrap().iter();
     Some(Answer {
-        rollout: rollout.map(|(name, status)| (name.clone(), known_status(status.as_str().unwrap()))).collect(),
+        rollout: rollout
+            .map(|(name, status)| (name.clone(), known_status(status.as_str().unwrap())))
+            .collect(),
         timed_out: strings(&value["timedOut"]),
         removed: strings(&value["removed"]),
         breach: value["breach"].as_bool().unwrap(),
@@ -113,7 +116,10 @@ fn only_documented_differences_tell_the_engine_from_ocms_library() {
         for (who, rows, given) in [("library", &none, &library), ("engine", &all, &engine)] {
             let expected = answer(case, rows);
             if expected != *given {
-                unexplained.push(format!("seed {seed}: {}\n{who}: {given:?}\nexpected: {expected:?}", case.scenario()));
+                unexplained.push(format!(
+                    "seed {seed}: {}\n{who}: {given:?}\nexpected: {expected:?}",
+                    case.scenario()
+                ));
             }
         }
         if library == engine {
@@ -127,15 +133,25 @@ fn only_documented_differences_tell_the_engine_from_ocms_library() {
         }
     }
     let first: Vec<_> = unexplained.iter().take(SHOWN).map(String::as_str).collect();
-    assert!(first.is_empty(), "{} of {count} answers are not explained by the rows\n{}", unexplained.len(), first.join("\n\n"));
-    println!("{count} cases, {differing} answered differently; cases that need a row, up to {ENOUGH}: {needed:?}");
+    assert!(
+        first.is_empty(),
+        "{} of {count} answers are not explained by the rows\n{}",
+        unexplained.len(),
+        first.join("\n\n")
+    );
+    println!(
+        "{count} cases, {differing} answered differently; cases that need a row, up to {ENOUGH}: {needed:?}"
+    );
     assert!(needed.values().all(|cases| *cases > 0), "a row explains nothing");
 }
 
 #[test]
 fn every_row_of_the_table_is_a_switch_here() {
-    let documentation = include_str!("../../src/engine/rollout/mod.rs");
-    let rows = documentation.lines().filter_map(|line| line.strip_prefix("//! | ")?.split_once(" |")).map(|(name, _)| name);
+    let documentation = include_str!("../../crates/engine/src/rollout/mod.rs");
+    let rows = documentation
+        .lines()
+        .filter_map(|line| line.strip_prefix("//! | ")?.split_once(" |"))
+        .map(|(name, _)| name);
     let documented: Vec<&str> = rows.filter(|name| *name != "hazard").collect();
     assert_eq!(documented, Row::ALL.map(|(_, name)| name));
 }
@@ -148,9 +164,15 @@ fn the_command_answers_as_the_engine_does() {
         let file = dir.path().join(format!("{seed}.json"));
         std::fs::write(&file, case.scenario().to_string()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
-        command.args(["simulate", "rollout", "-o", "json", "--now", &now().to_string(), "--input"]).arg(&file);
+        command
+            .args(["simulate", "rollout", "-o", "json", "--now", &now().to_string(), "--input"])
+            .arg(&file);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), engine_output(&case), "seed {seed}");
+        assert_eq!(
+            serde_json::from_slice::<Value>(&output.stdout).unwrap(),
+            engine_output(&case),
+            "seed {seed}"
+        );
     }
 }

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use engine::rollout::duration;
 use serde_json::Value;
-use wheelwright::engine::rollout::duration;
 
 use super::case::{Case, Cluster, Group, Status};
 
@@ -75,12 +75,19 @@ pub(super) fn answer(case: &Case, rows: &BTreeSet<Row>) -> Option<Answer> {
     let has = |row| rows.contains(&row);
     let options = Options::read(&case.strategy, rows)?;
     let groups = walked(&case.groups, rows);
-    let members: BTreeSet<&str> = groups.iter().flat_map(|group| group.clusters.iter().map(String::as_str)).collect();
-    let (existing, left): (Vec<&Cluster>, Vec<&Cluster>) = case.clusters.iter().partition(|c| members.contains(c.name.as_str()));
+    let members: BTreeSet<&str> =
+        groups.iter().flat_map(|group| group.clusters.iter().map(String::as_str)).collect();
+    let (existing, left): (Vec<&Cluster>, Vec<&Cluster>) =
+        case.clusters.iter().partition(|c| members.contains(c.name.as_str()));
     let allowance = members.len().saturating_add(left.len()).saturating_mul(2).div_ceil(100);
-    let removed = if has(Row::R9) && left.len() > allowance { BTreeSet::new() } else { left.iter().map(|c| c.name.clone()).collect() };
+    let removed = if has(Row::R9) && left.len() > allowance {
+        BTreeSet::new()
+    } else {
+        left.iter().map(|c| c.name.clone()).collect()
+    };
     let begin = existing.iter().filter(|c| c.status != Status::ToDo).filter_map(|c| c.assigned).max();
-    let newcomer = |c: &&&Cluster| has(Row::Churn) && begin.zip(c.joined).is_some_and(|(begin, joined)| joined < begin);
+    let newcomer =
+        |c: &&&Cluster| has(Row::Churn) && begin.zip(c.joined).is_some_and(|(begin, joined)| joined < begin);
     let newcomers = existing.iter().filter(newcomer).map(|c| c.name.as_str()).collect();
     let ask = Asked { rows, options, total: members.len(), existing, newcomers };
     let pass = match ask.options.kind {
@@ -101,7 +108,8 @@ pub(super) fn answer(case: &Case, rows: &BTreeSet<Row>) -> Option<Answer> {
 /// The groups that are walked, in order.
 fn walked(groups: &[Group], rows: &BTreeSet<Row>) -> Vec<Group> {
     let count = i32::try_from(groups.len()).unwrap();
-    let mut groups: Vec<Group> = groups.iter().filter(|g| rows.contains(&Row::Gap) || g.index < count).cloned().collect();
+    let mut groups: Vec<Group> =
+        groups.iter().filter(|g| rows.contains(&Row::Gap) || g.index < count).cloned().collect();
     groups.sort_by_key(|group| group.index);
     let mut seen = BTreeSet::new();
     for group in &mut groups {
@@ -164,9 +172,12 @@ impl Options {
         if kind == Kind::All {
             return Some(Self { soak: 0, ..options });
         }
-        let odd = |value: &Value| value.as_str().is_some_and(|text| !(0..=100).any(|percent| text == format!("{percent}%")));
+        let odd = |value: &Value| {
+            value.as_str().is_some_and(|text| !(0..=100).any(|percent| text == format!("{percent}%")))
+        };
         let nobody = |value: &Value| value == "0%" || value.as_i64().is_some_and(|count| count < 0);
-        let refused = has(Row::R8) && (odd(&options.failures) || odd(&options.concurrency)) || has(Row::H) && nobody(&options.concurrency);
+        let refused = has(Row::R8) && (odd(&options.failures) || odd(&options.concurrency))
+            || has(Row::H) && nobody(&options.concurrency);
         if refused { None } else { Some(options) }
     }
 }
@@ -229,7 +240,8 @@ impl Asked<'_> {
     fn in_stages(&self, mandatory: &[Group], rest: &[Group]) -> Option<Pass> {
         let failures = self.size(&self.options.failures, self.total, 0)?;
         let is_mandatory = |c: &&Cluster| mandatory.iter().any(|group| group.clusters.contains(&c.name));
-        let (inside, outside): (Vec<&Cluster>, Vec<&Cluster>) = self.existing.iter().copied().partition(is_mandatory);
+        let (inside, outside): (Vec<&Cluster>, Vec<&Cluster>) =
+            self.existing.iter().copied().partition(is_mandatory);
         if self.has(Row::A) && self.is_breached(mandatory, rest, &outside, failures) {
             let (listed, _) = self.judged(&self.existing);
             return Some(Pass { breach: true, ..listed });
@@ -238,7 +250,8 @@ impl Asked<'_> {
         let mut before = Pass::default();
         if !mandatory.is_empty() {
             before = self.by_group(mandatory, first, |_| Some(0))?;
-            let unfinished = before.listed.iter().any(|listed| !self.newcomers.contains(listed.name.as_str()));
+            let unfinished =
+                before.listed.iter().any(|listed| !self.newcomers.contains(listed.name.as_str()));
             if unfinished || !before.timed_out.is_empty() {
                 let elsewhere = if self.has(Row::R2) { self.judged(&outside).0 } else { Pass::default() };
                 return Some(before.join(elsewhere));
@@ -252,19 +265,30 @@ impl Asked<'_> {
                 let slots = self.size(&self.options.concurrency, clusters, clusters)?;
                 self.by_name(rest, slots, failures, second)
             }
-            Kind::All | Kind::PerGroup => self.by_group(rest, second, |clusters| self.size(&self.options.failures, clusters, 0))?,
+            Kind::All | Kind::PerGroup => {
+                self.by_group(rest, second, |clusters| self.size(&self.options.failures, clusters, 0))?
+            }
         };
         Some(before.join(after))
     }
 
     /// Row A: whether any stage has too many failures.
-    fn is_breached(&self, mandatory: &[Group], rest: &[Group], outside: &[&Cluster], failures: usize) -> bool {
+    fn is_breached(
+        &self,
+        mandatory: &[Group],
+        rest: &[Group],
+        outside: &[&Cluster],
+        failures: usize,
+    ) -> bool {
         let failed = |group: &Group| {
-            let among: Vec<&Cluster> = self.existing.iter().copied().filter(|c| group.clusters.contains(&c.name)).collect();
+            let among: Vec<&Cluster> =
+                self.existing.iter().copied().filter(|c| group.clusters.contains(&c.name)).collect();
             self.judged(&among).1.len()
         };
         let rest_breached = match self.options.kind {
-            Kind::PerGroup => rest.iter().any(|g| failed(g) > self.size(&self.options.failures, g.clusters.len(), 0).unwrap()),
+            Kind::PerGroup => rest
+                .iter()
+                .any(|g| failed(g) > self.size(&self.options.failures, g.clusters.len(), 0).unwrap()),
             Kind::All | Kind::Progressive => self.judged(outside).1.len() > failures,
         };
         mandatory.iter().any(|group| failed(group) > 0) || rest_breached
@@ -275,10 +299,12 @@ impl Asked<'_> {
         let mut existing = existing.to_vec();
         existing.sort_by_key(|c| &c.name);
         let mut pass = Pass::default();
-        let busy = |pass: &Pass| pass.listed.iter().filter(|listed| !(listed.failed && self.has(Row::B))).count();
+        let busy =
+            |pass: &Pass| pass.listed.iter().filter(|listed| !(listed.failed && self.has(Row::B))).count();
         let mut failed = 0;
         for cluster in &existing {
-            let starts = cluster.status == Status::ToDo || cluster.status == Status::ToApply && !self.has(Row::Unheard);
+            let starts = cluster.status == Status::ToDo
+                || cluster.status == Status::ToApply && !self.has(Row::Unheard);
             let status = if pass.breach && starts { cluster.status } else { self.judge(cluster, &mut pass) };
             failed += usize::from(matches!(status, Status::Failed | Status::TimeOut));
             pass.breach = failed > failures;
@@ -299,7 +325,12 @@ impl Asked<'_> {
     }
 
     /// Group by group.
-    fn by_group(&self, groups: &[Group], existing: &[&Cluster], allowance: impl Fn(usize) -> Option<usize>) -> Option<Pass> {
+    fn by_group(
+        &self,
+        groups: &[Group],
+        existing: &[&Cluster],
+        allowance: impl Fn(usize) -> Option<usize>,
+    ) -> Option<Pass> {
         let known = |c: &&&Cluster| match c.status {
             Status::ToDo => false,
             Status::ToApply => self.has(Row::Unheard),
@@ -323,7 +354,11 @@ impl Asked<'_> {
                 !self.newcomers.contains(name) && (reached.contains(name) || !self.has(Row::R2))
             };
             let active = pass.listed.iter().filter(counts).count();
-            let subtracted = if self.has(Row::C) { pass.listed.iter().filter(counts).filter(|l| l.failed).count() } else { failures };
+            let subtracted = if self.has(Row::C) {
+                pass.listed.iter().filter(counts).filter(|l| l.failed).count()
+            } else {
+                failures
+            };
             if active > subtracted || pass.breach {
                 return Some(pass);
             }
@@ -335,17 +370,21 @@ impl Asked<'_> {
     fn judged(&self, existing: &[&Cluster]) -> (Pass, BTreeSet<String>) {
         let mut pass = Pass::default();
         let failed = |status| matches!(status, Status::Failed | Status::TimeOut);
-        let failed = existing.iter().filter(|c| failed(self.judge(c, &mut pass))).map(|c| c.name.clone()).collect();
+        let failed =
+            existing.iter().filter(|c| failed(self.judge(c, &mut pass))).map(|c| c.name.clone()).collect();
         (pass, failed)
     }
 
     /// What a cluster's report comes to by now.
     fn judge(&self, cluster: &Cluster, pass: &mut Pass) -> Status {
-        let assigned = cluster.assigned.filter(|_| self.has(Row::R6Assigned) || cluster.status == Status::ToApply);
+        let assigned =
+            cluster.assigned.filter(|_| self.has(Row::R6Assigned) || cluster.status == Status::ToApply);
         // Ages: the younger is the later.
         let begin = [cluster.since, assigned].into_iter().flatten().min().map(|age| -1000 * age);
         let ends = |span: i64| begin.unwrap_or(0) + span;
-        let mut list = |status, failed, ends| pass.listed.push(Listed { name: cluster.name.clone(), status, failed, ends });
+        let mut list = |status, failed, ends| {
+            pass.listed.push(Listed { name: cluster.name.clone(), status, failed, ends })
+        };
         let deadline = self.options.deadline.map(ends);
         let expired = deadline.is_some_and(|deadline| deadline <= 0);
         match cluster.status {
@@ -353,7 +392,9 @@ impl Asked<'_> {
             Status::ToDo => list("ToApply", false, None),
             Status::ToApply if !self.has(Row::R6Silent) || begin.is_none() => list("ToApply", false, None),
             Status::ToApply if !expired => list("ToApply", false, deadline),
-            Status::Succeeded if ends(self.options.soak) > 0 => list("Succeeded", false, Some(ends(self.options.soak))),
+            Status::Succeeded if ends(self.options.soak) > 0 => {
+                list("Succeeded", false, Some(ends(self.options.soak)))
+            }
             Status::Progressing if !expired => list("Progressing", false, deadline),
             Status::Failed if !expired => list("Failed", true, deadline),
             Status::TimeOut if !self.has(Row::R7) => {}
@@ -372,7 +413,11 @@ impl Asked<'_> {
             None => size.as_i64()?,
             Some(text) => {
                 let percent: f64 = text.strip_suffix('%')?.parse().ok()?;
-                let share = if self.has(Row::Fraction) { percent * total as f64 / 100.0 } else { percent / 100.0 * total as f64 };
+                let share = if self.has(Row::Fraction) {
+                    percent * total as f64 / 100.0
+                } else {
+                    percent / 100.0 * total as f64
+                };
                 share.ceil() as i64
             }
         };

@@ -45,7 +45,8 @@ enum Wire<'a> {
 
 /// Reads a body; says why it cannot.
 pub(super) fn decode(body: &[u8]) -> Result<Value, String> {
-    let wrapped = body.strip_prefix(MAGIC).ok_or("the body does not begin as a Kubernetes object in protobuf")?;
+    let wrapped =
+        body.strip_prefix(MAGIC).ok_or("the body does not begin as a Kubernetes object in protobuf")?;
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[] as &[u8]);
     for part in parts(wrapped)? {
         match part {
@@ -80,7 +81,8 @@ impl Table {
                 ["kind", version, kind, type_] => drop(table.kinds.insert((version, kind), type_)),
                 ["type", type_] => fields = table.types.entry(type_).or_default(),
                 [number, name, type_] if !line.starts_with('#') => {
-                    let (type_, omitted) = type_.strip_suffix('?').map_or((*type_, false), |type_| (type_, true));
+                    let (type_, omitted) =
+                        type_.strip_suffix('?').map_or((*type_, false), |type_| (type_, true));
                     fields.push(Field { number: number.parse().unwrap_or_default(), name, type_, omitted });
                 }
                 _ => {}
@@ -156,13 +158,19 @@ fn value(type_: &str, wire: Wire<'_>, depth: usize) -> Result<Value, String> {
         ("string", Wire::Bytes(text)) => Ok(utf8(text)?.into()),
         ("bytes", Wire::Bytes(bytes)) => Ok(STANDARD.encode(bytes).into()),
         ("strings", Wire::Bytes(list)) => {
-            let texts = parts(list)?.into_iter().filter_map(|(_, wire)| if let Wire::Bytes(text) = wire { Some(utf8(text)) } else { None });
+            let texts = parts(list)?
+                .into_iter()
+                .filter_map(|(_, wire)| if let Wire::Bytes(text) = wire { Some(utf8(text)) } else { None });
             Ok(Value::Array(texts.map(|text| text.map(Value::from)).collect::<Result<_, _>>()?))
         }
         ("quantity", Wire::Bytes(inner)) => Ok(first_text(inner, 1)?.into()),
         ("raw", Wire::Bytes(inner)) => {
             let text = first_bytes(inner, 1)?;
-            if text.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(text).map_err(|e| e.to_string()) }
+            if text.is_empty() {
+                Ok(Value::Null)
+            } else {
+                serde_json::from_slice(text).map_err(|e| e.to_string())
+            }
         }
         ("time", Wire::Bytes(inner)) => time(inner, "%Y-%m-%dT%H:%M:%SZ"),
         ("microtime", Wire::Bytes(inner)) => time(inner, "%Y-%m-%dT%H:%M:%S.%6fZ"),
@@ -171,7 +179,9 @@ fn value(type_: &str, wire: Wire<'_>, depth: usize) -> Result<Value, String> {
             0 => Ok(first_number(inner, 2)?.into()),
             _ => Ok(first_text(inner, 3)?.into()),
         },
-        ("schemaorarray" | "schemaorbool" | "schemaorstrings", Wire::Bytes(inner)) => schema_or(type_, inner, depth),
+        ("schemaorarray" | "schemaorbool" | "schemaorstrings", Wire::Bytes(inner)) => {
+            schema_or(type_, inner, depth)
+        }
         (message_type, Wire::Bytes(inner)) => Ok(Value::Object(message(message_type, inner, depth + 1)?)),
         (_, Wire::Number(_) | Wire::Double(_)) => Err(DAMAGED.into()),
     }
@@ -184,8 +194,12 @@ fn schema_or(type_: &str, bytes: &[u8], depth: usize) -> Result<Value, String> {
     let (mut list, mut allows) = (Vec::new(), false);
     for part in parts(bytes)? {
         match part {
-            (number, Wire::Bytes(inner)) if number == schema_at => return Ok(Value::Object(message(SCHEMA, inner, depth + 1)?)),
-            (2, Wire::Bytes(inner)) if type_ == "schemaorarray" => list.push(Value::Object(message(SCHEMA, inner, depth + 1)?)),
+            (number, Wire::Bytes(inner)) if number == schema_at => {
+                return Ok(Value::Object(message(SCHEMA, inner, depth + 1)?));
+            }
+            (2, Wire::Bytes(inner)) if type_ == "schemaorarray" => {
+                list.push(Value::Object(message(SCHEMA, inner, depth + 1)?))
+            }
             (2, Wire::Bytes(text)) => list.push(utf8(text)?.into()),
             (1, Wire::Number(n)) => allows = n != 0,
             _ => {}
@@ -204,9 +218,9 @@ fn time(bytes: &[u8], format: &str) -> Result<Value, String> {
 }
 
 fn first_bytes(bytes: &[u8], wanted: u64) -> Result<&[u8], String> {
-    let found = parts(bytes)?
-        .into_iter()
-        .find_map(|(number, wire)| if let (true, Wire::Bytes(b)) = (number == wanted, wire) { Some(b) } else { None });
+    let found = parts(bytes)?.into_iter().find_map(|(number, wire)| {
+        if let (true, Wire::Bytes(b)) = (number == wanted, wire) { Some(b) } else { None }
+    });
     Ok(found.unwrap_or_default())
 }
 
@@ -215,9 +229,9 @@ fn first_text(bytes: &[u8], wanted: u64) -> Result<String, String> {
 }
 
 fn first_number(bytes: &[u8], wanted: u64) -> Result<i64, String> {
-    let found = parts(bytes)?
-        .into_iter()
-        .find_map(|(number, wire)| if let (true, Wire::Number(n)) = (number == wanted, wire) { Some(n) } else { None });
+    let found = parts(bytes)?.into_iter().find_map(|(number, wire)| {
+        if let (true, Wire::Number(n)) = (number == wanted, wire) { Some(n) } else { None }
+    });
     Ok(found.unwrap_or_default().cast_signed())
 }
 
@@ -271,7 +285,8 @@ mod tests {
 
     /// A length-delimited field.
     fn field(number: u8, inner: &[u8]) -> Vec<u8> {
-        let tag = if number < 16 { vec![number << 3 | 2] } else { vec![(number << 3 | 2) | 0x80, number >> 4] };
+        let tag =
+            if number < 16 { vec![number << 3 | 2] } else { vec![(number << 3 | 2) | 0x80, number >> 4] };
         [&tag[..], &[u8::try_from(inner.len()).unwrap()], inner].concat()
     }
 
@@ -284,7 +299,9 @@ mod tests {
     fn an_object_reads_as_the_json_it_stands_for() {
         let metadata = [field(1, b"a"), field(2, b""), field(8, b"")].concat();
         let data = [field(1, b"k"), field(2, b"v")].concat();
-        let raw = [field(1, &metadata), field(2, &data), field(3, &[field(1, b"b"), field(2, &[0xff])].concat())].concat();
+        let raw =
+            [field(1, &metadata), field(2, &data), field(3, &[field(1, b"b"), field(2, &[0xff])].concat())]
+                .concat();
         let want = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": { "k": "v" }, "binaryData": { "b": "/w==" } });
         assert_eq!(decode(&body("v1", "ConfigMap", &raw)), Ok(want));
     }
@@ -296,7 +313,10 @@ mod tests {
         let named = port(&[&[0x08, 1][..], &field(3, b"http")].concat());
         let spec = [named, port(&[0x08, 0, 0x10, 88])].concat();
         let read = decode(&body("v1", "Service", &field(2, &spec))).unwrap();
-        assert_eq!(read["spec"]["ports"], json!([{ "port": 80, "targetPort": "http" }, { "port": 80, "targetPort": 88 }]));
+        assert_eq!(
+            read["spec"]["ports"],
+            json!([{ "port": 80, "targetPort": "http" }, { "port": 80, "targetPort": 88 }])
+        );
         // template.spec.volumes[0]: { name, configMap } with an inlined source
         let source = field(19, &field(1, &field(1, b"cm")));
         let volume = [field(1, b"v"), field(2, &source)].concat();
@@ -313,6 +333,9 @@ mod tests {
             drop(decode(&whole[..cut]));
         }
         assert_eq!(decode(b"{}").unwrap_err(), "the body does not begin as a Kubernetes object in protobuf");
-        assert_eq!(decode(&body("v1", "Nothing", &[])).unwrap_err(), "no kind \"Nothing\" in version \"v1\" is known in protobuf");
+        assert_eq!(
+            decode(&body("v1", "Nothing", &[])).unwrap_err(),
+            "no kind \"Nothing\" in version \"v1\" is known in protobuf"
+        );
     }
 }

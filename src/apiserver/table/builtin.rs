@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::object::Object;
+use object::Object;
 
 /// A column whose cells are computed.
 pub(super) struct Builtin {
@@ -33,9 +33,14 @@ const CREATED: Builtin = column("Created At", |o, _| text(o, &["metadata", "crea
 
 const PLAIN: &[Builtin] = &[NAME, AGE];
 const NAMESPACE: &[Builtin] = &[NAME, column("Status", |o, _| text(o, &["status", "phase"]).into()), AGE];
-const CONFIG_MAP: &[Builtin] = &[NAME, column("Data", |o, _| (entries(o, "data") + entries(o, "binaryData")).into()), AGE];
-const SECRET: &[Builtin] =
-    &[NAME, column("Type", |o, _| or(text(o, &["type"]), "Opaque").into()), column("Data", |o, _| entries(o, "data").into()), AGE];
+const CONFIG_MAP: &[Builtin] =
+    &[NAME, column("Data", |o, _| (entries(o, "data") + entries(o, "binaryData")).into()), AGE];
+const SECRET: &[Builtin] = &[
+    NAME,
+    column("Type", |o, _| or(text(o, &["type"]), "Opaque").into()),
+    column("Data", |o, _| entries(o, "data").into()),
+    AGE,
+];
 const SERVICE_ACCOUNT: &[Builtin] = &[NAME, AGE];
 const DEPLOYMENT: &[Builtin] = &[
     NAME,
@@ -79,7 +84,13 @@ const SERVICE: &[Builtin] = &[
 ];
 const EVENT: &[Builtin] = &[
     column("Last Seen", |o, now| {
-        age(or(text(o, &["lastTimestamp"]), or(text(o, &["eventTime"]), text(o, &["deprecatedLastTimestamp"]))), now)
+        age(
+            or(
+                text(o, &["lastTimestamp"]),
+                or(text(o, &["eventTime"]), text(o, &["deprecatedLastTimestamp"])),
+            ),
+            now,
+        )
     }),
     column("Type", |o, _| text(o, &["type"]).into()),
     column("Reason", |o, _| text(o, &["reason"]).into()),
@@ -103,7 +114,9 @@ const SIGNING_REQUEST: &[Builtin] = &[
 ];
 const BINDING: &[Builtin] = &[
     NAME,
-    column("Role", |o, _| format!("{}/{}", text(o, &["roleRef", "kind"]), text(o, &["roleRef", "name"])).into()),
+    column("Role", |o, _| {
+        format!("{}/{}", text(o, &["roleRef", "kind"]), text(o, &["roleRef", "name"])).into()
+    }),
     AGE,
     wide("Users", |o, _| subjects(o, "User").into()),
     wide("Groups", |o, _| subjects(o, "Group").into()),
@@ -163,15 +176,21 @@ fn ratio(object: &Object, ready: &str) -> Value {
 
 fn ports(service: &Object) -> String {
     let ports = service.at(&["spec", "ports"]).and_then(Value::as_array);
-    let port =
-        |p: &Value| format!("{}/{}", p.get("port").unwrap_or(&Value::Null), p.get("protocol").and_then(Value::as_str).unwrap_or("TCP"));
+    let port = |p: &Value| {
+        format!(
+            "{}/{}",
+            p.get("port").unwrap_or(&Value::Null),
+            p.get("protocol").and_then(Value::as_str).unwrap_or("TCP")
+        )
+    };
     let ports: Vec<String> = ports.into_iter().flatten().map(port).collect();
     or(&ports.join(","), "<none>").to_owned()
 }
 
 fn decision(request: &Object) -> String {
     let conditions = request.at(&["status", "conditions"]).and_then(Value::as_array);
-    let types: Vec<&str> = conditions.into_iter().flatten().filter_map(|c| c.get("type").and_then(Value::as_str)).collect();
+    let types: Vec<&str> =
+        conditions.into_iter().flatten().filter_map(|c| c.get("type").and_then(Value::as_str)).collect();
     let mut words = Vec::new();
     words.push(["Denied", "Approved"].into_iter().find(|t| types.contains(t)).unwrap_or("Pending"));
     words.extend(types.contains(&"Failed").then_some("Failed"));
@@ -181,18 +200,28 @@ fn decision(request: &Object) -> String {
 
 fn subjects(binding: &Object, kind: &str) -> String {
     let subjects = binding.at(&["subjects"]).and_then(Value::as_array);
-    let of_kind = subjects.into_iter().flatten().filter(|s| s.get("kind").and_then(Value::as_str) == Some(kind));
+    let of_kind =
+        subjects.into_iter().flatten().filter(|s| s.get("kind").and_then(Value::as_str) == Some(kind));
     let field = |s: &Value, field: &str| s.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let names = of_kind
-        .map(|s| if kind == "ServiceAccount" { format!("{}/{}", field(s, "namespace"), field(s, "name")) } else { field(s, "name") });
+    let names = of_kind.map(|s| {
+        if kind == "ServiceAccount" {
+            format!("{}/{}", field(s, "namespace"), field(s, "name"))
+        } else {
+            field(s, "name")
+        }
+    });
     names.collect::<Vec<_>>().join(", ")
 }
 
 fn controller(object: &Object) -> String {
     let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
-    let owner = owners.into_iter().flatten().find(|o| o.get("controller").and_then(Value::as_bool) == Some(true));
-    let field = |owner: &Value, field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    owner.map_or("<none>".to_owned(), |owner| format!("{}/{}", field(owner, "kind").to_lowercase(), field(owner, "name")))
+    let owner =
+        owners.into_iter().flatten().find(|o| o.get("controller").and_then(Value::as_bool) == Some(true));
+    let field =
+        |owner: &Value, field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    owner.map_or("<none>".to_owned(), |owner| {
+        format!("{}/{}", field(owner, "kind").to_lowercase(), field(owner, "name"))
+    })
 }
 
 /// How long ago a time was, as people say it.

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::request::Request;
 use super::respond;
-use crate::object::Object;
-use crate::store::{ApiError, Column, FieldError, Resource, Version};
+use object::Object;
+use store::{ApiError, Column, FieldError, Resource, Version};
 
 /// How much of each object a table row carries beside its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,10 +104,12 @@ fn cells(version: &Version, object: &Object, now: Timestamp) -> Vec<Value> {
 
 /// The value at a column's path, if it has the column's type (as apiextensions-apiserver's `cellForJSONValue`).
 fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
-    let found = crate::engine::work::find(object, &column.path).unwrap_or_default();
+    let found = engine::work::find(object, &column.path).unwrap_or_default();
     let Some(first) = found.first() else { return Value::Null };
     match (column.type_.as_str(), first) {
-        ("integer", Value::Number(n)) => n.as_i64().or_else(|| n.as_f64().map(|f| f as i64)).map_or(Value::Null, Value::from),
+        ("integer", Value::Number(n)) => {
+            n.as_i64().or_else(|| n.as_f64().map(|f| f as i64)).map_or(Value::Null, Value::from)
+        }
         ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => (*first).clone(),
         ("string", _) => found.iter().map(|value| text(value)).collect::<Vec<_>>().join(",").into(),
         ("date", Value::String(at)) => builtin::age(at, now),

@@ -30,13 +30,20 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> CommandResult {
     let name = &args.spoke_cluster_name;
     let is_legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if name.is_empty() || name.len() > 63 || !name.chars().all(is_legal) || name.starts_with('-') || name.ends_with('-') {
-        let error = anyhow::anyhow!("--spoke-cluster-name: {name:?} cannot be the name of a namespace on the hub");
+    if name.is_empty()
+        || name.len() > 63
+        || !name.chars().all(is_legal)
+        || name.starts_with('-')
+        || name.ends_with('-')
+    {
+        let error =
+            anyhow::anyhow!("--spoke-cluster-name: {name:?} cannot be the name of a namespace on the hub");
         return Err(CommandError::hinted(error, "use lower-case letters, digits and '-', up to 63 of them"));
     }
     super::block_on(async {
         let path = &args.hub_kubeconfig;
-        let bootstrap = Kubeconfig::read_from(path).with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+        let bootstrap = Kubeconfig::read_from(path)
+            .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
         let spoke = connect(args.spoke_kubeconfig.as_deref(), None).await?;
         let stop = stop_on_signal();
         agent::run(AgentOptions { bootstrap, spoke, cluster: name.clone() }, stop).await;

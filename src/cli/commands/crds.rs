@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-use crate::api::crds;
 use crate::cli::{CommandResult, output::Ui};
-use crate::object::Object;
+use api::crds;
+use object::Object;
 
 /// Print the custom resource definitions of a hub, for `kubectl apply --server-side -f -`.
 #[derive(Debug, clap::Args)]

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 
 use super::operator::stop_on_signal;
-use crate::api::crds;
 use crate::apiserver::{Options, Server, write_private};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
-use crate::object::Object;
+use api::crds;
+use object::Object;
 
 /// Run the embedded hub: an API server for kubectl, the operator and agents that needs nothing installed.
 ///
@@ -47,7 +47,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         })?;
         let kubeconfig = args.data.join("admin.kubeconfig");
         let text = server.admin_kubeconfig_yaml().context("cannot make the administrator's certificate")?;
-        write_private(&kubeconfig, &text).with_context(|| format!("cannot write {}", kubeconfig.display()))?;
+        write_private(&kubeconfig, &text)
+            .with_context(|| format!("cannot write {}", kubeconfig.display()))?;
         ui.line(format!("the hub listens on {}", server.url))?;
         ui.line(format!("export KUBECONFIG={}", kubeconfig.display()))?;
         stop_on_signal().cancelled().await;

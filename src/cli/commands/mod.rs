@@ -41,7 +41,9 @@ pub(crate) fn run(command: Command, ui: &mut Ui) -> CommandResult {
 }
 
 /// Runs an asynchronous command; only such commands pay for a runtime.
-fn block_on<T>(future: impl Future<Output = Result<T, super::CommandError>>) -> Result<T, super::CommandError> {
+fn block_on<T>(
+    future: impl Future<Output = Result<T, super::CommandError>>,
+) -> Result<T, super::CommandError> {
     // The TLS provider is chosen once, before the first connection (rustls panics where it has two to choose from).
     let _ = rustls::crypto::ring::default_provider().install_default();
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)

@@ -13,10 +13,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::gitops::v1alpha1::ConfigRepo;
 use crate::cli::{CommandError, CommandResult};
 use crate::operator::{self, OperatorOptions};
 use crate::shell::{self, ElectionOptions, Selection};
+use api::gitops::v1alpha1::ConfigRepo;
 
 /// Run the operator against a hub.
 ///
@@ -56,18 +56,28 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> CommandResult {
     let known = operator::controller_names();
-    let controllers =
-        Selection::parse(&args.controllers, &known).map_err(|why| CommandError::from(anyhow::anyhow!("--controllers: {why}")))?;
+    let controllers = Selection::parse(&args.controllers, &known)
+        .map_err(|why| CommandError::from(anyhow::anyhow!("--controllers: {why}")))?;
     super::block_on(async {
         let hub = args.hub.connect().await?;
         if let Some(url) = &args.repo {
             create_config_repo(&hub, args, url).await?;
         }
-        let identity = format!("{}_{}", std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into()), std::process::id());
-        let election = args.leader_elect.then(|| ElectionOptions::new(&args.namespace, "wheelwright-operator", identity));
+        let identity = format!(
+            "{}_{}",
+            std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into()),
+            std::process::id()
+        );
+        let election = args
+            .leader_elect
+            .then(|| ElectionOptions::new(&args.namespace, "wheelwright-operator", identity));
         let stop = stop_on_signal();
         let cache = args.cache_dir.clone().unwrap_or_else(|| std::env::temp_dir().join("wheelwright"));
-        operator::run(OperatorOptions { hub, controllers, election, listen: args.listen, cache }, stop.clone()).await;
+        operator::run(
+            OperatorOptions { hub, controllers, election, listen: args.listen, cache },
+            stop.clone(),
+        )
+        .await;
         // Losing the leadership is not what was asked for: whoever supervises the process should start it again.
         Ok(if stop.is_cancelled() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
@@ -75,9 +85,17 @@ pub(crate) fn run(args: &Args) -> CommandResult {
 
 /// Applies the `ConfigRepo` that `--repo` asks for; fields that somebody set beyond it stay.
 async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Result<(), CommandError> {
-    let name = url.trim_end_matches(['/', '.']).trim_end_matches(".git").rsplit(['/', ':']).next().unwrap_or_default();
-    let name: String = name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    let name = Some(name.trim_matches('-').to_owned()).filter(|name| !name.is_empty()).unwrap_or_else(|| "config".into());
+    let name = url
+        .trim_end_matches(['/', '.'])
+        .trim_end_matches(".git")
+        .rsplit(['/', ':'])
+        .next()
+        .unwrap_or_default();
+    let name: String =
+        name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let name = Some(name.trim_matches('-').to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "config".into());
     let mut spec = json!({"url": absolute(url), "path": args.path, "ref": {"branch": args.branch}});
     if !args.report_branch.is_empty() {
         merge(&mut spec, &json!({"report": {"branch": args.report_branch}}));
@@ -85,7 +103,10 @@ async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Resul
     let params = PatchParams::apply("wheelwright-cli").force();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": args.namespace}});
     let namespaces: Api<Namespace> = Api::all(hub.clone());
-    namespaces.patch(&args.namespace, &params, &Patch::Apply(namespace)).await.context("cannot create the namespace of the ConfigRepo")?;
+    namespaces
+        .patch(&args.namespace, &params, &Patch::Apply(namespace))
+        .await
+        .context("cannot create the namespace of the ConfigRepo")?;
     let repo = json!({
         "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": {"name": name, "namespace": args.namespace}, "spec": spec,
     });
@@ -127,17 +148,25 @@ impl HubArgs {
 }
 
 /// Connects to the API server a kubeconfig names.
-pub(super) async fn connect(kubeconfig: Option<&std::path::Path>, context: Option<&str>) -> Result<kube::Client, CommandError> {
+pub(super) async fn connect(
+    kubeconfig: Option<&std::path::Path>,
+    context: Option<&str>,
+) -> Result<kube::Client, CommandError> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let config = match kubeconfig {
         Some(path) => {
-            let file = Kubeconfig::read_from(path).with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+            let file = Kubeconfig::read_from(path)
+                .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
             kube::Config::from_custom_kubeconfig(file, &options).await.context("cannot use the kubeconfig")?
         }
-        None if context.is_some() => kube::Config::from_kubeconfig(&options).await.context("cannot use the kubeconfig")?,
+        None if context.is_some() => {
+            kube::Config::from_kubeconfig(&options).await.context("cannot use the kubeconfig")?
+        }
         None => {
             let hint = "name one with --kubeconfig, or set KUBECONFIG";
-            kube::Config::infer().await.map_err(|e| CommandError::hinted(anyhow::anyhow!("found no hub to connect to: {e}"), hint))?
+            kube::Config::infer()
+                .await
+                .map_err(|e| CommandError::hinted(anyhow::anyhow!("found no hub to connect to: {e}"), hint))?
         }
     };
     let url = config.cluster_url.clone();
@@ -147,7 +176,10 @@ pub(super) async fn connect(kubeconfig: Option<&std::path::Path>, context: Optio
             let hint = "are the kubeconfig's credentials meant for this hub, and still valid?";
             CommandError::hinted(anyhow::anyhow!("{url} refuses us: {}", shell::said(&error)), hint)
         }
-        error => CommandError::hinted(anyhow::Error::new(error).context(format!("cannot reach {url}")), "is the API server running?"),
+        error => CommandError::hinted(
+            anyhow::Error::new(error).context(format!("cannot reach {url}")),
+            "is the API server running?",
+        ),
     })?;
     Ok(client)
 }

@@ -15,9 +15,9 @@ use crate::cli::local_tree::{Local, render_directory, with_local_paths};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use crate::git::{Credentials, Error, History, Mirror, RefSpec, Remote};
-use crate::object::Object;
-use crate::render::{Closure, RenderError, Rendered, render};
-use crate::tree::Checkout;
+use object::Object;
+use object::tree::Checkout;
+use render::{Closure, RenderError, Rendered, render};
 
 /// Editors and `git` change several files at once; what follows within this time belongs together.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -92,8 +92,12 @@ fn checkout(repo: Option<&str>, revision: &str) -> Result<Arc<Checkout>, Command
         None => {
             let here = std::env::current_dir().context("cannot find the working directory")?;
             let around = here.ancestors().find(|parent| parent.join(".git").exists());
-            let around =
-                around.ok_or_else(|| CommandError::hinted(anyhow!("the working directory is in no repository"), "name one with --repo"))?;
+            let around = around.ok_or_else(|| {
+                CommandError::hinted(
+                    anyhow!("the working directory is in no repository"),
+                    "name one with --repo",
+                )
+            })?;
             absolute(around)?
         }
     };
@@ -113,7 +117,12 @@ fn fetch(cache: &Path, url: &str, revision: &str) -> Result<Arc<Checkout>, Comma
     let remote = Remote::parse(url)?;
     std::fs::create_dir_all(cache).with_context(|| format!("cannot create {}", cache.display()))?;
     let mut mirror = Mirror::open(cache, remote, Credentials::default())?;
-    let named = || [RefSpec::commit(revision), RefSpec::branch(revision), RefSpec::tag(revision)].into_iter().flatten().collect();
+    let named = || {
+        [RefSpec::commit(revision), RefSpec::branch(revision), RefSpec::tag(revision)]
+            .into_iter()
+            .flatten()
+            .collect()
+    };
     let candidates: Vec<RefSpec> = if revision == HEAD { vec![RefSpec::Head] } else { named() };
     let mut failure = None;
     for want in candidates {
@@ -149,7 +158,8 @@ fn print(args: &Args, rendered: &Rendered, ui: &mut Ui) -> Result<(), CommandErr
 fn print_closure(format: Format, closure: &Closure, ui: &mut Ui) -> Result<(), CommandError> {
     let files = closure.files().map(|(path, bytes)| (path, format!("{:x}", Sha256::digest(bytes))));
     if format == Format::Json {
-        let files: serde_json::Map<String, Value> = files.map(|(path, digest)| (path.to_owned(), digest.into())).collect();
+        let files: serde_json::Map<String, Value> =
+            files.map(|(path, digest)| (path.to_owned(), digest.into())).collect();
         ui.json(&json!({"digest": closure.digest(), "files": files}))?;
         return Ok(());
     }
@@ -219,6 +229,8 @@ fn changes_below(dir: &Path) -> Result<(RecommendedWatcher, Receiver<()>), Comma
         }
     })
     .context("cannot watch files")?;
-    watcher.watch(dir, RecursiveMode::Recursive).with_context(|| format!("cannot watch {}", dir.display()))?;
+    watcher
+        .watch(dir, RecursiveMode::Recursive)
+        .with_context(|| format!("cannot watch {}", dir.display()))?;
     Ok((watcher, receive))
 }

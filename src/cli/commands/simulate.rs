@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 
 use crate::cli::{CommandError, CommandResult, output::Ui};
-use crate::engine::rollout::advance;
-use crate::sim::rollout::{Outcomes, Scenario, Unreadable, run as play, wave_json, wave_table};
+use engine::rollout::advance;
+use engine::rollout::simulation::{Outcomes, Scenario, Unreadable, run as play, wave_json, wave_table};
 
 /// Try something on paper: no hub, no cluster.
 #[derive(Debug, clap::Args)]
@@ -65,7 +65,8 @@ fn rollout(args: &Rollout, ui: &mut Ui) -> CommandResult {
     let input = read(&args.input, Scenario::read)?.into_input();
     let now = args.now.unwrap_or_else(crate::shell::now);
     if args.until_done {
-        let outcomes = args.outcomes.as_deref().map(|path| read(path, Outcomes::read)).transpose()?.unwrap_or_default();
+        let outcomes =
+            args.outcomes.as_deref().map(|path| read(path, Outcomes::read)).transpose()?.unwrap_or_default();
         let trace = play(input, &outcomes, now).map_err(|error| {
             let file = args.outcomes.as_deref().unwrap_or(&args.input).display();
             anyhow::Error::from(error).context(format!("cannot play {file}"))
@@ -82,7 +83,10 @@ fn rollout(args: &Rollout, ui: &mut Ui) -> CommandResult {
         Format::Text => ui.text(wave_table(&wave))?,
         Format::Json => ui.json(&wave_json(&wave))?,
         Format::Svg => {
-            return Err(CommandError::hinted(anyhow::anyhow!("one step is no picture"), "add --until-done, and --outcomes FILE"));
+            return Err(CommandError::hinted(
+                anyhow::anyhow!("one step is no picture"),
+                "add --until-done, and --outcomes FILE",
+            ));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,6 @@
 use super::super::fixture::{Forge, Server};
 use super::*;
-use crate::tree::Entry;
+use object::tree::Entry;
 
 fn main() -> RefSpec {
     RefSpec::branch("main").unwrap()
@@ -25,8 +25,14 @@ fn a_branch_is_followed() {
 
     let second = forge.commit("main", &[("b", "3")]);
     let newer = mirror.fetch(&main(), after(&first)).unwrap();
-    assert_eq!((newer.revision.as_str(), &**newer.tree.file("b").unwrap()), (second.as_str(), b"3".as_slice()));
-    assert!(Arc::ptr_eq(checkout.tree.file("a/x.yaml").unwrap(), newer.tree.file("a/x.yaml").unwrap()), "unchanged files are shared");
+    assert_eq!(
+        (newer.revision.as_str(), &**newer.tree.file("b").unwrap()),
+        (second.as_str(), b"3".as_slice())
+    );
+    assert!(
+        Arc::ptr_eq(checkout.tree.file("a/x.yaml").unwrap(), newer.tree.file("a/x.yaml").unwrap()),
+        "unchanged files are shared"
+    );
 }
 
 #[test]
@@ -41,7 +47,8 @@ fn tags_versions_and_commits_are_followed() {
     repo.reference("refs/tags/v1.2.0", Oid::from_str(&new).unwrap(), false, "").unwrap();
 
     let mut mirror = forge.local();
-    let mut revision = |want: RefSpec| mirror.fetch(&want, History::default()).map(|checkout| checkout.revision.clone());
+    let mut revision =
+        |want: RefSpec| mirror.fetch(&want, History::default()).map(|checkout| checkout.revision.clone());
     assert_eq!(revision(RefSpec::tag("stable").unwrap()).unwrap(), old);
     assert_eq!(revision(RefSpec::semver("^1").unwrap()).unwrap(), new);
     assert_eq!(revision(RefSpec::semver("~1.0").unwrap()).unwrap(), old);
@@ -94,7 +101,11 @@ fn t22_a_force_push_is_refused_until_a_person_allows_it() {
         let other = History { accepted: Some(&good), allowed: Some(&base) };
         assert!(mirror.fetch(&main(), other).is_err(), "an approval is for one commit");
     }
-    assert_eq!(mirror.checkout(&good).unwrap().unwrap().revision, good, "the last good commit stays readable");
+    assert_eq!(
+        mirror.checkout(&good).unwrap().unwrap().revision,
+        good,
+        "the last good commit stays readable"
+    );
 }
 
 #[test]
@@ -154,14 +165,18 @@ fn raw_tree(repo: &Repository, entries: &[(&str, &[u8], Oid)]) -> Oid {
 
 #[test]
 fn t3_names_that_no_checkout_could_hold_are_refused() {
-    let names: &[&[u8]] = &[b".git", b".GIT", b"git~1", ".g\u{200c}it".as_bytes(), b"..", b"a/b", b"\xff\xfe", &[b'n'; 5000]];
+    let names: &[&[u8]] =
+        &[b".git", b".GIT", b"git~1", ".g\u{200c}it".as_bytes(), b"..", b"a/b", b"\xff\xfe", &[b'n'; 5000]];
     for name in names {
         let forge = Forge::new();
         let repo = forge.repo();
         let tree = raw_tree(&repo, &[("100644", name, repo.blob(b"x").unwrap())]);
         commit_tree(&repo, tree);
         let error = forge.local().fetch(&main(), History::default()).unwrap_err();
-        assert!(matches!(error.reason(), "SourceRefused" | "SourceUnreachable" | "GitCacheFailed"), "{name:?}: {error}");
+        assert!(
+            matches!(error.reason(), "SourceRefused" | "SourceUnreachable" | "GitCacheFailed"),
+            "{name:?}: {error}"
+        );
     }
 }
 
@@ -178,7 +193,10 @@ fn t5_what_is_too_large_is_refused_by_name() {
     let forge = Forge::new();
     forge.commit("main", &[("deep/er/file", "12345"), ("link-like", "1")]);
     let cases = [
-        (Limits { file_bytes: 4, ..Limits::default() }, "deep/er/file is refused: it has 5 bytes and the limit is 4"),
+        (
+            Limits { file_bytes: 4, ..Limits::default() },
+            "deep/er/file is refused: it has 5 bytes and the limit is 4",
+        ),
         (Limits { files: 1, ..Limits::default() }, "more than 1 files"),
         (Limits { total_bytes: 5, ..Limits::default() }, "larger than 0 MiB together"),
         (Limits { depth: 1, ..Limits::default() }, "deep/er is refused: more than 1 directories"),
@@ -227,7 +245,8 @@ fn t19_a_redirect_elsewhere_gets_no_credentials() {
 #[test]
 fn an_unreachable_remote_says_where_and_what_to_do() {
     let forge = Forge::new();
-    let error = forge.mirror("cache", "http://127.0.0.1:1/x.git").fetch(&main(), History::default()).unwrap_err();
+    let error =
+        forge.mirror("cache", "http://127.0.0.1:1/x.git").fetch(&main(), History::default()).unwrap_err();
     assert_eq!(error.reason(), "SourceUnreachable");
     assert!(error.to_string().starts_with("cannot reach http://127.0.0.1:1/x.git: "), "{error}");
     let error = forge.mirror("cache", "/nonexistent/x.git").fetch(&main(), History::default()).unwrap_err();

@@ -1,6 +1,6 @@
 use super::super::fixture::{Forge, Server};
 use super::*;
-use crate::object::Key;
+use object::Key;
 
 /// Retries at once, so that tests do not wait.
 const QUICK: Retry = Retry { tries: 200, first: Duration::ZERO, longest: Duration::ZERO };
@@ -32,7 +32,8 @@ fn the_branch_is_created_without_parents_and_grows() {
     on_both(|forge, open| {
         forge.commit("main", &[("a", "1")]);
         let mirror = open("cache");
-        let first = mirror.push(&push("", &[("README.md", "hi"), ("addons/x.json", "{}")]), &QUICK).unwrap().unwrap();
+        let first =
+            mirror.push(&push("", &[("README.md", "hi"), ("addons/x.json", "{}")]), &QUICK).unwrap().unwrap();
         assert_eq!(forge.history(BRANCH), vec![first.clone()]);
         assert_eq!(forge.file(BRANCH, "addons/x.json").as_deref(), Some("{}"));
         let second = mirror.push(&push("", &[("README.md", "ho")]), &QUICK).unwrap().unwrap();
@@ -47,7 +48,11 @@ fn i9_equal_files_make_no_commit() {
         let mirror = open("cache");
         mirror.push(&push("hub-a", &[("x", "1")]), &QUICK).unwrap().unwrap();
         assert_eq!(mirror.push(&push("hub-a", &[("x", "1")]), &QUICK), Ok(None));
-        assert_eq!(open("after-restart").push(&push("hub-a", &[("x", "1")]), &QUICK), Ok(None), "w12: a restart repeats nothing");
+        assert_eq!(
+            open("after-restart").push(&push("hub-a", &[("x", "1")]), &QUICK),
+            Ok(None),
+            "w12: a restart repeats nothing"
+        );
         assert_eq!(forge.history(BRANCH).len(), 1);
     });
 }
@@ -57,7 +62,8 @@ fn w4_files_and_commits_of_others_stay() {
     on_both(|forge, open| {
         let mirror = open("cache");
         mirror.push(&push("hub-a", &[("x", "1")]), &QUICK).unwrap();
-        let human = forge.commit(BRANCH, &[("notes.md", "mine"), ("hub-a/x", "edited"), ("hub-a-not/x", "theirs")]);
+        let human =
+            forge.commit(BRANCH, &[("notes.md", "mine"), ("hub-a/x", "edited"), ("hub-a-not/x", "theirs")]);
         mirror.push(&push("hub-a", &[("x", "2")]), &QUICK).unwrap().unwrap();
         assert_eq!(forge.history(BRANCH).get(1), Some(&human));
         assert_eq!(forge.file(BRANCH, "notes.md").as_deref(), Some("mine"));
@@ -90,7 +96,10 @@ fn w1_no_writer_loses_an_update() {
                 scope.spawn(move || {
                     for update in 0..UPDATES {
                         let content = format!("{update}");
-                        mirror.push(&push(&format!("hub-{writer}"), &[("state", &content)]), &QUICK).unwrap().unwrap();
+                        mirror
+                            .push(&push(&format!("hub-{writer}"), &[("state", &content)]), &QUICK)
+                            .unwrap()
+                            .unwrap();
                     }
                 });
             }
@@ -110,7 +119,10 @@ fn w2_a_declining_hook_is_a_rejection_with_its_words() {
     let error = forge.mirror("cache", &server.url).push(&push("", &[("x", "1")]), &QUICK).unwrap_err();
     assert_eq!(error.reason(), "StatusPushRejected");
     let message = error.to_string();
-    assert!(message.contains("branch is protected, password=[redacted]") && !message.contains("hunter22"), "{message}");
+    assert!(
+        message.contains("branch is protected, password=[redacted]") && !message.contains("hunter22"),
+        "{message}"
+    );
     assert_eq!(forge.tip(BRANCH), None);
     assert!(server.connections.load(std::sync::atomic::Ordering::Relaxed) <= 3, "a rejection is not retried");
 

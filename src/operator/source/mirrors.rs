@@ -11,13 +11,13 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::Kept;
-use crate::api::gitops::v1alpha1::{ConfigRepo, GitRef, RewindPolicy, SecretRef};
-use crate::api::names;
 use crate::git::{Cancel, Credentials, Error, History, Mirror, RefSpec, Remote, Retry};
-use crate::object::Key;
-use crate::reconcile::{Failure, FailureKind, Push, Source};
 use crate::shell::REQUEST_TIMEOUT;
-use crate::tree::Checkout;
+use api::gitops::v1alpha1::{ConfigRepo, GitRef, RewindPolicy, SecretRef};
+use api::names;
+use object::Key;
+use object::tree::Checkout;
+use reconcile::{Failure, FailureKind, Push, Source};
 
 /// Longest time of a whole fetch or push; a first clone of a large repository takes seconds.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -54,10 +54,12 @@ impl Mirrors {
         let guarded = repo.spec.rewind != RewindPolicy::Allow;
         let last = before.checkout.clone();
         self.with_mirror(Purpose::Read, remote, credentials, move |mirror| {
-            let history = History { accepted: accepted.as_deref().filter(|_| guarded), allowed: allowed.as_deref() };
+            let history =
+                History { accepted: accepted.as_deref().filter(|_| guarded), allowed: allowed.as_deref() };
             mirror.fetch(&want, history).map_err(|error| {
                 // After a restart, the commit that was accepted last may still be in the cache.
-                let cached = || accepted.as_deref().and_then(|accepted| mirror.checkout(accepted).ok().flatten());
+                let cached =
+                    || accepted.as_deref().and_then(|accepted| mirror.checkout(accepted).ok().flatten());
                 (last.or_else(cached), error)
             })
         })
@@ -69,8 +71,12 @@ impl Mirrors {
     pub(super) async fn push(&self, push: Push) -> Result<(), Failure> {
         self.try_push(push).await.map_err(|error| {
             let kind = match &error {
-                Error::PushRejected { .. } | Error::Auth { .. } | Error::HostKey { .. } => FailureKind::Forbidden,
-                Error::Url(_) | Error::Ref(_) | Error::Credentials(_) | Error::Content(_) => FailureKind::Invalid,
+                Error::PushRejected { .. } | Error::Auth { .. } | Error::HostKey { .. } => {
+                    FailureKind::Forbidden
+                }
+                Error::Url(_) | Error::Ref(_) | Error::Credentials(_) | Error::Content(_) => {
+                    FailureKind::Invalid
+                }
                 Error::Unreachable { .. }
                 | Error::Empty { .. }
                 | Error::MissingRef { .. }
@@ -87,11 +93,18 @@ impl Mirrors {
         let Key { namespace, name } = &push.repo;
         let repos: Api<ConfigRepo> = Api::namespaced(self.hub.clone(), namespace);
         let repo = timeout(REQUEST_TIMEOUT, repos.get(name)).await;
-        let repo = repo.ok().and_then(Result::ok).ok_or_else(|| Error::Cache(format!("the ConfigRepo {} cannot be read", push.repo)))?;
+        let repo = repo
+            .ok()
+            .and_then(Result::ok)
+            .ok_or_else(|| Error::Cache(format!("the ConfigRepo {} cannot be read", push.repo)))?;
         let report = repo.spec.report.unwrap_or_default();
         let remote = Remote::parse(if report.url.is_empty() { &repo.spec.url } else { &report.url })?;
         let credentials = self.credentials(namespace, report.secret_ref.as_ref()).await?;
-        self.with_mirror(Purpose::Write, remote, credentials, move |mirror| mirror.push(&push, &Retry::default())).await?.map(drop)
+        self.with_mirror(Purpose::Write, remote, credentials, move |mirror| {
+            mirror.push(&push, &Retry::default())
+        })
+        .await?
+        .map(drop)
     }
 
     /// Runs something blocking on the mirror of a remote, one at a time and not for ever.
@@ -117,7 +130,8 @@ impl Mirrors {
             match &mut *held {
                 Some(mirror) => mirror.set_credentials(credentials)?,
                 None => {
-                    std::fs::create_dir_all(&dir).map_err(|e| Error::Cache(format!("{}: {e}", dir.display())))?;
+                    std::fs::create_dir_all(&dir)
+                        .map_err(|e| Error::Cache(format!("{}: {e}", dir.display())))?;
                     *held = Some(Mirror::open(&dir, remote, credentials)?);
                 }
             }
@@ -137,9 +151,12 @@ impl Mirrors {
 
     async fn credentials(&self, namespace: &str, secret: Option<&SecretRef>) -> Result<Credentials, Error> {
         let Some(SecretRef { name, .. }) = secret else { return Ok(Credentials::default()) };
-        let refuse = |why: String| Error::Credentials(format!("cannot read the Secret {namespace}/{name}: {why}"));
+        let refuse =
+            |why: String| Error::Credentials(format!("cannot read the Secret {namespace}/{name}: {why}"));
         let secrets: Api<Secret> = Api::namespaced(self.hub.clone(), namespace);
-        let secret = timeout(REQUEST_TIMEOUT, secrets.get(name)).await.map_err(|_| refuse("the hub does not answer".into()))?;
+        let secret = timeout(REQUEST_TIMEOUT, secrets.get(name))
+            .await
+            .map_err(|_| refuse("the hub does not answer".into()))?;
         let secret = secret.map_err(|error| match error {
             kube::Error::Api(status) if status.is_not_found() => refuse("there is none; create it".into()),
             error => refuse(error.to_string()),
@@ -162,8 +179,14 @@ fn follows(of: &GitRef) -> Result<RefSpec, Error> {
 /// may point a ConfigRepo elsewhere need not be asked again.
 fn history(repo: &ConfigRepo, before: &Source) -> (Option<String>, Option<String>) {
     let status = repo.status.as_ref().filter(|status| status.observed_generation == repo.metadata.generation);
-    let recorded = status.and_then(|status| status.seen.as_ref().or(status.applied.as_ref())).map(|revision| revision.commit.clone());
-    let fetched = before.checkout.as_ref().filter(|_| status.is_some()).map(|checkout| checkout.revision.clone());
+    let recorded = status
+        .and_then(|status| status.seen.as_ref().or(status.applied.as_ref()))
+        .map(|revision| revision.commit.clone());
+    let fetched =
+        before.checkout.as_ref().filter(|_| status.is_some()).map(|checkout| checkout.revision.clone());
     let annotations = repo.metadata.annotations.as_ref();
-    (fetched.or(recorded), annotations.and_then(|annotations| annotations.get(names::ACCEPT_REVISION_ANNOTATION).cloned()))
+    (
+        fetched.or(recorded),
+        annotations.and_then(|annotations| annotations.get(names::ACCEPT_REVISION_ANNOTATION).cloned()),
+    )
 }

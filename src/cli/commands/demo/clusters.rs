@@ -10,12 +10,12 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::cluster::v1::ManagedCluster;
-use crate::api::{crds, names};
 use crate::apiserver::{Options, Server};
-use crate::object::{Key, Object};
-use crate::sim::{run_workloads, workload};
-use crate::store::{ListOptions, Patch, Store, Target, WriteOptions};
+use api::cluster::v1::ManagedCluster;
+use api::{crds, names};
+use object::{Key, Object};
+use sim::{run_workloads, workload};
+use store::{ListOptions, Patch, Store, Target, WriteOptions};
 
 /// How often people and nodes look at their cluster.
 const TICK: Duration = Duration::from_millis(200);
@@ -69,7 +69,9 @@ fn accept_clusters(hub: &mut Store, now: Timestamp) {
     let options = WriteOptions::manager("demo");
     let clusters = Target::all::<ManagedCluster>();
     let waiting = hub.list(&clusters, &ListOptions::default()).map(|list| list.items).unwrap_or_default();
-    for cluster in waiting.iter().filter(|cluster| cluster.at(&["spec", "hubAcceptsClient"]) != Some(&json!(true))) {
+    for cluster in
+        waiting.iter().filter(|cluster| cluster.at(&["spec", "hubAcceptsClient"]) != Some(&json!(true)))
+    {
         let (cloud, number) = cluster.name().split_once('-').unwrap_or_default();
         let canary = (number == "1").then_some("true");
         let patch = json!({"metadata": {"labels": {"cloud": cloud, "canary": canary}}, "spec": {"hubAcceptsClient": true}});

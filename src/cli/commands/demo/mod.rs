@@ -17,16 +17,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::agent::{self, AgentOptions};
-use crate::api::gitops::v1alpha1::ConfigRepo;
 use crate::apiserver::Server;
 use crate::cli::{CommandResult, output::Ui};
-use crate::object::Object;
 use crate::operator::{self, OperatorOptions};
 use crate::shell::Selection;
-use crate::store::{Patch, Target, WriteOptions};
+use api::gitops::v1alpha1::ConfigRepo;
+use object::Object;
 use progress::{Fleet, State};
 use repository::ConfigRepository;
 use screen::Screen;
+use store::{Patch, Target, WriteOptions};
 
 const ADDON: &str = "managed-serviceaccount";
 const REPORTS: &str = "wheelwright/status";
@@ -59,7 +59,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     super::block_on(async {
-        let temporary = tempfile::Builder::new().prefix("wheelwright-demo-").tempdir().context("cannot make a temporary directory")?;
+        let temporary = tempfile::Builder::new()
+            .prefix("wheelwright-demo-")
+            .tempdir()
+            .context("cannot make a temporary directory")?;
         let dir = args.dir.clone().unwrap_or_else(|| temporary.path().to_owned());
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let (stop, tasks) = (super::operator::stop_on_signal(), TaskTracker::new());
@@ -102,7 +105,9 @@ async fn tell(
 
     let commit = stage.repository.commit_mistake()?;
     stage.say(&format!("commit {}: {ADDON} 0.4.2, whose image does not exist", short(&commit)))?;
-    stage.until("0.4.2 has failed on the canaries", |fleet| fleet.at("0.4.2", State::Failed).len() == 2).await?;
+    stage
+        .until("0.4.2 has failed on the canaries", |fleet| fleet.at("0.4.2", State::Failed).len() == 2)
+        .await?;
     let untouched = stage.fleet.at("0.4.1", State::Available).len();
     stage.say(&format!("stopped at the canaries; {untouched} clusters keep 0.4.1"))?;
     let end = Instant::now() + AFTERMATH;
@@ -111,7 +116,8 @@ async fn tell(
         sleep(TICK).await;
     }
     anyhow::ensure!(
-        stage.fleet.at("0.4.2", State::Failed).len() == 2 && stage.fleet.at("0.4.1", State::Available).len() + 2 == stage.spokes.len(),
+        stage.fleet.at("0.4.2", State::Failed).len() == 2
+            && stage.fleet.at("0.4.1", State::Available).len() + 2 == stage.spokes.len(),
         "the failed version went on beyond the canaries:\n{}",
         stage.fleet.table(false)
     );
@@ -184,7 +190,11 @@ impl Stage<'_> {
             if self.fleet.0.len() == self.spokes.len() && holds(&self.fleet) {
                 return Ok(());
             }
-            anyhow::ensure!(Instant::now() < deadline, "after {PATIENCE:?} still not so: {what}\n{}", self.fleet.table(false));
+            anyhow::ensure!(
+                Instant::now() < deadline,
+                "after {PATIENCE:?} still not so: {what}\n{}",
+                self.fleet.table(false)
+            );
             sleep(TICK).await;
         }
     }
@@ -197,7 +207,11 @@ impl Stage<'_> {
             if summary.contains(commit) && summary.contains("\"state\": \"Failed\"") {
                 return Ok(());
             }
-            anyhow::ensure!(Instant::now() < deadline, "no report about {} was pushed to {REPORTS} within {PATIENCE:?}", short(commit));
+            anyhow::ensure!(
+                Instant::now() < deadline,
+                "no report about {} was pushed to {REPORTS} within {PATIENCE:?}",
+                short(commit)
+            );
             sleep(TICK).await;
         }
     }
@@ -218,10 +232,12 @@ impl Stage<'_> {
 
     fn stay(&mut self, dir: &std::path::Path) -> Result<()> {
         self.say("running until Ctrl-C; kubectl reaches the hub and each cluster with")?;
-        let servers = std::iter::once(("hub", &self.hub)).chain(self.spokes.iter().map(|(name, server)| (name.as_str(), server)));
+        let servers = std::iter::once(("hub", &self.hub))
+            .chain(self.spokes.iter().map(|(name, server)| (name.as_str(), server)));
         for (name, server) in servers {
             let file = dir.join(format!("{name}.kubeconfig"));
-            std::fs::write(&file, server.admin_kubeconfig_yaml()?).with_context(|| format!("cannot write {}", file.display()))?;
+            std::fs::write(&file, server.admin_kubeconfig_yaml()?)
+                .with_context(|| format!("cannot write {}", file.display()))?;
             self.screen.plain(&format!("export KUBECONFIG={}", file.display()))?;
         }
         Ok(())
@@ -230,7 +246,8 @@ impl Stage<'_> {
 
 /// Creates the `ConfigRepo` that follows the repository.
 fn config_repo(hub: &Server, repository: &ConfigRepository) -> Result<()> {
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "wheelwright-system"}});
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "wheelwright-system"}});
     let repo = json!({
         "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
         "metadata": {"name": "fleet", "namespace": "wheelwright-system"},
@@ -251,7 +268,9 @@ fn config_repo(hub: &Server, repository: &ConfigRepository) -> Result<()> {
 }
 
 async fn client(kubeconfig: &kube::config::Kubeconfig) -> Result<kube::Client> {
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig.clone(), &kube::config::KubeConfigOptions::default()).await?;
+    let config =
+        kube::Config::from_custom_kubeconfig(kubeconfig.clone(), &kube::config::KubeConfigOptions::default())
+            .await?;
     Ok(crate::shell::client(config)?)
 }
 

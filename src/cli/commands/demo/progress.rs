@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crate::api::Condition;
-use crate::api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
-use crate::api::cluster::v1::ManagedCluster;
-use crate::api::cluster::v1beta1::PlacementDecision;
-use crate::api::names::{self, cluster_conditions};
-use crate::engine::report::{self, Standing};
-use crate::object::Kind;
-use crate::object::condition::find_condition;
-use crate::store::{ListOptions, Store, Target};
+use api::Condition;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::PlacementDecision;
+use api::condition::find_condition;
+use api::names::{self, cluster_conditions};
+use engine::report::{self, Standing};
+use object::Kind;
+use store::{ListOptions, Store, Target};
 
 /// The clusters, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,23 +62,33 @@ impl Fleet {
     pub(super) fn read(hub: &Store, addon: &str) -> Self {
         let mut fleet: BTreeMap<String, Cluster> = BTreeMap::new();
         for cluster in list::<ManagedCluster>(hub) {
-            let joined = cluster.status.is_some_and(|status| is_true(&status.conditions, cluster_conditions::JOINED));
+            let joined =
+                cluster.status.is_some_and(|status| is_true(&status.conditions, cluster_conditions::JOINED));
             fleet.insert(cluster.metadata.name.unwrap_or_default(), Cluster { joined, ..Cluster::default() });
         }
         for decision in list::<PlacementDecision>(hub) {
             let labels = decision.metadata.labels.unwrap_or_default();
             let label = |key: &str| labels.get(key).map(String::as_str).unwrap_or_default();
-            let group = format!("{} {}", label(names::PLACEMENT_LABEL), label(names::DECISION_GROUP_NAME_LABEL)).trim().to_owned();
+            let group =
+                format!("{} {}", label(names::PLACEMENT_LABEL), label(names::DECISION_GROUP_NAME_LABEL))
+                    .trim()
+                    .to_owned();
             for chosen in decision.status.iter().flat_map(|status| &status.decisions) {
                 if let Some(cluster) = fleet.get_mut(&chosen.cluster_name) {
                     cluster.group.clone_from(&group);
                 }
             }
         }
-        let on_clusters = list::<ManagedClusterAddOn>(hub).into_iter().filter(|found| found.metadata.name.as_deref() == Some(addon));
+        let on_clusters = list::<ManagedClusterAddOn>(hub)
+            .into_iter()
+            .filter(|found| found.metadata.name.as_deref() == Some(addon));
         let on_clusters: Vec<_> = on_clusters.map(Arc::new).collect();
-        let managed = list::<ClusterManagementAddOn>(hub).into_iter().find(|found| found.metadata.name.as_deref() == Some(addon));
-        for stands in managed.iter().flat_map(|managed| report::AddOn::read(managed, &on_clusters, &[]).clusters) {
+        let managed = list::<ClusterManagementAddOn>(hub)
+            .into_iter()
+            .find(|found| found.metadata.name.as_deref() == Some(addon));
+        for stands in
+            managed.iter().flat_map(|managed| report::AddOn::read(managed, &on_clusters, &[]).clusters)
+        {
             if let Some(cluster) = fleet.get_mut(&stands.name) {
                 cluster.version = version(&stands.runs, addon);
                 cluster.state = State::of(stands.standing, &cluster.version);
@@ -144,8 +154,12 @@ impl Fleet {
             };
             let version = if cluster.version.is_empty() { "-" } else { &cluster.version };
             let cell = format!("{mark} {name} {version}");
-            let cell = if colour { format!("\u{1b}[{code}m{cell:<16}\u{1b}[0m") } else { format!("{cell:<16}") };
-            groups.entry(if cluster.group.is_empty() { "not placed" } else { &cluster.group }).or_default().push(cell);
+            let cell =
+                if colour { format!("\u{1b}[{code}m{cell:<16}\u{1b}[0m") } else { format!("{cell:<16}") };
+            groups
+                .entry(if cluster.group.is_empty() { "not placed" } else { &cluster.group })
+                .or_default()
+                .push(cell);
         }
         groups.iter().fold(String::new(), |mut table, (group, cells)| {
             let _ = writeln!(table, "  {group:<12} {}", cells.join(" ").trim_end());
@@ -179,17 +193,25 @@ mod tests {
 
     #[test]
     fn a_story_tells_what_changed_and_nothing_else() {
-        let before = Fleet([("aws-1".into(), cluster("0.4.0", State::Available)), ("aws-2".into(), Cluster::default())].into());
+        let before = Fleet(
+            [("aws-1".into(), cluster("0.4.0", State::Available)), ("aws-2".into(), Cluster::default())]
+                .into(),
+        );
         let mut after = before.clone();
         assert!(after.story(&before).is_empty());
         after.0.insert("aws-1".into(), cluster("0.4.1", State::Rolling));
         after.0.insert("aws-2".into(), cluster("0.4.1", State::Rolling));
-        assert_eq!(after.story(&before), ["joined: aws-2", "placed: aws canary: aws-2", "rolling out 0.4.1: aws-1 aws-2"]);
+        assert_eq!(
+            after.story(&before),
+            ["joined: aws-2", "placed: aws canary: aws-2", "rolling out 0.4.1: aws-1 aws-2"]
+        );
     }
 
     #[test]
     fn a_table_has_a_row_per_group() {
-        let fleet = Fleet([("aws-1".into(), cluster("0.4.1", State::Failed)), ("gcp-1".into(), Cluster::default())].into());
+        let fleet = Fleet(
+            [("aws-1".into(), cluster("0.4.1", State::Failed)), ("gcp-1".into(), Cluster::default())].into(),
+        );
         assert_eq!(fleet.table(false), "  aws canary   ✗ aws-1 0.4.1\n  not placed   · gcp-1 -\n");
     }
 }

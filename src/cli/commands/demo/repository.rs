@@ -30,7 +30,8 @@ pub(super) struct StatusCommit {
 impl ConfigRepository {
     /// Makes the repository; nothing is committed yet.
     pub(super) fn create(path: PathBuf) -> Result<Self> {
-        Repository::init_bare(&path).with_context(|| format!("cannot create the repository {}", path.display()))?;
+        Repository::init_bare(&path)
+            .with_context(|| format!("cannot create the repository {}", path.display()))?;
         let mut files = BTreeMap::new();
         collect(&EXAMPLES, &mut files);
         Ok(Self { path, files })
@@ -39,7 +40,11 @@ impl ConfigRepository {
     /// Commits the examples, with times that fit an audience rather than a fleet.
     pub(super) fn commit_examples(&mut self, soak: &str, deadline: &str) -> Result<String> {
         self.edit(PACE, "value: 5s", &format!("value: {soak}"))?;
-        self.edit(&format!("{ADDON}/addon.yaml"), "progressDeadline: 10m", &format!("progressDeadline: {deadline}"))?;
+        self.edit(
+            &format!("{ADDON}/addon.yaml"),
+            "progressDeadline: 10m",
+            &format!("progressDeadline: {deadline}"),
+        )?;
         self.commit("fleet: managed-serviceaccount 0.4.0 on every cluster")
     }
 
@@ -51,8 +56,13 @@ impl ConfigRepository {
 
     /// Commits a version whose image does not exist.
     pub(super) fn commit_mistake(&mut self) -> Result<String> {
-        let template = self.files.get(&format!("{ADDON}/template-0.4.1.yaml")).context("examples-repo has no template 0.4.1")?;
-        let template = template.replace("managed-serviceaccount-0.4.1", "managed-serviceaccount-0.4.2").replace(":v0.4.1", ":v0.4.2-rc9");
+        let template = self
+            .files
+            .get(&format!("{ADDON}/template-0.4.1.yaml"))
+            .context("examples-repo has no template 0.4.1")?;
+        let template = template
+            .replace("managed-serviceaccount-0.4.1", "managed-serviceaccount-0.4.2")
+            .replace(":v0.4.1", ":v0.4.2-rc9");
         self.files.insert(format!("{ADDON}/template-0.4.2.yaml"), template);
         self.edit(
             &format!("{ADDON}/kustomization.yaml"),
@@ -66,7 +76,9 @@ impl ConfigRepository {
     /// Commits of a branch, the newest first; none where it does not exist.
     pub(super) fn log(&self, branch: &str) -> Result<Vec<StatusCommit>> {
         let repository = Repository::open_bare(&self.path)?;
-        let Ok(tip) = repository.refname_to_id(&format!("refs/heads/{branch}")) else { return Ok(Vec::new()) };
+        let Ok(tip) = repository.refname_to_id(&format!("refs/heads/{branch}")) else {
+            return Ok(Vec::new());
+        };
         let mut walk = repository.revwalk()?;
         walk.push(tip)?;
         let mut log = Vec::new();
@@ -104,15 +116,21 @@ impl ConfigRepository {
         }
         let tree = repository.find_tree(index.write_tree_to(&repository)?)?;
         let author = Signature::now("Platform team", "platform@example.com")?;
-        let parent = repository.refname_to_id("refs/heads/main").ok().and_then(|id| repository.find_commit(id).ok());
+        let parent =
+            repository.refname_to_id("refs/heads/main").ok().and_then(|id| repository.find_commit(id).ok());
         let parents: Vec<_> = parent.iter().collect();
-        Ok(repository.commit(Some("refs/heads/main"), &author, &author, message, &tree, &parents)?.to_string())
+        Ok(repository
+            .commit(Some("refs/heads/main"), &author, &author, message, &tree, &parents)?
+            .to_string())
     }
 }
 
 fn collect(dir: &Dir<'_>, files: &mut BTreeMap<String, String>) {
     for file in dir.files() {
-        files.insert(file.path().to_string_lossy().into_owned(), file.contents_utf8().unwrap_or_default().to_owned());
+        files.insert(
+            file.path().to_string_lossy().into_owned(),
+            file.contents_utf8().unwrap_or_default().to_owned(),
+        );
     }
     dir.dirs().for_each(|dir| collect(dir, files));
 }

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use crate::cli::CommandError;
 use crate::cli::commands::{block_on, operator::HubArgs};
-use crate::object::{Gvk, Kind, Object};
-use crate::reconcile::{Caches, Site};
 use crate::shell;
+use object::{Gvk, Kind, Object};
+use reconcile::{Caches, Site};
 
 /// Largest file that is read: 64 MiB hold some 20,000 clusters.
 const MAX_FILE: u64 = 64 << 20;
@@ -115,7 +115,11 @@ impl Snapshot {
             match object.0.get("items") {
                 Some(Value::Array(items)) if object.kind().ends_with("List") => {
                     let items = items.iter().cloned().map(Object::from_value);
-                    objects.extend(items.collect::<Result<Vec<_>, _>>().with_context(|| format!("items of document {}", i + 1))?);
+                    objects.extend(
+                        items
+                            .collect::<Result<Vec<_>, _>>()
+                            .with_context(|| format!("items of document {}", i + 1))?,
+                    );
                 }
                 _ => objects.push(object),
             }
@@ -127,12 +131,20 @@ impl Snapshot {
     ///
     /// # Errors
     /// Where the hub does not answer, or does not serve the kind.
-    async fn fetch(&mut self, hub: &Client, Wanted { gvk, plural, load: _ }: &Wanted) -> Result<(), CommandError> {
+    async fn fetch(
+        &mut self,
+        hub: &Client,
+        Wanted { gvk, plural, load: _ }: &Wanted,
+    ) -> Result<(), CommandError> {
         let names = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
-        let api: Api<DynamicObject> = Api::all_with(hub.clone(), &ApiResource::from_gvk_with_plural(&names, plural));
+        let api: Api<DynamicObject> =
+            Api::all_with(hub.clone(), &ApiResource::from_gvk_with_plural(&names, plural));
         let mut params = ListParams::default().limit(PAGE);
         loop {
-            let page = api.list(&params).await.map_err(|error| anyhow!("cannot list {gvk}: {}", shell::said(&error)))?;
+            let page = api
+                .list(&params)
+                .await
+                .map_err(|error| anyhow!("cannot list {gvk}: {}", shell::said(&error)))?;
             for object in page.items {
                 let mut object = Object::from_value(serde_json::to_value(object)?)?;
                 object.0.insert("apiVersion".into(), gvk.api_version().into());
@@ -174,7 +186,12 @@ mod tests {
         let list = r#"{"apiVersion": "v1", "kind": "List", "items": [{"kind": "A"}, {"kind": "B"}]}"#;
         let documents = "kind: A\n---\nkind: B\n";
         for text in [list, documents] {
-            let kinds: Vec<_> = Snapshot::of_text(text).unwrap().objects.iter().map(|object| object.kind().to_owned()).collect();
+            let kinds: Vec<_> = Snapshot::of_text(text)
+                .unwrap()
+                .objects
+                .iter()
+                .map(|object| object.kind().to_owned())
+                .collect();
             assert_eq!(kinds, ["A", "B"]);
         }
     }

@@ -5,16 +5,16 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 
 use super::origin::{Origin, Wanted};
-use crate::api::cluster::v1::ManagedCluster;
-use crate::api::cluster::v1alpha1::AddOnPlacementScore;
-use crate::api::cluster::v1beta1::{Placement, PlacementDecision};
-use crate::api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult};
-use crate::controllers::placement::explain;
-use crate::engine::placement::explain::{Explanation, Story};
-use crate::object::Key;
 use crate::shell::now;
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1alpha1::AddOnPlacementScore;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
+use controllers::placement::explain;
+use engine::placement::explain::{Explanation, Story};
+use object::Key;
 
 /// Explain which clusters a placement selects: which filter removed a cluster, and what each prioritizer gave the others.
 #[derive(Debug, clap::Args)]
@@ -31,7 +31,9 @@ pub(crate) struct Args {
 
 fn key(text: &str) -> Result<Key, String> {
     match text.split_once('/') {
-        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => Ok(Key::namespaced(namespace, name)),
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
+            Ok(Key::namespaced(namespace, name))
+        }
         Some(_) | None => Err("a placement is named as NAMESPACE/NAME".into()),
     }
 }
@@ -45,7 +47,12 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         Wanted::typed::<ManagedClusterSetBinding>(),
         Wanted::typed::<AddOnPlacementScore>(),
     ])?;
-    let missing = || CommandError::hinted(anyhow!("there is no Placement {}", args.placement), "kubectl get placements --all-namespaces");
+    let missing = || {
+        CommandError::hinted(
+            anyhow!("there is no Placement {}", args.placement),
+            "kubectl get placements --all-namespaces",
+        )
+    };
     let explanation = explain(&args.placement, &caches, now())?.ok_or_else(missing)?;
     match args.output {
         Output::Json => ui.json(&explanation)?,
@@ -55,14 +62,28 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 }
 
 /// In which order clusters are printed: what was chosen, what nearly was, then what came less and less far.
-const STATES: [&str; 9] = ["Selected", "Arriving", "Kept", "Leaving", "Outranked", "TaintToleration", "Predicate", "Outside", "Gone"];
+const STATES: [&str; 9] = [
+    "Selected",
+    "Arriving",
+    "Kept",
+    "Leaving",
+    "Outranked",
+    "TaintToleration",
+    "Predicate",
+    "Outside",
+    "Gone",
+];
 
 /// The explanation as a page: conditions, the pipeline, then a line per cluster.
 fn text(explanation: &Explanation) -> String {
     let mut page = format!("Placement {}\n", explanation.placement);
-    page.extend(explanation.disabled.iter().map(|why| format!("  is not scheduled: {why}; this is what would be\n")));
+    page.extend(
+        explanation.disabled.iter().map(|why| format!("  is not scheduled: {why}; this is what would be\n")),
+    );
     match &explanation.error {
-        Some(error) => page += &format!("  cannot be followed, so its decisions stay as they are: {}\n", indented(error)),
+        Some(error) => {
+            page += &format!("  cannot be followed, so its decisions stay as they are: {}\n", indented(error))
+        }
         None => page += &pipeline(explanation),
     }
     page.extend(explanation.conditions.iter().map(|condition| format!("  {}\n", indented(condition))));
@@ -70,8 +91,10 @@ fn text(explanation: &Explanation) -> String {
     let place = |story: &Story| STATES.iter().position(|state| *state == story.state);
     let mut stories: Vec<&Story> = explanation.clusters.iter().collect();
     stories.sort_by_key(|story| (place(story), story.rank));
-    let counts = STATES.iter().map(|state| (state, stories.iter().filter(|story| story.state == *state).count()));
-    let counts: Vec<_> = counts.filter(|(_, count)| *count > 0).map(|(state, count)| format!("{count} {state}")).collect();
+    let counts =
+        STATES.iter().map(|state| (state, stories.iter().filter(|story| story.state == *state).count()));
+    let counts: Vec<_> =
+        counts.filter(|(_, count)| *count > 0).map(|(state, count)| format!("{count} {state}")).collect();
     page += &format!("  clusters: {}\n", if counts.is_empty() { "none".into() } else { counts.join(", ") });
     page.extend(stories.into_iter().map(|story| line(story, width)));
     page
@@ -84,7 +107,11 @@ fn pipeline(explanation: &Explanation) -> String {
     for filter in &explanation.filtered_pipeline_results {
         page += &format!("  {} left after {}\n", filter.filtered_clusters.len(), filter.name);
     }
-    let weights: Vec<_> = explanation.prioritize_results.iter().map(|result| format!("{} x {}", result.name, result.weight)).collect();
+    let weights: Vec<_> = explanation
+        .prioritize_results
+        .iter()
+        .map(|result| format!("{} x {}", result.name, result.weight))
+        .collect();
     if !weights.is_empty() {
         page += &format!("  prioritizers: {}\n", weights.join(", "));
     }
@@ -101,7 +128,11 @@ fn line(story: &Story, width: usize) -> String {
     let mut facts = vec![indented(why)];
     facts.extend(decision.as_ref().map(|decision| format!("in {decision}")));
     facts.extend(rank.map(|rank| format!("rank {rank}")));
-    let scores: Vec<_> = scores.iter().map(|(name, score)| format!("{name} {score}")).chain(unscored.iter().cloned()).collect();
+    let scores: Vec<_> = scores
+        .iter()
+        .map(|(name, score)| format!("{name} {score}"))
+        .chain(unscored.iter().cloned())
+        .collect();
     facts.extend(total.map(|total| format!("score {total} ({})", scores.join(", "))));
     format!("{cluster_name:width$}  {state:15} {}\n", facts.join("; "))
 }
@@ -116,7 +147,11 @@ mod tests {
 
     #[test]
     fn what_was_chosen_comes_first_and_is_counted() {
-        let clusters = vec![story("a", "Predicate", None), story("b", "Outranked", Some(2)), story("c", "Selected", Some(1))];
+        let clusters = vec![
+            story("a", "Predicate", None),
+            story("b", "Outranked", Some(2)),
+            story("c", "Selected", Some(1)),
+        ];
         let page = text(&Explanation { clusters, ..Explanation::default() });
         assert!(page.ends_with(
             "  clusters: 1 Selected, 1 Outranked, 1 Predicate\n\
@@ -126,7 +161,8 @@ mod tests {
 
     #[test]
     fn an_error_of_several_lines_keeps_to_the_page() {
-        let page = text(&Explanation { error: Some("Predicate:bad\n| x.\n| ..^".into()), ..Explanation::default() });
+        let page =
+            text(&Explanation { error: Some("Predicate:bad\n| x.\n| ..^".into()), ..Explanation::default() });
         let expected = "  cannot be followed, so its decisions stay as they are: Predicate:bad\n    | x.\n    | ..^\n  clusters: none\n";
         assert!(page.ends_with(expected), "{page}");
     }

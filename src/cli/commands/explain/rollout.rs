@@ -9,17 +9,19 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::{Map, Value, json};
 
 use super::origin::{Origin, Wanted};
-use crate::api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn};
-use crate::api::cluster::v1::ManagedCluster;
-use crate::api::cluster::v1beta1::{Placement, PlacementDecision};
-use crate::api::gitops::v1alpha1::RolloutPolicy;
 use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult};
-use crate::controllers::addon_config::{Explanation, PlacementRollout, explain};
-use crate::engine::addon::config::Config;
-use crate::engine::rollout::input::Hash;
 use crate::shell::now;
-use crate::sim::rollout::{wave_json, wave_table};
+use api::addon::v1alpha1::{
+    AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn,
+};
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::gitops::v1alpha1::RolloutPolicy;
+use controllers::addon_config::{Explanation, PlacementRollout, explain};
+use engine::addon::config::Config;
+use engine::rollout::input::Hash;
+use engine::rollout::simulation::{wave_json, wave_table};
 
 /// Explain where the rollout of an add-on stands: what each cluster runs, why it waits, for what and until when.
 #[derive(Debug, clap::Args)]
@@ -47,7 +49,12 @@ impl Args {
             Wanted::observed::<AddOnTemplate>(),
             Wanted::observed::<AddOnDeploymentConfig>(),
         ])?;
-        let missing = || CommandError::hinted(anyhow!("there is no add-on {}", self.addon), "kubectl get clustermanagementaddons");
+        let missing = || {
+            CommandError::hinted(
+                anyhow!("there is no add-on {}", self.addon),
+                "kubectl get clustermanagementaddons",
+            )
+        };
         explain(&self.addon, &caches, now())?.ok_or_else(missing)
     }
 }
@@ -77,8 +84,11 @@ fn json(explanation: &Explanation) -> Value {
             (placement.to_string(), value)
         })
         .collect();
-    let contents: Map<String, Value> =
-        explanation.contents.iter().map(|(hash, configs)| (hash.to_string(), json!(names(configs)))).collect();
+    let contents: Map<String, Value> = explanation
+        .contents
+        .iter()
+        .map(|(hash, configs)| (hash.to_string(), json!(names(configs))))
+        .collect();
     json!({"placements": placements, "contents": contents})
 }
 
@@ -86,7 +96,10 @@ fn json(explanation: &Explanation) -> Value {
 fn text(addon: &str, explanation: &Explanation) -> String {
     let mut page = String::new();
     if explanation.rollouts.is_empty() {
-        let _ = writeln!(page, "{addon} is rolled out by no placement: its add-ons get their configuration at once");
+        let _ = writeln!(
+            page,
+            "{addon} is rolled out by no placement: its add-ons get their configuration at once"
+        );
     }
     let mut seen = BTreeSet::new();
     for PlacementRollout { placement, revision, wave } in &explanation.rollouts {
@@ -99,8 +112,13 @@ fn text(addon: &str, explanation: &Explanation) -> String {
             }
         };
         let counts = &wave.counts;
-        let _ =
-            writeln!(page, "{addon} on placement {placement}: {} of {} clusters done with {}", counts.done, counts.total, revision.short());
+        let _ = writeln!(
+            page,
+            "{addon} on placement {placement}: {} of {} clusters done with {}",
+            counts.done,
+            counts.total,
+            revision.short()
+        );
         for stage in &wave.stages {
             let allowed = stage.allowed.map_or_else(|| "any".into(), |allowed| allowed.to_string());
             let _ = writeln!(
@@ -124,7 +142,10 @@ fn text(addon: &str, explanation: &Explanation) -> String {
 
 /// Configurations as `resource/[namespace/]name`, and after an @ the start of the hash of their content.
 fn names(configs: &[Config]) -> Vec<String> {
-    configs.iter().map(|Config { kind, key, hash }| format!("{}/{key}@{}", kind.resource, Hash(hash.clone()).short())).collect()
+    configs
+        .iter()
+        .map(|Config { kind, key, hash }| format!("{}/{key}@{}", kind.resource, Hash(hash.clone()).short()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -138,11 +159,20 @@ mod tests {
         let addon = "managed-serviceaccount".to_owned();
         let args = Args { addon, origin: Origin::of_file(golden.join("rollout.yaml")), output: Output::Text };
         let explanation = args.explain().unwrap_or_else(|error| panic!("{error:?}"));
-        assert_eq!(text(&args.addon, &explanation), std::fs::read_to_string(golden.join("rollout.txt")).unwrap());
+        assert_eq!(
+            text(&args.addon, &explanation),
+            std::fs::read_to_string(golden.join("rollout.txt")).unwrap()
+        );
         let json = json(&explanation);
         assert_eq!(json["placements"]["fleet/aws"]["clusters"]["aws-1"]["state"], "TimedOut");
         let revision = json["placements"]["fleet/aws"]["revision"].as_str().unwrap();
-        assert!(json["contents"][revision][1].as_str().unwrap().starts_with("addontemplates/managed-serviceaccount-0.4.2@"), "{json}");
+        assert!(
+            json["contents"][revision][1]
+                .as_str()
+                .unwrap()
+                .starts_with("addontemplates/managed-serviceaccount-0.4.2@"),
+            "{json}"
+        );
 
         let args = Args { addon: "nobody".into(), ..args };
         assert!(args.explain().is_err());

@@ -1,0 +1,464 @@
+//! Between v1alpha1, which is stored, and v1beta1, which OCM's controllers read and write.
+//!
+//! A write of v1beta1 is a read-modify-write of a stored v1alpha1 object, so what a conversion drops is lost. What cannot be carried is
+//! what OCM's conversion does not carry either:
+//!
+//! | field of v1alpha1 | in v1beta1 |
+//! |---|---|
+//! | CMA `spec.addOnConfiguration`, MCA `status.addOnConfiguration` | dropped |
+//! | MCA `status.configReferences[].{namespace,name}` | dropped; made again from `desiredConfig` |
+//! | MCA `subject.organizationUnit` of a client of the API server | dropped |
+//! | MCA `status.kubeClientDriver` without a client of the API server | dropped |
+//!
+//! Templates and deployment configurations are the same in both versions.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::v1alpha1::{self, ConfigMeta, ConfigReferent, Subject};
+use super::v1beta1::{
+    self, CustomSignerConfig, CustomSignerSubject, DefaultConfig, KubeClientConfig, KubeClientSubject,
+    RegistrationType,
+};
+use crate::{Manifest, Unknown, names};
+
+/// An object that cannot be converted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unconvertible {
+    /// Nobody knows how.
+    #[error("there is no conversion of {kind} from {from} to {to}")]
+    NoConversion {
+        /// Kind of the object.
+        kind: String,
+        /// Its API version.
+        from: String,
+        /// The API version that is wanted.
+        to: String,
+    },
+    /// The object does not fit its kind.
+    #[error("not a {kind}: {why}")]
+    Malformed {
+        /// Kind of the object.
+        kind: String,
+        /// What does not fit.
+        why: String,
+    },
+}
+
+/// Converts an object of the group to another of its API versions.
+///
+/// # Errors
+/// When the object does not fit its kind, or the kind has no such version.
+pub fn convert(object: &Manifest, api_version: &str) -> Result<Manifest, Unconvertible> {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (kind, from) = (text("kind"), text("apiVersion"));
+    let no_conversion =
+        || Unconvertible::NoConversion { kind: kind.into(), from: from.into(), to: api_version.into() };
+    let version = |api_version: &str| {
+        api_version.strip_prefix(names::ADDON_GROUP).and_then(|v| v.strip_prefix('/')).map(str::to_owned)
+    };
+    let (old, new) =
+        (version(from).ok_or_else(no_conversion)?, version(api_version).ok_or_else(no_conversion)?);
+    match (kind, old.as_str(), new.as_str()) {
+        (_, old, new) if old == new => Ok(object.clone()),
+        ("ClusterManagementAddOn", "v1alpha1", "v1beta1") => {
+            through::<v1alpha1::ClusterManagementAddOn, v1beta1::ClusterManagementAddOn>(object, kind)
+        }
+        ("ClusterManagementAddOn", "v1beta1", "v1alpha1") => {
+            through::<v1beta1::ClusterManagementAddOn, v1alpha1::ClusterManagementAddOn>(object, kind)
+        }
+        ("ManagedClusterAddOn", "v1alpha1", "v1beta1") => {
+            through::<v1alpha1::ManagedClusterAddOn, v1beta1::ManagedClusterAddOn>(object, kind)
+        }
+        ("ManagedClusterAddOn", "v1beta1", "v1alpha1") => {
+            through::<v1beta1::ManagedClusterAddOn, v1alpha1::ManagedClusterAddOn>(object, kind)
+        }
+        ("AddOnTemplate" | "AddOnDeploymentConfig", "v1alpha1" | "v1beta1", "v1alpha1" | "v1beta1") => {
+            let mut converted = object.clone();
+            converted.insert("apiVersion".into(), api_version.into());
+            Ok(converted)
+        }
+        _ => Err(no_conversion()),
+    }
+}
+
+fn through<A: DeserializeOwned, B: From<A> + serde::Serialize>(
+    object: &Manifest,
+    kind: &str,
+) -> Result<Manifest, Unconvertible> {
+    let malformed =
+        |why: serde_json::Error| Unconvertible::Malformed { kind: kind.into(), why: why.to_string() };
+    let typed: A = serde_json::from_value(Value::Object(object.clone())).map_err(malformed)?;
+    serde_json::to_value(B::from(typed)).and_then(serde_json::from_value).map_err(malformed)
+}
+
+impl From<v1alpha1::ClusterManagementAddOn> for v1beta1::ClusterManagementAddOn {
+    fn from(old: v1alpha1::ClusterManagementAddOn) -> Self {
+        let spec = old.spec;
+        Self {
+            metadata: old.metadata,
+            spec: v1beta1::ClusterManagementAddOnSpec {
+                add_on_meta: spec.add_on_meta,
+                default_configs: spec.supported_configs.into_iter().map(DefaultConfig::from).collect(),
+                install_strategy: spec.install_strategy,
+                unknown: spec.unknown,
+            },
+            status: old.status.map(|status| v1beta1::ClusterManagementAddOnStatus {
+                default_config_references: status.default_config_references,
+                install_progressions: status.install_progressions,
+                unknown: status.unknown,
+            }),
+            root: old.root.cast(),
+        }
+    }
+}
+
+impl From<v1beta1::ClusterManagementAddOn> for v1alpha1::ClusterManagementAddOn {
+    fn from(new: v1beta1::ClusterManagementAddOn) -> Self {
+        let spec = new.spec;
+        Self {
+            metadata: new.metadata,
+            spec: v1alpha1::ClusterManagementAddOnSpec {
+                add_on_meta: spec.add_on_meta,
+                add_on_configuration: None,
+                supported_configs: spec.default_configs.into_iter().map(ConfigMeta::from).collect(),
+                install_strategy: spec.install_strategy,
+                unknown: spec.unknown,
+            },
+            status: new.status.map(|status| v1alpha1::ClusterManagementAddOnStatus {
+                default_config_references: status.default_config_references,
+                install_progressions: status.install_progressions,
+                unknown: status.unknown,
+            }),
+            root: new.root.cast(),
+        }
+    }
+}
+
+/// A kind without a default is one whose default bears a reserved name.
+impl From<ConfigMeta> for DefaultConfig {
+    fn from(old: ConfigMeta) -> Self {
+        let ConfigMeta { group, resource, default_config, unknown } = old;
+        let (namespace, name) = match default_config {
+            Some(ConfigReferent { namespace, name, unknown: _ }) => (namespace, name),
+            None => (String::new(), names::NO_DEFAULT_CONFIG.into()),
+        };
+        Self { group, resource, namespace, name, unknown }
+    }
+}
+
+impl From<DefaultConfig> for ConfigMeta {
+    fn from(new: DefaultConfig) -> Self {
+        let DefaultConfig { group, resource, namespace, name, unknown } = new;
+        let named = !name.is_empty() && name != names::NO_DEFAULT_CONFIG;
+        let default_config = named.then(|| ConfigReferent { namespace, name, unknown: Unknown::new() });
+        Self { group, resource, default_config, unknown }
+    }
+}
+
+impl From<v1alpha1::ManagedClusterAddOn> for v1beta1::ManagedClusterAddOn {
+    fn from(old: v1alpha1::ManagedClusterAddOn) -> Self {
+        let v1alpha1::ManagedClusterAddOnSpec { install_namespace, configs, unknown } = old.spec;
+        let mut metadata = old.metadata;
+        if !install_namespace.is_empty() {
+            let annotations = metadata.annotations.get_or_insert_default();
+            annotations.insert(names::V1ALPHA1_INSTALL_NAMESPACE_ANNOTATION.into(), install_namespace);
+        }
+        Self {
+            metadata,
+            spec: v1beta1::ManagedClusterAddOnSpec { configs, unknown },
+            status: old.status.map(v1beta1::ManagedClusterAddOnStatus::from),
+            root: old.root.cast(),
+        }
+    }
+}
+
+impl From<v1beta1::ManagedClusterAddOn> for v1alpha1::ManagedClusterAddOn {
+    fn from(new: v1beta1::ManagedClusterAddOn) -> Self {
+        let v1beta1::ManagedClusterAddOnSpec { configs, unknown } = new.spec;
+        let mut metadata = new.metadata;
+        let install_namespace =
+            take_annotation(&mut metadata, names::V1ALPHA1_INSTALL_NAMESPACE_ANNOTATION).unwrap_or_default();
+        Self {
+            metadata,
+            spec: v1alpha1::ManagedClusterAddOnSpec { install_namespace, configs, unknown },
+            status: new.status.map(v1alpha1::ManagedClusterAddOnStatus::from),
+            root: new.root.cast(),
+        }
+    }
+}
+
+fn take_annotation(metadata: &mut ObjectMeta, key: &str) -> Option<String> {
+    let annotations = metadata.annotations.as_mut()?;
+    let value = annotations.remove(key);
+    if annotations.is_empty() {
+        metadata.annotations = None;
+    }
+    value
+}
+
+/// The driver goes to every client of the API server.
+impl From<v1alpha1::ManagedClusterAddOnStatus> for v1beta1::ManagedClusterAddOnStatus {
+    fn from(old: v1alpha1::ManagedClusterAddOnStatus) -> Self {
+        let driver = old.kube_client_driver;
+        let registrations = old.registrations.into_iter().map(|registration| {
+            let mut registration = v1beta1::RegistrationConfig::from(registration);
+            if let Some(client) = &mut registration.kube_client {
+                client.driver.clone_from(&driver);
+            }
+            registration
+        });
+        Self {
+            conditions: old.conditions,
+            related_objects: old.related_objects,
+            add_on_meta: old.add_on_meta,
+            supported_configs: old.supported_configs,
+            config_references: old
+                .config_references
+                .into_iter()
+                .map(v1beta1::ConfigReference::from)
+                .collect(),
+            namespace: old.namespace,
+            registrations: registrations.collect(),
+            health_check: old.health_check,
+            unknown: old.unknown,
+        }
+    }
+}
+
+/// The first client of the API server says the driver.
+impl From<v1beta1::ManagedClusterAddOnStatus> for v1alpha1::ManagedClusterAddOnStatus {
+    fn from(new: v1beta1::ManagedClusterAddOnStatus) -> Self {
+        let clients = new
+            .registrations
+            .iter()
+            .filter(|registration| registration.r#type == RegistrationType::KubeClient);
+        let kube_client_driver =
+            clients.filter_map(|r| r.kube_client.as_ref()).next().and_then(|client| client.driver.clone());
+        Self {
+            conditions: new.conditions,
+            related_objects: new.related_objects,
+            add_on_meta: new.add_on_meta,
+            add_on_configuration: None,
+            supported_configs: new.supported_configs,
+            config_references: new
+                .config_references
+                .into_iter()
+                .map(v1alpha1::ConfigReference::from)
+                .collect(),
+            namespace: new.namespace,
+            registrations: new.registrations.into_iter().filter_map(old_registration).collect(),
+            health_check: new.health_check,
+            kube_client_driver,
+            unknown: new.unknown,
+        }
+    }
+}
+
+impl From<v1alpha1::ConfigReference> for v1beta1::ConfigReference {
+    fn from(old: v1alpha1::ConfigReference) -> Self {
+        Self {
+            group: old.group,
+            resource: old.resource,
+            last_observed_generation: old.last_observed_generation,
+            desired_config: old.desired_config,
+            last_applied_config: old.last_applied_config,
+            unknown: old.unknown,
+        }
+    }
+}
+
+impl From<v1beta1::ConfigReference> for v1alpha1::ConfigReference {
+    fn from(new: v1beta1::ConfigReference) -> Self {
+        let (namespace, name) =
+            new.desired_config.as_ref().map(|c| (c.namespace.clone(), c.name.clone())).unwrap_or_default();
+        Self {
+            group: new.group,
+            resource: new.resource,
+            namespace,
+            name,
+            last_observed_generation: new.last_observed_generation,
+            desired_config: new.desired_config,
+            last_applied_config: new.last_applied_config,
+            unknown: new.unknown,
+        }
+    }
+}
+
+impl From<v1alpha1::RegistrationConfig> for v1beta1::RegistrationConfig {
+    fn from(old: v1alpha1::RegistrationConfig) -> Self {
+        let v1alpha1::RegistrationConfig { signer_name, subject, unknown } = old;
+        if signer_name == names::KUBE_CLIENT_SIGNER {
+            let subject = subject.map(|Subject { user, groups, organization_units: _, unknown }| {
+                KubeClientSubject { user, groups, unknown }
+            });
+            let kube_client = Some(KubeClientConfig { subject, driver: None, unknown: Unknown::new() });
+            return Self { r#type: RegistrationType::KubeClient, kube_client, custom_signer: None, unknown };
+        }
+        let subject = subject.map(|s| CustomSignerSubject {
+            user: s.user,
+            groups: s.groups,
+            organization_units: s.organization_units,
+            unknown: s.unknown,
+        });
+        let custom_signer = Some(CustomSignerConfig { signer_name, subject, unknown: Unknown::new() });
+        Self { r#type: RegistrationType::CustomSigner, kube_client: None, custom_signer, unknown }
+    }
+}
+
+/// A registration that names no signer says nothing v1alpha1 could say.
+fn old_registration(new: v1beta1::RegistrationConfig) -> Option<v1alpha1::RegistrationConfig> {
+    let v1beta1::RegistrationConfig { r#type, kube_client, custom_signer, unknown } = new;
+    let (signer_name, subject) = if r#type == RegistrationType::KubeClient {
+        let subject = kube_client.and_then(|client| client.subject);
+        let subject = subject.map(|s| Subject {
+            user: s.user,
+            groups: s.groups,
+            organization_units: Vec::new(),
+            unknown: s.unknown,
+        });
+        (names::KUBE_CLIENT_SIGNER.to_owned(), subject)
+    } else {
+        let CustomSignerConfig { signer_name, subject, unknown: _ } = custom_signer?;
+        let subject = subject.map(|s| Subject {
+            user: s.user,
+            groups: s.groups,
+            organization_units: s.organization_units,
+            unknown: s.unknown,
+        });
+        (signer_name, subject)
+    };
+    Some(v1alpha1::RegistrationConfig { signer_name, subject, unknown })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(value: Value) -> Manifest {
+        serde_json::from_value(value).unwrap()
+    }
+
+    /// Converts there and back: `old` becomes `new`, and `new` becomes `back`.
+    fn check(kind: &str, old: Value, new: Value, back: Value) {
+        let with = |version: &str, mut body: Value| {
+            body["apiVersion"] = format!("addon.open-cluster-management.io/{version}").into();
+            body["kind"] = kind.into();
+            object(body)
+        };
+        let (old, new, back) = (with("v1alpha1", old), with("v1beta1", new), with("v1alpha1", back));
+        assert_eq!(convert(&old, "addon.open-cluster-management.io/v1beta1").unwrap(), new);
+        assert_eq!(convert(&new, "addon.open-cluster-management.io/v1alpha1").unwrap(), back);
+    }
+
+    #[test]
+    fn a_kind_without_a_default_has_a_reserved_name() {
+        let group = "addon.open-cluster-management.io";
+        let old = json!({"metadata": {"name": "a"}, "spec": {
+            "supportedConfigs": [
+                {"group": group, "resource": "addontemplates", "defaultConfig": {"name": "a-1"}},
+                {"group": group, "resource": "addondeploymentconfigs", "defaultConfig": {"namespace": "n", "name": "c"}},
+                {"group": "", "resource": "configmaps"},
+            ],
+            "installStrategy": {"type": "Manual"},
+        }});
+        let new = json!({"metadata": {"name": "a"}, "spec": {
+            "defaultConfigs": [
+                {"group": group, "resource": "addontemplates", "name": "a-1"},
+                {"group": group, "resource": "addondeploymentconfigs", "namespace": "n", "name": "c"},
+                {"group": "", "resource": "configmaps", "name": "__reserved_no_default__"},
+            ],
+            "installStrategy": {"type": "Manual"},
+        }});
+        check("ClusterManagementAddOn", old.clone(), new, old);
+    }
+
+    #[test]
+    fn default_config_references_are_spelled_two_ways() {
+        let references =
+            json!([{"group": "g", "resource": "r", "desiredConfig": {"name": "c", "specHash": "h"}}]);
+        let spec = json!({"installStrategy": {"type": "Manual"}});
+        let old = json!({"metadata": {}, "spec": spec, "status": {"defaultconfigReferences": references}});
+        let new = json!({"metadata": {}, "spec": spec, "status": {"defaultConfigReferences": references}});
+        check("ClusterManagementAddOn", old.clone(), new, old);
+    }
+
+    #[test]
+    fn an_old_configuration_is_dropped() {
+        let spec = json!({"installStrategy": {"type": "Manual"}});
+        let mut old = json!({"metadata": {}, "spec": spec});
+        old["spec"]["addOnConfiguration"] = json!({"crdName": "x"});
+        let new = json!({"metadata": {}, "spec": spec});
+        check("ClusterManagementAddOn", old, new.clone(), new);
+    }
+
+    #[test]
+    fn the_install_namespace_is_an_annotation() {
+        let old = json!({"metadata": {"annotations": {"a": "b"}}, "spec": {"installNamespace": "ns"}});
+        let annotations =
+            json!({"a": "b", "addon.open-cluster-management.io/v1alpha1-install-namespace": "ns"});
+        let new = json!({"metadata": {"annotations": annotations}, "spec": {}});
+        check("ManagedClusterAddOn", old.clone(), new, old);
+    }
+
+    #[test]
+    fn registrations_say_what_they_are_for() {
+        let old = json!({"metadata": {}, "spec": {"installNamespace": "ns"}, "status": {
+            "kubeClientDriver": "token",
+            "registrations": [
+                {"signerName": "kubernetes.io/kube-apiserver-client", "subject": {"user": "u", "groups": ["g"], "organizationUnit": ["lost"]}},
+                {"signerName": "example.com/signer", "subject": {"user": "v", "organizationUnit": ["o"]}},
+            ],
+        }});
+        let annotations = json!({"addon.open-cluster-management.io/v1alpha1-install-namespace": "ns"});
+        let new = json!({"metadata": {"annotations": annotations}, "spec": {}, "status": {
+            "registrations": [
+                {"type": "kubeClient", "kubeClient": {"subject": {"user": "u", "groups": ["g"]}, "driver": "token"}},
+                {"type": "customSigner", "customSigner": {"signerName": "example.com/signer", "subject": {"user": "v", "organizationUnits": ["o"]}}},
+            ],
+        }});
+        let mut back = old.clone();
+        back["status"]["registrations"][0]["subject"].as_object_mut().unwrap().remove("organizationUnit");
+        check("ManagedClusterAddOn", old, new, back);
+    }
+
+    #[test]
+    fn flat_names_of_configurations_come_from_what_is_wanted() {
+        let reference = json!({"group": "g", "resource": "r", "lastObservedGeneration": 3, "desiredConfig": {"namespace": "n", "name": "c", "specHash": "h"}});
+        let mut flat = reference.clone();
+        flat["namespace"] = "n".into();
+        flat["name"] = "c".into();
+        let annotations = json!({"addon.open-cluster-management.io/v1alpha1-install-namespace": "ns"});
+        let old = json!({"metadata": {}, "spec": {"installNamespace": "ns"}, "status": {"configReferences": [flat]}});
+        let new = json!({"metadata": {"annotations": annotations}, "spec": {}, "status": {"configReferences": [reference]}});
+        check("ManagedClusterAddOn", old.clone(), new, old);
+    }
+
+    #[test]
+    fn what_has_no_conversion_says_so() {
+        let refused = |kind: &str, from: &str, to: &str| {
+            convert(&object(json!({"apiVersion": from, "kind": kind})), to).unwrap_err().to_string()
+        };
+        let (old, new) = ("addon.open-cluster-management.io/v1alpha1", "addon.open-cluster-management.io/v2");
+        assert_eq!(
+            refused("ManagedClusterAddOn", old, new),
+            format!("there is no conversion of ManagedClusterAddOn from {old} to {new}")
+        );
+        assert_eq!(
+            refused("Placement", "cluster.open-cluster-management.io/v1beta1", new)
+                .split(" of ")
+                .last()
+                .unwrap()
+                .split(' ')
+                .next(),
+            Some("Placement")
+        );
+        let wrong = object(json!({"apiVersion": old, "kind": "ManagedClusterAddOn", "spec": 1}));
+        assert!(matches!(
+            convert(&wrong, "addon.open-cluster-management.io/v1beta1"),
+            Err(Unconvertible::Malformed { .. })
+        ));
+    }
+}

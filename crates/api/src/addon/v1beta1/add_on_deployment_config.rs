@@ -1,0 +1,13 @@
+use crate::addon::v1alpha1::AddOnDeploymentConfigSpec;
+use crate::names;
+
+kind! {
+    /// How the agents of add-ons are deployed on clusters: variables, nodes, registries, proxies, resources.
+    AddOnDeploymentConfig {
+        group: names::ADDON_GROUP,
+        version: "v1beta1",
+        plural: "addondeploymentconfigs",
+        scope: Namespaced,
+        spec(required): AddOnDeploymentConfigSpec,
+    }
+}

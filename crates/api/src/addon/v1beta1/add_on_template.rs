@@ -1,0 +1,14 @@
+use crate::addon::v1alpha1::AddOnTemplateSpec;
+use crate::names;
+
+kind! {
+    /// An add-on defined by the objects of its agent.
+    AddOnTemplate {
+        group: names::ADDON_GROUP,
+        version: "v1beta1",
+        plural: "addontemplates",
+        scope: Cluster,
+        spec(required): AddOnTemplateSpec,
+        columns: [("ADDON NAME", "string", ".spec.addonName")],
+    }
+}

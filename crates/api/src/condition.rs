@@ -1,0 +1,172 @@
+//! Conditions: what is observed of one aspect of an object, and the list a status carries.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::{Timestamp, Unit};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Unknown;
+
+/// One aspect of the state of an object.
+///
+/// The fields are those of `metav1.Condition`, with its limits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// The aspect, in CamelCase or as foo.example.com/CamelCase.
+    #[serde(rename = "type")]
+    #[schemars(length(max = 316), extend("pattern" = TYPE_PATTERN))]
+    pub type_: String,
+    /// True, False or Unknown.
+    #[schemars(extend("enum" = ["True", "False", "Unknown"]))]
+    pub status: String,
+    /// Why, as one word for programs.
+    #[schemars(length(min = 1, max = 1024), extend("pattern" = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"))]
+    pub reason: String,
+    /// Why, for people; may be empty.
+    #[schemars(length(max = 32768))]
+    pub message: String,
+    /// When the status last changed from one value to another.
+    pub last_transition_time: Time,
+    /// The metadata.generation the condition was set for; an older one means the condition is out of date.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub observed_generation: Option<i64>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+const TYPE_PATTERN: &str = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+
+impl Default for Condition {
+    fn default() -> Self {
+        Self {
+            type_: String::new(),
+            status: String::new(),
+            reason: String::new(),
+            message: String::new(),
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+            observed_generation: None,
+            unknown: Unknown::new(),
+        }
+    }
+}
+
+impl Condition {
+    /// Whether the status is `True`.
+    pub fn is_true(&self) -> bool {
+        self.status == "True"
+    }
+
+    /// Whether the status is `False`; `Unknown` is neither.
+    pub fn is_false(&self) -> bool {
+        self.status == "False"
+    }
+}
+
+/// What to set a condition to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observation {
+    /// The aspect.
+    pub type_: String,
+    /// True, False or Unknown.
+    pub status: String,
+    /// Why, as one word.
+    pub reason: String,
+    /// Why, for people.
+    pub message: String,
+    /// The generation the observation is about, where the writer keeps track of it.
+    pub observed_generation: Option<i64>,
+}
+
+impl Observation {
+    /// An observation without a generation.
+    pub fn new(type_: &str, status: &str, reason: &str, message: impl Into<String>) -> Self {
+        Self {
+            type_: type_.into(),
+            status: status.into(),
+            reason: reason.into(),
+            message: message.into(),
+            observed_generation: None,
+        }
+    }
+
+    /// The same, about a generation of the object.
+    pub fn at(self, generation: i64) -> Self {
+        Self { observed_generation: Some(generation), ..self }
+    }
+}
+
+/// Sets one condition and says whether anything changed.
+///
+/// The time of transition moves only when the status does. The order of the list is kept; a new condition goes to its end.
+pub fn set_condition(conditions: &mut Vec<Condition>, observed: Observation, now: Timestamp) -> bool {
+    let Observation { type_, status, reason, message, observed_generation } = observed;
+    let now = Time(now.round(Unit::Second).unwrap_or(now));
+    let Some(condition) = conditions.iter_mut().find(|c| c.type_ == type_) else {
+        let unknown = Default::default();
+        conditions.push(Condition {
+            type_,
+            status,
+            reason,
+            message,
+            last_transition_time: now,
+            observed_generation,
+            unknown,
+        });
+        return true;
+    };
+    let before = condition.clone();
+    if condition.status != status {
+        condition.last_transition_time = now;
+        condition.status = status;
+    }
+    condition.reason = reason;
+    condition.message = message;
+    condition.observed_generation = observed_generation;
+    *condition != before
+}
+
+/// The condition of a type, where it is set.
+pub fn find_condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|c| c.type_ == type_)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn transition_time_moves_only_with_the_status() {
+        let mut conditions = Vec::new();
+        let ready = |status: &str, message: &str| Observation::new("Ready", status, "Because", message);
+        assert!(set_condition(&mut conditions, ready("True", "a"), at(10)));
+        assert!(!set_condition(&mut conditions, ready("True", "a"), at(20)), "nothing changed");
+        assert!(set_condition(&mut conditions, ready("True", "b").at(3), at(30)));
+        assert_eq!(conditions[0].last_transition_time, Time(at(10)));
+        assert_eq!((conditions[0].message.as_str(), conditions[0].observed_generation), ("b", Some(3)));
+        assert!(set_condition(&mut conditions, ready("False", "b"), at(40)));
+        assert_eq!((conditions.len(), &conditions[0].last_transition_time), (1, &Time(at(40))));
+    }
+
+    #[test]
+    fn times_are_whole_seconds_as_on_the_wire() {
+        let mut conditions = Vec::new();
+        set_condition(
+            &mut conditions,
+            Observation::new("Ready", "True", "R", ""),
+            Timestamp::from_millisecond(10_400).unwrap(),
+        );
+        let back: Vec<Condition> =
+            serde_json::from_value(serde_json::to_value(&conditions).unwrap()).unwrap();
+        assert_eq!(back, conditions);
+        assert_eq!(find_condition(&back, "Ready").map(|c| &c.last_transition_time), Some(&Time(at(10))));
+        assert_eq!(find_condition(&back, "Other"), None);
+    }
+}

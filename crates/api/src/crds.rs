@@ -1,0 +1,151 @@
+//! Every custom resource definition there is: OCM's and ours, for hubs and for spokes.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceConversion, CustomResourceDefinition, WebhookClientConfig, WebhookConversion,
+};
+use serde_json::{Map, Value, json};
+
+use super::kind::Crd;
+use super::{addon, cluster, gitops, work};
+
+/// Every definition, sorted by name.
+pub fn all() -> Vec<CustomResourceDefinition> {
+    let mut all: Vec<_> = hub().into_iter().chain(spoke()).collect();
+    all.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+    all
+}
+
+/// The definitions a hub serves.
+pub fn hub() -> Vec<CustomResourceDefinition> {
+    vec![
+        single::<cluster::v1::ManagedCluster>(),
+        single::<cluster::v1beta2::ManagedClusterSet>(),
+        single::<cluster::v1beta2::ManagedClusterSetBinding>(),
+        single::<cluster::v1beta1::Placement>(),
+        single::<cluster::v1beta1::PlacementDecision>(),
+        single::<cluster::v1alpha1::AddOnPlacementScore>(),
+        single::<work::v1::ManifestWork>(),
+        single::<work::v1alpha1::ManifestWorkReplicaSet>(),
+        convertible::<addon::v1alpha1::ClusterManagementAddOn, addon::v1beta1::ClusterManagementAddOn>(),
+        convertible::<addon::v1alpha1::ManagedClusterAddOn, addon::v1beta1::ManagedClusterAddOn>(),
+        twofold::<addon::v1alpha1::AddOnDeploymentConfig, addon::v1beta1::AddOnDeploymentConfig>(),
+        twofold::<addon::v1alpha1::AddOnTemplate, addon::v1beta1::AddOnTemplate>(),
+        single::<gitops::v1alpha1::ConfigRepo>(),
+        single::<gitops::v1alpha1::RolloutPolicy>(),
+    ]
+}
+
+/// The definitions a spoke serves, for its agent.
+pub fn spoke() -> Vec<CustomResourceDefinition> {
+    vec![single::<cluster::v1alpha1::ClusterClaim>(), single::<work::v1::AppliedManifestWork>()]
+}
+
+/// Serves every version of a definition.
+///
+/// An API server that converts in its own process needs no webhook. A Kubernetes API server needs one for the definitions whose
+/// versions differ ([`addon::conversion`]): without it a client of another version than the stored one would read fields where they
+/// are not, so as long as nobody converts, such versions are not served.
+pub fn serve_all(definition: &mut CustomResourceDefinition, webhook: Option<WebhookClientConfig>) {
+    let differ = definition.spec.versions.iter().any(|version| !version.served);
+    for version in &mut definition.spec.versions {
+        version.served = true;
+    }
+    if let (true, Some(client_config)) = (differ, webhook) {
+        let webhook = WebhookConversion {
+            client_config: Some(client_config),
+            conversion_review_versions: vec!["v1".into()],
+        };
+        definition.spec.conversion =
+            Some(CustomResourceConversion { strategy: "Webhook".into(), webhook: Some(webhook) });
+    }
+}
+
+/// A definition of one version.
+fn single<K: Crd>() -> CustomResourceDefinition {
+    definition::<K>(vec![version::<K>(true, true)])
+}
+
+/// A definition of two versions that have the same fields.
+fn twofold<Stored: Crd, Newer: Crd>() -> CustomResourceDefinition {
+    definition::<Stored>(vec![version::<Stored>(true, true), version::<Newer>(false, true)])
+}
+
+/// A definition of two versions that differ; the newer one is served once somebody converts, see [`serve_all`].
+fn convertible<Stored: Crd, Newer: Crd>() -> CustomResourceDefinition {
+    definition::<Stored>(vec![version::<Stored>(true, true), version::<Newer>(false, false)])
+}
+
+/// A definition of several versions, named as its stored one is.
+fn definition<Stored: Crd>(versions: Vec<Value>) -> CustomResourceDefinition {
+    let (kind, plural, group) = (Stored::kind(&()), Stored::plural(&()), Stored::group(&()));
+    let short_names = Some(Stored::SHORT_NAMES).filter(|names| !names.is_empty());
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group,
+            "names": {
+                "kind": kind,
+                "listKind": format!("{kind}List"),
+                "plural": plural,
+                "singular": kind.to_lowercase(),
+                "shortNames": short_names,
+            },
+            "scope": if Stored::NAMESPACED { "Namespaced" } else { "Cluster" },
+            "versions": versions,
+        },
+    });
+    serde_json::from_value(definition).expect("built from the fields a definition has")
+}
+
+/// One version of a definition.
+fn version<K: Crd>(stored: bool, served: bool) -> Value {
+    let subresources: Map<String, Value> =
+        K::HAS_STATUS.then(|| ("status".to_owned(), json!({}))).into_iter().collect();
+    let columns =
+        K::COLUMNS.iter().map(|column| json!({"name": column.0, "type": column.1, "jsonPath": column.2}));
+    let columns = Some(columns.collect::<Vec<_>>()).filter(|columns| !columns.is_empty());
+    json!({
+        "name": K::version(&()),
+        "served": served,
+        "storage": stored,
+        "schema": {"openAPIV3Schema": K::schema()},
+        "subresources": subresources,
+        "additionalPrinterColumns": columns,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// The charts carry the definitions as files; `BLESS=1` writes them anew.
+    #[test]
+    fn chart_carries_every_definition() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/wheelwright/crds");
+        let bless = std::env::var_os("BLESS").is_some();
+        let mut wanted = Vec::new();
+        for definition in all() {
+            let spec = &definition.spec;
+            let file = format!("{}_{}.yaml", spec.group, spec.names.plural);
+            let text = serde_saphyr::to_string(&definition).unwrap();
+            if bless {
+                std::fs::create_dir_all(&dir).unwrap();
+                std::fs::write(dir.join(&file), &text).unwrap();
+            }
+            assert_eq!(
+                std::fs::read_to_string(dir.join(&file)).unwrap_or_default(),
+                text,
+                "{file} is out of date: run with BLESS=1"
+            );
+            wanted.push(file);
+        }
+        let found =
+            std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let stray: Vec<_> = found.filter(|file| !wanted.contains(file)).collect();
+        assert!(stray.is_empty(), "no definition for {stray:?}");
+    }
+}

@@ -1,0 +1,367 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ConfigRepoStatus;
+use crate::{Unknown, names};
+
+kind! {
+    /// A directory of a git repository whose objects are rendered and applied to the hub, and what is reported back.
+    ConfigRepo {
+        group: names::GITOPS_GROUP,
+        version: "v1alpha1",
+        plural: "configrepos",
+        scope: Namespaced,
+        spec(required): ConfigRepoSpec,
+        status: ConfigRepoStatus,
+        columns: [
+            ("URL", "string", ".spec.url"),
+            ("Path", "string", ".spec.path"),
+            ("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status"),
+            ("Applied", "string", ".status.applied.commit"),
+            ("Message", "string", ".status.conditions[?(@.type==\"Ready\")].message"),
+            ("Age", "date", ".metadata.creationTimestamp"),
+        ],
+    }
+}
+
+/// What is fetched, and what is done with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "!has(self.report) || has(self.report.url) || !has(self.ref) || !has(self.ref.branch) || self.report.branch != self.ref.branch",
+        "message": "the report needs a branch of its own: a report on the branch that is followed would be a new commit to apply"
+    },
+    {
+        "rule": "!has(self.report) || !has(self.report.secretRef) || !has(self.secretRef) || self.report.secretRef.name != self.secretRef.name",
+        "message": "reading and writing need different secrets: what renders the repository must not be able to write to it"
+    }
+]))]
+pub struct ConfigRepoSpec {
+    /// Where the repository is: https or ssh, or a directory of the machine the operator runs on.
+    #[schemars(length(min = 1, max = 2048), extend("pattern" = r"^[^-\s]\S*$"))]
+    pub url: String,
+    /// What of the repository is followed.
+    #[serde(default)]
+    #[schemars(extend("default" = {"branch": "main"}))]
+    pub r#ref: GitRef,
+    /// Directory that is rendered: a kustomization, or plain manifests; empty for the root.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 1024))]
+    pub path: String,
+    /// How often the repository is asked for news, such as 1m. Notifications come on top.
+    #[serde(default = "one_minute")]
+    #[schemars(extend("pattern" = names::DURATION_PATTERN))]
+    pub interval: String,
+    /// Secret of the same namespace with the credentials to read: username and password or token, or ssh-privatekey and known_hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<SecretRef>,
+    /// Whose signatures are trusted; unsigned commits are applied where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verification>,
+    /// Whether the objects are applied, or only watched because another tool applies them.
+    #[serde(default)]
+    pub mode: ConfigRepoMode,
+    /// Deletes objects that left the repository, within the deletion budget.
+    #[serde(default = "yes")]
+    pub prune: bool,
+    /// How much may be deleted at once without approval.
+    #[serde(default)]
+    #[schemars(extend("default" = {}))]
+    pub deletion_budget: DeletionBudget,
+    /// What happens to an object of the repository that somebody else created.
+    #[serde(default)]
+    pub takeover: Takeover,
+    /// What happens when the reference moves to a commit that does not descend from the one applied.
+    #[serde(default)]
+    pub rewind: RewindPolicy,
+    /// What happens to the objects when this object is deleted.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
+    /// Stops fetching, applying and reporting; rollouts under way go on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspend: bool,
+    /// Service account of the same namespace as which the objects are applied; the operator's own where empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub service_account_name: String,
+    /// Where what happened is written; nowhere where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<Report>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+fn one_minute() -> String {
+    "1m".into()
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The values of the schema; the URL is empty.
+impl Default for ConfigRepoSpec {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            r#ref: GitRef { branch: "main".into(), ..GitRef::default() },
+            path: String::new(),
+            interval: one_minute(),
+            secret_ref: None,
+            verify: None,
+            mode: ConfigRepoMode::default(),
+            prune: true,
+            deletion_budget: DeletionBudget::default(),
+            takeover: Takeover::default(),
+            rewind: RewindPolicy::default(),
+            deletion_policy: DeletionPolicy::default(),
+            suspend: false,
+            service_account_name: String::new(),
+            report: None,
+            unknown: Unknown::new(),
+        }
+    }
+}
+
+/// What of a repository is followed: one of the four.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "[has(self.branch), has(self.tag), has(self.semver), has(self.commit)].filter(set, set).size() == 1",
+    "message": "name one of branch, tag, semver and commit"
+}]))]
+pub struct GitRef {
+    /// The tip of a branch.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 255))]
+    pub branch: String,
+    /// A tag, which should not move.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 255))]
+    pub tag: String,
+    /// The highest tag within a range of versions, such as ">=1.2, <2".
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 255))]
+    pub semver: String,
+    /// One commit, by its whole name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("pattern" = "^([0-9a-f]{40}|[0-9a-f]{64})$"))]
+    pub commit: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// A secret of the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SecretRef {
+    /// Name of the secret.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// Whose signatures are trusted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Verification {
+    /// What must be signed.
+    #[serde(default)]
+    pub mode: VerificationMode,
+    /// Secret with the public keys that are trusted.
+    pub secret_ref: SecretRef,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+open_enum! {
+    /// What must be signed.
+    pub enum VerificationMode {
+        /// The commit.
+        Commit = "Commit",
+        /// The tag.
+        Tag = "Tag",
+        /// Both.
+        TagAndCommit = "TagAndCommit",
+    }
+}
+
+open_enum! {
+    /// What is done with the objects of a repository.
+    pub enum ConfigRepoMode {
+        /// They are applied to the hub.
+        Apply = "Apply",
+        /// Another tool applies them; clusters are chosen, changes rolled out and reported all the same.
+        Observe = "Observe",
+    }
+}
+
+/// How much may be deleted at once without approval: the larger of the two.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeletionBudget {
+    /// Number of objects.
+    #[serde(default = "five")]
+    #[schemars(range(min = 0))]
+    pub objects: i32,
+    /// Percentage of the objects that were applied.
+    #[serde(default = "five")]
+    #[schemars(range(min = 0, max = 100))]
+    pub percent: i32,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+fn five() -> i32 {
+    5
+}
+
+/// The values of the schema.
+impl Default for DeletionBudget {
+    fn default() -> Self {
+        Self { objects: 5, percent: 5, unknown: Unknown::new() }
+    }
+}
+
+open_enum! {
+    /// What happens to an object of the repository that somebody else created.
+    pub enum Takeover {
+        /// It is taken over where it is as the repository wants it.
+        IfNoDiff = "IfNoDiff",
+        /// It is taken over.
+        Always = "Always",
+        /// It is left alone, and said so.
+        Never = "Never",
+    }
+}
+
+open_enum! {
+    /// What happens when the reference moves to a commit that does not descend from the one applied.
+    pub enum RewindPolicy {
+        /// What is applied stays, until a person accepts the commit.
+        Refuse = "Refuse",
+        /// The commit is applied.
+        Allow = "Allow",
+    }
+}
+
+open_enum! {
+    /// What happens to the objects when their ConfigRepo is deleted.
+    pub enum DeletionPolicy {
+        /// They stay.
+        Orphan = "Orphan",
+        /// They are deleted.
+        Delete = "Delete",
+    }
+}
+
+/// Where what happened is written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Repository to write to; the one that is read where empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 2048), extend("pattern" = r"^[^-\s]\S*$"))]
+    pub url: String,
+    /// Branch to write to, which nothing else follows; every hub needs its own branch or path.
+    #[serde(default = "status_branch")]
+    #[schemars(length(min = 1, max = 255))]
+    pub branch: String,
+    /// Directory of the branch that is ours; empty for the root.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 1024))]
+    pub path: String,
+    /// Secret of the same namespace with the credentials to write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<SecretRef>,
+    /// Secret of the same namespace with the key commits are signed with; they are not where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signing_secret_ref: Option<SecretRef>,
+    /// Who the commits are from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<ReportAuthor>,
+    /// The least time between two commits, such as 30s.
+    #[serde(default = "thirty_seconds")]
+    #[schemars(extend("pattern" = names::DURATION_PATTERN))]
+    pub interval: String,
+    /// What happens when the branch is gone.
+    #[serde(default)]
+    pub on_branch_deleted: OnBranchDeleted,
+    /// What happens when the history of the branch was rewritten.
+    #[serde(default)]
+    pub on_rewritten: OnRewritten,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+fn status_branch() -> String {
+    "wheelwright/status".into()
+}
+
+fn thirty_seconds() -> String {
+    "30s".into()
+}
+
+/// The values of the schema.
+impl Default for Report {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            branch: status_branch(),
+            path: String::new(),
+            secret_ref: None,
+            signing_secret_ref: None,
+            author: None,
+            interval: thirty_seconds(),
+            on_branch_deleted: OnBranchDeleted::default(),
+            on_rewritten: OnRewritten::default(),
+            unknown: Unknown::new(),
+        }
+    }
+}
+
+/// Who commits are from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReportAuthor {
+    /// Name.
+    #[schemars(length(min = 1, max = 255), extend("pattern" = "^[^<>\\n]+$"))]
+    pub name: String,
+    /// E-mail address.
+    #[schemars(length(min = 1, max = 255), extend("pattern" = "^[^<>\\s]+$"))]
+    pub email: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+open_enum! {
+    /// What happens when the report's branch is gone.
+    pub enum OnBranchDeleted {
+        /// It is made anew.
+        Recreate = "Recreate",
+        /// Nothing is reported until somebody makes it.
+        Stop = "Stop",
+    }
+}
+
+open_enum! {
+    /// What happens when the history of the report's branch was rewritten. It is never forced back.
+    pub enum OnRewritten {
+        /// The next report goes on top of the new history.
+        Adopt = "Adopt",
+        /// Nothing is reported until somebody looks.
+        Stop = "Stop",
+    }
+}

@@ -1,0 +1,150 @@
+//! What was done with a repository.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Condition, Unknown};
+
+/// What was done with a repository.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigRepoStatus {
+    /// The metadata.generation the status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Ready, Reconciling and Stalled, as kstatus reads them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The newest revision that was fetched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Revision>,
+    /// The last revision that was rendered and applied without an error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<Revision>,
+    /// The last revision that reached every cluster it was meant for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healthy: Option<Revision>,
+    /// The objects that are ours, each from before it was created until after it was deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub inventory: Vec<InventoryEntry>,
+    /// Deletions that are over the budget and wait for approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_deletions: Option<HeldDeletions>,
+    /// Objects that somebody changed on the hub, and that were put right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftStatus>,
+    /// The last report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<ReportStatus>,
+    /// The last value of the reconcile-at annotation that was answered.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub last_handled_reconcile_at: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// A commit, and what was rendered from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Revision {
+    /// Name of the commit.
+    pub commit: String,
+    /// The branch or tag that led to it.
+    #[serde(default, rename = "ref", skip_serializing_if = "String::is_empty")]
+    pub reference: String,
+    /// Hash of the objects that were rendered from it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
+    /// First line of the commit's message.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub subject: String,
+    /// When it came to be what it is here: seen, applied or healthy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// An object that is ours.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InventoryEntry {
+    /// API group; empty for the core group.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// API version it was applied in.
+    pub version: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace; empty for cluster-scoped objects.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// Deletions that wait for approval.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldDeletions {
+    /// The value of the annotation gitops.wheelwright.dev/approve-deletions that approves exactly these.
+    pub approval: String,
+    /// How many objects would be deleted.
+    pub total: i32,
+    /// The first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<InventoryEntry>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// Objects that somebody changed on the hub, and that were put right.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DriftStatus {
+    /// How often in a row; the wait before the next correction doubles with each.
+    pub corrections: i32,
+    /// When they were last put right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_time: Option<Time>,
+    /// The first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<InventoryEntry>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// The last report.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReportStatus {
+    /// The branch it is on.
+    pub branch: String,
+    /// The commit it is in.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub commit: String,
+    /// Hash of what was reported.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
+    /// When it was pushed, or tried to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Time>,
+    /// Why the newest state could not be reported; empty where it was.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}

@@ -1,0 +1,17 @@
+//! Config repositories, and how rollouts are held, stopped and undone.
+
+mod config_repo;
+mod config_repo_status;
+mod rollout_policy;
+
+pub use config_repo::{
+    ConfigRepo, ConfigRepoMode, ConfigRepoSpec, DeletionBudget, DeletionPolicy, GitRef, OnBranchDeleted,
+    OnRewritten, Report, ReportAuthor, RewindPolicy, SecretRef, Takeover, Verification, VerificationMode,
+};
+pub use config_repo_status::{
+    ConfigRepoStatus, DriftStatus, HeldDeletions, InventoryEntry, ReportStatus, Revision,
+};
+pub use rollout_policy::{
+    Approval, ApprovalMode, FreezeWindow, Joining, OnBreach, RolloutCounts, RolloutPolicy, RolloutPolicySpec,
+    RolloutPolicyStatus, RolloutStatus, Success, Superseding,
+};

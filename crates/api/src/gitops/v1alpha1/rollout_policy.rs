@@ -1,0 +1,317 @@
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Condition, Unknown, names};
+
+kind! {
+    /// How the rollouts of some add-ons are held, stopped and undone.
+    ///
+    /// It comes on top of the strategy of an add-on's placements. For an add-on no policy names, the strategy alone counts.
+    RolloutPolicy {
+        group: names::GITOPS_GROUP,
+        version: "v1alpha1",
+        plural: "rolloutpolicies",
+        scope: Cluster,
+        spec: RolloutPolicySpec,
+        status: RolloutPolicyStatus,
+        columns: [
+            ("Add-ons", "string", ".spec.addOns"),
+            ("Paused", "boolean", ".spec.paused"),
+            ("On Breach", "string", ".spec.onBreach"),
+            ("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status"),
+            ("Age", "date", ".metadata.creationTimestamp"),
+        ],
+    }
+}
+
+/// How rollouts are held, stopped and undone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("default" = {}))]
+pub struct RolloutPolicySpec {
+    /// The add-ons the policy is for; every add-on that no other policy names where empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"), inner(length(min = 1, max = 253)))]
+    pub add_ons: Vec<String>,
+    /// Changes nothing anywhere: no start, no rollback, no removal. Clusters in flight arrive.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// What happens when more clusters failed than are tolerated.
+    #[serde(default)]
+    pub on_breach: OnBreach,
+    /// When a change has succeeded on a cluster.
+    #[serde(default)]
+    pub success: Success,
+    /// What a new revision does to clusters in flight to the one before.
+    #[serde(default)]
+    pub superseding: Superseding,
+    /// What a cluster that runs nothing runs until its turn.
+    #[serde(default)]
+    pub joining: Joining,
+    /// How long a cluster may take where the strategy sets no deadline, such as 10m; None waits for ever.
+    #[serde(default = "ten_minutes")]
+    #[schemars(extend("pattern" = names::DURATION_OR_NONE_PATTERN))]
+    pub default_deadline: String,
+    /// The least time a cluster must have succeeded before its place goes to the next one; a longer one of the strategy wins.
+    #[serde(default = "no_time")]
+    #[schemars(extend("pattern" = names::DURATION_PATTERN))]
+    pub soak: String,
+    /// How long the last cluster of a group must have been finished before the next group starts.
+    #[serde(default = "no_time")]
+    #[schemars(extend("pattern" = names::DURATION_PATTERN))]
+    pub group_soak: String,
+    /// How many clusters, as a number or a percentage, may be unreachable before nothing more is started; they are not failures.
+    #[serde(default = "ten_percent")]
+    #[schemars(extend("pattern" = COUNT_PATTERN))]
+    pub unreachable_budget: IntOrString,
+    /// How many clusters, as a number or a percentage rounded up, may lose an add-on at once; more wait for approval.
+    #[serde(default = "two_percent")]
+    #[schemars(extend("pattern" = COUNT_PATTERN))]
+    pub removal_budget: IntOrString,
+    /// Which groups start only when a person says so.
+    #[serde(default)]
+    #[schemars(extend("default" = {}))]
+    pub approval: Approval,
+    /// What persons have approved: tokens that the status shows as waiting.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"), length(max = 256), inner(length(max = 512)))]
+    pub approved: Vec<String>,
+    /// Times at which nothing is started. Rollbacks go on: a freeze protects what works.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub freeze_windows: Vec<FreezeWindow>,
+    /// Revisions that may be rolled out again although they failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"), length(max = 64), inner(length(max = 255)))]
+    pub released_revisions: Vec<String>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+const COUNT_PATTERN: &str = "^((100|[0-9]{1,2})%|[0-9]+)$";
+
+fn ten_minutes() -> String {
+    "10m".into()
+}
+
+fn no_time() -> String {
+    "0s".into()
+}
+
+fn ten_percent() -> IntOrString {
+    IntOrString::String("10%".into())
+}
+
+fn two_percent() -> IntOrString {
+    IntOrString::String("2%".into())
+}
+
+/// The values of the schema.
+impl Default for RolloutPolicySpec {
+    fn default() -> Self {
+        Self {
+            add_ons: Vec::new(),
+            paused: false,
+            on_breach: OnBreach::default(),
+            success: Success::default(),
+            superseding: Superseding::default(),
+            joining: Joining::default(),
+            default_deadline: ten_minutes(),
+            soak: no_time(),
+            group_soak: no_time(),
+            unreachable_budget: ten_percent(),
+            removal_budget: two_percent(),
+            approval: Approval::default(),
+            approved: Vec::new(),
+            freeze_windows: Vec::new(),
+            released_revisions: Vec::new(),
+            unknown: Unknown::new(),
+        }
+    }
+}
+
+open_enum! {
+    /// What happens when more clusters failed than are tolerated.
+    pub enum OnBreach {
+        /// Nothing more is started until failures are within the budget again.
+        Pause = "Pause",
+        /// The revision is quarantined and its clusters return to the last one that succeeded.
+        Rollback = "Rollback",
+    }
+}
+
+open_enum! {
+    /// When a change has succeeded on a cluster.
+    pub enum Success {
+        /// When the add-on is available with it.
+        Available = "Available",
+        /// When its objects are applied and exist.
+        Applied = "Applied",
+    }
+}
+
+open_enum! {
+    /// What a new revision does to clusters in flight to the one before.
+    pub enum Superseding {
+        /// It starts at once: a fix is never held back by what it fixes.
+        Latest = "Latest",
+        /// They get their outcome first, or their deadline.
+        FinishCurrent = "FinishCurrent",
+    }
+}
+
+open_enum! {
+    /// What a cluster that runs nothing runs until its turn.
+    pub enum Joining {
+        /// Nothing.
+        InTurn = "InTurn",
+        /// The last revision that succeeded.
+        LastGood = "LastGood",
+    }
+}
+
+/// Which groups start only when a person says so, for each revision anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Approval {
+    /// Which groups.
+    #[serde(default)]
+    pub mode: ApprovalMode,
+    /// Names of the groups, for the mode Groups. The clusters outside the mandatory groups of a Progressive strategy are the group
+    /// rest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"), length(max = 64), inner(length(min = 1, max = 63)))]
+    pub groups: Vec<String>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+open_enum! {
+    /// Which groups start only when a person says so.
+    pub enum ApprovalMode {
+        /// None.
+        Never = "Never",
+        /// Every group but the first to start.
+        BetweenGroups = "BetweenGroups",
+        /// Those that are named.
+        Groups = "Groups",
+    }
+}
+
+/// A time at which nothing is started, again and again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FreezeWindow {
+    /// What people call it.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+    /// When it begins, as a cron expression, such as "0 18 * * fri".
+    #[schemars(length(min = 1, max = 255))]
+    pub schedule: String,
+    /// Time zone of the schedule, such as Europe/Berlin; UTC where empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 63))]
+    pub time_zone: String,
+    /// How long it lasts, such as 62h.
+    #[schemars(extend("pattern" = names::DURATION_PATTERN))]
+    pub duration: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// What the rollouts under the policy do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutPolicyStatus {
+    /// The metadata.generation the status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Whether the policy can be read, and whether something waits for a person.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The rollouts under the policy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["addOn", "placementNamespace", "placementName"]))]
+    pub rollouts: Vec<RolloutStatus>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// One rollout: an add-on on the clusters of a placement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutStatus {
+    /// Name of the add-on.
+    pub add_on: String,
+    /// Namespace of the placement.
+    pub placement_namespace: String,
+    /// Name of the placement.
+    pub placement_name: String,
+    /// Hash of what is rolled out.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
+    /// Hash of what last succeeded everywhere.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub last_good: String,
+    /// Hash that failed and is not rolled out again until it is released or another one comes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub quarantined: String,
+    /// Why nothing more is started, and until when.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hold: String,
+    /// Tokens that wait for a person; to approve one, add it to spec.approved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub waiting_approvals: Vec<String>,
+    /// How many clusters are in which state.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub counts: RolloutCounts,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// How many clusters are in which state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutCounts {
+    /// Clusters there are.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub total: i32,
+    /// Clusters that have the revision and succeeded.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub done: i32,
+    /// Clusters that are under way.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub progressing: i32,
+    /// Clusters that failed or took too long.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub failed: i32,
+    /// Clusters that wait for their turn.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub waiting: i32,
+    /// Clusters that cannot be reached.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub unreachable: i32,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}

@@ -1,0 +1,159 @@
+//! What makes a struct a Kubernetes kind.
+//!
+//! kube's derive is not used: it drops unknown fields of the root, needs a `spec` where upstream has none, and marks every optional
+//! field `nullable`, so that an explicit `null`, which Go clients send, would be stored instead of dropped.
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::Unknown;
+
+/// A column `kubectl get` prints: its title, its type and where its value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column(pub &'static str, pub &'static str, pub &'static str);
+
+/// A kind with a definition to install.
+pub trait Crd: kube_core::Resource<DynamicType = ()> {
+    /// Names kubectl takes for the kind.
+    const SHORT_NAMES: &'static [&'static str];
+    /// Columns kubectl prints.
+    const COLUMNS: &'static [Column];
+    /// Whether objects live in namespaces.
+    const NAMESPACED: bool;
+    /// Whether `status` is a subresource.
+    const HAS_STATUS: bool;
+
+    /// The OpenAPI schema of the whole object.
+    fn schema() -> serde_json::Value;
+}
+
+/// `apiVersion`, `kind` and whatever stands beside the known fields at the root of an object of kind `K`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Root<K> {
+    /// Root fields the type does not know.
+    pub unknown: Unknown,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Root<K> {
+    /// The same fields at the root of another kind.
+    pub fn cast<L>(self) -> Root<L> {
+        Root { unknown: self.unknown, kind: PhantomData }
+    }
+}
+
+impl<K> Default for Root<K> {
+    fn default() -> Self {
+        Self { unknown: Unknown::new(), kind: PhantomData }
+    }
+}
+
+impl<K: kube_core::Resource<DynamicType = ()>> Serialize for Root<K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let type_meta = [
+            ("apiVersion", K::api_version(&()).into_owned().into()),
+            ("kind", K::kind(&()).into_owned().into()),
+        ];
+        let fields =
+            type_meta.iter().map(|(k, v)| (*k, v)).chain(self.unknown.iter().map(|(k, v)| (k.as_str(), v)));
+        serializer.collect_map::<_, &serde_json::Value, _>(fields)
+    }
+}
+
+impl<'de, K> Deserialize<'de> for Root<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut unknown = Unknown::deserialize(deserializer)?;
+        unknown.retain(|field, _| field != "apiVersion" && field != "kind");
+        Ok(Self { unknown, kind: PhantomData })
+    }
+}
+
+/// Declares a kind: the struct at the root, its names, and what its definition says of it.
+macro_rules! kind {
+    (
+        $(#[doc = $doc:literal])+
+        $name:ident {
+            group: $group:expr,
+            version: $version:literal,
+            plural: $plural:literal,
+            scope: $scope:ident,
+            $(spec $(($required:ident))?: $spec:ty,)?
+            $(status: $status:ty,)?
+            $(short: [$($short:literal),*],)?
+            $(columns: [$(($title:literal, $type:literal, $path:literal)),* $(,)?],)?
+        }
+    ) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        pub struct $name {
+            /// Name, labels, annotations and what the API server keeps.
+            #[serde(default)]
+            pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+            $(
+                /// What is wanted.
+                #[serde(default)]
+                pub spec: $spec,
+            )?
+            $(
+                /// What was observed.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub status: Option<$status>,
+            )?
+            /// The type's names, and root fields this version does not know.
+            #[serde(flatten)]
+            pub root: $crate::Root<$name>,
+        }
+
+        impl kube_core::Resource for $name {
+            type DynamicType = ();
+            type Scope = kind!(@scope $scope);
+
+            fn kind(_: &()) -> std::borrow::Cow<'_, str> {
+                stringify!($name).into()
+            }
+
+            fn group(_: &()) -> std::borrow::Cow<'_, str> {
+                $group.into()
+            }
+
+            fn version(_: &()) -> std::borrow::Cow<'_, str> {
+                $version.into()
+            }
+
+            fn plural(_: &()) -> std::borrow::Cow<'_, str> {
+                $plural.into()
+            }
+
+            fn meta(&self) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+                &self.metadata
+            }
+
+            fn meta_mut(&mut self) -> &mut k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+                &mut self.metadata
+            }
+        }
+
+        impl $crate::Crd for $name {
+            const SHORT_NAMES: &'static [&'static str] = &[$($($short),*)?];
+            const COLUMNS: &'static [$crate::Column] = &[$($($crate::Column($title, $type, $path)),*)?];
+            const NAMESPACED: bool = kind!(@namespaced $scope);
+            const HAS_STATUS: bool = kind!(@has $($status)?);
+
+            fn schema() -> serde_json::Value {
+                let parts = [
+                    $(("spec", $crate::schema::of::<$spec>(), kind!(@has $($required)?)),)?
+                    $(("status", $crate::schema::of::<$status>(), false),)?
+                ];
+                $crate::schema::root(concat!($($doc),+), parts)
+            }
+        }
+    };
+    (@scope Cluster) => { k8s_openapi::ClusterResourceScope };
+    (@scope Namespaced) => { k8s_openapi::NamespaceResourceScope };
+    (@namespaced Cluster) => { false };
+    (@namespaced Namespaced) => { true };
+    (@has) => { false };
+    (@has $($anything:tt)+) => { true };
+}

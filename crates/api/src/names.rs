@@ -1,0 +1,315 @@
+//! Every string that lives in clusters and that something depends on.
+//!
+//! Changing one is a breaking change: objects in clusters, OCM's own components and users' scripts carry it.
+
+/// Clusters, sets, placements, scores, claims.
+pub const CLUSTER_GROUP: &str = "cluster.open-cluster-management.io";
+/// Works.
+pub const WORK_GROUP: &str = "work.open-cluster-management.io";
+/// Add-ons.
+pub const ADDON_GROUP: &str = "addon.open-cluster-management.io";
+/// Our own kinds.
+pub const GITOPS_GROUP: &str = "gitops.wheelwright.dev";
+/// The group in which permission to accept clusters is asked for.
+pub const REGISTER_GROUP: &str = "register.open-cluster-management.io";
+
+/// What a label key must look like, as OCM's schemas check it.
+pub const QUALIFIED_NAME_PATTERN: &str = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+
+/// What the name of a signer must look like, as OCM's schemas check it.
+pub const SIGNER_PATTERN: &str = "^([a-z0-9][a-z0-9-]*[a-z0-9]\\.)+[a-z]+\\/[a-z0-9-\\.]+$";
+
+/// A duration as our own kinds take it: numbers with units, such as 1h30m.
+pub const DURATION_PATTERN: &str = "^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$";
+/// A duration, or the word None.
+pub const DURATION_OR_NONE_PATTERN: &str = "^(([0-9]+(\\.[0-9]+)?(ms|s|m|h))+|None)$";
+
+// Labels.
+
+/// The exclusive cluster set of a cluster.
+pub const CLUSTER_SET_LABEL: &str = "cluster.open-cluster-management.io/clusterset";
+/// The placement a decision belongs to.
+pub const PLACEMENT_LABEL: &str = "cluster.open-cluster-management.io/placement";
+/// Place of a decision's group in the order of groups, in decimal.
+pub const DECISION_GROUP_INDEX_LABEL: &str = "cluster.open-cluster-management.io/decision-group-index";
+/// Name of a decision's group; the value may be empty.
+pub const DECISION_GROUP_NAME_LABEL: &str = "cluster.open-cluster-management.io/decision-group-name";
+/// The cluster a CSR, lease, namespace or role belongs to.
+pub const CLUSTER_NAME_LABEL: &str = "open-cluster-management.io/cluster-name";
+/// The add-on a work, CSR or role binding belongs to.
+pub const ADDON_NAME_LABEL: &str = "open-cluster-management.io/addon-name";
+/// The namespace of the add-on, on works that live in another one (hosted mode).
+pub const ADDON_NAMESPACE_LABEL: &str = "open-cluster-management.io/addon-namespace";
+/// Marks hub role bindings made for add-ons that are defined by a template; the value is empty.
+pub const ADDON_TEMPLATE_NAME_LABEL: &str = "open-cluster-management.io/addon-template-name";
+/// The add-on a token-authentication service account, role or role binding belongs to.
+pub const ADDON_TOKEN_NAME_LABEL: &str = "addon.open-cluster-management.io/name";
+/// Marks the objects of token authentication; the value is `true`.
+pub const ADDON_TOKEN_INFRASTRUCTURE_LABEL: &str = "addon.open-cluster-management.io/token-infrastructure";
+/// Marks spoke namespaces the image pull secret is copied to; the value is `true`.
+pub const ADDON_NAMESPACE_MARK_LABEL: &str = "addon.open-cluster-management.io/namespace";
+/// Before the name of an add-on: its health, on the cluster.
+pub const ADDON_FEATURE_LABEL_PREFIX: &str = "feature.open-cluster-management.io/addon-";
+/// The replica set a work was made by, as `<namespace>.<name>`.
+pub const WORK_REPLICA_SET_LABEL: &str = "work.open-cluster-management.io/manifestworkreplicaset";
+/// The placement a replica set's work was made for.
+pub const WORK_PLACEMENT_LABEL: &str = "work.open-cluster-management.io/placementname";
+/// Keeps a claim on the spoke, whatever the value.
+pub const SPOKE_ONLY_LABEL: &str = "open-cluster-management.io/spoke-only";
+/// Before a hash of the hub's host: marks namespaces a cluster set manages on a spoke.
+pub const MANAGED_NAMESPACE_LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
+/// Labels objects are looked up by often enough to be indexed.
+pub const INDEXED_LABELS: &[&str] = &[
+    PLACEMENT_LABEL,
+    ADDON_NAME_LABEL,
+    ADDON_NAMESPACE_LABEL,
+    CLUSTER_SET_LABEL,
+    CLUSTER_NAME_LABEL,
+    WORK_REPLICA_SET_LABEL,
+    WORK_PLACEMENT_LABEL,
+];
+
+// Annotations.
+
+/// Makes the scheduler leave a placement alone; `true`.
+pub const SCHEDULING_DISABLED_ANNOTATION: &str =
+    "cluster.open-cluster-management.io/experimental-scheduling-disable";
+/// Whether the hub keeps the default and global cluster sets as they should be; `false` stops it.
+pub const CLUSTER_SET_AUTO_UPDATE_ANNOTATION: &str = "cluster.open-cluster-management.io/autoupdate";
+/// Hashes of the configurations a work was rendered from, as a JSON map; on spoke objects the hash of what was applied.
+pub const CONFIG_SPEC_HASH_ANNOTATION: &str = "open-cluster-management.io/config-spec-hash";
+/// Who manages an add-on's lifecycle: `addon-manager` (also when absent) or `self`.
+pub const ADDON_LIFECYCLE_ANNOTATION: &str = "addon.open-cluster-management.io/lifecycle";
+/// The value of the lifecycle annotation for add-ons the add-on manager manages.
+pub const ADDON_LIFECYCLE_ADDON_MANAGER: &str = "addon-manager";
+/// The value of the lifecycle annotation for add-ons that manage themselves.
+pub const ADDON_LIFECYCLE_SELF: &str = "self";
+/// JSON values of an add-on on one cluster.
+pub const ADDON_VALUES_ANNOTATION: &str = "addon.open-cluster-management.io/values";
+/// The cluster that hosts the agent of an add-on; its presence switches to hosted mode.
+pub const HOSTING_CLUSTER_ANNOTATION: &str = "addon.open-cluster-management.io/hosting-cluster-name";
+/// Where a manifest goes in hosted mode: `managed`, `hosting` or `none`.
+pub const HOSTED_MANIFEST_LOCATION_ANNOTATION: &str =
+    "addon.open-cluster-management.io/hosted-manifest-location";
+/// Marks a manifest that runs before the add-on is deleted. Also a finalizer.
+pub const ADDON_PRE_DELETE: &str = "addon.open-cluster-management.io/addon-pre-delete";
+/// Marks a manifest that stays when the add-on is deleted.
+pub const DELETION_ORPHAN_ANNOTATION: &str = "addon.open-cluster-management.io/deletion-orphan";
+/// Kept for objects that carry it; nothing reads it.
+pub const DISABLE_AUTO_INSTALL_ANNOTATION: &str =
+    "addon.open-cluster-management.io/disable-automatic-installation";
+/// `spec.installNamespace` of v1alpha1 in the v1beta1 view of an add-on.
+pub const V1ALPHA1_INSTALL_NAMESPACE_ANNOTATION: &str =
+    "addon.open-cluster-management.io/v1alpha1-install-namespace";
+/// Image registries of a cluster, as JSON.
+pub const IMAGE_REGISTRIES_ANNOTATION: &str = "open-cluster-management.io/image-registries";
+/// Who really asked for a CSR that came through a proxy.
+pub const CSR_USER_ANNOTATION: &str = "open-cluster-management.io/csr-user";
+/// When a cluster was accepted without a person.
+pub const AUTO_ACCEPTED_ANNOTATION: &str = "open-cluster-management.io/automatically-accepted-on";
+/// Turns the check of a cluster's clock off; `true`.
+pub const SKIP_CLOCK_SYNC_ANNOTATION: &str = "registration.open-cluster-management.io/skip-clock-sync-check";
+/// Before annotations an agent sets when it creates its cluster.
+pub const AGENT_ANNOTATION_PREFIX: &str = "agent.open-cluster-management.io/";
+/// Before annotations that are copied from a cluster to its add-ons.
+pub const ADDON_ANNOTATION_PREFIX: &str = "addon.open-cluster-management.io/";
+/// The Cluster API cluster a cluster is, as namespace/name.
+pub const CAPI_CLUSTER_ANNOTATION: &str = "cluster.x-k8s.io/cluster";
+/// On objects of a cluster's namespace: a number up to 100; the larger, the later they are deleted with the cluster.
+pub const CLEANUP_PRIORITY_ANNOTATION: &str = "open-cluster-management.io/cleanup-priority";
+/// On spoke objects: hash of the manifest they were applied from.
+pub const OBJECT_HASH_ANNOTATION: &str = "open-cluster-management.io/object-hash";
+/// The config repository an object came from, as namespace/name.
+pub const CONFIG_REPO_ANNOTATION: &str = "gitops.wheelwright.dev/config-repo";
+/// Field manager of what is applied from repositories.
+pub const CONFIG_REPO_MANAGER: &str = "wheelwright-gitops";
+/// Digest of the manifest an object was last applied from.
+pub const APPLIED_DIGEST_ANNOTATION: &str = "gitops.wheelwright.dev/applied-digest";
+/// What kubectl last applied on the client's side; no part of a manifest.
+pub const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Set to `disabled` on an object, keeps it when it leaves the repository.
+pub const PRUNE_ANNOTATION: &str = "gitops.wheelwright.dev/prune";
+/// Allows a deletion that is over the budget; the value is the revision it is allowed for.
+pub const APPROVE_DELETION_ANNOTATION: &str = "gitops.wheelwright.dev/approve-deletions";
+/// Accepts a source that was rewound or force-pushed; the value is the revision to accept.
+pub const ACCEPT_REVISION_ANNOTATION: &str = "gitops.wheelwright.dev/accept-revision";
+/// Asks for a fetch now; any new value does.
+pub const RECONCILE_AT_ANNOTATION: &str = "gitops.wheelwright.dev/reconcile-at";
+
+// Finalizers.
+
+/// On works, until the agent has removed what it applied.
+pub const WORK_FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
+/// On applied works of a spoke, until their objects are gone.
+pub const APPLIED_WORK_FINALIZER: &str = "cluster.open-cluster-management.io/applied-manifest-work-cleanup";
+/// On work replica sets, until their works are gone.
+pub const WORK_REPLICA_SET_FINALIZER: &str = "work.open-cluster-management.io/manifest-work-cleanup";
+/// On accepted clusters, until what accepting made is gone.
+pub const CLUSTER_API_RESOURCE_FINALIZER: &str = "cluster.open-cluster-management.io/api-resource-cleanup";
+/// On clusters, until their namespace holds nothing more.
+pub const CLUSTER_RESOURCE_FINALIZER: &str = "cluster.open-cluster-management.io/resource-cleanup";
+/// On hosted add-ons, until their pre-delete manifests have run.
+pub const HOSTING_PRE_DELETE_FINALIZER: &str = "addon.open-cluster-management.io/hosting-addon-pre-delete";
+/// On hosted add-ons, until their hosted manifests are gone.
+pub const HOSTING_MANIFESTS_FINALIZER: &str = "addon.open-cluster-management.io/hosting-manifests-cleanup";
+/// Older names of the add-on finalizers; dropped whenever a finalizer is added or removed.
+pub const DEPRECATED_ADDON_FINALIZERS: &[&str] = &[
+    "cluster.open-cluster-management.io/addon-pre-delete",
+    "cluster.open-cluster-management.io/hosting-addon-pre-delete",
+    "cluster.open-cluster-management.io/hosting-manifests-cleanup",
+];
+/// On config repositories, until what they applied is gone or released.
+pub const CONFIG_REPO_FINALIZER: &str = "gitops.wheelwright.dev/cleanup";
+
+// Objects of ours.
+
+/// Namespace of what the operator itself keeps: snapshots of configurations, its lease.
+pub const SYSTEM_NAMESPACE: &str = "wheelwright-system";
+/// On add-ons of clusters: the placement strategy installed it, so it goes when no placement selects the cluster any more.
+pub const INSTALLED_BY_ANNOTATION: &str = "gitops.wheelwright.dev/installed-by-placement";
+/// On workloads of add-ons: the address of the configurations they were rendered from, so that health is known to be that of these.
+pub const CONFIG_FENCE_ANNOTATION: &str = "gitops.wheelwright.dev/config-address";
+/// On applied works: the kind of each resource in the inventory, as JSON.
+pub const APPLIED_KINDS_ANNOTATION: &str = "gitops.wheelwright.dev/applied-kinds";
+/// The claim on a spoke that says whose agent runs there: `<cluster>/<agent id>/<hash of the hub's URL>`. It stays on the spoke.
+pub const AGENT_CLAIM: &str = "agent.wheelwright.dev";
+/// Namespace of the agent on its cluster.
+pub const AGENT_NAMESPACE: &str = "open-cluster-management-agent";
+/// The secret an agent keeps its identity on the hub in.
+pub const HUB_KUBECONFIG_SECRET: &str = "hub-kubeconfig-secret";
+/// The claim that says which version of Kubernetes a cluster runs.
+pub const KUBERNETES_VERSION_CLAIM: &str = "kubeversion.open-cluster-management.io";
+
+/// The ClusterRoleBinding whose subjects join clusters without a person: bootstrap identities.
+pub const AUTO_APPROVE_BINDING: &str = "wheelwright:auto-approved-bootstrap";
+
+// Taints, sets, leases, claims.
+
+/// Taint of a cluster whose agent says nothing.
+pub const UNREACHABLE_TAINT: &str = "cluster.open-cluster-management.io/unreachable";
+/// Taint of a cluster whose agent says it is not available.
+pub const UNAVAILABLE_TAINT: &str = "cluster.open-cluster-management.io/unavailable";
+/// The exclusive set clusters without one are in.
+pub const DEFAULT_CLUSTER_SET: &str = "default";
+/// The set of all clusters.
+pub const GLOBAL_CLUSTER_SET: &str = "global";
+/// The lease an agent renews, in the namespace of its cluster; also its holder.
+pub const CLUSTER_LEASE: &str = "managed-cluster-lease";
+/// Claims every cluster exposes without counting against the limit of custom ones.
+pub const RESERVED_CLAIMS: &[&str] = &[
+    "id.k8s.io",
+    "kubeversion.open-cluster-management.io",
+    "platform.open-cluster-management.io",
+    "product.open-cluster-management.io",
+];
+/// Where add-on agents go unless something says otherwise.
+pub const DEFAULT_ADDON_NAMESPACE: &str = "open-cluster-management-agent-addon";
+/// In v1beta1, the name of a default configuration that does not exist.
+pub const NO_DEFAULT_CONFIG: &str = "__reserved_no_default__";
+
+// Identities.
+
+/// Before users and groups of agents.
+pub const SUBJECT_PREFIX: &str = "system:open-cluster-management:";
+/// The group of every cluster's agent.
+pub const MANAGED_CLUSTERS_GROUP: &str = "system:open-cluster-management:managed-clusters";
+/// The signer of client certificates for the API server.
+pub const KUBE_CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+/// Field manager of agents that apply works.
+pub const WORK_AGENT_MANAGER: &str = "work-agent";
+
+// Condition types that more than one station reads or writes.
+
+/// Condition types of ManagedCluster.
+pub mod cluster_conditions {
+    /// The hub accepts the agent.
+    pub const HUB_ACCEPTED: &str = "HubAcceptedManagedCluster";
+    /// The agent has joined.
+    pub const JOINED: &str = "ManagedClusterJoined";
+    /// The agent is alive and its API server answers.
+    pub const AVAILABLE: &str = "ManagedClusterConditionAvailable";
+    /// The clocks agree.
+    pub const CLOCK_SYNCED: &str = "ManagedClusterConditionClockSynced";
+    /// The agent has rotated its certificate.
+    pub const CERTIFICATE_ROTATED: &str = "ClusterCertificateRotated";
+    /// How far deleting has come.
+    pub const DELETING: &str = "Deleting";
+    /// Whether an importer has installed the agent.
+    pub const IMPORT_SUCCEEDED: &str = "ManagedClusterImportSucceeded";
+    /// A namespace of a set exists on the cluster.
+    pub const NAMESPACE_AVAILABLE: &str = "NamespaceAvailable";
+    /// A cluster set has no members.
+    pub const SET_EMPTY: &str = "ClusterSetEmpty";
+    /// The set of a binding exists.
+    pub const BOUND: &str = "Bound";
+}
+
+/// Condition types of Placement.
+pub mod placement_conditions {
+    /// As many clusters as wanted were found.
+    pub const SATISFIED: &str = "PlacementSatisfied";
+    /// The placement makes no sense.
+    pub const MISCONFIGURED: &str = "PlacementMisconfigured";
+}
+
+/// Condition types of ManifestWork and ManifestWorkReplicaSet.
+pub mod work_conditions {
+    /// Everything was applied.
+    pub const APPLIED: &str = "Applied";
+    /// Everything exists.
+    pub const AVAILABLE: &str = "Available";
+    /// The work has run to its end.
+    pub const COMPLETE: &str = "Complete";
+    /// What was applied is being removed.
+    pub const DELETING: &str = "Deleting";
+    /// A rule says the work is under way.
+    pub const PROGRESSING: &str = "Progressing";
+    /// A rule says the work is in trouble.
+    pub const DEGRADED: &str = "Degraded";
+    /// Of a manifest: feedback was read.
+    pub const STATUS_FEEDBACK_SYNCED: &str = "StatusFeedbackSynced";
+    /// Of a replica set: its placements have decisions.
+    pub const PLACEMENT_VERIFIED: &str = "PlacementVerified";
+    /// Of a replica set: the rollout is over.
+    pub const PLACEMENT_ROLLED_OUT: &str = "PlacementRolledOut";
+    /// Of a replica set: its works are applied; spelled so.
+    pub const MANIFESTWORK_APPLIED: &str = "ManifestworkApplied";
+}
+
+/// Condition types of ManagedClusterAddOn and ClusterManagementAddOn.
+pub mod addon_conditions {
+    /// The add-on works.
+    pub const AVAILABLE: &str = "Available";
+    /// The add-on is in trouble.
+    pub const DEGRADED: &str = "Degraded";
+    /// A configuration is on its way.
+    pub const PROGRESSING: &str = "Progressing";
+    /// The configurations are decided.
+    pub const CONFIGURED: &str = "Configured";
+    /// The works are applied.
+    pub const MANIFEST_APPLIED: &str = "ManifestApplied";
+    /// The hosted works are applied.
+    pub const HOSTING_MANIFEST_APPLIED: &str = "HostingManifestApplied";
+    /// The registration is set up on the hub.
+    pub const REGISTRATION_APPLIED: &str = "RegistrationApplied";
+    /// The hosting cluster exists.
+    pub const HOSTING_CLUSTER_VALIDITY: &str = "HostingClusterValidity";
+    /// The pre-delete manifests have run.
+    pub const HOOK_MANIFEST_COMPLETED: &str = "HookManifestCompleted";
+    /// The token objects are there.
+    pub const TOKEN_INFRASTRUCTURE_READY: &str = "TokenInfrastructureReady";
+    /// The agent has a fresh token.
+    pub const TOKEN_REFRESHED: &str = "TokenRefreshed";
+}
+
+/// Condition types of our own kinds, as kstatus reads them.
+pub mod gitops_conditions {
+    /// Everything is as the repository says.
+    pub const READY: &str = "Ready";
+    /// Something is under way.
+    pub const RECONCILING: &str = "Reconciling";
+    /// Something waits for a person.
+    pub const STALLED: &str = "Stalled";
+    /// The newest state is on the status branch.
+    pub const REPORTED: &str = "Reported";
+}

@@ -1,0 +1,149 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::v1alpha1::RolloutStrategy;
+use crate::work::v1::ManifestWorkSpec;
+use crate::{Condition, Unknown, names};
+
+kind! {
+    /// The same work for every cluster of some placements.
+    ManifestWorkReplicaSet {
+        group: names::WORK_GROUP,
+        version: "v1alpha1",
+        plural: "manifestworkreplicasets",
+        scope: Namespaced,
+        spec: ManifestWorkReplicaSetSpec,
+        status: ManifestWorkReplicaSetStatus,
+        short: ["mwrs"],
+        columns: [
+            ("Placement", "string", ".status.conditions[?(@.type==\"PlacementVerified\")].reason"),
+            ("Found", "string", ".status.conditions[?(@.type==\"PlacementVerified\")].status"),
+            ("ManifestWorks", "string", ".status.conditions[?(@.type==\"ManifestworkApplied\")].reason"),
+            ("Applied", "string", ".status.conditions[?(@.type==\"ManifestworkApplied\")].status"),
+        ],
+    }
+}
+
+/// Which work, and for which clusters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ManifestWorkReplicaSetSpec {
+    /// The work.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub manifest_work_template: ManifestWorkSpec,
+    /// The placements.
+    #[schemars(length(min = 1))]
+    pub placement_refs: Vec<LocalPlacementReference>,
+    /// What happens to the works when the set is deleted.
+    #[serde(default)]
+    pub cascade_deletion_policy: CascadeDeletionPolicy,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// A placement of the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LocalPlacementReference {
+    /// Name of the placement.
+    #[schemars(length(min = 1))]
+    pub name: String,
+    /// In which order and how fast a change reaches its clusters.
+    #[serde(default)]
+    #[schemars(extend("default" = {"type": "All", "all": {"progressDeadline": "None"}}))]
+    pub rollout_strategy: RolloutStrategy,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+open_enum! {
+    /// What happens to the works of a set that is deleted.
+    pub enum CascadeDeletionPolicy {
+        /// The set goes at once, the works after it.
+        Background = "Background",
+        /// The set goes when the works are gone.
+        Foreground = "Foreground",
+    }
+}
+
+/// What was observed of the works.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ManifestWorkReplicaSetStatus {
+    /// Whether the placements exist, the rollout is over and the works are applied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// Counts over all placements.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub summary: ManifestWorkReplicaSetSummary,
+    /// Counts by placement.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placement_summary: Vec<PlacementSummary>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// How many works are in which state.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ManifestWorkReplicaSetSummary {
+    /// Works there are.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub total: i64,
+    /// Works that are under way.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub progressing: i64,
+    /// Works whose objects exist.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub available: i64,
+    /// Works in trouble.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub degraded: i64,
+    /// Works that are applied.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub applied: i64,
+    /// Works there should be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub desired_total: Option<i64>,
+    /// Works that have the newest template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated: Option<i64>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// Counts of one placement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlacementSummary {
+    /// Name of the placement.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// How many decision groups it has and how many clusters they hold.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub available_decision_groups: String,
+    /// Counts of the placement.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub summary: ManifestWorkReplicaSetSummary,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}

@@ -1,0 +1,152 @@
+//! Everything one rollout of an add-on is decided from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::addons;
+use api::addon::v1alpha1::{ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::Placement;
+use engine::addon::config::{Config, address, resolve};
+use engine::addon::selection::Selection;
+use engine::addon::{progress, spec_hash, wire};
+use engine::rollout::input::Hash;
+use engine::rollout::strategy::Size;
+use object::{Key, Object};
+use reconcile::{Read, View};
+
+use super::is_unreachable;
+
+/// Everything one rollout of an add-on is decided from.
+pub(super) struct Rollout {
+    pub(super) cma: Arc<ClusterManagementAddOn>,
+    pub(super) name: String,
+    /// Whether the hub knows the content of the configurations.
+    pub(super) has_template: bool,
+    pub(super) defaults: Vec<Config>,
+    pub(super) placements: Vec<Node>,
+    /// Whether every placement can be relied upon.
+    pub(super) settled: bool,
+    pub(super) addons: BTreeMap<String, Arc<ManagedClusterAddOn>>,
+    pub(super) unreachable: BTreeSet<String>,
+    /// Content of configurations by [`Config`], where the hub keeps snapshots of it.
+    pub(super) contents: BTreeMap<Config, Object>,
+}
+
+/// One placement of the install strategy.
+pub(super) struct Node {
+    pub(super) configs: Vec<Config>,
+    pub(super) selection: Selection,
+    pub(super) group_size: Option<Size>,
+    /// Clusters of later placements.
+    pub(super) taken: BTreeSet<String>,
+}
+
+impl Rollout {
+    pub(super) fn read(cma: Arc<ClusterManagementAddOn>, view: &impl View) -> Read<Self> {
+        let name = progress::name(&cma).to_owned();
+        let by_placement = cma.spec.install_strategy.r#type == InstallStrategyType::Placements;
+        let strategies = if by_placement { cma.spec.install_strategy.placements.as_slice() } else { &[] };
+        let mut rollout = Self {
+            name: name.clone(),
+            has_template: wire::has_template(&cma),
+            defaults: Vec::new(),
+            placements: Vec::new(),
+            settled: true,
+            addons: BTreeMap::new(),
+            unreachable: BTreeSet::new(),
+            contents: BTreeMap::new(),
+            cma: Arc::clone(&cma),
+        };
+        rollout.defaults = rollout.with_content(wire::defaults(&cma), view)?;
+        for (strategy, selection) in strategies.iter().zip(addons::placements_of(strategies, view)?) {
+            let held = cma.status.iter().flat_map(|status| &status.install_progressions);
+            let held = held
+                .filter(|p| (&p.namespace, &p.name) == (&strategy.namespace, &strategy.name))
+                .flat_map(|p| &p.config_references);
+            let held: Vec<Config> = held
+                .filter_map(|r| Some(wire::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
+                .collect();
+            let placement = view.get::<Placement>(&Key::namespaced(&strategy.namespace, &strategy.name))?;
+            let group_size = placement.and_then(|placement| {
+                let groups = placement
+                    .spec
+                    .decision_strategy
+                    .as_ref()?
+                    .group_strategy
+                    .as_ref()?
+                    .clusters_per_decision_group
+                    .clone();
+                Size::read("clustersPerDecisionGroup", &groups).ok()
+            });
+            rollout.settled &= selection.settled;
+            let configs = rollout.with_content(wire::named(&strategy.configs, &held), view)?;
+            let own: BTreeSet<String> = selection.clusters().map(str::to_owned).collect();
+            rollout.placements.iter_mut().for_each(|earlier| earlier.taken.extend(own.iter().cloned()));
+            rollout.placements.push(Node { configs, selection, group_size, taken: BTreeSet::new() });
+        }
+        for addon in addons::of_clusters(&name, view)? {
+            rollout.addons.insert(addon.metadata.namespace.clone().unwrap_or_default(), addon);
+        }
+        let selected =
+            rollout.placements.iter().flat_map(|node| node.selection.clusters()).map(str::to_owned);
+        for cluster in selected.chain(rollout.addons.keys().cloned()).collect::<BTreeSet<_>>() {
+            if view
+                .get::<ManagedCluster>(&Key::cluster(&cluster))?
+                .is_some_and(|managed| is_unreachable(&managed))
+            {
+                rollout.unreachable.insert(cluster);
+            }
+        }
+        Ok(rollout)
+    }
+
+    /// The same configurations with the hash of what they contain now, where the hub knows it; a missing one has none.
+    fn with_content(&mut self, configs: Vec<Config>, view: &impl View) -> Read<Vec<Config>> {
+        let mut result = Vec::new();
+        for mut config in configs {
+            if let Some(object) = wire::config_object(&config).filter(|_| self.has_template) {
+                let object = view.observed(&object)?;
+                config.hash = object.as_ref().map(|object| spec_hash::spec_hash(object)).unwrap_or_default();
+                if let Some(object) = object {
+                    self.contents.insert(config.clone(), Object::clone(&object));
+                }
+            }
+            result.push(config);
+        }
+        Ok(result)
+    }
+
+    /// What a cluster's add-on itself asks for, over the defaults and its placement's.
+    pub(super) fn own(&mut self, addon: Option<&ManagedClusterAddOn>, view: &impl View) -> Read<Vec<Config>> {
+        let own = addon.map(|addon| {
+            let references = addon.status.iter().flat_map(|status| &status.config_references);
+            let held: Vec<Config> = references
+                .filter_map(|r| Some(wire::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
+                .collect();
+            wire::named(&addon.spec.configs, &held)
+        });
+        self.with_content(own.unwrap_or_default(), view)
+    }
+
+    /// What the hashes of the rollout stand for: what placements ask for, and what clusters were assigned and ran with success.
+    pub(super) fn contents_by_hash(&self) -> BTreeMap<Hash, Vec<Config>> {
+        let asked = self.placements.iter().map(|node| resolve([self.defaults.as_slice(), &node.configs]));
+        let references = self
+            .addons
+            .values()
+            .filter_map(|addon| addon.status.as_ref())
+            .map(|status| &status.config_references);
+        let held = references
+            .flat_map(|references| [wire::desired(references), wire::applied(references)])
+            .flatten();
+        asked.chain(held).map(|configs| (Hash(address(&configs)), configs)).collect()
+    }
+
+    /// A configuration whose content the hub should know and does not.
+    pub(super) fn missing<'a>(&self, configs: &'a [Config]) -> Option<&'a Config> {
+        configs.iter().find(|config| {
+            self.has_template && config.hash.is_empty() && wire::config_gvk(&config.kind).is_some()
+        })
+    }
+}

@@ -1,0 +1,64 @@
+//! What a RolloutPolicy's status remembers of rollouts.
+
+use api::addon::v1alpha1::InstallProgression;
+use api::gitops::v1alpha1::{RolloutCounts, RolloutPolicy, RolloutStatus};
+use engine::rollout::Input;
+use engine::rollout::wave::Wave;
+use reconcile::{Action, StatusWrite};
+
+/// What a policy's status remembers of one rollout.
+pub(super) fn remembered<'a>(
+    policy: &'a RolloutPolicy,
+    addon: &str,
+    progression: &InstallProgression,
+) -> Option<&'a RolloutStatus> {
+    let rollouts = &policy.status.as_ref()?.rollouts;
+    rollouts.iter().find(|rollout| {
+        rollout.add_on == addon
+            && rollout.placement_namespace == progression.namespace
+            && rollout.placement_name == progression.name
+    })
+}
+
+pub(super) fn rollout_status(
+    addon: &str,
+    progression: &InstallProgression,
+    input: &Input,
+    wave: &Wave,
+) -> RolloutStatus {
+    let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+    let counts = wave.counts;
+    RolloutStatus {
+        add_on: addon.to_owned(),
+        placement_namespace: progression.namespace.clone(),
+        placement_name: progression.name.clone(),
+        revision: input.revision.0.clone(),
+        quarantined: wave.quarantine.clone().map(|hash| hash.0).unwrap_or_default(),
+        hold: wave.hold.as_ref().map(ToString::to_string).unwrap_or_default(),
+        waiting_approvals: wave.approvals.iter().cloned().collect(),
+        counts: RolloutCounts {
+            total: count(counts.total),
+            done: count(counts.done),
+            progressing: count(counts.progressing + counts.starting + counts.soaking),
+            failed: count(counts.failed + counts.timed_out + counts.quarantined),
+            waiting: count(counts.waiting),
+            unreachable: count(counts.unreachable),
+            ..Default::default()
+        },
+        ..RolloutStatus::default()
+    }
+}
+
+/// The write that makes a policy remember the rollouts of one add-on.
+pub(super) fn remember(policy: &RolloutPolicy, addon: &str, rollouts: Vec<RolloutStatus>) -> Option<Action> {
+    let mut new = policy.clone();
+    let status = new.status.get_or_insert_default();
+    status.rollouts.retain(|rollout| rollout.add_on != addon);
+    status.rollouts.extend(rollouts);
+    status.rollouts.sort_by(|a, b| {
+        let order =
+            |r: &RolloutStatus| (r.add_on.clone(), r.placement_namespace.clone(), r.placement_name.clone());
+        order(a).cmp(&order(b))
+    });
+    StatusWrite::between(policy, &new).map(|write| write.action())
+}

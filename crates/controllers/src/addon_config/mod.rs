@@ -1,0 +1,149 @@
+//! Decides which configuration each cluster's add-on runs: resolves, keeps snapshots, rolls out.
+//!
+//! The order of writes is the safety of it: the content is kept by hash before any cluster is assigned that hash, and what is
+//! quarantined is remembered before any cluster returns from it.
+
+mod decide;
+mod facts;
+mod memory;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+
+use self::facts::Rollout;
+use super::addons;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
+use api::condition::find_condition;
+use api::gitops::v1alpha1::RolloutPolicy;
+use api::names::cluster_conditions::AVAILABLE;
+use api::names::{ADDON_GROUP, addon_conditions};
+use engine::addon::config::{Config, ConfigKind};
+use engine::addon::wire;
+use engine::rollout::Wave;
+use engine::rollout::input::Hash;
+use object::{Gvk, Key};
+use reconcile::{Change, Controller, Executed, Plan, Read, StatusWrite, View, Watches};
+
+/// See the [module](self).
+pub(super) struct AddonConfig;
+
+impl Controller for AddonConfig {
+    const NAME: &'static str = "addon-config";
+    type Primary = ClusterManagementAddOn;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<ManagedClusterAddOn>(|change, _| {
+            if concerns(change) {
+                change.sides().take(1).map(addons::key_of_addon).collect()
+            } else {
+                Vec::new()
+            }
+        });
+        watches.on::<ManagedCluster>(|change, view| {
+            let reachable = |cluster: &ManagedCluster| is_unreachable(cluster);
+            let same = matches!((&change.old, &change.new), (Some(old), Some(new)) if reachable(old) == reachable(new));
+            if same { Vec::new() } else { addons::every::<ClusterManagementAddOn>(view) }
+        });
+        watches.on::<RolloutPolicy>(|change, view| {
+            let same = matches!((&change.old, &change.new), (Some(old), Some(new)) if old.spec == new.spec);
+            if same { Vec::new() } else { addons::every::<ClusterManagementAddOn>(view) }
+        });
+        watches.on_observed(|change, view| {
+            let ours = change.sides().any(|object| config_gvks().contains(&object.gvk()));
+            if ours { addons::every::<ClusterManagementAddOn>(view) } else { Vec::new() }
+        });
+        addons::wake_on_placements(watches);
+        watches.read::<ControllerRevision>();
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
+        let Ok(Some(cma)) = view.get::<ClusterManagementAddOn>(key) else { return Plan::nothing() };
+        if cma.metadata.deletion_timestamp.is_some() {
+            return Plan::nothing();
+        }
+        let observe = if wire::has_template(&cma) { config_gvks() } else { Vec::new() };
+        let plan = Rollout::read(cma, view)
+            .and_then(|rollout| rollout.plan(view, now, &mut drop))
+            .unwrap_or_default();
+        Plan { observe, ..plan }
+    }
+
+    /// The status tells of the rollout as a whole, so one cluster that could not be written does not hold it back.
+    fn conclude(_: &Key, _: &impl View, done: &Executed, _: Timestamp) -> Option<StatusWrite> {
+        if done.outcomes.len() == done.plan.steps.len() { done.plan.status.clone() } else { None }
+    }
+}
+
+/// Where the rollout of an add-on stands.
+pub struct Explanation {
+    /// The rollout of each placement.
+    pub rollouts: Vec<PlacementRollout>,
+    /// The configurations behind the hashes.
+    pub contents: BTreeMap<Hash, Vec<Config>>,
+}
+
+/// Where the rollout of an add-on stands on the clusters of one placement.
+pub struct PlacementRollout {
+    /// The placement.
+    pub placement: Key,
+    /// What is rolled out.
+    pub revision: Hash,
+    /// What the engine says, or why it is not asked.
+    pub wave: Result<Wave, String>,
+}
+
+/// What the rollout of an add-on comes to now; `None` where there is no such add-on.
+///
+/// # Errors
+/// Where something it is decided from could not be read.
+pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<Explanation>> {
+    let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
+    let rollout = Rollout::read(cma, view)?;
+    let contents = rollout.contents_by_hash();
+    let mut rollouts = Vec::new();
+    rollout.plan(view, now, &mut |rollout| rollouts.push(rollout))?;
+    Ok(Some(Explanation { rollouts, contents }))
+}
+
+/// The kinds of configurations whose content is read.
+fn config_gvks() -> Vec<Gvk> {
+    let kind = |resource: &str| ConfigKind { group: ADDON_GROUP.into(), resource: resource.into() };
+    [wire::TEMPLATES, wire::DEPLOYMENT_CONFIGS]
+        .into_iter()
+        .filter_map(|resource| wire::config_gvk(&kind(resource)))
+        .collect()
+}
+
+/// Whether a change of a cluster's add-on can change what the rollout decides.
+fn concerns(change: &Change<ManagedClusterAddOn>) -> bool {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
+    let facts = |addon: &ManagedClusterAddOn| {
+        let status = addon.status.clone().unwrap_or_default();
+        let progressing = find_condition(&status.conditions, addon_conditions::PROGRESSING).cloned();
+        let configured = find_condition(&status.conditions, addon_conditions::CONFIGURED).cloned();
+        (
+            addon.spec.clone(),
+            addon.metadata.deletion_timestamp.clone(),
+            status.config_references,
+            progressing,
+            configured,
+        )
+    };
+    facts(old) != facts(new)
+}
+
+fn is_unreachable(cluster: &ManagedCluster) -> bool {
+    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|condition| condition.type_ == AVAILABLE && condition.status == "Unknown")
+}
+
+/// Since when the cluster answers, if it does.
+fn answers_since(cluster: &ManagedCluster) -> Option<Timestamp> {
+    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+    let available =
+        conditions.into_iter().find(|condition| condition.type_ == AVAILABLE && condition.status == "True");
+    available.map(|condition| condition.last_transition_time.0)
+}

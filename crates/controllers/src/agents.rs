@@ -1,0 +1,66 @@
+//! What the controllers of an agent know of themselves: it is on the spoke, in a claim that stays there.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use api::cluster::v1alpha1::{ClusterClaim, ClusterClaimSpec};
+use api::names::{AGENT_CLAIM, SPOKE_ONLY_LABEL};
+use object::{Key, Object};
+use reconcile::{Site, View};
+
+/// Whose agent runs on a spoke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Name of the cluster on the hub.
+    pub cluster: String,
+    /// What tells two agents of one spoke apart.
+    pub agent_id: String,
+    /// SHA-256 of the hub's URL as the agent's kubeconfig has it, in hexadecimal digits.
+    pub hub_hash: String,
+}
+
+impl Identity {
+    /// Reads the value of the claim.
+    pub fn parse(value: &str) -> Option<Self> {
+        let mut parts = value.split('/').map(str::to_owned);
+        let (cluster, agent_id, hub_hash) = (parts.next()?, parts.next()?, parts.next()?);
+        (!cluster.is_empty() && !hub_hash.is_empty()).then_some(Self { cluster, agent_id, hub_hash })
+    }
+
+    /// The value of the claim.
+    pub fn value(&self) -> String {
+        format!("{}/{}/{}", self.cluster, self.agent_id, self.hub_hash)
+    }
+
+    /// The claim; its label keeps it from the hub.
+    pub fn claim(&self) -> Object {
+        let metadata = ObjectMeta {
+            name: Some(AGENT_CLAIM.into()),
+            labels: Some([(SPOKE_ONLY_LABEL.to_owned(), String::new())].into()),
+            ..ObjectMeta::default()
+        };
+        let spec = ClusterClaimSpec { value: self.value(), ..ClusterClaimSpec::default() };
+        Object::from_typed(&ClusterClaim { metadata, spec, ..ClusterClaim::default() })
+    }
+
+    /// Name of the applied work of a work.
+    pub fn applied_name(&self, work: &str) -> String {
+        format!("{}-{work}", self.hub_hash)
+    }
+
+    /// The work of an applied work, if it is one of this hub's.
+    pub fn work(&self, applied: &str) -> Option<Key> {
+        let work = applied.strip_prefix(&self.hub_hash)?.strip_prefix('-')?;
+        Some(Key::namespaced(&self.cluster, work))
+    }
+}
+
+/// Whether a claim is the agent's identity.
+pub(super) fn is_identity(claim: &ClusterClaim) -> bool {
+    claim.metadata.name.as_deref() == Some(AGENT_CLAIM)
+}
+
+/// Whose agent this is; `None` until its claim has been read.
+pub(super) fn identity(view: &impl View) -> Option<Identity> {
+    let claim = view.get_on::<ClusterClaim>(Site::Spoke, &Key::cluster(AGENT_CLAIM)).ok()??;
+    Identity::parse(&claim.spec.value)
+}

@@ -1,0 +1,243 @@
+//! Cluster sets: how many clusters each has, and the two that always exist.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde_json::Value;
+
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta2::{ClusterSelector, ManagedClusterSet, ManagedClusterSetSpec, SelectorType};
+use api::condition::{Observation, set_condition};
+use api::names::cluster_conditions::SET_EMPTY;
+use api::names::{CLUSTER_SET_AUTO_UPDATE_ANNOTATION, DEFAULT_CLUSTER_SET, GLOBAL_CLUSTER_SET};
+use engine::placement::filter::Facts;
+use engine::placement::sets::Members;
+use object::{Key, Object, merge_diff};
+use reconcile::{Action, Change, Controller, Index, Plan, Query, Read, StatusWrite, View, Watches};
+
+/// Counts the clusters of sets, and keeps `default` and `global`.
+pub struct ClusterSetController;
+
+/// How many clusters are in which set.
+#[derive(Default)]
+struct Rolls {
+    sets: BTreeMap<String, Roll>,
+}
+
+struct Roll {
+    members: Members,
+    clusters: usize,
+}
+
+impl Rolls {
+    /// How many clusters a set has, if it was counted since it last changed.
+    fn count(&self, members: &Members) -> Option<usize> {
+        self.sets.get(members.name()).filter(|roll| roll.members == *members).map(|roll| roll.clusters)
+    }
+
+    /// Counts the clusters of a set.
+    fn call(&mut self, members: &Members, clusters: &[Arc<ManagedCluster>]) -> usize {
+        let clusters = clusters.iter().filter(|cluster| members.contains(&Facts::of(cluster))).count();
+        self.sets.insert(members.name().to_owned(), Roll { members: members.clone(), clusters });
+        clusters
+    }
+}
+
+impl Index for Rolls {
+    fn build(_: &impl View) -> Read<Self> {
+        Ok(Self::default())
+    }
+
+    fn observe(&mut self, change: &dyn Any) {
+        if let Some(change) = change.downcast_ref::<Change<ManagedCluster>>() {
+            let [old, new] = sides(change);
+            for roll in self.sets.values_mut() {
+                let held = |facts: &Option<Facts>| {
+                    usize::from(facts.as_ref().is_some_and(|facts| roll.members.contains(facts)))
+                };
+                roll.clusters = (roll.clusters + held(&new)).saturating_sub(held(&old));
+            }
+        } else if let Some(Change { old: Some(old), new: None }) =
+            change.downcast_ref::<Change<ManagedClusterSet>>()
+        {
+            self.sets.remove(old.metadata.name.as_deref().unwrap_or_default());
+        }
+    }
+}
+
+impl Controller for ClusterSetController {
+    const NAME: &'static str = "clusterset";
+    type Primary = ManagedClusterSet;
+    const EXPECTED: &'static [&'static str] = &[DEFAULT_CLUSTER_SET, GLOBAL_CLUSTER_SET];
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<ManagedCluster>(|change, view| joined_or_left(change, view).unwrap_or_default());
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
+        decide(key, view, now).unwrap_or_default()
+    }
+}
+
+/// A cluster before and after.
+fn sides(change: &Change<ManagedCluster>) -> [Option<Facts>; 2] {
+    [&change.old, &change.new].map(|cluster| cluster.as_ref().map(|cluster| Facts::of(cluster)))
+}
+
+/// The sets a cluster has joined or left.
+fn joined_or_left(change: &Change<ManagedCluster>, view: &impl View) -> Read<Vec<Key>> {
+    let sets = view.list::<ManagedClusterSet>(Query::ALL)?;
+    let [old, new] = sides(change);
+    let holds = |members: &Members, facts: &Option<Facts>| {
+        facts.as_ref().is_some_and(|facts| members.contains(facts))
+    };
+    let changed = sets.iter().map(|set| Members::of(set));
+    let changed = changed.filter(|members| holds(members, &old) != holds(members, &new));
+    Ok(changed.map(|members| Key::cluster(members.name())).collect())
+}
+
+fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+    let mut plan = Plan::nothing();
+    let kept = kept(&key.name);
+    let Some(set) = view.get::<ManagedClusterSet>(key)? else {
+        plan.step(kept.map(|selector| Action::create(Object::from_typed(&new(&key.name, selector)))));
+        return Ok(plan);
+    };
+    if set.metadata.deletion_timestamp.is_some() {
+        return Ok(plan);
+    }
+    if let Some(selector) =
+        kept.filter(|selector| *selector != set.spec.cluster_selector && !is_left_alone(&set))
+    {
+        let mut wanted = ManagedClusterSet::clone(&set);
+        wanted.spec.cluster_selector = selector;
+        let [before, after] = [&*set, &wanted].map(|set| Object::from_typed(set).into_value());
+        if let Some(Value::Object(patch)) = merge_diff(&before, &after) {
+            plan.step([Action::patch(&*set, patch)]);
+        }
+        return Ok(plan);
+    }
+    let members = Members::of(&set);
+    let count = match view.index(|rolls: &mut Rolls| rolls.count(&members))? {
+        Some(count) => count,
+        None => {
+            let clusters = view.list::<ManagedCluster>(Query::ALL)?;
+            view.index(|rolls: &mut Rolls| rolls.call(&members, &clusters))?
+        }
+    };
+    let mut status = set.status.clone().unwrap_or_default();
+    let empty = match (&members, count) {
+        (Members::Unknown(_, why), _) => {
+            Observation::new(SET_EMPTY, "Unknown", "InvalidClusterSelector", why.clone())
+        }
+        (_, 0) => Observation::new(SET_EMPTY, "True", "NoClusterMatched", "No ManagedCluster selected"),
+        (_, count) => Observation::new(
+            SET_EMPTY,
+            "False",
+            "ClustersSelected",
+            format!("{count} ManagedClusters selected"),
+        ),
+    };
+    if set_condition(&mut status.conditions, empty, now) {
+        plan.status =
+            StatusWrite::between(&*set, &ManagedClusterSet { status: Some(status), ..(*set).clone() });
+    }
+    Ok(plan)
+}
+
+/// How the two sets that always exist select.
+fn kept(name: &str) -> Option<ClusterSelector> {
+    match name {
+        DEFAULT_CLUSTER_SET => Some(ClusterSelector::default()),
+        GLOBAL_CLUSTER_SET => Some(ClusterSelector {
+            selector_type: SelectorType::LabelSelector,
+            label_selector: Some(LabelSelector::default()),
+            ..ClusterSelector::default()
+        }),
+        _ => None,
+    }
+}
+
+fn is_left_alone(set: &ManagedClusterSet) -> bool {
+    let annotations = set.metadata.annotations.as_ref();
+    annotations
+        .and_then(|annotations| annotations.get(CLUSTER_SET_AUTO_UPDATE_ANNOTATION))
+        .is_some_and(|value| value == "false")
+}
+
+fn new(name: &str, cluster_selector: ClusterSelector) -> ManagedClusterSet {
+    let mut set = ManagedClusterSet {
+        spec: ManagedClusterSetSpec { cluster_selector, ..Default::default() },
+        ..Default::default()
+    };
+    set.metadata.name = Some(name.to_owned());
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use reconcile::{Caches, Delta, Site};
+
+    fn typed<K: object::Kind>(object: Value) -> K {
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn caches(set: Value, clusters: Vec<ManagedCluster>) -> Caches {
+        let mut caches = Caches::default();
+        caches.replace::<ManagedClusterSet>(Site::Hub, vec![typed(set)], "1");
+        caches.replace::<ManagedCluster>(Site::Hub, clusters, "1");
+        caches
+    }
+
+    fn plan(caches: &Caches, set: &str) -> Value {
+        serde_json::to_value(ClusterSetController::plan(&Key::cluster(set), caches, Timestamp::UNIX_EPOCH))
+            .unwrap()
+    }
+
+    #[test]
+    fn an_edited_selector_is_undone_whole_unless_the_set_is_to_be_left_alone() {
+        let edited = |annotations: Value| {
+            json!({
+                "metadata": {"name": "global", "resourceVersion": "1", "annotations": annotations},
+                "spec": {"clusterSelector": {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"a": "b"}}}},
+            })
+        };
+        let undone = plan(&caches(edited(json!({})), Vec::new()), "global");
+        assert_eq!(
+            undone["steps"][0][0]["patch"],
+            json!({"spec": {"clusterSelector": {"labelSelector": {"matchLabels": null}}}})
+        );
+        let left =
+            plan(&caches(edited(json!({CLUSTER_SET_AUTO_UPDATE_ANNOTATION: "false"})), Vec::new()), "global");
+        assert_eq!(left["steps"], json!([]));
+    }
+
+    #[test]
+    fn a_count_follows_the_clusters_that_join_leave_and_change() {
+        let cluster = |name: &str, set: &str, version: &str| -> ManagedCluster {
+            let labels = json!({"cluster.open-cluster-management.io/clusterset": set});
+            typed(
+                json!({"metadata": {"name": name, "resourceVersion": version, "labels": labels}, "spec": {}}),
+            )
+        };
+        let set = json!({"metadata": {"name": "team", "resourceVersion": "1"}, "spec": {}});
+        let mut caches = caches(set, vec![cluster("a", "team", "1"), cluster("b", "other", "1")]);
+        let message = |caches: &Caches| {
+            plan(caches, "team")["status"]["patch"]["status"]["conditions"][0]["message"].clone()
+        };
+        assert_eq!(message(&caches), "1 ManagedClusters selected");
+        caches.apply(Site::Hub, Delta::Seen(cluster("b", "team", "2")));
+        assert_eq!(message(&caches), "2 ManagedClusters selected");
+        caches.apply(Site::Hub, Delta::Seen(cluster("b", "team", "3")));
+        caches.apply(Site::Hub, Delta::Seen(cluster("a", "other", "4")));
+        assert_eq!(message(&caches), "1 ManagedClusters selected");
+        caches.apply::<ManagedCluster>(Site::Hub, Delta::Gone(Key::cluster("b"), "5".into()));
+        assert_eq!(message(&caches), "No ManagedCluster selected");
+    }
+}

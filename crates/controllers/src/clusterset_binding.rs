@@ -1,0 +1,102 @@
+//! Bindings of cluster sets: whether the set exists.
+
+use jiff::Timestamp;
+
+use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
+use api::condition::{Observation, set_condition};
+use api::names::cluster_conditions::BOUND;
+use object::Key;
+use reconcile::{Controller, Plan, Query, Read, StatusWrite, View, Watches};
+
+/// Says of bindings whether their set exists. Placements do not ask this condition but look for the set.
+pub(super) struct ClusterSetBinding;
+
+impl Controller for ClusterSetBinding {
+    const NAME: &'static str = "clustersetbinding";
+    type Primary = ManagedClusterSetBinding;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<ManagedClusterSet>(|change, view| match (&change.old, &change.new) {
+            (Some(set), None) | (None, Some(set)) => {
+                bindings_of(set.metadata.name.as_deref(), view).unwrap_or_default()
+            }
+            (Some(_), Some(_)) | (None, None) => Vec::new(),
+        });
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
+        decide(key, view, now).unwrap_or_default()
+    }
+}
+
+fn bindings_of(set: Option<&str>, view: &impl View) -> Read<Vec<Key>> {
+    let bindings = view.list::<ManagedClusterSetBinding>(Query::ALL)?;
+    Ok(bindings
+        .iter()
+        .filter(|binding| Some(binding.spec.cluster_set.as_str()) == set)
+        .map(|binding| Key::of(&**binding))
+        .collect())
+}
+
+fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+    let mut plan = Plan::nothing();
+    let Some(binding) = view
+        .get::<ManagedClusterSetBinding>(key)?
+        .filter(|binding| binding.metadata.deletion_timestamp.is_none())
+    else {
+        return Ok(plan);
+    };
+    let bound = match view.get::<ManagedClusterSet>(&Key::cluster(&binding.spec.cluster_set))? {
+        Some(_) => Observation::new(BOUND, "True", "ClusterSetBound", ""),
+        None => Observation::new(BOUND, "False", "ClusterSetNotFound", ""),
+    };
+    let mut new = ManagedClusterSetBinding::clone(&binding);
+    if set_condition(&mut new.status.get_or_insert_default().conditions, bound, now) {
+        plan.status = StatusWrite::between(binding.as_ref(), &new);
+    }
+    Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use reconcile::{Caches, Site};
+
+    fn bound(sets: &[&str], status: serde_json::Value) -> Option<String> {
+        let mut caches = Caches::default();
+        let set = |name: &&str| {
+            serde_json::from_value(json!({"metadata": {"name": name, "resourceVersion": "1"}, "spec": {}}))
+                .unwrap()
+        };
+        caches.replace::<ManagedClusterSet>(Site::Hub, sets.iter().map(set).collect(), "1");
+        let binding = json!({"metadata": {"namespace": "ns", "name": "a", "resourceVersion": "1"}, "spec": {"clusterSet": "a"}, "status": status});
+        caches.replace::<ManagedClusterSetBinding>(
+            Site::Hub,
+            vec![serde_json::from_value(binding).unwrap()],
+            "1",
+        );
+        let plan = ClusterSetBinding::plan(&Key::namespaced("ns", "a"), &caches, Timestamp::UNIX_EPOCH);
+        let patch = serde_json::to_value(plan.status?.action()).unwrap();
+        let condition = &patch["patch"]["status"]["conditions"][0];
+        Some(
+            format!(
+                "{} {} {} [{}]",
+                condition["type"], condition["status"], condition["reason"], condition["message"]
+            )
+            .replace('"', ""),
+        )
+    }
+
+    #[test]
+    fn a_binding_says_whether_its_set_exists_and_says_it_once() {
+        assert_eq!(bound(&["a", "b"], json!({})).unwrap(), "Bound True ClusterSetBound []");
+        assert_eq!(bound(&["b"], json!({})).unwrap(), "Bound False ClusterSetNotFound []");
+        let said = json!({"conditions": [{
+            "type": "Bound", "status": "True", "reason": "ClusterSetBound", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]});
+        assert_eq!(bound(&["a"], said.clone()), None);
+        assert_eq!(bound(&[], said).unwrap(), "Bound False ClusterSetNotFound []");
+    }
+}

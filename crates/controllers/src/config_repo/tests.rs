@@ -1,0 +1,400 @@
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::{Value, json};
+
+use super::*;
+use api::Condition;
+use api::gitops::v1alpha1::ConfigRepoStatus;
+use object::tree::FileTree;
+use reconcile::{Caches, SourceFailure};
+use sim::World;
+
+/// A hub with one repository, and the operator that follows it.
+struct Hub {
+    world: World,
+    commits: usize,
+}
+
+fn key() -> Key {
+    Key::namespaced("config", "fleet")
+}
+
+fn object(value: Value) -> Object {
+    Object::from_value(value).unwrap()
+}
+
+impl Hub {
+    fn new(spec: Value) -> Self {
+        let start: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let mut hub = Self { world: World::new(7, start), commits: 0 };
+        hub.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config"}}));
+        hub.repo(spec, json!({}));
+        hub
+    }
+
+    fn apply(&mut self, value: Value) {
+        self.world.apply(object(value)).unwrap();
+    }
+
+    fn repo(&mut self, mut spec: Value, annotations: Value) {
+        spec["url"] = "https://git.example/fleet".into();
+        let metadata = json!({"namespace": "config", "name": "fleet", "annotations": annotations});
+        self.apply(json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": spec}));
+    }
+
+    /// Commits files, runs until the world rests and returns the conditions in short.
+    fn commit(&mut self, files: &[(&str, &str)]) -> String {
+        self.commits += 1;
+        let tree: FileTree =
+            files.iter().map(|(path, content)| ((*path).to_owned(), content.as_bytes())).collect();
+        self.world.commit(&key(), &format!("{:040x}", self.commits), tree);
+        self.run()
+    }
+
+    fn run(&mut self) -> String {
+        self.world.run_for(SignedDuration::from_secs(5)).unwrap();
+        self.told()
+    }
+
+    fn status(&self) -> ConfigRepoStatus {
+        self.world.get::<ConfigRepo>(&key()).unwrap().status.unwrap_or_default()
+    }
+
+    /// The condition that says most: `Ready: message`, `Stalled reason: message`, `Reconciling reason: message`.
+    fn told(&self) -> String {
+        let status = self.status();
+        let holds = |condition: &&Condition| condition.status == "True";
+        let Some(condition) = status.conditions.iter().find(holds) else { return "nothing".into() };
+        assert_eq!(status.conditions.iter().filter(holds).count(), 1, "{:?}", status.conditions);
+        match condition.type_.as_str() {
+            "Ready" => format!("Ready: {}", condition.message),
+            other => format!("{other} {}: {}", condition.reason, condition.message),
+        }
+    }
+
+    fn data(&self, name: &str) -> Option<String> {
+        let map = self.world.get::<ConfigMap>(&Key::namespaced("config", name))?;
+        Some(map.data?.get("k")?.clone())
+    }
+
+    fn names(&self) -> Vec<String> {
+        let maps = self
+            .world
+            .list::<ConfigMap>()
+            .into_iter()
+            .filter(|map| map.metadata.namespace.as_deref() == Some("config"));
+        maps.map(|map| map.metadata.name.unwrap()).filter(|name| name != "kube-root-ca.crt").collect()
+    }
+
+    fn versions(&self) -> Vec<String> {
+        self.world.list::<ConfigMap>().into_iter().filter_map(|map| map.metadata.resource_version).collect()
+    }
+}
+
+fn map(name: &str, data: &str) -> String {
+    format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n  k: \"{data}\"\n")
+}
+
+const SET: &str = "apiVersion: cluster.open-cluster-management.io/v1beta2\nkind: ManagedClusterSet\nmetadata:\n  name: blue\n";
+
+#[test]
+fn a_commit_is_applied_and_the_next_one_too() {
+    let mut hub = Hub::new(json!({}));
+    assert_eq!(hub.run(), "Reconciling Fetching: the repository has not been fetched yet");
+    assert_eq!(
+        hub.commit(&[("a.yaml", &map("a", "1")), ("set.yaml", SET)]),
+        "Ready: applied 000000000000 (2 objects)"
+    );
+    assert_eq!(hub.data("a").as_deref(), Some("1"));
+    let status = hub.status();
+    assert_eq!((status.inventory.len(), status.applied.unwrap().commit), (2, format!("{:040x}", 1)));
+    assert_eq!(
+        hub.commit(&[("a.yaml", &map("a", "2")), ("b.yaml", &map("b", "1"))]),
+        "Ready: applied 000000000000 (2 objects)"
+    );
+    assert_eq!((hub.data("a").as_deref(), hub.data("b").as_deref()), (Some("2"), Some("1")));
+    assert_eq!(hub.status().inventory.len(), 2, "the set left the repository and the hub");
+}
+
+#[test]
+fn i7_a_steady_hub_is_not_written_to() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", &map("a", "1")), ("set.yaml", SET)]);
+    let before = (hub.versions(), hub.world.get::<ConfigRepo>(&key()).unwrap().metadata.resource_version);
+    hub.world.run_for(SignedDuration::from_hours(24)).unwrap();
+    hub.world.restart_operator();
+    hub.run();
+    assert_eq!(
+        (hub.versions(), hub.world.get::<ConfigRepo>(&key()).unwrap().metadata.resource_version),
+        before
+    );
+}
+
+#[test]
+fn a_missing_path_names_the_field_and_leaves_what_is_applied() {
+    let mut hub = Hub::new(json!({"path": "prod"}));
+    hub.commit(&[("prod/a.yaml", &map("a", "1"))]);
+    let told = hub.commit(&[("staging/a.yaml", &map("a", "2"))]);
+    assert_eq!(
+        told,
+        "Stalled RenderFailed: spec.path: there is no directory \"prod\" in the repository; 000000000000 stays applied"
+    );
+    assert_eq!(hub.data("a").as_deref(), Some("1"));
+}
+
+#[test]
+fn an_overlay_is_rendered_and_a_bad_one_names_file_line_and_field() {
+    let mut hub = Hub::new(json!({"path": "prod"}));
+    let overlay = "resources: [../base]\nnamePrefix: prod-\n";
+    let files = [
+        ("base/kustomization.yaml", "resources: [a.yaml]\n"),
+        ("base/a.yaml", &map("a", "1")),
+        ("prod/kustomization.yaml", overlay),
+    ];
+    assert!(hub.commit(&files).starts_with("Ready"));
+    assert_eq!(hub.names(), ["prod-a"]);
+    let told = hub.commit(&[
+        files[0],
+        files[1],
+        ("prod/kustomization.yaml", "resuorces: [../base]\nnamePrefix: prod-\n"),
+    ]);
+    assert!(told.starts_with("Stalled RenderFailed: prod/kustomization.yaml:1: resuorces: "), "{told}");
+    assert!(
+        told.contains("hint: did you mean \"resources\"?") && told.ends_with("; 000000000000 stays applied"),
+        "{told}"
+    );
+    assert_eq!(hub.names(), ["prod-a"]);
+}
+
+#[test]
+fn a_bad_field_names_object_and_file_and_leaves_what_is_applied() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("set.yaml", SET)]);
+    let bad = format!("{SET}spec:\n  clusterSelector:\n    selectorType: Nonsense\n");
+    let told = hub.commit(&[("sets.yaml", &bad)]);
+    assert!(told.starts_with("Stalled InvalidObject: cannot apply 000000000000: "), "{told}");
+    assert!(
+        told.contains("ManagedClusterSet.cluster.open-cluster-management.io blue")
+            && told.contains("selectorType"),
+        "{told}"
+    );
+    assert!(told.contains("(sets.yaml:1)") && told.ends_with("stays applied"), "{told}");
+    assert_eq!(hub.status().applied.unwrap().commit, format!("{:040x}", 1));
+    assert_eq!(
+        hub.commit(&[("set.yaml", SET)]),
+        "Ready: applied 000000000000 (1 object)",
+        "and mends itself"
+    );
+}
+
+#[test]
+fn a_source_that_fails_is_said_and_leaves_what_is_applied() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", &map("a", "1"))]);
+    let fail = |reason, message: &str| SourceFailure { reason, message: message.into() };
+    hub.world.fail_fetching(&key(), fail("SourceUnreachable", "cannot reach it"));
+    assert_eq!(hub.run(), "Reconciling SourceUnreachable: cannot reach it; 000000000000 stays applied");
+    hub.world.fail_fetching(&key(), fail("SourceRewound", "it moved"));
+    assert_eq!(hub.run(), "Stalled SourceRewound: it moved; 000000000000 stays applied");
+    assert_eq!(hub.data("a").as_deref(), Some("1"));
+    assert!(hub.commit(&[("a.yaml", &map("a", "2"))]).starts_with("Ready"));
+}
+
+#[test]
+fn a_source_that_never_came_deletes_nothing_after_a_restart() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", &map("a", "1"))]);
+    let mut other = Hub::new(json!({}));
+    std::mem::swap(&mut hub.world.hub, &mut other.world.hub);
+    other.world.restart_operator();
+    other.world.fail_fetching(&key(), SourceFailure { reason: "SourceUnreachable", message: "down".into() });
+    assert_eq!(other.run(), "Reconciling SourceUnreachable: down; 000000000000 stays applied");
+    assert_eq!(other.data("a").as_deref(), Some("1"));
+}
+
+#[test]
+fn i5_deletions_over_the_budget_wait_for_their_approval() {
+    let mut hub = Hub::new(json!({}));
+    let all: Vec<_> = (0..8).map(|i| (format!("{i}.yaml"), map(&format!("m{i}"), "1"))).collect();
+    let files: Vec<_> = all.iter().map(|(path, content)| (path.as_str(), content.as_str())).collect();
+    hub.commit(&files);
+    let told = hub.commit(&files[..1]);
+    let approval = hub.status().held_deletions.unwrap().approval;
+    let hint =
+        format!("To approve, annotate the ConfigRepo: gitops.wheelwright.dev/approve-deletions={approval}");
+    assert!(
+        told.starts_with("Stalled DeletionsHeld: 000000000000 is applied, but deletions wait: 7 deletions are over the budget of 5"),
+        "{told}"
+    );
+    assert!(told.ends_with(&hint), "{told}");
+    assert_eq!(hub.names().len(), 8);
+    hub.repo(json!({}), json!({names::APPROVE_DELETION_ANNOTATION: approval}));
+    assert_eq!(hub.run(), "Ready: applied 000000000000 (1 object)");
+    assert_eq!(
+        (hub.names(), hub.status().inventory.len(), hub.status().held_deletions),
+        (vec!["m0".to_owned()], 1, None)
+    );
+}
+
+#[test]
+fn an_emptied_repository_deletes_nothing_by_itself() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", &map("a", "1"))]);
+    let told = hub.commit(&[("a.yaml", "")]);
+    assert!(told.starts_with("Stalled"), "{told}");
+    assert_eq!(hub.names(), ["a"]);
+}
+
+#[test]
+fn c1_a_fight_is_put_right_less_and_less_often_and_named() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", &map("a", "1"))]);
+    let edit = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "a"}, "data": {"k": "edited"}});
+    hub.apply(edit.clone());
+    hub.run();
+    assert_eq!(hub.data("a").as_deref(), Some("1"), "the first change is put right at once");
+    let mut right = 0;
+    for _ in 0..120 {
+        hub.apply(edit.clone());
+        let told = hub.run();
+        right += u32::from(hub.data("a").as_deref() == Some("1"));
+        if hub.data("a").as_deref() == Some("edited") {
+            assert!(
+                told.starts_with("Reconciling Drifted: ConfigMap config/a was changed on the hub "),
+                "{told}"
+            );
+        }
+    }
+    assert!((3..=8).contains(&right), "{right} of 120 in ten minutes");
+}
+
+#[test]
+fn an_object_of_somebody_else_stops_the_commit_until_it_is_given_up() {
+    let mut hub = Hub::new(json!({}));
+    let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "b"}, "data": {"k": "theirs"}});
+    hub.apply(theirs);
+    let told = hub.commit(&[("a.yaml", &map("a", "1")), ("b.yaml", &map("b", "1"))]);
+    assert!(
+        told.starts_with("Stalled TakeoverRefused: ConfigMap config/b exists already and differs at data.k;"),
+        "{told}"
+    );
+    assert!(told.ends_with("(b.yaml:1); nothing has been applied yet"), "{told}");
+    assert_eq!(hub.names(), ["b"]);
+    hub.repo(json!({"takeover": "Always"}), json!({}));
+    assert!(hub.run().starts_with("Ready"));
+    assert_eq!(hub.data("b").as_deref(), Some("1"));
+}
+
+#[test]
+fn t39_w6_a_report_to_the_branch_that_is_followed_is_refused() {
+    let repo: ConfigRepo = serde_json::from_value(json!({"metadata": {"namespace": "config", "name": "x"},
+        "spec": {"url": "https://git.example/x", "ref": {"branch": "main"}, "report": {"branch": "main"}}}))
+    .unwrap();
+    let checkout = object::tree::Checkout { revision: String::new(), tree: FileTree::default() };
+    let problems = commit::desired(&repo, &checkout, &Caches::default()).unwrap_err();
+    assert!(problems[0].message.starts_with("spec.report.branch is the branch that is followed"));
+}
+
+#[test]
+fn t23_a_repository_whose_signatures_should_be_checked_is_not_applied_unchecked() {
+    let mut hub = Hub::new(json!({"verify": {"secretRef": {"name": "keys"}}}));
+    assert!(hub.commit(&[("a.yaml", &map("a", "1"))]).starts_with("Stalled NotSupported: spec.verify"));
+    assert_eq!(hub.names().len(), 0);
+}
+
+#[test]
+fn an_object_for_a_cluster_that_has_not_joined_waits_alone() {
+    let mut hub = Hub::new(json!({}));
+    let elsewhere = map("b", "1").replace("  name: b", "  name: b\n  namespace: cluster-1");
+    let told = hub.commit(&[("a.yaml", &map("a", "1")), ("b.yaml", &elsewhere)]);
+    assert!(
+        told.starts_with("Reconciling NamespaceNotFound: 000000000000 is applied but for ConfigMap cluster-1/b: namespace cluster-1"),
+        "{told}"
+    );
+    assert_eq!(hub.data("a").as_deref(), Some("1"));
+    hub.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "cluster-1"}}));
+    assert_eq!(hub.run(), "Ready: applied 000000000000 (2 objects)");
+}
+
+#[test]
+fn a_suspended_repository_is_left_alone() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", &map("a", "1"))]);
+    hub.repo(json!({"suspend": true}), json!({}));
+    hub.commit(&[("a.yaml", &map("a", "2"))]);
+    assert_eq!(hub.data("a").as_deref(), Some("1"));
+    hub.repo(json!({"suspend": false}), json!({}));
+    hub.run();
+    assert_eq!(hub.data("a").as_deref(), Some("2"));
+}
+
+#[test]
+fn in_mode_observe_nothing_is_written() {
+    let mut hub = Hub::new(json!({"mode": "Observe"}));
+    let told = hub.commit(&[("a.yaml", &map("a", "1"))]);
+    assert!(
+        told.starts_with(
+            "Reconciling NotApplied: 1 of 1 objects are not as 000000000000 says, ConfigMap config/a for one"
+        ),
+        "{told}"
+    );
+    let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "a"}, "data": {"k": "1"}});
+    hub.apply(theirs);
+    assert_eq!(
+        hub.commit(&[("a.yaml", &map("a", "1")), ("README", "x")]),
+        "Ready: the hub is as 000000000000 says (1 objects)"
+    );
+    assert_eq!(hub.status().inventory.len(), 0);
+}
+
+#[test]
+fn a_deleted_repository_leaves_or_takes_its_objects_as_it_said() {
+    for (policy, left) in [("Orphan", vec!["a".to_owned()]), ("Delete", Vec::new())] {
+        let mut hub = Hub::new(json!({"deletionPolicy": policy}));
+        assert!(hub.commit(&[("a.yaml", &map("a", "1"))]).starts_with("Ready"));
+        let target = hub.world.hub.target(&object::ObjectRef::of::<ConfigRepo>(key())).unwrap();
+        hub.world.hub.delete(&target, &store::DeleteOptions::default(), hub.world.now).unwrap();
+        hub.world.run_for(SignedDuration::from_secs(5)).unwrap();
+        assert!(hub.world.get::<ConfigRepo>(&key()).is_none(), "{policy}");
+        assert_eq!(hub.names(), left, "{policy}");
+    }
+}
+
+#[test]
+fn t26_t40_lost_answers_refusals_and_restarts_leave_no_orphan() {
+    for seed in 0..6 {
+        let mut hub = Hub::new(json!({"deletionBudget": {"objects": 100}}));
+        hub.world = World::new(seed, hub.world.now);
+        hub.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config"}}));
+        hub.repo(json!({"deletionBudget": {"objects": 100}}), json!({}));
+        hub.world.faults = sim::Faults { refused: 200, answer_lost: 200, stale: 200 };
+        for round in 0..6_u64 {
+            let files: Vec<_> = (0..6)
+                .filter(|i| (seed * 7 + round * 5 + i * 3) % 4 != 0)
+                .map(|i| (format!("{i}.yaml"), map(&format!("m{i}"), &round.to_string())))
+                .collect();
+            let files: Vec<_> =
+                files.iter().map(|(path, content)| (path.as_str(), content.as_str())).collect();
+            hub.commits += 1;
+            let tree: FileTree =
+                files.iter().map(|(path, content)| ((*path).to_owned(), content.as_bytes())).collect();
+            hub.world.commit(&key(), &format!("{:040x}", hub.commits), tree);
+            hub.world.run_for(SignedDuration::from_secs(i64::try_from(round).unwrap())).unwrap();
+            if round % 2 == 0 {
+                hub.world.restart_operator();
+            }
+            let owned: Vec<_> = hub.status().inventory.iter().map(|entry| entry.name.clone()).collect();
+            assert!(
+                hub.names().iter().all(|name| owned.contains(name)),
+                "I6, seed {seed}: {:?} of {owned:?}",
+                hub.names()
+            );
+        }
+        hub.world.faults = sim::Faults::default();
+        hub.world.run_for(SignedDuration::from_mins(20)).unwrap();
+        let mut owned: Vec<_> = hub.status().inventory.iter().map(|entry| entry.name.clone()).collect();
+        owned.sort();
+        assert_eq!(hub.names(), owned, "seed {seed}");
+        assert!(hub.told().starts_with("Ready"), "seed {seed}: {}", hub.told());
+    }
+}

@@ -1,0 +1,400 @@
+//! Placements: which clusters they select, published as PlacementDecisions.
+
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::{Map, Value, json};
+
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1alpha1::AddOnPlacementScore;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
+use api::names::{
+    DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL, SCHEDULING_DISABLED_ANNOTATION,
+};
+use engine::placement::explain::{self, Explanation};
+use engine::placement::filter::Facts;
+use engine::placement::publish::{Labels, Write};
+use engine::placement::{Event, Fleet, Input, Schedule, Standing};
+use object::{Key, Kind, Object, ObjectRef};
+use reconcile::{
+    Action, Change, Controller, Index, Note, NoteType, Plan, Precondition, Query, Read, Site, StatusWrite,
+    Subresource, View, Watches,
+};
+
+/// Schedules placements.
+pub struct PlacementController;
+
+/// The clusters, and what is known of each placement.
+#[derive(Default)]
+pub struct Scheduling {
+    /// The clusters.
+    pub fleet: Fleet,
+    standings: BTreeMap<Key, Standing>,
+}
+
+impl Index for Scheduling {
+    fn build(view: &impl View) -> Read<Self> {
+        // The clusters last: until the others can be read, asking must cost nothing.
+        let scores = view.list::<AddOnPlacementScore>(Query::ALL)?;
+        let decisions = view.list::<PlacementDecision>(Query::ALL)?;
+        let placements = view.list::<Placement>(Query::ALL)?;
+        let clusters = view.list::<ManagedCluster>(Query::ALL)?;
+        // Where an earlier index was dropped, placements are not due although nothing is known of them any more.
+        let standings =
+            placements.iter().map(|placement| (Key::of(&**placement), Standing::default())).collect();
+        Ok(Self { fleet: Fleet::of(clusters, scores, decisions), standings })
+    }
+
+    fn observe(&mut self, change: &dyn Any) {
+        if let Some(Change { old, new }) = change.downcast_ref::<Change<ManagedCluster>>() {
+            match (old, new) {
+                (_, Some(cluster)) => self.fleet.see_cluster(Arc::clone(cluster)),
+                (Some(cluster), None) => {
+                    self.fleet.lose_cluster(cluster.metadata.name.as_deref().unwrap_or_default());
+                    if self.fleet.is_sparse() {
+                        self.fleet.renumber();
+                        self.standings.values_mut().for_each(Standing::renew);
+                    }
+                }
+                (None, None) => {}
+            }
+        } else if let Some(Change { old, new }) = change.downcast_ref::<Change<PlacementDecision>>() {
+            self.fleet.see_decision(old.as_deref(), new.as_deref());
+        } else if let Some(Change { old, new }) = change.downcast_ref::<Change<AddOnPlacementScore>>() {
+            self.fleet.see_score(old.as_deref(), new.clone());
+        } else if let Some(Change { old: Some(old), new: None }) = change.downcast_ref::<Change<Placement>>()
+        {
+            self.standings.remove(&Key::of(&**old));
+        }
+    }
+}
+
+impl Controller for PlacementController {
+    const NAME: &'static str = "placement";
+    type Primary = Placement;
+    const REPORTER: &'static str = "placement-controller";
+    /// Balance prefers clusters that few placements have selected, so each must see what the one before selected.
+    const ONE_BY_ONE: bool = true;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<PlacementDecision>(|change, _| change.sides().filter_map(placement_of).collect());
+        watches.on::<ManagedClusterSetBinding>(|change, view| {
+            let bindings: BTreeSet<(String, String)> =
+                change.sides().map(|binding| (namespace(binding), name(binding))).collect();
+            users_of(view, &bindings).unwrap_or_default()
+        });
+        watches.on::<ManagedClusterSet>(|change, view| {
+            let is_same =
+                matches!((&change.old, &change.new), (Some(old), Some(new)) if old.spec == new.spec);
+            if is_same {
+                Vec::new()
+            } else {
+                users_of_sets(view, change.sides().map(name).collect()).unwrap_or_default()
+            }
+        });
+        watches.on::<ManagedCluster>(|change, view| {
+            let (old, new) = (change.old.as_deref(), change.new.as_deref());
+            let differs = match (old, new) {
+                (Some(old), Some(new)) => differs(old, new),
+                (None, _) | (_, None) => true,
+            };
+            let sides: Vec<Facts> = [old, new].into_iter().flatten().map(Facts::of).collect();
+            wake(view, |standing, fleet| {
+                sides.iter().any(|facts| standing.could_select(fleet, facts, differs))
+            })
+        });
+        watches.on::<AddOnPlacementScore>(|change, view| {
+            let names: BTreeSet<String> = change.sides().map(name).collect();
+            wake(view, |standing, _| names.iter().any(|name| standing.reads_score(name)))
+        });
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
+        decide(key, view, now)
+            .unwrap_or_else(|_| Plan { wake_at: now.saturating_add(UNREAD_WAIT).ok(), ..Plan::default() })
+    }
+}
+
+/// How long a placement waits for what could not be read yet.
+const UNREAD_WAIT: SignedDuration = SignedDuration::from_secs(1);
+
+/// Wakes the placements whose standing asks for it and that are not due anyway, as those without a standing are.
+fn wake(view: &impl View, concerns: impl Fn(&Standing, &Fleet) -> bool) -> Vec<Key> {
+    let keys = view.index(|Scheduling { fleet, standings }: &mut Scheduling| {
+        let idle = standings.iter_mut().filter(|(_, standing)| !standing.is_due && concerns(standing, fleet));
+        let woken = idle.map(|(key, standing)| {
+            standing.is_due = true;
+            key.clone()
+        });
+        woken.collect()
+    });
+    keys.unwrap_or_default()
+}
+
+/// Whether two states of a cluster differ in what is read without expressions.
+fn differs(old: &ManagedCluster, new: &ManagedCluster) -> bool {
+    fn facts(cluster: &ManagedCluster) -> impl PartialEq + '_ {
+        let status = cluster.status.as_ref();
+        let reported = status.map(|status| (&status.cluster_claims, &status.allocatable, &status.capacity));
+        (
+            cluster.metadata.deletion_timestamp.is_some(),
+            &cluster.metadata.labels,
+            &cluster.spec.taints,
+            reported,
+        )
+    }
+    facts(old) != facts(new)
+}
+
+/// Plans a placement.
+fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+    let Some(placement) = view.get::<Placement>(key)? else { return Ok(Plan::nothing()) };
+    if placement.metadata.deletion_timestamp.is_some() || is_disabled(&placement) {
+        return Ok(Plan::nothing());
+    }
+    let bound = bound(view, &key.namespace)?;
+    let mut decisions =
+        view.list::<PlacementDecision>(Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace))?;
+    decisions.extend(lost(view, &placement, &decisions)?);
+    loop {
+        decisions.sort_by_key(|decision| name(&**decision));
+        let schedule = view.index(|scheduling: &mut Scheduling| {
+            let Scheduling { fleet, standings } = scheduling;
+            let input = Input { placement: &placement, bound: &bound, decisions: &decisions, fleet };
+            standings.entry(key.clone()).or_default().schedule(&input, now)
+        })?;
+        let strays = strays(view, &placement, &schedule)?;
+        if strays.is_empty() {
+            return Ok(plan(&placement, &decisions, schedule));
+        }
+        decisions.extend(strays);
+    }
+}
+
+/// Decisions the status names that exist without our label.
+fn lost(
+    view: &impl View,
+    placement: &Placement,
+    known: &[Arc<PlacementDecision>],
+) -> Read<Vec<Arc<PlacementDecision>>> {
+    let groups = placement.status.iter().flat_map(|status| &status.decision_groups);
+    let known: BTreeSet<String> = known.iter().map(|decision| name(&**decision)).collect();
+    let unknown = groups.flat_map(|group| &group.decisions).filter(|name| !known.contains(*name));
+    let found =
+        unknown.map(|name| view.get::<PlacementDecision>(&Key::namespaced(namespace(placement), name)));
+    Ok(found.collect::<Read<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+/// Decisions that would be created but exist without our label, which somebody has taken away: they count as ours.
+fn strays(view: &impl View, placement: &Placement, schedule: &Schedule) -> Read<Vec<Arc<PlacementDecision>>> {
+    let created = schedule.steps.iter().flatten().filter_map(|write| match write {
+        Write::Create(labels) => Some(Key::namespaced(namespace(placement), &labels.name)),
+        Write::Decide { .. } | Write::Label(_) | Write::Delete { .. } => None,
+    });
+    let found = created.map(|key| view.get::<PlacementDecision>(&key)).collect::<Read<Vec<_>>>()?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// The sets bound to a namespace that exist, by name.
+fn bound(view: &impl View, namespace: &str) -> Read<Vec<Arc<ManagedClusterSet>>> {
+    let bindings = view.list::<ManagedClusterSetBinding>(Query::namespace(namespace))?;
+    let sets = bindings.iter().map(|binding| view.get::<ManagedClusterSet>(&Key::cluster(name(&**binding))));
+    Ok(sets.collect::<Read<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+fn is_disabled(placement: &Placement) -> bool {
+    let annotations = placement.metadata.annotations.as_ref();
+    annotations
+        .and_then(|annotations| annotations.get(SCHEDULING_DISABLED_ANNOTATION))
+        .is_some_and(|value| value == "true")
+}
+
+fn plan(placement: &Placement, decisions: &[Arc<PlacementDecision>], schedule: Schedule) -> Plan {
+    let mut plan = Plan { wake_at: schedule.wake_at, ..Plan::default() };
+    let known: BTreeMap<&str, &PlacementDecision> = decisions
+        .iter()
+        .map(|decision| (decision.metadata.name.as_deref().unwrap_or_default(), &**decision))
+        .collect();
+    // A placement that was deleted and created again takes over the decisions of its predecessor before they are collected.
+    let strangers = decisions.iter().filter(|decision| {
+        !is_owner(placement, decision) || placement_of(decision) != Some(Key::of(placement))
+    });
+    plan.step(
+        strangers.map(|decision| {
+            patch(&known, placement, &name(&**decision), Subresource::None, claim(placement))
+        }),
+    );
+    for step in schedule.steps {
+        plan.step(step.into_iter().map(|write| action(placement, &known, write)));
+    }
+    plan.notes = schedule.events.into_iter().map(|event| note(placement, &known, event)).collect();
+    if placement.status.as_ref() != Some(&schedule.status) {
+        plan.status = StatusWrite::between(
+            placement,
+            &Placement { status: Some(schedule.status), ..placement.clone() },
+        );
+    }
+    plan
+}
+
+fn is_owner(placement: &Placement, decision: &PlacementDecision) -> bool {
+    let owners = decision.metadata.owner_references.as_deref().unwrap_or_default();
+    owners.iter().any(|owner| Some(&owner.uid) == placement.metadata.uid.as_ref())
+}
+
+fn owner(placement: &Placement) -> OwnerReference {
+    OwnerReference {
+        api_version: object::Gvk::of::<Placement>().api_version(),
+        kind: "Placement".into(),
+        name: name(placement),
+        uid: placement.metadata.uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+fn claim(placement: &Placement) -> Value {
+    json!({ "metadata": { "labels": { PLACEMENT_LABEL: name(placement) }, "ownerReferences": [owner(placement)] } })
+}
+
+fn action(placement: &Placement, known: &BTreeMap<&str, &PlacementDecision>, write: Write) -> Action {
+    match write {
+        Write::Create(labels) => Action::create(Object::from_typed(&created(placement, &labels))),
+        Write::Decide { name, decisions } => patch(
+            known,
+            placement,
+            &name,
+            Subresource::Status,
+            json!({ "status": { "decisions": decisions } }),
+        ),
+        Write::Label(labels) => {
+            let wanted = json!({ "metadata": { "labels": group_labels(&labels) } });
+            patch(known, placement, &labels.name, Subresource::None, wanted)
+        }
+        Write::Delete { name } => {
+            let precondition =
+                known.get(name.as_str()).map(|decision| Precondition::uid(*decision)).unwrap_or_default();
+            Action::Delete { site: Site::Hub, target: target(placement, &name), precondition, orphan: false }
+        }
+    }
+}
+
+fn created(placement: &Placement, labels: &Labels) -> PlacementDecision {
+    let mut decision = PlacementDecision::default();
+    decision.metadata.name = Some(labels.name.clone());
+    decision.metadata.namespace = placement.metadata.namespace.clone();
+    let mut all = group_labels(labels);
+    all.insert(PLACEMENT_LABEL.to_owned(), name(placement));
+    decision.metadata.labels = Some(all);
+    decision.metadata.owner_references = Some(vec![owner(placement)]);
+    decision
+}
+
+fn group_labels(labels: &Labels) -> BTreeMap<String, String> {
+    let pairs = [
+        (DECISION_GROUP_INDEX_LABEL, labels.index.to_string()),
+        (DECISION_GROUP_NAME_LABEL, labels.group.clone()),
+    ];
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// A patch of a decision. It may be the second of a plan, so only the identity of the object is a precondition.
+fn patch(
+    known: &BTreeMap<&str, &PlacementDecision>,
+    placement: &Placement,
+    name: &str,
+    subresource: Subresource,
+    patch: Value,
+) -> Action {
+    let precondition = known.get(name).map(|decision| Precondition::uid(*decision)).unwrap_or_default();
+    let patch = match patch {
+        Value::Object(patch) => patch,
+        _ => Map::new(),
+    };
+    Action::Patch { site: Site::Hub, target: target(placement, name), subresource, patch, precondition }
+}
+
+fn target(placement: &Placement, name: &str) -> ObjectRef {
+    ObjectRef::of::<PlacementDecision>(Key::namespaced(namespace(placement), name))
+}
+
+fn note(placement: &Placement, known: &BTreeMap<&str, &PlacementDecision>, event: Event) -> Note {
+    let uid = known.get(event.decision.as_str()).and_then(|decision| decision.metadata.uid.clone());
+    Note {
+        regarding: ObjectRef::of::<Placement>(Key::of(placement)),
+        uid: placement.metadata.uid.clone().unwrap_or_default(),
+        related: Some((target(placement, &event.decision), uid.unwrap_or_default())),
+        note_type: if event.is_warning { NoteType::Warning } else { NoteType::Normal },
+        reason: event.reason.into(),
+        action: event.action.into(),
+        message: event.message,
+    }
+}
+
+fn name<K: Kind>(object: &K) -> String {
+    object.meta().name.clone().unwrap_or_default()
+}
+
+fn namespace<K: Kind>(object: &K) -> String {
+    object.meta().namespace.clone().unwrap_or_default()
+}
+
+/// The placement a decision belongs to.
+fn placement_of(decision: &PlacementDecision) -> Option<Key> {
+    let placement = decision.metadata.labels.as_ref()?.get(PLACEMENT_LABEL)?;
+    Some(Key::namespaced(namespace(decision), placement.clone()))
+}
+
+/// The placements that may use sets through bindings, given as namespace and set.
+fn users_of(view: &impl View, bindings: &BTreeSet<(String, String)>) -> Read<Vec<Key>> {
+    let mut keys = Vec::new();
+    let namespaces: BTreeSet<&String> = bindings.iter().map(|(namespace, _)| namespace).collect();
+    for namespace in namespaces {
+        let bound = |set: &String| bindings.contains(&(namespace.clone(), set.clone()));
+        for placement in view.list::<Placement>(Query::namespace(namespace))? {
+            let asked = &placement.spec.cluster_sets;
+            if asked.is_empty() || asked.iter().any(bound) {
+                keys.push(Key::of(&*placement));
+            }
+        }
+    }
+    Ok(keys)
+}
+
+fn users_of_sets(view: &impl View, sets: BTreeSet<String>) -> Read<Vec<Key>> {
+    if sets.is_empty() {
+        return Ok(Vec::new());
+    }
+    let bindings = view.list::<ManagedClusterSetBinding>(Query::ALL)?;
+    let bindings = bindings
+        .iter()
+        .map(|binding| (namespace(&**binding), name(&**binding)))
+        .filter(|(_, set)| sets.contains(set));
+    users_of(view, &bindings.collect())
+}
+
+/// Explains a placement, for people and for the debug endpoint; `None` where there is no such placement.
+///
+/// # Errors
+/// [`Unread`](reconcile::Unread) where not everything it depends on has been read.
+pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<Explanation>> {
+    let Some(placement) = view.get::<Placement>(key)? else { return Ok(None) };
+    let bound = bound(view, &key.namespace)?;
+    let decisions =
+        view.list::<PlacementDecision>(Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace))?;
+    let explanation = view.index(|scheduling: &mut Scheduling| {
+        let input =
+            Input { placement: &placement, bound: &bound, decisions: &decisions, fleet: &scheduling.fleet };
+        explain::explain(&input, now)
+    })?;
+    let why = match placement.metadata.deletion_timestamp {
+        Some(_) => Some("the placement is being deleted".to_owned()),
+        None => is_disabled(&placement)
+            .then(|| format!("the annotation {SCHEDULING_DISABLED_ANNOTATION} is true")),
+    };
+    Ok(Some(Explanation { disabled: why, ..explanation }))
+}

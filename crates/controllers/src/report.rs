@@ -1,0 +1,231 @@
+//! Pushes what happened to the status branch of a repository.
+//!
+//! Nothing is pushed when there is nothing new, never twice within the report's interval, and not while changes still pour in. A report
+//! that cannot be pushed is a condition; it holds nothing else up.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::addons;
+use api::Condition;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
+use api::condition::{Observation, find_condition, set_condition};
+use api::gitops::v1alpha1::{
+    ConfigRepo, ConfigRepoMode, OnBranchDeleted, OnRewritten, Report, ReportStatus, RolloutPolicy,
+};
+use api::names;
+use api::names::gitops_conditions::REPORTED;
+use engine::report::{self, Fleet};
+use engine::rollout::duration;
+use object::text;
+use object::{Key, Kind};
+use reconcile::{
+    Action, Change, Controller, Executed, Failure, FailureKind, Plan, Push, Query, Read, StatusWrite, View,
+    Watches,
+};
+
+/// How long after the last change a report waits for more of them.
+const QUIET: SignedDuration = SignedDuration::from_secs(5);
+/// How long after a refusal the server is asked again.
+const REFUSED_WAIT: SignedDuration = SignedDuration::from_mins(10);
+/// The least time between two reports where none can be read.
+const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
+
+/// See the [module](self).
+pub(super) struct ReportController;
+
+impl Controller for ReportController {
+    const NAME: &'static str = "report";
+    type Primary = ConfigRepo;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<ClusterManagementAddOn>(|change, view| everyone(change, view, |cma| cma.status.clone()));
+        watches.on::<ManagedClusterAddOn>(|change, view| {
+            everyone(change, view, |addon| {
+                let status = addon.status.clone().unwrap_or_default();
+                (said(&status.conditions), status.config_references)
+            })
+        });
+        watches.on::<ManagedCluster>(|change, view| {
+            everyone(change, view, |cluster| {
+                said(&cluster.status.clone().map(|status| status.conditions).unwrap_or_default())
+            })
+        });
+        watches.on::<RolloutPolicy>(|change, view| everyone(change, view, |policy| policy.status.clone()));
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
+        let Ok(Some(repo)) = view.get::<ConfigRepo>(key) else { return Plan::nothing() };
+        let active = repo.metadata.deletion_timestamp.is_none() && !repo.spec.suspend;
+        match &repo.spec.report {
+            Some(spec) if active && repo.status.as_ref().is_some_and(|status| status.seen.is_some()) => {
+                plan(&repo, spec, view, now).unwrap_or_default()
+            }
+            Some(_) | None => Plan::nothing(),
+        }
+    }
+
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+        if done.plan.steps.is_empty() {
+            return done.plan.status.clone();
+        }
+        let (action, outcome) = done.results().next()?;
+        let Action::Push(push) = action else { return None };
+        let repo = view.get::<ConfigRepo>(key).ok()??;
+        let mut new = (*repo).clone();
+        let status = new.status.get_or_insert_default();
+        let generation = repo.metadata.generation.unwrap_or_default();
+        let before = status.report.take().unwrap_or_default();
+        let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        let (digest, error, told) = match outcome {
+            Ok(_) => {
+                (report::digest(&push.files), String::new(), Observation::new(REPORTED, "True", "Pushed", ""))
+            }
+            Err(failure) => {
+                let message = text::plain(&failure.message, 600);
+                (
+                    before.digest,
+                    message.clone(),
+                    Observation::new(REPORTED, "False", reason(failure), message),
+                )
+            }
+        };
+        status.report = Some(ReportStatus {
+            branch: push.branch.clone(),
+            commit: String::new(),
+            digest,
+            time: Some(Time(seconds)),
+            error,
+            unknown: before.unknown,
+        });
+        set_condition(&mut status.conditions, told.at(generation), now);
+        StatusWrite::between(&*repo, &new)
+    }
+}
+
+/// Why a report could not be pushed, in a word.
+fn reason(failure: &Failure) -> &'static str {
+    match failure.kind {
+        FailureKind::Forbidden => REJECTED,
+        FailureKind::Invalid => "StatusPushMisconfigured",
+        FailureKind::Conflict | FailureKind::Owned | FailureKind::NotFound | FailureKind::Unavailable => {
+            "StatusPushFailed"
+        }
+    }
+}
+
+const REJECTED: &str = "StatusPushRejected";
+
+fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> Read<Plan> {
+    if let Some(field) = unsupported(spec) {
+        let message =
+            format!("{field} asks for what this version cannot do; remove it to get reports without");
+        return Ok(Plan {
+            status: told(repo, Observation::new(REPORTED, "False", "NotSupported", message), now),
+            ..Plan::default()
+        });
+    }
+    let status = repo.status.clone().unwrap_or_default();
+    let last = status.report.clone().unwrap_or_default();
+    let interval = duration::parse(&spec.interval).unwrap_or(DEFAULT_INTERVAL);
+    let refused =
+        find_condition(&status.conditions, REPORTED).is_some_and(|condition| condition.reason == REJECTED);
+    // A refusal that a person answered by editing the spec is tried again at once.
+    let answered = find_condition(&status.conditions, REPORTED)
+        .is_some_and(|c| c.observed_generation != repo.metadata.generation);
+    let wait = if refused && !answered { REFUSED_WAIT.max(interval) } else { interval };
+    let at = |time: Timestamp, by| time.saturating_add(by).unwrap_or(Timestamp::MAX);
+    let not_before = last.time.as_ref().map(|time| at(time.0, wait)).filter(|_| !(refused && answered));
+    let mut plan = Plan::default();
+    if let Some(later) = not_before.filter(|later| *later > now) {
+        plan.wake(later);
+        return Ok(plan);
+    }
+    let fleet = fleet(repo, view)?;
+    let files = report::files(&fleet);
+    let digest = report::digest(&files);
+    if digest == last.digest && last.branch == spec.branch && last.error.is_empty() {
+        return Ok(plan);
+    }
+    // Changes that keep coming hold a report up for an interval at most.
+    let since = last.time.or_else(|| status.seen.as_ref().and_then(|seen| seen.since.clone()));
+    let patience = since.map_or(Timestamp::MIN, |time| at(time.0, interval + interval));
+    let quiet = fleet.changed.map_or(Timestamp::MIN, |changed| at(changed, QUIET));
+    if quiet > now && patience > now {
+        plan.wake(quiet.min(patience));
+        return Ok(plan);
+    }
+    plan.step([Action::Push(Push {
+        repo: Key::of(repo),
+        branch: spec.branch.clone(),
+        directory: spec.path.trim_matches('/').to_owned(),
+        message: report::message(&fleet, &digest),
+        files,
+        time: fleet.changed.unwrap_or(Timestamp::UNIX_EPOCH),
+    })]);
+    Ok(plan)
+}
+
+/// The first field whose wish would be passed over.
+fn unsupported(spec: &Report) -> Option<&'static str> {
+    let wishes = [
+        ("spec.report.signingSecretRef", spec.signing_secret_ref.is_some()),
+        ("spec.report.author", spec.author.is_some()),
+        ("spec.report.onBranchDeleted", spec.on_branch_deleted != OnBranchDeleted::Recreate),
+        ("spec.report.onRewritten", spec.on_rewritten != OnRewritten::Adopt),
+    ];
+    wishes.into_iter().find(|(_, wished)| *wished).map(|(field, _)| field)
+}
+
+fn told(repo: &ConfigRepo, observation: Observation, now: Timestamp) -> Option<StatusWrite> {
+    let mut new = repo.clone();
+    let generation = repo.metadata.generation.unwrap_or_default();
+    set_condition(&mut new.status.get_or_insert_default().conditions, observation.at(generation), now);
+    StatusWrite::between(repo, &new)
+}
+
+/// What the repository's report is about: the add-ons it applies, or all of them where another tool applies.
+fn fleet(repo: &ConfigRepo, view: &impl View) -> Read<Fleet> {
+    let mark = Key::of(repo).to_string();
+    let ours = |cma: &Arc<ClusterManagementAddOn>| {
+        let owner = cma
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|annotations| annotations.get(names::CONFIG_REPO_ANNOTATION));
+        repo.spec.mode == ConfigRepoMode::Observe || owner == Some(&mark)
+    };
+    let mut add_ons = Vec::new();
+    for cma in view.list::<ClusterManagementAddOn>(Query::ALL)?.into_iter().filter(ours) {
+        let on = addons::of_clusters(cma.metadata.name.as_deref().unwrap_or_default(), view)?;
+        add_ons.push((cma, on));
+    }
+    let clusters = view.list::<ManagedCluster>(Query::ALL)?;
+    Ok(Fleet::read(repo, &clusters, &add_ons, &view.list::<RolloutPolicy>(Query::ALL)?))
+}
+
+/// Wakes every repository that reports, if what a report tells has changed.
+fn everyone<K: Kind, V: View, F: PartialEq>(
+    change: &Change<K>,
+    view: &V,
+    told: impl Fn(&K) -> F,
+) -> Vec<Key> {
+    if let (Some(old), Some(new)) = (&change.old, &change.new)
+        && told(old) == told(new)
+    {
+        return Vec::new();
+    }
+    let repos = view.list::<ConfigRepo>(Query::ALL).unwrap_or_default();
+    repos.iter().filter(|repo| repo.spec.report.is_some()).map(|repo| Key::of(&**repo)).collect()
+}
+
+/// What conditions say, without what changes by the minute.
+fn said(conditions: &[Condition]) -> Vec<(String, String, String)> {
+    conditions.iter().map(|c| (c.type_.clone(), c.status.clone(), c.reason.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+use serde_json::{Value, json};
+
+use super::*;
+use object::Object;
+use object::tree::FileTree;
+use reconcile::{Caches, Delta, Outcome, Site};
+use sim::World;
+
+const BRANCH: &str = "wheelwright/status";
+
+fn key() -> Key {
+    Key::namespaced("config", "fleet")
+}
+
+fn object(value: Value) -> Object {
+    Object::from_value(value).unwrap()
+}
+
+/// A hub whose repository holds one add-on that nobody has installed.
+fn world(report: Value) -> World {
+    let mut world = World::new(7, "2026-01-02T03:04:05Z".parse().unwrap());
+    world
+        .apply(object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config"}})))
+        .unwrap();
+    let spec = json!({"url": "https://git.example/fleet", "report": report});
+    let metadata = json!({"namespace": "config", "name": "fleet"});
+    world
+        .apply(object(json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": spec})))
+        .unwrap();
+    world
+}
+
+fn commit(world: &mut World, revision: char, add_on: &str) {
+    let file = format!(
+        "apiVersion: addon.open-cluster-management.io/v1alpha1\nkind: ClusterManagementAddOn\nmetadata:\n  name: {add_on}\nspec: {{}}\n"
+    );
+    let tree: FileTree = [("addon.yaml", file.as_bytes())].into_iter().collect();
+    world.commit(&key(), &revision.to_string().repeat(40), tree);
+}
+
+fn run(world: &mut World, seconds: i64) {
+    world.run_for(SignedDuration::from_secs(seconds)).unwrap();
+}
+
+fn reported(world: &World) -> (String, String) {
+    let status = world.get::<ConfigRepo>(&key()).unwrap().status.unwrap();
+    find_condition(&status.conditions, REPORTED)
+        .map(|c| (c.status.clone(), c.reason.clone()))
+        .unwrap_or_default()
+}
+
+#[test]
+fn i9_w7_one_change_gives_one_report_and_a_report_gives_none() {
+    let mut world = world(json!({}));
+    commit(&mut world, '1', "msa");
+    run(&mut world, 60);
+    let pushes = &world.branches[BRANCH];
+    assert_eq!(pushes.len(), 1, "{:?}", pushes.iter().map(|push| &push.message).collect::<Vec<_>>());
+    assert_eq!(pushes[0].files.keys().collect::<Vec<_>>(), ["README.md", "addons/msa.md", "summary.json"]);
+    assert!(pushes[0].message.contains(&format!("Wheelwright-Source: {}", "1".repeat(40))));
+    assert_eq!(reported(&world), ("True".into(), "Pushed".into()));
+    world.run_for(SignedDuration::from_hours(24)).unwrap();
+    world.restart_operator();
+    run(&mut world, 600);
+    assert_eq!(world.branches[BRANCH].len(), 1);
+}
+
+#[test]
+fn w9_changes_that_keep_coming_are_reported_once_an_interval() {
+    let mut world = world(json!({}));
+    for round in 0..120 {
+        commit(&mut world, if round % 2 == 0 { '1' } else { '2' }, "msa");
+        run(&mut world, 5);
+    }
+    let pushes = world.branches[BRANCH].len();
+    assert!((8..=20).contains(&pushes), "{pushes} in ten minutes");
+}
+
+#[test]
+fn a_wish_that_would_be_passed_over_is_refused() {
+    let mut world = world(json!({"signingSecretRef": {"name": "key"}}));
+    commit(&mut world, '1', "msa");
+    run(&mut world, 60);
+    assert_eq!(reported(&world), ("False".into(), "NotSupported".into()));
+    assert!(world.branches.is_empty());
+}
+
+/// What is concluded from a push, and the plan after it at a later time.
+fn after(outcome: Outcome, later: SignedDuration) -> (ConfigRepo, Plan) {
+    let mut world = world(json!({}));
+    commit(&mut world, '1', "msa");
+    run(&mut world, 2);
+    let now = world.now + SignedDuration::from_mins(2);
+    let mut caches = Caches::default();
+    let mut repo = world.get::<ConfigRepo>(&key()).unwrap();
+    caches.replace(Site::Hub, vec![repo.clone()], "1");
+    caches.replace(Site::Hub, world.list::<ClusterManagementAddOn>(), "1");
+    caches.replace(Site::Hub, world.list::<ManagedCluster>(), "1");
+    caches.replace(Site::Hub, Vec::<ManagedClusterAddOn>::new(), "1");
+    caches.replace(Site::Hub, Vec::<RolloutPolicy>::new(), "1");
+    let plan = ReportController::plan(&key(), &caches, now);
+    assert_eq!(plan.steps.len(), 1);
+    let done = Executed { plan, outcomes: vec![vec![outcome]] };
+    let write = ReportController::conclude(&key(), &caches, &done, now).unwrap();
+    let mut value = Object::from_typed(&repo).into_value();
+    json_patch::merge(&mut value, &Value::Object(write.patch));
+    repo = serde_json::from_value(value).unwrap();
+    repo.metadata.resource_version = Some("1000000".into());
+    caches.apply(Site::Hub, Delta::Seen(repo.clone()));
+    (repo, ReportController::plan(&key(), &caches, now + later))
+}
+
+#[test]
+fn w2_a_refused_push_is_a_condition_and_is_asked_again_after_ten_minutes() {
+    let refusal = || {
+        Err(Failure {
+            kind: FailureKind::Forbidden,
+            message: "https://git.example refuses the push: protected".into(),
+        })
+    };
+    let (repo, soon) = after(refusal(), SignedDuration::from_mins(5));
+    let status = repo.status.unwrap();
+    let told = find_condition(&status.conditions, REPORTED).unwrap();
+    assert_eq!(
+        (told.reason.as_str(), told.message.as_str()),
+        ("StatusPushRejected", "https://git.example refuses the push: protected")
+    );
+    let ready = find_condition(&status.conditions, "Ready").unwrap();
+    assert_eq!(ready.status, "True", "a report that fails holds nothing up");
+    assert!(soon.steps.is_empty() && soon.wake_at.is_some());
+    assert_eq!(after(refusal(), SignedDuration::from_mins(11)).1.steps.len(), 1);
+}
+
+#[test]
+fn t37_an_unreachable_remote_gets_the_newest_state_when_it_is_back() {
+    let failure = || Err(Failure { kind: FailureKind::Unavailable, message: "down".into() });
+    let (repo, soon) = after(failure(), SignedDuration::from_secs(10));
+    assert_eq!(repo.status.unwrap().report.unwrap().error, "down");
+    assert!(soon.steps.is_empty());
+    assert_eq!(after(failure(), SignedDuration::from_secs(31)).1.steps.len(), 1);
+    assert!(after(Ok(None), SignedDuration::from_secs(31)).1.is_empty(), "and nothing more once it is there");
+}

@@ -1,0 +1,254 @@
+//! What is added to the workloads of a template: environment, credentials, node placement, images, proxy, resources, namespace.
+//!
+//! Only Deployments and DaemonSets are decorated, as OCM does it; fields this version does not know stay as they are.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use regex::Regex;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::template::{Registry, RenderError};
+use api::addon::v1alpha1::ProxyConfig;
+use api::names::DEFAULT_ADDON_NAMESPACE;
+use object::Object;
+
+/// Where the hub kubeconfig of an add-on is mounted.
+pub const HUB_KUBECONFIG_PATH: &str = "/managed/hub-kubeconfig";
+const PROXY_CA_PATH: &str = "/managed/proxy-ca";
+const PROXY_CA_KEY: &str = "ca-bundle.crt";
+const PROXY_CA_VOLUME: &str = "proxy-ca-bundle";
+
+/// Everything a workload is decorated with.
+#[derive(Clone, Debug, Default)]
+pub struct Decoration {
+    /// Name of the add-on.
+    pub addon: String,
+    /// Environment, in order.
+    pub env: Vec<(String, String)>,
+    /// Secrets to mount.
+    pub volumes: Vec<SecretVolume>,
+    /// Replaces the node selector.
+    pub node_selector: Option<Value>,
+    /// Replaces the tolerations.
+    pub tolerations: Option<Value>,
+    /// Mirrors, the last that changes an image wins.
+    pub registries: Vec<Registry>,
+    /// Environment of the proxy, in order.
+    pub proxy: Vec<(String, String)>,
+    /// Certificates of the proxy, in PEM.
+    pub proxy_ca: String,
+    /// Resource requirements, the last that matches wins.
+    pub resources: Vec<ResourceRule>,
+}
+
+/// A secret mounted into every container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretVolume {
+    /// Name of the volume.
+    pub name: String,
+    /// Name of the secret.
+    pub secret: String,
+    /// Where it is mounted.
+    pub path: String,
+}
+
+/// Which containers get which resources.
+#[derive(Clone, Debug)]
+pub struct ResourceRule {
+    containers: Regex,
+    resources: Value,
+}
+
+impl ResourceRule {
+    /// Reads `resource:name:container`, each part a name, `*`, or what OCM makes of it: a regular expression.
+    ///
+    /// # Errors
+    /// Not three parts, or no regular expression.
+    pub fn parse(id: &str, resources: Value) -> Result<Self, RenderError> {
+        let invalid = || RenderError::ContainerId(id.to_owned());
+        let parts: Vec<&str> = id.split(':').map(|part| if part == "*" { ".+" } else { part }).collect();
+        if parts.len() != 3 {
+            return Err(invalid());
+        }
+        let containers = Regex::new(&format!("^{}$", parts.join(":"))).map_err(|_| invalid())?;
+        Ok(Self { containers, resources })
+    }
+}
+
+impl Decoration {
+    /// Takes the proxy of a configuration.
+    ///
+    /// # Errors
+    /// Certificates that are not base64.
+    pub fn set_proxy(&mut self, proxy: &ProxyConfig) -> Result<(), RenderError> {
+        let pairs = [
+            ("HTTP_PROXY", &proxy.http_proxy),
+            ("HTTPS_PROXY", &proxy.https_proxy),
+            ("NO_PROXY", &proxy.no_proxy),
+        ];
+        let set = pairs.into_iter().filter(|(_, value)| !value.is_empty());
+        self.proxy = set
+            .flat_map(|(name, value)| {
+                [(name.to_owned(), value.clone()), (name.to_lowercase(), value.clone())]
+            })
+            .collect();
+        if let Some(bundle) = &proxy.ca_bundle {
+            let pem = STANDARD.decode(bundle).map_err(|e| RenderError::CaBundle(e.to_string()))?;
+            self.proxy_ca = String::from_utf8_lossy(&pem).into_owned();
+        }
+        Ok(())
+    }
+
+    fn mounts_proxy_ca(&self) -> bool {
+        !self.proxy.is_empty() && !self.proxy_ca.is_empty()
+    }
+}
+
+/// The JSON of a typed part of a configuration.
+pub fn json<T: Serialize>(part: &T) -> Value {
+    serde_json::to_value(part).expect("wire types have string keys, so they serialise")
+}
+
+/// Decorates the pod template of a Deployment or DaemonSet; other kinds are left alone.
+pub fn workload(object: &mut Object, decoration: &Decoration) {
+    let gvk = object.gvk();
+    let resource = match (gvk.group.as_str(), gvk.kind.as_str()) {
+        ("apps", "Deployment") => "deployments",
+        ("apps", "DaemonSet") => "daemonsets",
+        _ => return,
+    };
+    let name = object.name().to_owned();
+    let Some(pod) =
+        object.0.get_mut("spec").and_then(|s| s.get_mut("template")).and_then(|t| t.get_mut("spec"))
+    else {
+        return;
+    };
+    let Some(pod) = pod.as_object_mut() else { return };
+    for volume in &decoration.volumes {
+        list(pod, "volumes").push(json!({"name": volume.name, "secret": {"secretName": volume.secret}}));
+    }
+    if decoration.mounts_proxy_ca() {
+        let config_map =
+            json!({"name": PROXY_CA_VOLUME, "configMap": {"name": proxy_ca_name(&decoration.addon)}});
+        list(pod, "volumes").push(config_map);
+    }
+    if let Some(selector) = &decoration.node_selector {
+        pod.insert("nodeSelector".into(), selector.clone());
+    }
+    if let Some(tolerations) = &decoration.tolerations {
+        pod.insert("tolerations".into(), tolerations.clone());
+    }
+    let containers = pod.get_mut("containers").and_then(Value::as_array_mut).into_iter().flatten();
+    for container in containers.filter_map(Value::as_object_mut) {
+        let id = format!(
+            "{resource}:{name}:{}",
+            container.get("name").and_then(Value::as_str).unwrap_or_default()
+        );
+        decorate_container(container, &id, decoration);
+    }
+}
+
+fn decorate_container(container: &mut Map<String, Value>, id: &str, decoration: &Decoration) {
+    let env = list(container, "env");
+    env.extend(
+        decoration
+            .env
+            .iter()
+            .chain(&decoration.proxy)
+            .map(|(name, value)| json!({"name": name, "value": value})),
+    );
+    if decoration.mounts_proxy_ca() {
+        env.push(json!({"name": "CA_BUNDLE_FILE_PATH", "value": format!("{PROXY_CA_PATH}/{PROXY_CA_KEY}")}));
+    }
+    if env.is_empty() {
+        container.remove("env");
+    }
+    for volume in &decoration.volumes {
+        list(container, "volumeMounts").push(json!({"name": volume.name, "mountPath": volume.path}));
+    }
+    if decoration.mounts_proxy_ca() {
+        list(container, "volumeMounts").push(json!({"name": PROXY_CA_VOLUME, "mountPath": PROXY_CA_PATH}));
+    }
+    if let Some(image) =
+        container.get("image").and_then(Value::as_str).map(|image| mirror(image, &decoration.registries))
+    {
+        container.insert("image".into(), image.into());
+    }
+    if let Some(rule) = decoration.resources.iter().rev().find(|rule| rule.containers.is_match(id)) {
+        container.insert("resources".into(), rule.resources.clone());
+    }
+}
+
+fn list<'a>(fields: &'a mut Map<String, Value>, name: &str) -> &'a mut Vec<Value> {
+    let slot = fields.entry(name).or_insert_with(|| json!([]));
+    if !slot.is_array() {
+        *slot = json!([]);
+    }
+    slot.as_array_mut().expect("set to a list just above")
+}
+
+/// The image a mirror serves in place of `image`.
+///
+/// A source matches whole path segments: `quay.io/ocm` does not take `quay.io/ocm-evil/x`, which OCM lets it.
+fn mirror(image: &str, registries: &[Registry]) -> String {
+    let candidate = |registry: &Registry| {
+        let strip = |text: &str| text.strip_suffix('/').unwrap_or(text).to_owned();
+        let (source, mirror) = (strip(&registry.source), strip(&registry.mirror));
+        if source.is_empty() {
+            let last = image.rsplit('/').next().unwrap_or(image);
+            return if mirror.is_empty() { last.to_owned() } else { format!("{mirror}/{last}") };
+        }
+        match image.strip_prefix(&source) {
+            Some(rest) if rest.is_empty() || rest.starts_with(['/', ':', '@']) => format!("{mirror}{rest}"),
+            _ => image.to_owned(),
+        }
+    };
+    registries.iter().map(candidate).rfind(|candidate| candidate != image).unwrap_or_else(|| image.to_owned())
+}
+
+/// Moves an object into the namespace of the agent; an empty namespace leaves it where the template put it.
+pub fn place(object: &mut Object, namespace: &str) {
+    if namespace.is_empty() {
+        return;
+    }
+    if !object.namespace().is_empty() {
+        object.metadata_mut().insert("namespace".into(), namespace.into());
+    }
+    match object.kind() {
+        "Namespace" => {
+            object.metadata_mut().insert("name".into(), namespace.into());
+        }
+        "RoleBinding" | "ClusterRoleBinding" => {
+            let subjects = object.0.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten();
+            for subject in subjects
+                .filter_map(Value::as_object_mut)
+                .filter(|s| s.get("kind").and_then(Value::as_str) == Some("ServiceAccount"))
+            {
+                subject.insert("namespace".into(), namespace.into());
+            }
+        }
+        _ => {}
+    }
+}
+
+fn proxy_ca_name(addon: &str) -> String {
+    format!("{addon}-proxy-ca")
+}
+
+/// The ConfigMap with the certificates of the proxy, where the workloads that mount it live.
+pub fn ca_bundle(addon: &str, decoration: &Decoration, objects: &[Object]) -> Option<Object> {
+    if decoration.proxy_ca.is_empty() {
+        return None;
+    }
+    let workload =
+        objects.iter().find(|o| matches!(o.kind(), "Deployment" | "DaemonSet") && !o.namespace().is_empty());
+    let namespace = workload.map_or(DEFAULT_ADDON_NAMESPACE, Object::namespace);
+    let config_map = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": proxy_ca_name(addon), "namespace": namespace},
+        "data": {PROXY_CA_KEY: decoration.proxy_ca},
+    });
+    Object::from_value(config_map).ok()
+}

@@ -1,0 +1,354 @@
+//! Whether an add-on works on its cluster, from what its works report.
+
+use std::collections::BTreeMap;
+
+use super::config::{Config, address, annotation};
+use super::works;
+use api::Condition;
+use api::condition::{Observation, find_condition};
+use api::names::addon_conditions::AVAILABLE;
+use api::names::{CONFIG_SPEC_HASH_ANNOTATION, work_conditions};
+use api::work::v1::{FieldValue, ManifestCondition, ManifestWork};
+use object::Object;
+
+/// How far the works of an add-on are with the configurations it is assigned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// There are none.
+    NoWorks,
+    /// At least one was made from other configurations.
+    OtherConfig,
+    /// The agent has not applied them all, or not all objects exist.
+    NotReady,
+    /// The agent could not apply an object; what it says.
+    Refused(String),
+    /// All objects are there, and a workload does not run this configuration yet; which, and why.
+    NotHealthy(String),
+    /// All is well with exactly these configurations.
+    Done,
+}
+
+/// Judges the works by the configurations they must have been made from.
+///
+/// Everything is fenced: conditions count for the current generation of the work, feedback for the address of the configurations. With
+/// `needs_health` unset it is enough that the objects exist, as it is in OCM (hazard R2).
+pub fn arrival(works: &[&ManifestWork], configs: &[Config], needs_health: bool) -> Arrival {
+    if works.is_empty() {
+        return Arrival::NoWorks;
+    }
+    let hashes = annotation(configs);
+    let made_from = |work: &ManifestWork| {
+        work.metadata.annotations.as_ref().and_then(|a| a.get(CONFIG_SPEC_HASH_ANNOTATION)).cloned()
+    };
+    if works.iter().any(|work| made_from(work) != hashes)
+        || configs.iter().any(|config| config.hash.is_empty())
+    {
+        return Arrival::OtherConfig;
+    }
+    if let Some(refusal) = works.iter().find_map(|work| refusal(work)) {
+        return Arrival::Refused(refusal);
+    }
+    if !works.iter().all(|work| {
+        is_current(work, work_conditions::APPLIED) && is_current(work, work_conditions::AVAILABLE)
+    }) {
+        return Arrival::NotReady;
+    }
+    let address = address(configs);
+    let unhealthy =
+        workloads(works).filter(|_| needs_health).find_map(|workload| unhealthy(&workload, &address));
+    unhealthy.map_or(Arrival::Done, Arrival::NotHealthy)
+}
+
+fn current<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {
+    let condition = find_condition(&work.status.as_ref()?.conditions, type_)?;
+    (condition.observed_generation == work.metadata.generation).then_some(condition)
+}
+
+fn is_current(work: &ManifestWork, type_: &str) -> bool {
+    current(work, type_).is_some_and(Condition::is_true)
+}
+
+fn refusal(work: &ManifestWork) -> Option<String> {
+    let applied = current(work, work_conditions::APPLIED).filter(|condition| condition.is_false())?;
+    let manifests = &work.status.as_ref()?.resource_status.manifests;
+    let failed =
+        manifests.iter().filter_map(|m| Some((m, find_condition(&m.conditions, work_conditions::APPLIED)?)));
+    let first = failed.into_iter().find(|(_, condition)| condition.is_false());
+    Some(first.map_or_else(
+        || applied.message.clone(),
+        |(m, c)| format!("{} {}: {}", m.resource_meta.kind, m.resource_meta.name, c.message),
+    ))
+}
+
+/// A Deployment or DaemonSet of a work, with what was read back from it.
+struct Workload<'a> {
+    resource: String,
+    name: String,
+    wanted_replicas: i64,
+    is_daemon_set: bool,
+    values: BTreeMap<&'a str, &'a FieldValue>,
+}
+
+impl Workload<'_> {
+    fn number(&self, name: &str) -> Option<i64> {
+        self.values.get(name)?.integer
+    }
+}
+
+fn workloads<'a>(works: &'a [&ManifestWork]) -> impl Iterator<Item = Workload<'a>> {
+    works.iter().flat_map(|work| {
+        let reported =
+            work.status.iter().flat_map(|status| &status.resource_status.manifests).collect::<Vec<_>>();
+        let manifests = work
+            .spec
+            .workload
+            .manifests
+            .iter()
+            .map(|manifest| Object(manifest.clone()))
+            .filter(works::is_workload);
+        manifests.map(move |manifest| workload(&manifest, &reported)).collect::<Vec<_>>()
+    })
+}
+
+fn workload<'a>(manifest: &Object, reported: &[&'a ManifestCondition]) -> Workload<'a> {
+    let same = |m: &&&ManifestCondition| {
+        let meta = &m.resource_meta;
+        (meta.kind.as_str(), meta.namespace.as_str(), meta.name.as_str())
+            == (manifest.kind(), manifest.namespace(), manifest.name())
+    };
+    let values = reported.iter().find(same).into_iter().flat_map(|m| &m.status_feedback.values);
+    Workload {
+        resource: if manifest.kind() == "DaemonSet" { "daemonsets".into() } else { "deployments".into() },
+        name: format!("{}/{}", manifest.namespace(), manifest.name()),
+        wanted_replicas: manifest.at(&["spec", "replicas"]).and_then(serde_json::Value::as_i64).unwrap_or(1),
+        is_daemon_set: manifest.kind() == "DaemonSet",
+        values: values.map(|value| (value.name.as_str(), &value.field_value)).collect(),
+    }
+}
+
+/// Why a workload does not run the configurations of an address yet.
+fn unhealthy(workload: &Workload<'_>, address: &str) -> Option<String> {
+    let Workload { resource, name, wanted_replicas, is_daemon_set, values } = workload;
+    let of = values.get("ConfigAddress").and_then(|value| value.string.as_deref());
+    if of != Some(address) {
+        return Some(format!("{resource} {name} has not reported about this configuration"));
+    }
+    let (generation, observed) = (workload.number("Generation"), workload.number("ObservedGeneration"));
+    if observed < generation {
+        return Some(format!("{resource} {name} has not been looked at by its controller"));
+    }
+    let (wanted, updated, ready) = if *is_daemon_set {
+        let wanted = workload.number("DesiredNumberScheduled")?;
+        (wanted, workload.number("UpdatedNumberScheduled"), workload.number("NumberReady"))
+    } else {
+        (*wanted_replicas, workload.number("UpdatedReplicas"), workload.number("AvailableReplicas"))
+    };
+    let all = if *is_daemon_set { wanted } else { workload.number("Replicas").unwrap_or(wanted) };
+    let (updated, ready) = (updated.unwrap_or_default(), ready.unwrap_or_default());
+    match () {
+        () if updated < wanted => {
+            Some(format!("{updated} of {wanted} replicas of {resource} {name} are of this configuration"))
+        }
+        () if all > wanted => Some(format!("{resource} {name} has {} old replicas left", all - wanted)),
+        () if ready < wanted => {
+            Some(format!("{ready} of {wanted} replicas of {resource} {name} are available"))
+        }
+        () => None,
+    }
+}
+
+/// The add-on's own availability, in OCM's words and by OCM's rules: one replica that is ready is enough.
+pub fn availability(addon: &str, works: &[&ManifestWork]) -> Observation {
+    let unknown = |reason: &str, message: &str| Observation::new(AVAILABLE, "Unknown", reason, message);
+    if works.is_empty() {
+        return unknown("WorkNotFound", "Addon manifestWork is not found");
+    }
+    for work in works {
+        let available = work
+            .status
+            .as_ref()
+            .and_then(|status| find_condition(&status.conditions, work_conditions::AVAILABLE));
+        match available {
+            None => return unknown("WorkNotApplied", "Addon manifestWork is not applied yet"),
+            Some(condition) if condition.is_false() => {
+                return Observation::new(AVAILABLE, "False", "WorkNotApplied", condition.message.clone());
+            }
+            Some(_) => {}
+        }
+    }
+    let probed: Vec<Workload<'_>> =
+        workloads(works).filter(|w| w.is_daemon_set || w.wanted_replicas != 0).collect();
+    if !probed.is_empty() && probed.iter().all(|workload| workload.values.is_empty()) {
+        return unknown("NoProbeResult", "Probe results are not returned");
+    }
+    let failed = probed.iter().filter(|workload| !workload.values.is_empty()).find_map(probe);
+    match failed {
+        Some(error) => Observation::new(
+            AVAILABLE,
+            "False",
+            "ProbeUnavailable",
+            format!("Probe addon unavailable with err {error}"),
+        ),
+        None => {
+            Observation::new(AVAILABLE, "True", "ProbeAvailable", format!("{addon} add-on is available."))
+        }
+    }
+}
+
+fn probe(workload: &Workload<'_>) -> Option<String> {
+    let (desired, ready) = if workload.is_daemon_set {
+        (workload.number("DesiredNumberScheduled"), workload.number("NumberReady"))
+    } else {
+        (workload.number("Replicas"), workload.number("ReadyReplicas"))
+    };
+    let Some(desired) = desired else { return Some("desiredNumberReplicas is not probed".into()) };
+    if desired == 0 {
+        return None;
+    }
+    // A Deployment leaves the field out while nothing is ready.
+    let ready = ready.unwrap_or_default();
+    let enough = if workload.is_daemon_set { ready == desired } else { ready >= 1 };
+    let message = || {
+        format!(
+            "desiredNumberReplicas is {desired} but readyReplica is {ready} for {} {}",
+            workload.resource, workload.name
+        )
+    };
+    (!enough).then(message)
+}
+
+/// Whether the objects of the works are applied, in OCM's words; over all works, not the last one (hazard B19). `None` while one of
+/// them has not reported.
+pub fn manifest_applied(works: &[&ManifestWork]) -> Option<Observation> {
+    use api::names::addon_conditions::MANIFEST_APPLIED;
+    let applied = |work: &&&ManifestWork| {
+        work.status.as_ref().and_then(|s| find_condition(&s.conditions, work_conditions::APPLIED)).cloned()
+    };
+    if works.is_empty() {
+        return Some(Observation::new(
+            MANIFEST_APPLIED,
+            "True",
+            "AddonManifestApplied",
+            "no manifest need to apply",
+        ));
+    }
+    let conditions: Vec<Condition> = works.iter().map(|work| applied(&work)).collect::<Option<_>>()?;
+    Some(if conditions.iter().all(Condition::is_true) {
+        Observation::new(
+            MANIFEST_APPLIED,
+            "True",
+            "AddonManifestApplied",
+            "manifests of addon are applied successfully",
+        )
+    } else {
+        Observation::new(
+            MANIFEST_APPLIED,
+            "False",
+            "AddonManifestAppliedFailed",
+            "failed to apply the manifests of addon",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addon::config::ConfigKind;
+    use object::Key;
+    use serde_json::{Value, json};
+
+    fn configs(hash: &str) -> Vec<Config> {
+        let kind = ConfigKind { group: "g".into(), resource: "r".into() };
+        vec![Config { kind, key: Key::cluster("t"), hash: hash.into() }]
+    }
+
+    fn condition(type_: &str, status: &str, generation: i64) -> Value {
+        json!({"type": type_, "status": status, "reason": "R", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": generation})
+    }
+
+    /// A work of generation 2 made from configuration `made`, whose Deployment reports these numbers about configuration `about`.
+    fn work(made: &str, about: &str, numbers: &[(&str, i64)], conditions: &Value) -> ManifestWork {
+        let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"}, "spec": {"replicas": 2}});
+        let mut values = vec![
+            json!({"name": "ConfigAddress", "fieldValue": {"type": "String", "string": address(&configs(about))}}),
+        ];
+        values.extend(
+            numbers
+                .iter()
+                .map(|(name, n)| json!({"name": name, "fieldValue": {"type": "Integer", "integer": n}})),
+        );
+        let meta = json!({"ordinal": 0, "kind": "Deployment", "namespace": "n", "name": "d"});
+        let manifest = json!({"resourceMeta": meta, "statusFeedback": {"values": values}, "conditions": []});
+        serde_json::from_value(json!({
+            "metadata": {"name": "w", "generation": 2, "annotations": {CONFIG_SPEC_HASH_ANNOTATION: annotation(&configs(made)).unwrap()}},
+            "spec": {"workload": {"manifests": [deployment]}},
+            "status": {"conditions": conditions, "resourceStatus": {"manifests": [manifest]}},
+        }))
+        .unwrap()
+    }
+
+    const GOOD: [(&str, i64); 6] = [
+        ("Generation", 4),
+        ("ObservedGeneration", 4),
+        ("Replicas", 2),
+        ("UpdatedReplicas", 2),
+        ("AvailableReplicas", 2),
+        ("ReadyReplicas", 2),
+    ];
+
+    fn applied() -> Value {
+        json!([condition("Applied", "True", 2), condition("Available", "True", 2)])
+    }
+
+    fn with(name: &str, value: i64) -> Vec<(&str, i64)> {
+        GOOD.iter().map(|(n, v)| if *n == name { (*n, value) } else { (*n, *v) }).collect()
+    }
+
+    fn check(work: ManifestWork, want: &str) {
+        let arrival = arrival(&[&work], &configs("new"), true);
+        assert!(format!("{arrival:?}").starts_with(want), "{arrival:?} is not {want}");
+    }
+
+    #[test]
+    fn health_counts_only_for_the_configuration_it_was_measured_on() {
+        check(work("new", "new", &GOOD, &applied()), "Done");
+        check(work("old", "old", &GOOD, &applied()), "OtherConfig");
+        check(work("new", "old", &GOOD, &applied()), "NotHealthy");
+        let stale = json!([condition("Applied", "True", 1), condition("Available", "True", 1)]);
+        check(work("new", "new", &GOOD, &stale), "NotReady");
+    }
+
+    #[test]
+    fn r2_old_pods_that_are_ready_are_no_success() {
+        check(work("new", "new", &with("UpdatedReplicas", 1), &applied()), "NotHealthy");
+        check(work("new", "new", &with("Replicas", 3), &applied()), "NotHealthy");
+        check(work("new", "new", &with("AvailableReplicas", 1), &applied()), "NotHealthy");
+        check(work("new", "new", &with("ObservedGeneration", 3), &applied()), "NotHealthy");
+    }
+
+    #[test]
+    fn r3_what_the_agent_cannot_apply_is_a_refusal() {
+        let refused = json!([condition("Applied", "False", 2), condition("Available", "True", 2)]);
+        check(work("new", "new", &GOOD, &refused), "Refused");
+        let before = json!([condition("Applied", "False", 1), condition("Available", "True", 2)]);
+        check(work("new", "new", &GOOD, &before), "NotReady");
+    }
+
+    #[test]
+    fn b19_one_work_of_several_that_fails_shows() {
+        let good = work("new", "new", &GOOD, &applied());
+        let bad = work("new", "new", &GOOD, &json!([condition("Applied", "False", 2)]));
+        assert_eq!(manifest_applied(&[&bad, &good]).unwrap().reason, "AddonManifestAppliedFailed");
+        assert_eq!(manifest_applied(&[&good, &good]).unwrap().reason, "AddonManifestApplied");
+    }
+
+    #[test]
+    fn availability_is_told_in_the_words_of_ocm() {
+        let told =
+            |numbers: &[(&str, i64)]| availability("a", &[&work("new", "new", numbers, &applied())]).message;
+        assert_eq!(told(&GOOD), "a add-on is available.");
+        let want = "Probe addon unavailable with err desiredNumberReplicas is 2 but readyReplica is 0 for deployments n/d";
+        assert_eq!(told(&with("ReadyReplicas", 0)), want);
+        assert_eq!(availability("a", &[]).message, "Addon manifestWork is not found");
+    }
+}

@@ -1,0 +1,175 @@
+//! Distributing the manifests of one add-on over as few works as an API server takes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use object::{Object, ObjectRef};
+
+/// A work holds at most 80 % of the 500 KiB OCM's webhook lets through.
+pub const LIMIT: usize = 500 * 1024 * 8 / 10;
+
+/// What one work holds, in the order of the template.
+pub type Packed<'a> = BTreeMap<u32, Vec<&'a Object>>;
+
+/// Why manifests cannot be packed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PackError {
+    /// OCM's own words.
+    #[error("got empty kind/version from object {0}")]
+    Untyped(String),
+    /// No work can carry it.
+    #[error("{object} takes {size} bytes of the {LIMIT} a work may hold")]
+    TooLarge {
+        /// The manifest, kind and name.
+        object: String,
+        /// Its size.
+        size: usize,
+    },
+}
+
+/// Distributes manifests over works by index.
+///
+/// Manifests stay in the work that holds them (`held`) while it has room; the others go to the first work with room, then to the lowest
+/// index that is free. Of two manifests of one object the later wins. A work that is left empty is absent from the result.
+///
+/// # Errors
+/// A manifest without kind, or one that no work can carry.
+pub fn pack<'a>(
+    manifests: &'a [Object],
+    held: &BTreeMap<u32, BTreeSet<ObjectRef>>,
+) -> Result<Packed<'a>, PackError> {
+    let last: BTreeMap<ObjectRef, usize> =
+        manifests.iter().enumerate().map(|(i, manifest)| (manifest.reference(), i)).collect();
+    let mut order: Vec<usize> = last.values().copied().collect();
+    order.sort_unstable();
+    let mut chosen: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    let mut used: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut homeless = Vec::new();
+    for i in order {
+        let Some(manifest) = manifests.get(i) else { continue };
+        let object = manifest.reference();
+        if object.gvk.kind.is_empty() || object.gvk.version.is_empty() {
+            return Err(PackError::Untyped(object.key.to_string()));
+        }
+        let size = size(manifest);
+        if size >= LIMIT {
+            return Err(PackError::TooLarge { object: object.to_string(), size });
+        }
+        let home =
+            held.iter().find(|(index, objects)| objects.contains(&object) && fits(&used, **index, size));
+        match home {
+            Some((index, _)) => place(&mut chosen, &mut used, (*index, i, size)),
+            None => homeless.push((i, size)),
+        }
+    }
+    for (i, size) in homeless {
+        let open = used.keys().copied().find(|index| fits(&used, *index, size));
+        let index = open.or_else(|| (0..).find(|index| !used.contains_key(index))).unwrap_or_default();
+        place(&mut chosen, &mut used, (index, i, size));
+    }
+    Ok(chosen.into_iter().map(|(index, mut order)| (index, in_order(manifests, &mut order))).collect())
+}
+
+fn fits(used: &BTreeMap<u32, usize>, index: u32, size: usize) -> bool {
+    used.get(&index).copied().unwrap_or_default() + size < LIMIT
+}
+
+fn place(
+    chosen: &mut BTreeMap<u32, Vec<usize>>,
+    used: &mut BTreeMap<u32, usize>,
+    (index, manifest, size): (u32, usize, usize),
+) {
+    chosen.entry(index).or_default().push(manifest);
+    *used.entry(index).or_default() += size;
+}
+
+fn in_order<'a>(manifests: &'a [Object], order: &mut [usize]) -> Vec<&'a Object> {
+    order.sort_unstable();
+    order.iter().filter_map(|i| manifests.get(*i)).collect()
+}
+
+/// The size of a manifest as OCM counts it: that of its JSON in a protobuf `RawExtension`.
+fn size(manifest: &Object) -> usize {
+    let json = Value::Object(manifest.0.clone()).to_string().len();
+    let varint = usize::try_from((usize::BITS - json.leading_zeros()).div_ceil(7).max(1)).unwrap_or(1);
+    json + 1 + varint
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn manifest(name: &str, bytes: usize) -> Object {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "n"}, "data": {"d": "x".repeat(bytes)}});
+        Object::from_value(object).unwrap()
+    }
+
+    fn names(packed: &Packed<'_>) -> BTreeMap<u32, Vec<String>> {
+        packed
+            .iter()
+            .map(|(i, objects)| (*i, objects.iter().map(|o| o.name().to_owned()).collect()))
+            .collect()
+    }
+
+    fn held(works: &[(u32, &[&str])]) -> BTreeMap<u32, BTreeSet<ObjectRef>> {
+        works
+            .iter()
+            .map(|(i, names)| (*i, names.iter().map(|name| manifest(name, 0).reference()).collect()))
+            .collect()
+    }
+
+    fn check(manifests: &[Object], works: &[(u32, &[&str])], want: &[(u32, &[&str])]) {
+        let packed = names(&pack(manifests, &held(works)).unwrap());
+        let want =
+            want.iter().map(|(i, names)| (*i, names.iter().map(|n| (*n).to_owned()).collect())).collect();
+        assert_eq!(packed, want);
+    }
+
+    #[test]
+    fn manifests_keep_the_order_of_the_template() {
+        check(&[manifest("c", 9), manifest("a", 9000), manifest("b", 90)], &[], &[(0, &["c", "a", "b"])]);
+    }
+
+    #[test]
+    fn manifests_stay_where_they_are() {
+        let manifests = [manifest("a", 200_000), manifest("b", 200_000), manifest("c", 10)];
+        check(&manifests, &[(0, &["b", "c"]), (2, &["a"])], &[(0, &["b", "c"]), (2, &["a"])]);
+    }
+
+    #[test]
+    fn b18_a_large_first_manifest_makes_no_empty_work() {
+        check(&[manifest("a", LIMIT - 200), manifest("b", 1000)], &[], &[(0, &["a"]), (1, &["b"])]);
+    }
+
+    #[test]
+    fn b18_a_freed_index_is_used_once() {
+        let manifests = [manifest("a", 300_000), manifest("b", 300_000), manifest("c", 300_000)];
+        check(&manifests, &[(1, &["a"])], &[(0, &["b"]), (1, &["a"]), (2, &["c"])]);
+    }
+
+    #[test]
+    fn b18_manifests_that_grow_move_out_of_a_full_work() {
+        let manifests = [manifest("a", 250_000), manifest("b", 250_000)];
+        check(&manifests, &[(0, &["a", "b"])], &[(0, &["a"]), (1, &["b"])]);
+    }
+
+    #[test]
+    fn of_two_manifests_of_one_object_the_later_wins() {
+        let manifests = [manifest("a", 1), manifest("b", 1), manifest("a", 2)];
+        let packed = pack(&manifests, &BTreeMap::new()).unwrap();
+        assert_eq!(packed[&0], [&manifests[1], &manifests[2]]);
+    }
+
+    #[test]
+    fn what_no_work_can_carry_is_named() {
+        let error = pack(&[manifest("a", LIMIT)], &BTreeMap::new()).unwrap_err();
+        assert!(error.to_string().starts_with("ConfigMap n/a takes 40"), "{error}");
+        let untyped = Object::from_value(json!({"metadata": {"name": "x"}})).unwrap();
+        assert_eq!(
+            pack(&[untyped], &BTreeMap::new()).unwrap_err().to_string(),
+            "got empty kind/version from object x"
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! How far a configuration is: on one cluster, and on the clusters of a placement.
+
+use jiff::Timestamp;
+
+use super::config::{Config, address};
+use super::wire;
+use crate::rollout::input::{Cluster, Hash, Health, Report};
+use crate::rollout::wave::Wave;
+use api::Condition;
+use api::addon::v1alpha1::{ClusterManagementAddOn, InstallProgression, ManagedClusterAddOn};
+use api::condition::{Observation, find_condition, set_condition};
+use api::names::addon_conditions::{CONFIGURED, PROGRESSING};
+
+/// `Progressing` reason while a configuration is on its way.
+pub const UNDER_WAY: &str = "Progressing";
+/// `Progressing` reason once it has arrived.
+pub const COMPLETED: &str = "Completed";
+/// `Progressing` reason when it cannot arrive, or too many clusters failed.
+pub const FAILED: &str = "Failed";
+
+/// What the rollout is told of a cluster that should run `wants`.
+pub fn cluster(addon: &ManagedClusterAddOn, wants: &[Config]) -> Cluster {
+    let name = addon.metadata.namespace.clone().unwrap_or_default();
+    let wanted = Hash(address(wants));
+    let Some(status) =
+        addon.status.as_ref().filter(|status| wants.is_empty() || !status.config_references.is_empty())
+    else {
+        let nothing =
+            wants.is_empty().then(|| Health { of: wanted.clone(), report: Report::Succeeded, since: None });
+        return Cluster {
+            name,
+            runs: nothing.as_ref().map(|_| wanted.clone()),
+            wants: wanted,
+            health: nothing,
+            ..Cluster::default()
+        };
+    };
+    let runs = wire::desired(&status.config_references).map(|configs| Hash(address(&configs)));
+    let applied = wire::applied(&status.config_references).map(|configs| Hash(address(&configs)));
+    let progressing = find_condition(&status.conditions, PROGRESSING);
+    let since = progressing.map(|condition| condition.last_transition_time.0);
+    let reason = progressing.map(|condition| condition.reason.as_str()).unwrap_or_default();
+    let health = runs.clone().map(|of| match reason {
+        _ if applied.as_ref() == Some(&of) => {
+            Health { of, report: Report::Succeeded, since: since.filter(|_| reason == COMPLETED) }
+        }
+        FAILED => Health { of, report: Report::Failed, since },
+        UNDER_WAY => Health { of, report: Report::Progressing, since },
+        _ => Health { of, report: Report::Progressing, since: None },
+    });
+    let runs_since = since.filter(|_| reason == UNDER_WAY);
+    Cluster { name, wants: wanted, runs, runs_since, health, last_good: applied, ..Cluster::default() }
+}
+
+/// Assigns configurations to a cluster's add-on, in one write: what it should run, and that it is on its way from now.
+///
+/// The time of `Progressing` starts anew although its status may stay, because deadlines count from it (hazard R6).
+pub fn assign(
+    addon: &mut ManagedClusterAddOn,
+    configs: &[Config],
+    generation: impl Fn(&Config) -> i64,
+    now: Timestamp,
+) {
+    let status = addon.status.get_or_insert_default();
+    status.config_references = wire::references(configs, &status.config_references, generation);
+    configured(&mut status.conditions, true, now);
+    status.conditions.retain(|condition| condition.type_ != PROGRESSING);
+    let message = "progressing... mca and work configs mismatch";
+    set_condition(&mut status.conditions, Observation::new(PROGRESSING, "True", UNDER_WAY, message), now);
+}
+
+/// Says whether the configurations of a cluster's add-on are decided.
+pub fn configured(conditions: &mut Vec<Condition>, is: bool, now: Timestamp) {
+    let observation = if is {
+        Observation::new(CONFIGURED, "True", "ConfigurationsConfigured", "Configurations configured")
+    } else {
+        Observation::new(
+            CONFIGURED,
+            "False",
+            "ConfigurationsNotConfigured",
+            "Configurations updated and not configured yet",
+        )
+    };
+    set_condition(conditions, observation, now);
+}
+
+/// Since when the clusters of a placement are on their way to `desired`, if they are.
+///
+/// The time of `Progressing` starts anew with other configurations although its status may stay, so that it tells who joined since.
+pub fn began(progression: &mut InstallProgression, desired: &[Config], now: Timestamp) -> Option<Timestamp> {
+    let last = progression
+        .config_references
+        .iter()
+        .map(|r| Some(wire::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)));
+    if last.collect::<Option<Vec<_>>>().is_none_or(|last| address(&last) != address(desired)) {
+        progression.conditions.retain(|condition| condition.type_ != PROGRESSING);
+        return Some(now);
+    }
+    find_condition(&progression.conditions, PROGRESSING)
+        .filter(|c| c.status == "True")
+        .map(|condition| condition.last_transition_time.0)
+}
+
+/// How a placement fares, in OCM's words, and in ours where OCM has none: what failed, and what holds the rollout.
+pub fn placement_condition(selected: usize, own: usize, wave: &Wave) -> Observation {
+    let counts = &wave.counts;
+    let (done, failed, timed_out) =
+        (counts.done + counts.skipped, counts.failed + counts.quarantined, counts.timed_out);
+    let rolling = counts.starting + counts.progressing + counts.soaking;
+    let head = format!("selected clusters {selected}. configured addons");
+    if own > 0 && done == own {
+        let message =
+            format!("{head} {done}/{own} completed with no errors, {failed} failed {timed_out} timeout.");
+        return Observation::new(PROGRESSING, "False", COMPLETED, message);
+    }
+    if let Some(breach) = &wave.breach {
+        let message = format!(
+            "{head} {done}/{own} stopped, {failed} failed {timed_out} timeout. {breach}; the rest waits."
+        );
+        return Observation::new(PROGRESSING, "False", FAILED, message);
+    }
+    let mut message =
+        format!("{head} {}/{own} progressing..., {failed} failed {timed_out} timeout.", rolling + done);
+    for more in wave.complaints().chain(wave.hold.iter().map(ToString::to_string)) {
+        message = format!("{message} {more}.");
+    }
+    Observation::new(PROGRESSING, "True", UNDER_WAY, message)
+}
+
+/// The name of an add-on.
+pub fn name(cma: &ClusterManagementAddOn) -> &str {
+    cma.metadata.name.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addon::config::ConfigKind;
+    use object::Key;
+    use serde_json::json;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn config(name: &str, hash: &str) -> Config {
+        Config {
+            kind: ConfigKind { group: "g".into(), resource: "r".into() },
+            key: Key::cluster(name),
+            hash: hash.into(),
+        }
+    }
+
+    fn assigned(configs: &[Config], at: Timestamp) -> ManagedClusterAddOn {
+        let mut addon: ManagedClusterAddOn =
+            serde_json::from_value(json!({"metadata": {"namespace": "c"}, "spec": {}})).unwrap();
+        assign(&mut addon, configs, |_| 1, at);
+        addon
+    }
+
+    fn arrive(addon: &mut ManagedClusterAddOn, now: Timestamp) {
+        let status = addon.status.as_mut().unwrap();
+        status.config_references.iter_mut().for_each(|r| r.last_applied_config.clone_from(&r.desired_config));
+        set_condition(&mut status.conditions, Observation::new(PROGRESSING, "False", COMPLETED, ""), now);
+    }
+
+    #[test]
+    fn r6_the_deadline_of_a_configuration_starts_when_it_is_assigned() {
+        let mut addon = assigned(&[config("a", "1")], at(10));
+        assign(&mut addon, &[config("a", "2")], |_| 1, at(500));
+        assert_eq!(cluster(&addon, &[config("a", "2")]).runs_since, Some(at(500)));
+    }
+
+    #[test]
+    fn r7_success_keeps_its_time_whatever_else_is_told() {
+        let mut addon = assigned(&[config("a", "1")], at(10));
+        arrive(&mut addon, at(20));
+        let health = cluster(&addon, &[config("a", "1")]).health.unwrap();
+        assert_eq!((health.report, health.since), (Report::Succeeded, Some(at(20))));
+    }
+
+    #[test]
+    fn r13_what_was_good_stays_known_when_a_name_changes() {
+        let mut addon = assigned(&[config("a-1", "1")], at(10));
+        arrive(&mut addon, at(20));
+        let good = cluster(&addon, &[config("a-1", "1")]).runs;
+        assign(&mut addon, &[config("a-2", "2")], |_| 1, at(30));
+        let told = cluster(&addon, &[config("a-2", "2")]);
+        assert_eq!((told.last_good, told.health.unwrap().report), (good, Report::Progressing));
+    }
+
+    #[test]
+    fn b22_an_entry_without_a_desired_configuration_is_to_do() {
+        let mut addon = assigned(&[config("a", "1")], at(10));
+        addon.status.as_mut().unwrap().config_references[0].desired_config = None;
+        let told = cluster(&addon, &[config("a", "1")]);
+        assert_eq!((told.runs, told.health), (None, None));
+    }
+
+    #[test]
+    fn an_addon_without_configurations_needs_no_rollout() {
+        let addon = ManagedClusterAddOn::default();
+        let told = cluster(&addon, &[]);
+        assert_eq!(told.runs, Some(told.wants));
+        assert_eq!(cluster(&addon, &[config("a", "1")]).runs, None);
+    }
+}

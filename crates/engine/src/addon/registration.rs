@@ -1,0 +1,278 @@
+//! How the agent of an add-on becomes known to the hub: what its add-on's status asks the spoke for, and what the hub lets it do.
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject as RbacSubject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use super::{snapshot, template, wire};
+use api::addon::v1alpha1::{
+    AddOnDeploymentConfigSpec, AddOnTemplateSpec, ConfigGroupResource, HealthCheck, HealthCheckMode,
+    HubPermissionsBindingType, KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, RegistrationType,
+    Subject,
+};
+use api::names::{
+    ADDON_GROUP, ADDON_NAME_LABEL, ADDON_TEMPLATE_NAME_LABEL, KUBE_CLIENT_SIGNER, SUBJECT_PREFIX,
+};
+use object::Gvk;
+
+/// The contents an add-on is made from on one cluster.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// The template.
+    pub template: AddOnTemplateSpec,
+    /// The deployment configuration.
+    pub config: Option<AddOnDeploymentConfigSpec>,
+}
+
+impl Sources {
+    /// Reads both from their snapshots.
+    ///
+    /// # Errors
+    /// Why a snapshot does not hold what it should.
+    pub fn read(template: &ControllerRevision, config: Option<&ControllerRevision>) -> Result<Self, String> {
+        Ok(Self { template: snapshot::spec(template)?, config: config.map(snapshot::spec).transpose()? })
+    }
+}
+
+/// The subject an agent of an add-on has unless its registration says otherwise.
+pub fn default_subject(cluster: &str, addon: &str) -> Subject {
+    let of_cluster = format!("{SUBJECT_PREFIX}cluster:{cluster}:addon:{addon}");
+    let groups = vec![of_cluster.clone(), format!("{SUBJECT_PREFIX}addon:{addon}")];
+    Subject { user: format!("{of_cluster}:agent:{addon}-agent"), groups, ..Subject::default() }
+}
+
+/// Fills in what the spoke's agent waits for: how to register, where to put credentials, how health is told. Conditions and what the
+/// spoke wrote itself (the driver, a subject that came with a token) stay.
+pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
+    let cluster = addon.metadata.namespace.clone().unwrap_or_default();
+    let name = addon.metadata.name.clone().unwrap_or_default();
+    let status = addon.status.get_or_insert_default();
+    let supported = [wire::DEPLOYMENT_CONFIGS, wire::TEMPLATES];
+    let supported = supported.map(|resource| ConfigGroupResource {
+        group: ADDON_GROUP.into(),
+        resource: resource.into(),
+        ..Default::default()
+    });
+    status.supported_configs = supported.into();
+    status.namespace = template::agent_namespace(&sources.template, sources.config.as_ref()).to_owned();
+    status.health_check = Some(HealthCheck {
+        mode: HealthCheckMode::Customized,
+        ..status.health_check.clone().unwrap_or_default()
+    });
+    let uses_token = status.kube_client_driver == Some(KubeClientDriver::Token);
+    let mut held = status
+        .registrations
+        .iter()
+        .filter(|r| r.signer_name == KUBE_CLIENT_SIGNER)
+        .cloned()
+        .collect::<Vec<_>>()
+        .into_iter();
+    let registrations =
+        sources.template.registration.iter().filter_map(|registration| match &registration.r#type {
+            RegistrationType::CustomSigner => {
+                let signer = registration.custom_signer.as_ref()?;
+                let subject = signer.subject.clone().unwrap_or_else(|| default_subject(&cluster, &name));
+                Some(RegistrationConfig {
+                    signer_name: signer.signer_name.clone(),
+                    subject: Some(subject),
+                    ..RegistrationConfig::default()
+                })
+            }
+            RegistrationType::KubeClient | RegistrationType::Other(_) => {
+                let before = held.next();
+                let subject = if uses_token {
+                    before.and_then(|r| r.subject)
+                } else {
+                    Some(default_subject(&cluster, &name))
+                };
+                Some(RegistrationConfig {
+                    signer_name: KUBE_CLIENT_SIGNER.into(),
+                    subject,
+                    ..RegistrationConfig::default()
+                })
+            }
+        });
+    status.registrations = registrations.collect();
+}
+
+/// What the hub lets the agent of an add-on do.
+///
+/// The subject is the agent of this one cluster. OCM binds the group of all clusters' agents as well, so that each may act in every
+/// other cluster's namespace (hazard B8), and names bindings without the role or the cluster, so that two of them collide (hazards
+/// B9, B10).
+///
+/// # Errors
+/// A permission without what its type needs.
+pub fn role_bindings(
+    addon: &ManagedClusterAddOn,
+    template: &AddOnTemplateSpec,
+) -> Result<Vec<RoleBinding>, String> {
+    let cluster = addon.metadata.namespace.clone().unwrap_or_default();
+    let name = addon.metadata.name.clone().unwrap_or_default();
+    let registered = addon.status.iter().flat_map(|status| &status.registrations);
+    let subject =
+        registered.into_iter().find(|r| r.signer_name == KUBE_CLIENT_SIGNER).and_then(|r| r.subject.clone());
+    let subject = subject.unwrap_or_else(|| default_subject(&cluster, &name));
+    let everybody = format!("{SUBJECT_PREFIX}addon:{name}");
+    let api_group = Some("rbac.authorization.k8s.io".to_owned());
+    let rbac = |kind: &str, name: &str| RbacSubject {
+        api_group: api_group.clone(),
+        kind: kind.into(),
+        name: name.into(),
+        namespace: None,
+    };
+    let own_groups =
+        subject.groups.iter().filter(|group| **group != everybody && *group != "system:authenticated");
+    let mut subjects: Vec<RbacSubject> = own_groups.map(|group| rbac("Group", group)).collect();
+    if !subject.user.is_empty() {
+        subjects.insert(0, rbac("User", &subject.user));
+    }
+    let permissions = template
+        .registration
+        .iter()
+        .filter_map(|r| r.kube_client.as_ref())
+        .flat_map(|client| &client.hub_permissions);
+    let binding = |permission: &api::addon::v1alpha1::HubPermission| {
+        let (namespace, role_ref, owned) = match &permission.r#type {
+            HubPermissionsBindingType::SingleNamespace => {
+                let single = permission
+                    .single_namespace
+                    .as_ref()
+                    .ok_or("a hub permission of type SingleNamespace names no namespace")?;
+                let role = &single.role_ref;
+                (
+                    single.namespace.clone(),
+                    RoleRef {
+                        api_group: Some(role.api_group.clone()),
+                        kind: role.kind.clone(),
+                        name: role.name.clone(),
+                    },
+                    false,
+                )
+            }
+            HubPermissionsBindingType::CurrentCluster | HubPermissionsBindingType::Other(_) => {
+                let current = permission
+                    .current_cluster
+                    .as_ref()
+                    .ok_or("a hub permission of type CurrentCluster names no cluster role")?;
+                (
+                    cluster.clone(),
+                    RoleRef {
+                        api_group: api_group.clone(),
+                        kind: "ClusterRole".into(),
+                        name: current.cluster_role_name.clone(),
+                    },
+                    true,
+                )
+            }
+        };
+        let labels = [
+            (ADDON_NAME_LABEL.to_owned(), name.clone()),
+            (ADDON_TEMPLATE_NAME_LABEL.to_owned(), String::new()),
+        ];
+        let kind = role_ref.kind.to_lowercase();
+        let of_cluster = if owned { String::new() } else { format!(":{cluster}") };
+        let metadata = ObjectMeta {
+            namespace: Some(namespace),
+            name: Some(format!("open-cluster-management:{name}:{kind}:{}:agent{of_cluster}", role_ref.name)),
+            labels: Some(labels.into()),
+            owner_references: owned.then(|| vec![owner(addon)]),
+            ..ObjectMeta::default()
+        };
+        Ok(RoleBinding { metadata, role_ref, subjects: Some(subjects.clone()) })
+    };
+    permissions.map(binding).collect()
+}
+
+/// An add-on of a cluster as the owner of objects in its namespace.
+pub fn owner(addon: &ManagedClusterAddOn) -> OwnerReference {
+    let gvk = Gvk::of::<ManagedClusterAddOn>();
+    OwnerReference {
+        api_version: gvk.api_version(),
+        kind: gvk.kind,
+        name: addon.metadata.name.clone().unwrap_or_default(),
+        uid: addon.metadata.uid.clone().unwrap_or_default(),
+        ..OwnerReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn addon() -> ManagedClusterAddOn {
+        serde_json::from_value(json!({"metadata": {"name": "a", "namespace": "c1", "uid": "u"}, "spec": {}}))
+            .unwrap()
+    }
+
+    fn template(permissions: &Value) -> AddOnTemplateSpec {
+        let registration = json!([{"type": "KubeClient", "kubeClient": {"hubPermissions": permissions}}]);
+        serde_json::from_value(
+            json!({"addonName": "a", "agentSpec": {"workload": {}}, "registration": registration}),
+        )
+        .unwrap()
+    }
+
+    fn current(role: &str) -> Value {
+        json!({"type": "CurrentCluster", "currentCluster": {"clusterRoleName": role}})
+    }
+
+    fn single(role: &str) -> Value {
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role});
+        json!({"type": "SingleNamespace", "singleNamespace": {"namespace": "shared", "roleRef": role}})
+    }
+
+    fn names(permissions: &Value) -> Vec<String> {
+        let bindings = role_bindings(&addon(), &template(permissions)).unwrap();
+        bindings
+            .into_iter()
+            .map(|binding| {
+                format!("{}/{}", binding.metadata.namespace.unwrap(), binding.metadata.name.unwrap())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn b8_an_agent_is_bound_in_the_namespace_of_its_own_cluster_only() {
+        let bindings = role_bindings(&addon(), &template(&json!([current("r")]))).unwrap();
+        let subjects: Vec<_> =
+            bindings[0].subjects.as_ref().unwrap().iter().map(|subject| subject.name.as_str()).collect();
+        let of_cluster = "system:open-cluster-management:cluster:c1:addon:a";
+        assert_eq!(subjects, [format!("{of_cluster}:agent:a-agent").as_str(), of_cluster]);
+    }
+
+    #[test]
+    fn b9_b10_every_role_and_every_cluster_has_a_binding_of_its_own() {
+        let prefix = "open-cluster-management:a";
+        let want = [
+            format!("c1/{prefix}:clusterrole:r1:agent"),
+            format!("c1/{prefix}:clusterrole:r2:agent"),
+            format!("shared/{prefix}:role:r1:agent:c1"),
+        ];
+        assert_eq!(names(&json!([current("r1"), current("r2"), single("r1")])), want);
+    }
+
+    #[test]
+    fn a_permission_without_its_object_is_named() {
+        let error = role_bindings(&addon(), &template(&json!([{"type": "CurrentCluster"}]))).unwrap_err();
+        assert_eq!(error, "a hub permission of type CurrentCluster names no cluster role");
+    }
+
+    #[test]
+    fn what_the_spoke_wrote_stays_when_the_hub_fills_in_its_part() {
+        let mut addon = addon();
+        let sources = Sources { template: template(&json!([])), config: None };
+        fill(&mut addon, &sources);
+        let first = addon.clone();
+        fill(&mut addon, &sources);
+        assert_eq!(addon, first, "filling in twice changes nothing (hazard B5)");
+        let status = addon.status.as_mut().unwrap();
+        status.kube_client_driver = Some(KubeClientDriver::Token);
+        status.registrations[0].subject =
+            Some(Subject { user: "system:serviceaccount:c1:a-agent".into(), ..Subject::default() });
+        let before = addon.clone();
+        fill(&mut addon, &sources);
+        assert_eq!(addon, before);
+    }
+}

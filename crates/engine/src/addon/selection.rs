@@ -1,0 +1,106 @@
+//! Which clusters the placements of an add-on select, and whether that can be relied upon.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::rollout::input::{Group, GroupKey};
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL};
+
+/// The clusters of one placement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// The clusters by group.
+    pub groups: Vec<Group>,
+    /// Whether the list is whole. While it is not, nothing may be concluded from a cluster that is not on it.
+    pub settled: bool,
+}
+
+impl Selection {
+    /// Reads the decisions of a placement.
+    ///
+    /// They are whole when the placement exists, has been scheduled, and has as many clusters as its status says: while decisions move
+    /// from one page to another, a cluster is on none of them for a moment (hazard U2).
+    pub fn read<'a>(
+        placement: Option<&Placement>,
+        decisions: impl IntoIterator<Item = &'a PlacementDecision>,
+    ) -> Self {
+        let mut groups: BTreeMap<GroupKey, Vec<String>> = BTreeMap::new();
+        let mut clusters = BTreeSet::new();
+        for decision in decisions {
+            let label = |name: &str| {
+                decision.metadata.labels.as_ref().and_then(|labels| labels.get(name)).map(String::as_str)
+            };
+            // A label that is no number sorts last instead of stopping the whole add-on (hazard R12).
+            let index =
+                label(DECISION_GROUP_INDEX_LABEL).map_or(0, |index| index.parse().unwrap_or(i32::MAX));
+            let key =
+                GroupKey { index, name: label(DECISION_GROUP_NAME_LABEL).unwrap_or_default().to_owned() };
+            let decided =
+                decision.status.iter().flat_map(|status| &status.decisions).map(|d| d.cluster_name.clone());
+            let new = decided.filter(|cluster| clusters.insert(cluster.clone()));
+            groups.entry(key).or_default().extend(new);
+        }
+        let expected =
+            placement.and_then(|p| p.status.as_ref()).filter(|status| !status.conditions.is_empty());
+        let settled = expected.is_some_and(|status| {
+            usize::try_from(status.number_of_selected_clusters).ok() == Some(clusters.len())
+        });
+        Self { groups: groups.into_iter().map(|(key, clusters)| Group { key, clusters }).collect(), settled }
+    }
+
+    /// The clusters.
+    pub fn clusters(&self) -> impl Iterator<Item = &str> {
+        self.groups.iter().flat_map(|group| &group.clusters).map(String::as_str)
+    }
+
+    /// The selection without some clusters; groups stay, even when they are empty.
+    pub fn without(&self, taken: &BTreeSet<String>) -> Vec<Group> {
+        let left = |group: &Group| {
+            group.clusters.iter().filter(|cluster| !taken.contains(*cluster)).cloned().collect()
+        };
+        self.groups.iter().map(|group| Group { key: group.key.clone(), clusters: left(group) }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn placement(selected: i32) -> Placement {
+        let mut placement: Placement = serde_json::from_value(json!({"metadata": {"name": "p"}})).unwrap();
+        placement.status = serde_json::from_value(json!({"numberOfSelectedClusters": selected})).unwrap();
+        if let Some(status) = &mut placement.status {
+            status.conditions = vec![api::Condition::default()];
+        }
+        placement
+    }
+
+    fn page(index: &str, clusters: &[&str]) -> PlacementDecision {
+        let decisions: Vec<_> =
+            clusters.iter().map(|name| json!({"clusterName": name, "reason": ""})).collect();
+        let labels = json!({ DECISION_GROUP_INDEX_LABEL: index });
+        serde_json::from_value(
+            json!({"metadata": {"name": "d", "labels": labels}, "status": {"decisions": decisions}}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn u2_a_list_with_a_cluster_missing_is_not_whole() {
+        let pages = [page("0", &["a", "b"]), page("0", &["c"])];
+        assert!(Selection::read(Some(&placement(3)), &pages).settled);
+        assert!(!Selection::read(Some(&placement(4)), &pages).settled);
+        assert!(!Selection::read(None, &pages).settled, "the placement is gone");
+        assert!(!Selection::read(Some(&Placement::default()), &[]).settled, "nobody has scheduled it");
+        let twice = [page("0", &["a", "b"]), page("0", &["b"])];
+        assert!(Selection::read(Some(&placement(2)), &twice).settled, "a cluster on two pages counts once");
+    }
+
+    #[test]
+    fn r12_a_group_index_that_is_no_number_stops_nothing() {
+        let pages = [page("x", &["b"]), page("1", &["a"])];
+        let selection = Selection::read(Some(&placement(2)), &pages);
+        assert_eq!(selection.clusters().collect::<Vec<_>>(), ["a", "b"]);
+    }
+}

@@ -1,0 +1,42 @@
+//! Contents of configurations, kept by hash: an edit in place reaches a cluster only when its turn comes, and rollback has something
+//! to return to (hazards R1, R5).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
+use serde_json::{Map, Value};
+
+use super::config::Config;
+use api::names::{ADDON_NAME_LABEL, SYSTEM_NAMESPACE};
+use object::Key;
+
+/// Where the snapshot of a configuration is.
+pub fn key(addon: &str, config: &Config) -> Key {
+    Key::namespaced(SYSTEM_NAMESPACE, format!("{addon}.{}.{}", config.kind.resource, config.hash))
+}
+
+/// The snapshot of a configuration's content.
+pub fn snapshot(addon: &str, config: &Config, content: Map<String, Value>) -> ControllerRevision {
+    let key = key(addon, config);
+    let labels = BTreeMap::from([(ADDON_NAME_LABEL.to_owned(), addon.to_owned())]);
+    let metadata = ObjectMeta {
+        namespace: Some(key.namespace),
+        name: Some(key.name),
+        labels: Some(labels),
+        ..ObjectMeta::default()
+    };
+    ControllerRevision { metadata, data: RawExtension(Value::Object(content)), revision: Some(1) }
+}
+
+/// The `spec` a snapshot holds.
+///
+/// # Errors
+/// Why it is not of that type, in words for a condition.
+pub fn spec<T: serde::de::DeserializeOwned>(snapshot: &ControllerRevision) -> Result<T, String> {
+    let name = snapshot.metadata.name.as_deref().unwrap_or_default();
+    let spec = snapshot.data.0.get("spec").cloned().unwrap_or_default();
+    serde_json::from_value(spec)
+        .map_err(|e| format!("the snapshot {name} does not hold what its name says: {e}"))
+}

@@ -1,0 +1,377 @@
+//! From the content of an AddOnTemplate and an AddOnDeploymentConfig to the manifests of one add-on on one cluster.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::decorate::{self, Decoration};
+use api::addon::v1alpha1::{
+    AddOnDeploymentConfigSpec, AddOnTemplateSpec, ImageMirror, RegistrationSpec, RegistrationType,
+};
+use api::names::DEFAULT_ADDON_NAMESPACE;
+use object::Object;
+
+/// What one cluster's manifests are rendered from.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// Name of the add-on.
+    pub addon: &'a str,
+    /// Name of the cluster.
+    pub cluster: &'a str,
+    /// The template, as the rollout assigned it.
+    pub template: &'a AddOnTemplateSpec,
+    /// The deployment configuration, as the rollout assigned it.
+    pub config: Option<&'a AddOnDeploymentConfigSpec>,
+    /// The registries annotation of the cluster; the registries of the configuration go before it.
+    pub registries: Option<&'a str>,
+}
+
+/// Why a template cannot be rendered; the user's to mend.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RenderError {
+    /// A tag is opened and not closed.
+    #[error("manifest {index} of the template: \"{text}\" opens a variable with {{{{ and does not close it")]
+    Unclosed {
+        /// Place of the manifest in the template.
+        index: usize,
+        /// The string.
+        text: String,
+    },
+    /// The cluster's registries annotation is not JSON.
+    #[error("the annotation open-cluster-management.io/image-registries of the cluster is invalid: {0}")]
+    Registries(String),
+    /// A container identifier of the resource requirements.
+    #[error("invalid ContainerID: {0}")]
+    ContainerId(String),
+    /// The certificates of the proxy are not base64.
+    #[error("proxyConfig.caBundle of the configuration is not base64: {0}")]
+    CaBundle(String),
+    /// A registration of type CustomSigner without its signer.
+    #[error("custom signer is nil")]
+    NoSigner,
+}
+
+/// A mirror of images.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+pub struct Registry {
+    /// Prefix of images it mirrors; empty for all.
+    #[serde(default)]
+    pub source: String,
+    /// What goes in its place.
+    #[serde(default)]
+    pub mirror: String,
+}
+
+#[derive(serde::Deserialize)]
+struct RegistriesAnnotation {
+    #[serde(default)]
+    registries: Vec<Registry>,
+}
+
+/// Renders the manifests of one cluster, in the order of the template; what is added goes last.
+///
+/// # Errors
+/// A template or configuration that makes no sense; nothing is rendered then.
+pub fn render(input: &Input<'_>) -> Result<Vec<Object>, RenderError> {
+    let namespace = install_namespace(input.config);
+    let variables = variables(input, namespace);
+    let decoration = decoration(input, namespace, &variables)?;
+    let mut objects = Vec::new();
+    for (index, manifest) in input.template.agent_spec.workload.manifests.iter().enumerate() {
+        let fields =
+            substitute_map(manifest, &variables).map_err(|text| RenderError::Unclosed { index, text })?;
+        let mut object = Object(fields);
+        decorate::workload(&mut object, &decoration);
+        decorate::place(&mut object, namespace);
+        objects.push(object);
+    }
+    if let Some(mut bundle) = decorate::ca_bundle(input.addon, &decoration, &objects) {
+        decorate::place(&mut bundle, namespace);
+        objects.push(bundle);
+    }
+    Ok(objects)
+}
+
+/// The namespace agents of the add-on live in, where their credentials go.
+///
+/// That of the first Deployment of the template, else of the first DaemonSet, unless the configuration names one.
+pub fn agent_namespace<'a>(
+    template: &'a AddOnTemplateSpec,
+    config: Option<&'a AddOnDeploymentConfigSpec>,
+) -> &'a str {
+    let configured = install_namespace(config);
+    if !configured.is_empty() {
+        return configured;
+    }
+    let of_kind = |kind: &str| {
+        let workload = template.agent_spec.workload.manifests.iter().find(|m| is_apps(m, kind))?;
+        workload.get("metadata")?.get("namespace")?.as_str().filter(|namespace| !namespace.is_empty())
+    };
+    of_kind("Deployment").or_else(|| of_kind("DaemonSet")).unwrap_or(DEFAULT_ADDON_NAMESPACE)
+}
+
+fn is_apps(manifest: &Map<String, Value>, kind: &str) -> bool {
+    let text = |field: &str| manifest.get(field).and_then(Value::as_str).unwrap_or_default();
+    text("kind") == kind && text("apiVersion").starts_with("apps/")
+}
+
+fn install_namespace(config: Option<&AddOnDeploymentConfigSpec>) -> &str {
+    config.map(|config| config.agent_install_namespace.as_str()).unwrap_or_default()
+}
+
+/// Variables by name, with OCM's precedence: defaults, then the user's, then what the cluster is.
+fn variables(input: &Input<'_>, namespace: &str) -> BTreeMap<String, String> {
+    let mut variables = BTreeMap::new();
+    if !input.template.registration.is_empty() {
+        variables
+            .insert("HUB_KUBECONFIG".to_owned(), format!("{}/kubeconfig", decorate::HUB_KUBECONFIG_PATH));
+    }
+    let user = input.config.into_iter().flat_map(|config| &config.customized_variables);
+    variables.extend(user.map(|variable| (variable.name.clone(), variable.value.clone())));
+    variables.insert("CLUSTER_NAME".to_owned(), input.cluster.to_owned());
+    if !namespace.is_empty() {
+        variables.insert("INSTALL_NAMESPACE".to_owned(), namespace.to_owned());
+    }
+    variables
+}
+
+fn decoration(
+    input: &Input<'_>,
+    namespace: &str,
+    variables: &BTreeMap<String, String>,
+) -> Result<Decoration, RenderError> {
+    let preset = ["HUB_KUBECONFIG", "CLUSTER_NAME", "INSTALL_NAMESPACE"];
+    let known = |name: &&str| match *name {
+        "HUB_KUBECONFIG" => !input.template.registration.is_empty(),
+        "INSTALL_NAMESPACE" => !namespace.is_empty(),
+        _ => true,
+    };
+    let env = preset
+        .into_iter()
+        .filter(known)
+        .filter_map(|name| Some((name.to_owned(), variables.get(name)?.clone())));
+    let volumes = credentials(input.addon, &input.template.registration)?;
+    let mut decoration =
+        Decoration { addon: input.addon.to_owned(), env: env.collect(), volumes, ..Decoration::default() };
+    if let Some(annotation) = input.registries {
+        let parsed: RegistriesAnnotation =
+            serde_json::from_str(annotation).map_err(|e| RenderError::Registries(e.to_string()))?;
+        decoration.registries = parsed.registries;
+    }
+    let Some(config) = input.config else { return Ok(decoration) };
+    if !config.registries.is_empty() {
+        let registry = |r: &ImageMirror| Registry { source: r.source.clone(), mirror: r.mirror.clone() };
+        decoration.registries = config.registries.iter().map(registry).collect();
+    }
+    if let Some(placement) = &config.node_placement {
+        decoration.node_selector =
+            (!placement.node_selector.is_empty()).then(|| decorate::json(&placement.node_selector));
+        decoration.tolerations =
+            (!placement.tolerations.is_empty()).then(|| decorate::json(&placement.tolerations));
+    }
+    decoration.set_proxy(&config.proxy_config)?;
+    for requirement in &config.resource_requirements {
+        decoration.resources.push(decorate::ResourceRule::parse(
+            &requirement.container_id,
+            decorate::json(&requirement.resources),
+        )?);
+    }
+    Ok(decoration)
+}
+
+/// The secrets that registrations put on the cluster, as (volume, secret, mount path).
+fn credentials(
+    addon: &str,
+    registrations: &[RegistrationSpec],
+) -> Result<Vec<decorate::SecretVolume>, RenderError> {
+    let mut volumes: Vec<decorate::SecretVolume> = Vec::new();
+    for registration in registrations {
+        let volume = if registration.r#type == RegistrationType::CustomSigner {
+            let signer = &registration.custom_signer.as_ref().ok_or(RenderError::NoSigner)?.signer_name;
+            let path = signer.replace('/', "-");
+            decorate::SecretVolume {
+                name: format!("cert-{}", path.replace('.', "-")),
+                secret: format!("{addon}-{path}-client-cert"),
+                path: format!("/managed/{path}"),
+            }
+        } else {
+            decorate::SecretVolume {
+                name: "hub-kubeconfig".into(),
+                secret: format!("{addon}-hub-kubeconfig"),
+                path: decorate::HUB_KUBECONFIG_PATH.into(),
+            }
+        };
+        if !volumes.contains(&volume) {
+            volumes.push(volume);
+        }
+    }
+    Ok(volumes)
+}
+
+/// Replaces `{{NAME}}` in every string of a value, keys included; an unknown name becomes nothing, as it does in OCM.
+///
+/// OCM replaces in the JSON text, where a value with a quotation mark breaks the manifest or adds fields to it (hazard B13). Replacing
+/// inside the strings gives the same for every other value.
+fn substitute(value: &Value, variables: &BTreeMap<String, String>) -> Result<Value, String> {
+    Ok(match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        Value::String(text) => Value::String(substitute_text(text, variables)?),
+        Value::Array(items) => {
+            Value::Array(items.iter().map(|item| substitute(item, variables)).collect::<Result<_, _>>()?)
+        }
+        Value::Object(fields) => Value::Object(substitute_map(fields, variables)?),
+    })
+}
+
+fn substitute_map(
+    fields: &Map<String, Value>,
+    variables: &BTreeMap<String, String>,
+) -> Result<Map<String, Value>, String> {
+    fields
+        .iter()
+        .map(|(field, value)| Ok((substitute_text(field, variables)?, substitute(value, variables)?)))
+        .collect()
+}
+
+fn substitute_text(text: &str, variables: &BTreeMap<String, String>) -> Result<String, String> {
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, tagged)) = rest.split_once("{{") {
+        let (name, after) = tagged.split_once("}}").ok_or_else(|| text.to_owned())?;
+        result.push_str(before);
+        result.push_str(variables.get(name).map(String::as_str).unwrap_or_default());
+        rest = after;
+    }
+    result.push_str(rest);
+    Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(manifests: Value, config: Value, want: Value) {
+        let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": manifests}}});
+        assert_eq!(json!(rendered(&template, &config, None).unwrap()), want);
+    }
+
+    fn rendered(
+        template: &Value,
+        config: &Value,
+        registries: Option<&str>,
+    ) -> Result<Vec<Object>, RenderError> {
+        let template: AddOnTemplateSpec = serde_json::from_value(template.clone()).unwrap();
+        let config: Option<AddOnDeploymentConfigSpec> = serde_json::from_value(config.clone()).unwrap();
+        render(&Input { addon: "a", cluster: "c1", template: &template, config: config.as_ref(), registries })
+    }
+
+    fn config_map(data: Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "ns"}, "data": data})
+    }
+
+    #[test]
+    fn variables_are_replaced_wherever_they_stand() {
+        let config = json!({"agentInstallNamespace": "", "customizedVariables": [{"name": "X", "value": "x"}, {"name": "CLUSTER_NAME", "value": "no"}]});
+        let manifest = config_map(
+            json!({"k-{{X}}": "{{X}}-{{CLUSTER_NAME}}{{UNKNOWN}}{{ X }}", "n": "{{INSTALL_NAMESPACE}}"}),
+        );
+        check(json!([manifest]), config, json!([config_map(json!({"k-x": "x-c1", "n": ""}))]));
+    }
+
+    #[test]
+    fn b13_a_value_cannot_leave_its_string() {
+        let config = json!({"agentInstallNamespace": "", "customizedVariables": [{"name": "X", "value": "\", \"evil\": \""}]});
+        check(
+            json!([config_map(json!({"a": "{{X}}"}))]),
+            config,
+            json!([config_map(json!({"a": "\", \"evil\": \""}))]),
+        );
+    }
+
+    #[test]
+    fn b2_an_open_variable_is_an_error_and_no_crash() {
+        let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [config_map(json!({"a": "{{X"}))]}}});
+        let error = rendered(&template, &Value::Null, None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            r#"manifest 0 of the template: "{{X" opens a variable with {{ and does not close it"#
+        );
+    }
+
+    fn deployment(container: Value, pod: Value) -> Value {
+        let mut spec = json!({"containers": [container]});
+        spec.as_object_mut().unwrap().extend(pod.as_object().unwrap().clone());
+        let metadata = json!({"name": "d", "namespace": "ns"});
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": {"spec": spec}, "newField": 1}})
+    }
+
+    #[test]
+    fn workloads_get_environment_credentials_and_mirrors_and_keep_unknown_fields() {
+        let manifests = json!([deployment(json!({"name": "c", "image": "quay.io/ocm/x:1"}), json!({}))]);
+        let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": manifests}}, "registration": [{"type": "KubeClient"}]});
+        let config = json!({"agentInstallNamespace": "", "registries": [{"source": "quay.io/ocm", "mirror": "my.io/"}]});
+        let want = deployment(
+            json!({
+                "name": "c", "image": "my.io/x:1",
+                "env": [{"name": "HUB_KUBECONFIG", "value": "/managed/hub-kubeconfig/kubeconfig"}, {"name": "CLUSTER_NAME", "value": "c1"}],
+                "volumeMounts": [{"name": "hub-kubeconfig", "mountPath": "/managed/hub-kubeconfig"}],
+            }),
+            json!({"volumes": [{"name": "hub-kubeconfig", "secret": {"secretName": "a-hub-kubeconfig"}}]}),
+        );
+        assert_eq!(json!(rendered(&template, &config, None).unwrap()), json!([want]));
+    }
+
+    #[test]
+    fn b1_tolerations_need_no_node_selector() {
+        let config = json!({"agentInstallNamespace": "", "nodePlacement": {"tolerations": [{"key": "k", "operator": "Exists"}]}});
+        let container = json!({"name": "c", "env": [{"name": "CLUSTER_NAME", "value": "c1"}]});
+        let want = deployment(container, json!({"tolerations": [{"key": "k", "operator": "Exists"}]}));
+        check(json!([deployment(json!({"name": "c"}), json!({}))]), config, json!([want]));
+    }
+
+    #[test]
+    fn b12_the_proxy_certificates_go_where_the_workloads_are() {
+        let config = json!({"agentInstallNamespace": "", "proxyConfig": {"httpsProxy": "https://p", "caBundle": "Q0E="}});
+        let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [deployment(json!({"name": "c"}), json!({}))]}}});
+        let objects = rendered(&template, &config, None).unwrap();
+        assert_eq!((objects[1].namespace(), objects[1].name()), ("ns", "a-proxy-ca"));
+        assert_eq!(objects[1].at(&["data", "ca-bundle.crt"]), Some(&json!("CA")));
+        let env = objects[0].at(&["spec", "template", "spec", "containers"]).unwrap()[0]["env"].to_string();
+        assert!(
+            env.contains("HTTPS_PROXY") && env.contains("https_proxy") && env.contains("CA_BUNDLE_FILE_PATH"),
+            "{env}"
+        );
+    }
+
+    #[test]
+    fn a_mirror_takes_whole_path_segments() {
+        let manifests = json!([deployment(json!({"name": "c", "image": "quay.io/ocm-evil/x:1"}), json!({}))]);
+        let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": manifests}}});
+        let objects = rendered(
+            &template,
+            &Value::Null,
+            Some(r#"{"registries":[{"source":"quay.io/ocm","mirror":"my.io"}]}"#),
+        )
+        .unwrap();
+        assert_eq!(
+            objects[0].at(&["spec", "template", "spec", "containers"]).unwrap()[0]["image"],
+            "quay.io/ocm-evil/x:1"
+        );
+    }
+
+    #[test]
+    fn the_install_namespace_moves_objects_and_service_accounts_only() {
+        let binding = |namespace: &str, subject: &str| {
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "b", "namespace": namespace},
+                "subjects": [{"kind": "ServiceAccount", "name": "s", "namespace": subject}, {"kind": "User", "name": "u"}],
+            })
+        };
+        check(
+            json!([binding("ns", "ns")]),
+            json!({"agentInstallNamespace": "there"}),
+            json!([binding("there", "there")]),
+        );
+    }
+}

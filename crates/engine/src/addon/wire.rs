@@ -1,0 +1,185 @@
+//! Between the wire types of add-ons and what the engine says of configurations.
+
+use super::config::{Config, ConfigKind};
+use api::addon::v1alpha1::{
+    AddOnConfig, ClusterManagementAddOn, ConfigReference, ConfigSpecHash, DefaultConfigReference,
+    InstallConfigReference,
+};
+use api::names::{ADDON_GROUP, ADDON_LIFECYCLE_ADDON_MANAGER, ADDON_LIFECYCLE_ANNOTATION, NO_DEFAULT_CONFIG};
+use object::{Gvk, Key, ObjectRef};
+
+/// Resource of AddOnTemplate.
+pub const TEMPLATES: &str = "addontemplates";
+/// Resource of AddOnDeploymentConfig.
+pub const DEPLOYMENT_CONFIGS: &str = "addondeploymentconfigs";
+
+/// The kinds of configuration whose content the hub looks after, as they are read: the form OCM computes hashes of.
+pub fn config_gvk(kind: &ConfigKind) -> Option<Gvk> {
+    let name = match (kind.group.as_str(), kind.resource.as_str()) {
+        (ADDON_GROUP, TEMPLATES) => "AddOnTemplate",
+        (ADDON_GROUP, DEPLOYMENT_CONFIGS) => "AddOnDeploymentConfig",
+        _ => return None,
+    };
+    Some(Gvk { group: ADDON_GROUP.into(), version: "v1alpha1".into(), kind: name.into() })
+}
+
+/// The object of a configuration; `None` where its kind is not one of ours.
+pub fn config_object(config: &Config) -> Option<ObjectRef> {
+    Some(ObjectRef { gvk: config_gvk(&config.kind)?, key: config.key.clone() })
+}
+
+/// Whether a configuration is a template.
+pub fn is_template(config: &Config) -> bool {
+    config.kind.group == ADDON_GROUP && config.kind.resource == TEMPLATES
+}
+
+/// Whether a configuration is an AddOnDeploymentConfig.
+pub fn is_deployment_config(config: &Config) -> bool {
+    config.kind.group == ADDON_GROUP && config.kind.resource == DEPLOYMENT_CONFIGS
+}
+
+/// Whether an add-on is defined by a template, so that the hub runs it whole.
+pub fn has_template(cma: &ClusterManagementAddOn) -> bool {
+    cma.spec
+        .supported_configs
+        .iter()
+        .any(|config| config.group == ADDON_GROUP && config.resource == TEMPLATES)
+}
+
+/// Whether the hub looks after the configurations of an add-on: any other value than that of the add-on manager is a no.
+pub fn is_managed(cma: &ClusterManagementAddOn) -> bool {
+    let lifecycle =
+        cma.metadata.annotations.as_ref().and_then(|annotations| annotations.get(ADDON_LIFECYCLE_ANNOTATION));
+    lifecycle.is_none_or(|lifecycle| lifecycle == ADDON_LIFECYCLE_ADDON_MANAGER)
+}
+
+fn kind(group: &str, resource: &str) -> ConfigKind {
+    ConfigKind { group: group.into(), resource: resource.into() }
+}
+
+/// The default configurations of an add-on, with the hashes its status holds.
+pub fn defaults(cma: &ClusterManagementAddOn) -> Vec<Config> {
+    let supported = cma.spec.supported_configs.iter();
+    let named = supported.filter_map(|meta| Some((meta, meta.default_config.as_ref()?)));
+    let real = named.filter(|(_, referent)| !referent.name.is_empty() && referent.name != NO_DEFAULT_CONFIG);
+    let configs = real.map(|(meta, referent)| {
+        let key = Key::namespaced(&referent.namespace, &referent.name);
+        Config { kind: kind(&meta.group, &meta.resource), key, hash: String::new() }
+    });
+    let status = cma.status.iter().flat_map(|status| &status.default_config_references);
+    let held: Vec<Config> =
+        status.filter_map(|r| Some(hashed(&r.group, &r.resource, r.desired_config.as_ref()?))).collect();
+    configs.map(|config| with_hash(config, &held)).collect()
+}
+
+/// Configurations that a placement or a cluster names, with the hashes that `held` has for them.
+pub fn named(configs: &[AddOnConfig], held: &[Config]) -> Vec<Config> {
+    let configs = configs.iter().map(|config| {
+        let key = Key::namespaced(&config.namespace, &config.name);
+        Config { kind: kind(&config.group, &config.resource), key, hash: String::new() }
+    });
+    configs.map(|config| with_hash(config, held)).collect()
+}
+
+fn with_hash(mut config: Config, held: &[Config]) -> Config {
+    if let Some(same) = held.iter().find(|held| held.is_same_object(&config)) {
+        config.hash.clone_from(&same.hash);
+    }
+    config
+}
+
+/// One entry of a status as a configuration.
+pub fn hashed(group: &str, resource: &str, entry: &ConfigSpecHash) -> Config {
+    Config {
+        kind: kind(group, resource),
+        key: Key::namespaced(&entry.namespace, &entry.name),
+        hash: entry.spec_hash.clone(),
+    }
+}
+
+fn spec_hash(config: &Config) -> ConfigSpecHash {
+    ConfigSpecHash {
+        namespace: config.key.namespace.clone(),
+        name: config.key.name.clone(),
+        spec_hash: config.hash.clone(),
+        ..ConfigSpecHash::default()
+    }
+}
+
+/// What a cluster's add-on is assigned; `None` where an entry has no desired configuration, which older writers leave out.
+pub fn desired(references: &[ConfigReference]) -> Option<Vec<Config>> {
+    references.iter().map(|r| Some(hashed(&r.group, &r.resource, r.desired_config.as_ref()?))).collect()
+}
+
+/// What a cluster's add-on last ran with success; `None` where an entry never did.
+pub fn applied(references: &[ConfigReference]) -> Option<Vec<Config>> {
+    references.iter().map(|r| Some(hashed(&r.group, &r.resource, r.last_applied_config.as_ref()?))).collect()
+}
+
+/// The references of a cluster's add-on that is assigned `configs`. What was applied before stays known, place by place within a kind,
+/// also where a configuration was replaced by one of another name.
+pub fn references(
+    configs: &[Config],
+    before: &[ConfigReference],
+    generation: impl Fn(&Config) -> i64,
+) -> Vec<ConfigReference> {
+    let place =
+        |i: usize, config: &Config| configs.iter().take(i).filter(|other| other.kind == config.kind).count();
+    let reference = |(i, config): (usize, &Config)| {
+        let of_kind =
+            before.iter().filter(|r| r.group == config.kind.group && r.resource == config.kind.resource);
+        let before =
+            of_kind.clone().find(|r| r.name == config.key.name && r.namespace == config.key.namespace);
+        let before = before.or_else(|| of_kind.clone().nth(place(i, config)));
+        ConfigReference {
+            group: config.kind.group.clone(),
+            resource: config.kind.resource.clone(),
+            namespace: config.key.namespace.clone(),
+            name: config.key.name.clone(),
+            last_observed_generation: generation(config),
+            desired_config: Some(spec_hash(config)),
+            last_applied_config: before.and_then(|r| r.last_applied_config.clone()),
+            ..ConfigReference::default()
+        }
+    };
+    configs.iter().enumerate().map(reference).collect()
+}
+
+/// The default configurations as the add-on's status lists them.
+pub fn default_references(configs: &[Config]) -> Vec<DefaultConfigReference> {
+    let reference = |config: &Config| DefaultConfigReference {
+        group: config.kind.group.clone(),
+        resource: config.kind.resource.clone(),
+        desired_config: Some(spec_hash(config)),
+        ..DefaultConfigReference::default()
+    };
+    configs.iter().map(reference).collect()
+}
+
+/// The configurations of a placement as the add-on's status lists them; once everywhere, they are what to return to.
+///
+/// What was good before stays known, place by place within a kind: OCM forgets all of it when one name changes (hazard R13).
+pub fn install_references(
+    configs: &[Config],
+    before: &[InstallConfigReference],
+    everywhere: bool,
+) -> Vec<InstallConfigReference> {
+    let place =
+        |i: usize, config: &Config| configs.iter().take(i).filter(|other| other.kind == config.kind).count();
+    let reference = |(i, config): (usize, &Config)| {
+        let mut of_kind =
+            before.iter().filter(|r| r.group == config.kind.group && r.resource == config.kind.resource);
+        let before = of_kind.nth(place(i, config));
+        let desired = Some(spec_hash(config));
+        let kept = |old: Option<ConfigSpecHash>| if everywhere { desired.clone() } else { old };
+        InstallConfigReference {
+            group: config.kind.group.clone(),
+            resource: config.kind.resource.clone(),
+            last_applied_config: kept(before.and_then(|r| r.last_applied_config.clone())),
+            last_known_good_config: kept(before.and_then(|r| r.last_known_good_config.clone())),
+            desired_config: desired,
+            ..InstallConfigReference::default()
+        }
+    };
+    configs.iter().enumerate().map(reference).collect()
+}

@@ -1,0 +1,183 @@
+//! The works an add-on is deployed with on one cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde_json::Value;
+
+use super::config::{Config, address, annotation};
+use super::{pack, registration};
+use crate::applier;
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::names::{ADDON_NAME_LABEL, ADDON_PRE_DELETE, CONFIG_FENCE_ANNOTATION, CONFIG_SPEC_HASH_ANNOTATION};
+use api::work::v1::{
+    FeedbackRule, FeedbackType, JsonPath, ManifestConfigOption, ManifestWork, ManifestWorkSpec,
+    ManifestsTemplate, ResourceIdentifier,
+};
+use object::{Object, ObjectRef};
+
+/// What the health of a workload is judged by beside OCM's well-known values: that the numbers are about this very configuration, and
+/// about the newest pods (`kubectl rollout status` asks the same).
+pub const FENCE: [(&str, &str); 5] = [
+    ("ConfigAddress", r".metadata.annotations.gitops\.wheelwright\.dev/config-address"),
+    ("Generation", ".metadata.generation"),
+    ("ObservedGeneration", ".status.observedGeneration"),
+    ("UpdatedReplicas", ".status.updatedReplicas"),
+    ("UpdatedNumberScheduled", ".status.updatedNumberScheduled"),
+];
+
+/// Name of the `index`-th work of an add-on.
+pub fn name(addon: &str, index: u32) -> String {
+    format!("addon-{addon}-deploy-{index}")
+}
+
+/// The index of a work, if it is one of the add-on's.
+pub fn index(addon: &str, work: &str) -> Option<u32> {
+    work.strip_prefix("addon-")?.strip_prefix(addon)?.strip_prefix("-deploy-")?.parse().ok()
+}
+
+/// Whether a work is one of the add-on's.
+pub fn is_deploy(addon: &str, work: &ManifestWork) -> bool {
+    work.metadata.name.as_deref().is_some_and(|name| index(addon, name).is_some())
+}
+
+/// The works an add-on should have on its cluster, given those it has.
+///
+/// # Errors
+/// Manifests that no work can carry.
+pub fn build(
+    addon: &ManagedClusterAddOn,
+    configs: &[Config],
+    mut manifests: Vec<Object>,
+    existing: &[&ManifestWork],
+    user: &[ManifestConfigOption],
+) -> Result<Vec<ManifestWork>, pack::PackError> {
+    let addon_name = addon.metadata.name.as_deref().unwrap_or_default();
+    manifests.retain(|manifest| !is_hook(manifest));
+    let address = address(configs);
+    manifests
+        .iter_mut()
+        .filter(|manifest| is_workload(manifest))
+        .for_each(|workload| fence(workload, &address));
+    let held = |work: &&ManifestWork| -> Option<(u32, BTreeSet<ObjectRef>)> {
+        let objects =
+            work.spec.workload.manifests.iter().map(|manifest| Object(manifest.clone()).reference());
+        Some((index(addon_name, work.metadata.name.as_deref()?)?, objects.collect()))
+    };
+    let held: BTreeMap<u32, BTreeSet<ObjectRef>> = existing.iter().filter_map(held).collect();
+    let packed = pack::pack(&manifests, &held)?;
+    let manifest_configs = manifest_configs(&manifests, user);
+    let work = |(index, manifests): (u32, Vec<&Object>)| {
+        let annotations =
+            annotation(configs).map(|hashes| [(CONFIG_SPEC_HASH_ANNOTATION.to_owned(), hashes)].into());
+        let owner = OwnerReference {
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+            ..registration::owner(addon)
+        };
+        let metadata = ObjectMeta {
+            namespace: addon.metadata.namespace.clone(),
+            name: Some(name(addon_name, index)),
+            labels: Some([(ADDON_NAME_LABEL.to_owned(), addon_name.to_owned())].into()),
+            annotations,
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        };
+        let manifests = manifests.into_iter().map(|object| object.0.clone()).collect();
+        let workload = ManifestsTemplate { manifests, ..ManifestsTemplate::default() };
+        let spec = ManifestWorkSpec {
+            workload,
+            manifest_configs: manifest_configs.clone(),
+            ..ManifestWorkSpec::default()
+        };
+        ManifestWork { metadata, spec, ..ManifestWork::default() }
+    };
+    Ok(packed.into_iter().map(work).collect())
+}
+
+/// A manifest that runs before the add-on is deleted, not when it is installed.
+fn is_hook(manifest: &Object) -> bool {
+    let marked = manifest.annotations().contains_key(ADDON_PRE_DELETE)
+        || manifest.labels().contains_key(ADDON_PRE_DELETE);
+    marked && matches!(manifest.kind(), "Job" | "Pod")
+}
+
+/// The workloads whose health is the add-on's.
+pub fn is_workload(manifest: &Object) -> bool {
+    manifest.api_version().starts_with("apps/") && matches!(manifest.kind(), "Deployment" | "DaemonSet")
+}
+
+fn fence(workload: &mut Object, address: &str) {
+    let metadata = workload.metadata_mut();
+    let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.insert(CONFIG_FENCE_ANNOTATION.into(), address.into());
+    }
+}
+
+/// The probes of workloads first, merged with what the template's author says of the same objects; then the author's others.
+fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<ManifestConfigOption> {
+    let paths = FENCE.iter().map(|(name, path)| JsonPath {
+        name: (*name).into(),
+        path: (*path).into(),
+        ..JsonPath::default()
+    });
+    let paths = FeedbackRule {
+        r#type: FeedbackType::JsonPaths,
+        json_paths: paths.collect(),
+        ..FeedbackRule::default()
+    };
+    let rules = vec![FeedbackRule::default(), paths];
+    let probe = |workload: &Object| {
+        let reference = workload.reference();
+        let resource_identifier = ResourceIdentifier {
+            group: reference.gvk.group.clone(),
+            resource: applier::plural(&reference.gvk.kind),
+            name: reference.key.name,
+            namespace: reference.key.namespace,
+            ..ResourceIdentifier::default()
+        };
+        match user.iter().find(|config| config.resource_identifier == resource_identifier) {
+            None => ManifestConfigOption {
+                resource_identifier,
+                feedback_rules: rules.clone(),
+                ..ManifestConfigOption::default()
+            },
+            Some(user) => {
+                ManifestConfigOption { feedback_rules: merged(&rules, &user.feedback_rules), ..user.clone() }
+            }
+        }
+    };
+    let mut configs: Vec<ManifestConfigOption> =
+        manifests.iter().filter(|m| is_workload(m)).map(probe).collect();
+    let others =
+        user.iter().filter(|user| !configs.iter().any(|c| c.resource_identifier == user.resource_identifier));
+    let others: Vec<_> = others.cloned().collect();
+    configs.extend(others);
+    configs
+}
+
+/// Our rules with the author's paths of other names.
+fn merged(ours: &[FeedbackRule], theirs: &[FeedbackRule]) -> Vec<FeedbackRule> {
+    let mut rules = ours.to_vec();
+    let names: BTreeSet<String> =
+        ours.iter().flat_map(|rule| &rule.json_paths).map(|path| path.name.clone()).collect();
+    let more =
+        theirs.iter().flat_map(|rule| &rule.json_paths).filter(|path| !names.contains(&path.name)).cloned();
+    if let Some(last) = rules.last_mut() {
+        last.json_paths.extend(more);
+    }
+    rules
+}
+
+/// Whether a work already is as it should be. Labels and annotations of others are left alone.
+pub fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bool {
+    let (live, want) =
+        (Object::from_typed(&metadata_only(existing)), Object::from_typed(&metadata_only(wanted)));
+    existing.spec == wanted.spec && applier::covers(&live.into_value(), &want.into_value())
+}
+
+/// The work without its spec and status.
+fn metadata_only(work: &ManifestWork) -> ManifestWork {
+    ManifestWork { metadata: work.metadata.clone(), ..ManifestWork::default() }
+}

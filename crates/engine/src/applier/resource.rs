@@ -1,0 +1,44 @@
+//! Resource names and scopes of kinds, as far as they can be told without asking the API server.
+
+use object::Gvk;
+use object::builtin_lists::BUILTIN;
+
+/// The plural name of a kind: that of every built-in kind, and of every other whose definition follows the custom.
+pub fn plural(kind: &str) -> String {
+    let name = kind.to_lowercase();
+    let vowel_before_y = name.len() > 1
+        && name.get(..name.len() - 1).is_some_and(|stem| stem.ends_with(['a', 'e', 'i', 'o', 'u']));
+    match name.as_str() {
+        "endpoints" => name,
+        _ if name.ends_with('y') && !vowel_before_y => format!("{}ies", name.trim_end_matches('y')),
+        _ if name.ends_with(['s', 'x']) || name.ends_with("ch") || name.ends_with("sh") => {
+            format!("{name}es")
+        }
+        _ => format!("{name}s"),
+    }
+}
+
+/// Whether objects of a kind live in namespaces; for a kind that is not built in, whether this one does.
+pub fn is_namespaced(gvk: &Gvk, namespace: &str) -> bool {
+    BUILTIN.is_namespaced(&gvk.api_version(), &gvk.kind).unwrap_or(!namespace.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plurals_follow_the_custom() {
+        let cases = [
+            ("Deployment", "deployments"),
+            ("NetworkPolicy", "networkpolicies"),
+            ("Ingress", "ingresses"),
+            ("StorageClass", "storageclasses"),
+            ("Endpoints", "endpoints"),
+            ("Gateway", "gateways"),
+        ];
+        for (kind, want) in cases {
+            assert_eq!(plural(kind), want);
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Expressions over a cluster, with limits the CEL crate does not have.
+//!
+//! A compiled expression is rewritten so that every round of a macro and every value a function returns is paid for from a
+//! [`Budget`]; nothing else can run long or grow large, because an expression's length is limited. `scores` and `parseJSON` are
+//! those of Open Cluster Management. What differs from there: see `docs/design/placement.md`.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use kube_cel::KubeCelExt;
+use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, operators};
+use kube_cel::cel::extractors::This;
+use kube_cel::cel::objects::{Key, Map};
+use kube_cel::cel::{Context, ExecutionError, FunctionContext, Program, Value};
+
+use api::cluster::v1::ManagedCluster;
+
+/// Longest expression in bytes.
+pub const MAX_LENGTH: usize = 4096;
+/// Most operators, calls and brackets of one expression: each may be a level of nesting, and parser and evaluator recurse.
+pub const MAX_OPERATORS: usize = 128;
+/// Deepest nesting, where an operator counts 1, a macro 3 and a call 6: the evaluator recurses on the stack of its thread.
+const MAX_DEPTH: usize = 100;
+/// Most expressions of one predicate.
+pub const MAX_EXPRESSIONS: usize = 64;
+/// What the expressions of one predicate may spend on one cluster: at 1 to 4 µs a step, 40 ms at most.
+pub const MAX_STEPS: u64 = 10_000;
+/// Longest text or list a function may take where its result is a product: 8 KiB × 8 KiB is 64 MiB, for a moment.
+const MAX_FACTOR: u64 = 8 * 1024;
+/// How much of a value costs one step.
+const BYTES_PER_STEP: u64 = 256;
+
+const STEP: &str = "@step";
+const BOUND: &str = "@bound";
+const FACTOR: &str = "@factor";
+
+/// The scores of a cluster's add-ons that are valid now, by resource, then by name; the door to them is only opened when needed.
+pub type Scores<'a> = dyn Fn() -> BTreeMap<String, Vec<(String, i32)>> + 'a;
+
+/// What evaluating has cost so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Steps of all evaluations.
+    pub spent: u64,
+    /// Whether any single cluster cost more than [`MAX_STEPS`].
+    pub exhausted: bool,
+}
+
+/// Expressions that must all be true.
+#[derive(Debug, Default)]
+pub struct Expressions {
+    sources: Vec<String>,
+    compiled: Vec<IdedExpr>,
+    read_scores: bool,
+}
+
+impl Expressions {
+    /// Compiles expressions.
+    ///
+    /// # Errors
+    /// Which of them does not compile, or is beyond the limits, and why.
+    pub fn compile(sources: &[String]) -> Result<Self, String> {
+        if sources.len() > MAX_EXPRESSIONS {
+            return Err(format!(
+                "compilation failed: {} expressions, at most {MAX_EXPRESSIONS} are allowed",
+                sources.len()
+            ));
+        }
+        let mut all = Self { sources: sources.to_vec(), ..Self::default() };
+        for source in sources {
+            if source.len() > MAX_LENGTH {
+                return Err(format!(
+                    "compilation failed: the expression has {} bytes, at most {MAX_LENGTH} are allowed",
+                    source.len()
+                ));
+            }
+            if operators_in(source) > MAX_OPERATORS {
+                return Err(format!(
+                    "compilation failed: the expression has more than {MAX_OPERATORS} operators"
+                ));
+            }
+            let program = Program::compile(source)
+                .map_err(|e| format!("compilation failed: {}", e.to_string().trim_end()))?;
+            let mut expression = program.expression().clone();
+            limit(&mut expression, 0)
+                .map_err(|what| format!("compilation failed: {what} is not supported"))?;
+            all.read_scores |= program.references().has_function("scores");
+            all.compiled.push(expression);
+        }
+        Ok(all)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.compiled.is_empty()
+    }
+
+    /// Whether all are true of a cluster.
+    ///
+    /// # Errors
+    /// What went wrong at run time, which in Open Cluster Management too means that the cluster does not match.
+    pub fn matches(
+        &self,
+        cluster: &ManagedCluster,
+        scores: &Scores<'_>,
+        budget: &mut Budget,
+    ) -> Result<bool, String> {
+        if self.is_empty() {
+            return Ok(true);
+        }
+        SPENT.set(0);
+        SCORES.set(if self.read_scores { scores() } else { BTreeMap::new() });
+        let subject = serde_json::to_value(cluster).map_err(|e| e.to_string())?;
+        let result = ROOT.with(|root| {
+            let mut context = root.new_inner_scope();
+            context.add_variable_from_value("managedCluster", value(&subject));
+            // Some functions of the CEL crates panic on input they did not foresee; that must not end the process.
+            catch_unwind(AssertUnwindSafe(|| self.all_true(&context)))
+                .unwrap_or_else(|_| Err("the expression failed unexpectedly".into()))
+        });
+        budget.spent = budget.spent.saturating_add(SPENT.get());
+        if SPENT.get() > MAX_STEPS {
+            budget.exhausted = true;
+            return Err(format!("the expressions cost more than {MAX_STEPS} steps"));
+        }
+        result
+    }
+
+    fn all_true(&self, context: &Context<'_>) -> Result<bool, String> {
+        for (source, expression) in self.sources.iter().zip(&self.compiled) {
+            match context.resolve(expression) {
+                Ok(Value::Bool(true)) => {}
+                Ok(Value::Bool(false)) => return Ok(false),
+                Ok(_) => return Err(format!("`{source}` is not a yes or no")),
+                Err(e) => return Err(format!("`{source}`: {e}")),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Operators, calls and brackets outside of quotes.
+fn operators_in(source: &str) -> usize {
+    let mut quote = None;
+    let mut escaped = false;
+    let mut count = 0;
+    for c in source.chars() {
+        match quote {
+            Some(_) if escaped => escaped = false,
+            Some(_) if c == '\\' => escaped = true,
+            Some(end) if c == end => quote = None,
+            Some(_) => {}
+            None if c == '\'' || c == '"' => quote = Some(c),
+            None => count += usize::from(".([{!-+*/%&|<>=?:".contains(c)),
+        }
+    }
+    count
+}
+
+thread_local! {
+    static SPENT: Cell<u64> = const { Cell::new(0) };
+    static SCORES: RefCell<BTreeMap<String, Vec<(String, i32)>>> = const { RefCell::new(BTreeMap::new()) };
+    static ROOT: Context<'static> = root();
+}
+
+fn root() -> Context<'static> {
+    let mut context = Context::default();
+    context.register_all();
+    context.add_function(STEP, || spend(1).map(|()| true));
+    context.add_function(BOUND, |value: Value| spend(1 + size(&value) / BYTES_PER_STEP).map(|()| value));
+    context.add_function(FACTOR, |ftx: &FunctionContext<'_, '_>, value: Value| match size(&value) {
+        size if size > MAX_FACTOR => Err(ftx.error("the value is too large")),
+        _ => Ok(value),
+    });
+    context.add_function(
+        "scores",
+        |ftx: &FunctionContext<'_, '_>, This(_cluster): This<Value>, resource: Arc<String>| {
+            SCORES.with_borrow(|all| match all.get(resource.as_str()) {
+                Some(scores) => Ok(Value::List(Arc::new(scores.iter().map(score).collect()))),
+                None => Err(ftx.error(format!("no valid AddOnPlacementScore {resource}"))),
+            })
+        },
+    );
+    context.add_function("parseJSON", |ftx: &FunctionContext<'_, '_>, This(text): This<Arc<String>>| {
+        let parsed: serde_json::Value = serde_json::from_str(&text).map_err(|e| ftx.error(e))?;
+        Ok::<_, ExecutionError>(value(&parsed))
+    });
+    context
+}
+
+fn score((name, score): &(String, i32)) -> Value {
+    value(&serde_json::json!({ "name": name, "value": score }))
+}
+
+fn spend(steps: u64) -> Result<(), ExecutionError> {
+    SPENT.set(SPENT.get().saturating_add(steps));
+    if SPENT.get() > MAX_STEPS { Err(ExecutionError::function_error("budget", "exhausted")) } else { Ok(()) }
+}
+
+/// Text bytes and elements of a value; stops counting well above every limit.
+fn size(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => text.len() as u64,
+        Value::Bytes(bytes) => bytes.len() as u64,
+        Value::List(list) => sum(list.iter()),
+        Value::Map(map) => sum(map.map.values()),
+        _ => 1,
+    }
+}
+
+fn sum<'a>(values: impl Iterator<Item = &'a Value>) -> u64 {
+    let mut total = 1;
+    for value in values {
+        total += 1 + size(value);
+        if total > MAX_STEPS * BYTES_PER_STEP {
+            break;
+        }
+    }
+    total
+}
+
+/// JSON as CEL sees it: whole numbers are `int` where they fit, as in Go. The crate's own conversion makes them `uint`.
+fn value(json: &serde_json::Value) -> Value {
+    match json {
+        serde_json::Value::Null => Value::Null,
+        serde_json::Value::Bool(bool) => Value::Bool(*bool),
+        serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(int), _) => Value::Int(int),
+            (None, Some(uint)) => Value::UInt(uint),
+            (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        serde_json::Value::String(text) => Value::String(Arc::new(text.clone())),
+        serde_json::Value::Array(list) => Value::List(Arc::new(list.iter().map(value).collect())),
+        serde_json::Value::Object(map) => {
+            let entries = map.iter().map(|(key, json)| (Key::String(Arc::new(key.clone())), value(json)));
+            Value::Map(Map { map: Arc::new(entries.collect()) })
+        }
+    }
+}
+
+/// Rewrites an expression so that it pays for what it does.
+fn limit(expression: &mut IdedExpr, depth: usize) -> Result<(), &'static str> {
+    if depth > MAX_DEPTH {
+        return Err("such deep nesting");
+    }
+    match &mut expression.expr {
+        Expr::Ident(_) | Expr::Literal(_) => {}
+        Expr::Select(select) => limit(&mut select.operand, depth + 1)?,
+        Expr::List(list) => list.elements.iter_mut().try_for_each(|element| limit(element, depth + 1))?,
+        Expr::Map(map) => {
+            for entry in &mut map.entries {
+                let EntryExpr::MapEntry(entry) = &mut entry.expr else { return Err("a message literal") };
+                limit(&mut entry.key, depth + 1)?;
+                limit(&mut entry.value, depth + 1)?;
+            }
+        }
+        Expr::Call(call) => limit_call(call, depth)?,
+        Expr::Comprehension(loops) => {
+            for part in [
+                &mut loops.iter_range,
+                &mut loops.accu_init,
+                &mut loops.loop_cond,
+                &mut loops.loop_step,
+                &mut loops.result,
+            ] {
+                limit(part, depth + 3)?;
+            }
+            let condition = std::mem::take(&mut loops.loop_cond);
+            loops.loop_cond = call(operators::LOGICAL_AND, vec![call(STEP, vec![]), condition]);
+            let step = std::mem::take(&mut loops.loop_step);
+            loops.loop_step = call(BOUND, vec![step]);
+        }
+        Expr::Struct(_) => return Err("a message literal"),
+        Expr::Unspecified => return Err("an empty expression"),
+    }
+    let grows = matches!(&expression.expr, Expr::Call(call) if grows(&call.func_name));
+    if grows {
+        let inner = std::mem::take(expression);
+        *expression = call(BOUND, vec![inner]);
+    }
+    Ok(())
+}
+
+fn limit_call(call_expr: &mut CallExpr, depth: usize) -> Result<(), &'static str> {
+    let depth = if is_function(&call_expr.func_name) { depth + 6 } else { depth + 1 };
+    call_expr.target.iter_mut().try_for_each(|target| limit(target, depth))?;
+    call_expr.args.iter_mut().try_for_each(|arg| limit(arg, depth))?;
+    if matches!(call_expr.func_name.as_str(), "replace" | "join" | "format") {
+        for part in call_expr.target.iter_mut().map(|target| &mut **target).chain(&mut call_expr.args) {
+            let inner = std::mem::take(part);
+            *part = call(FACTOR, vec![inner]);
+        }
+    }
+    Ok(())
+}
+
+/// Operators have names that cannot be written.
+fn is_function(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic())
+}
+
+/// Whether a call may return something large: every function, and `+`, which also concatenates.
+fn grows(function: &str) -> bool {
+    function == operators::ADD || is_function(function)
+}
+
+fn call(function: &str, args: Vec<IdedExpr>) -> IdedExpr {
+    IdedExpr { id: 0, expr: Expr::Call(CallExpr { func_name: function.to_owned(), target: None, args }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster() -> ManagedCluster {
+        serde_json::from_value(serde_json::json!({
+            "metadata": {
+                "name": "c1",
+                "labels": { "env": "prod", "version": "1.30.6" },
+                "annotations": { "inventory": r#"{"gpus": 4}"# },
+            },
+            "status": {
+                "conditions": [],
+                "version": { "kubernetes": "v1.30.6" },
+                "allocatable": { "cpu": "64", "memory": "256Gi" },
+                "clusterClaims": [{ "name": "region", "value": "eu" }],
+            },
+        }))
+        .unwrap()
+    }
+
+    fn check(expression: &str) -> Result<bool, String> {
+        let scores = || BTreeMap::from([("usage".to_owned(), vec![("cpu".to_owned(), 60)])]);
+        let compiled = Expressions::compile(&[expression.to_owned()])?;
+        compiled.matches(&cluster(), &scores, &mut Budget::default())
+    }
+
+    #[test]
+    fn expressions_see_the_whole_cluster() {
+        for expression in [
+            "managedCluster.metadata.labels['env'] == 'prod'",
+            "managedCluster.metadata.labels.exists(k, k == 'env')",
+            "managedCluster.status.clusterClaims.exists(c, c.name == 'region' && c.value == 'eu')",
+            "managedCluster.status.version.kubernetes == 'v1.30.6'",
+            "quantity(managedCluster.status.allocatable.cpu).isGreaterThan(quantity('50'))",
+            "semver(managedCluster.metadata.labels.version).isGreaterThan(semver('1.29.0'))",
+            "managedCluster.scores('usage').filter(s, s.name == 'cpu').all(s, s.value > 50)",
+            "managedCluster.metadata.annotations.inventory.parseJSON().gpus + 1 == 5",
+            "managedCluster.metadata.name.matches('^c[0-9]$')",
+            "has(managedCluster.spec.hubAcceptsClient)",
+            "managedCluster.metadata.name in ['c1', 'c2']",
+        ] {
+            assert_eq!(check(expression), Ok(true), "{expression}");
+        }
+    }
+
+    #[test]
+    fn a_failing_expression_says_why() {
+        for (expression, part) in [
+            ("managedCluster.metadata.labels.absent == 'x'", "absent"),
+            ("managedCluster.metadata.name", "not a yes or no"),
+            ("managedCluster.scores('absent').size() == 0", "no valid AddOnPlacementScore absent"),
+            ("'{'.parseJSON() == 1", "EOF"),
+        ] {
+            let why = check(expression).unwrap_err();
+            assert!(why.contains(part), "{expression}: {why}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_compile_or_is_too_long_is_refused() {
+        for expression in [
+            "managedCluster.",
+            "Foo{a: 1} == 1",
+            &format!("'{}' == ''", "x".repeat(MAX_LENGTH)),
+            &"!".repeat(MAX_OPERATORS + 1),
+            &format!("'a'{} == ''", ".trim()".repeat(60)),
+        ] {
+            assert!(check(expression).unwrap_err().starts_with("compilation failed: "), "{expression}");
+        }
+    }
+
+    #[test]
+    fn no_expression_runs_long_or_grows_large() {
+        let ten = "[0,1,2,3,4,5,6,7,8,9]";
+        let deep = format!("{ten}.all(a, {ten}.all(b, {ten}.all(c, {ten}.all(d, {ten}.all(e, true)))))");
+        let doubling = format!("['x']{}.size() == 1", ".map(x, x + x)".repeat(30));
+        let replacing = format!("'a'{}.size() > 0", ".replace('a', 'aaaaaaaaaaaaaaaa')".repeat(15));
+        for expression in [deep, doubling, replacing] {
+            let compiled = Expressions::compile(std::slice::from_ref(&expression)).unwrap();
+            let mut budget = Budget::default();
+            assert!(compiled.matches(&cluster(), &BTreeMap::new, &mut budget).is_err(), "{expression}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What placements ask of every cluster, packed.
+
+use std::fmt;
+
+use api::cluster::v1::ManagedCluster;
+
+/// The labels and claims of a cluster in one piece of memory, and what else is asked of every cluster.
+///
+/// Every placement asks every cluster for a few labels, and where each is a string of its own, finding them is most of what a first
+/// schedule costs.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Keys and values, one after the other.
+    text: Box<str>,
+    /// Where each key and each value ends.
+    ends: Box<[(u32, u32)]>,
+    /// How many of them are labels; the rest are claims.
+    labels: u32,
+    /// Whether it is being deleted.
+    pub is_leaving: bool,
+    /// Whether it has taints.
+    pub is_tainted: bool,
+}
+
+impl Facts {
+    /// Packs the labels and claims of a cluster.
+    pub fn of(cluster: &ManagedCluster) -> Self {
+        let labels = cluster.metadata.labels.iter().flatten();
+        let claims = cluster
+            .status
+            .iter()
+            .flat_map(|status| &status.cluster_claims)
+            .map(|claim| (&claim.name, &claim.value));
+        let (mut text, mut ends) = (String::new(), Vec::new());
+        for (key, value) in labels.chain(claims) {
+            text.push_str(key);
+            let key_end = position(&text);
+            text.push_str(value);
+            ends.push((key_end, position(&text)));
+        }
+        let labels = cluster.metadata.labels.as_ref().map_or(0, |labels| labels.len());
+        Self {
+            text: text.into(),
+            ends: ends.into(),
+            labels: u32::try_from(labels).unwrap_or(u32::MAX),
+            is_leaving: cluster.metadata.deletion_timestamp.is_some(),
+            is_tainted: !cluster.spec.taints.is_empty(),
+        }
+    }
+
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.pairs().take(self.labels as usize).find(|(found, _)| *found == key).map(|(_, value)| value)
+    }
+
+    /// The value of a claim; of two with one name the later counts.
+    pub fn claim(&self, name: &str) -> Option<&str> {
+        self.pairs()
+            .skip(self.labels as usize)
+            .filter(|(found, _)| *found == name)
+            .last()
+            .map(|(_, value)| value)
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.ends.iter().scan(0, |start, (key_end, value_end)| {
+            let pair = (self.between(*start, *key_end)?, self.between(*key_end, *value_end)?);
+            *start = *value_end;
+            Some(pair)
+        })
+    }
+
+    fn between(&self, start: u32, end: u32) -> Option<&str> {
+        self.text.get(start as usize..end as usize)
+    }
+}
+
+impl fmt::Debug for Facts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.pairs()).finish()
+    }
+}
+
+fn position(text: &str) -> u32 {
+    u32::try_from(text.len()).expect("an object of an API server is smaller than 4 GiB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_and_claims_are_found_apart_and_of_two_claims_the_later_counts() {
+        let cluster = serde_json::json!({
+            "metadata": {"labels": {"a": "1", "bb": "", "c": "3"}},
+            "spec": {},
+            "status": {"clusterClaims": [{"name": "a", "value": "x"}, {"name": "c", "value": "y"}, {"name": "a", "value": "z"}]},
+        });
+        let facts = Facts::of(&serde_json::from_value(cluster).unwrap());
+        assert_eq!(
+            ["a", "bb", "c", "d", ""].map(|key| facts.label(key)),
+            [Some("1"), Some(""), Some("3"), None, None]
+        );
+        assert_eq!(["a", "bb", "c"].map(|name| facts.claim(name)), [Some("z"), None, Some("y")]);
+        assert_eq!((Facts::default().label("a"), Facts::default().claim("a")), (None, None));
+    }
+}

@@ -1,0 +1,207 @@
+//! Taints and tolerations.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::Tolerated;
+use crate::placement::Misconfigured;
+use api::cluster::v1::{Taint, TaintEffect};
+use api::cluster::v1beta1::{Toleration, TolerationOperator};
+
+const PLUGIN: &str = "TaintToleration";
+
+/// A taint nothing tolerates.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Refused<'a> {
+    /// The taint.
+    pub taint: &'a Taint,
+    /// When the last toleration of it expired, if any matched it once.
+    pub expired: Option<Timestamp>,
+}
+
+/// Checks tolerations as Open Cluster Management does.
+///
+/// # Errors
+/// The first toleration that means nothing.
+pub fn validate(tolerations: &[Toleration]) -> Result<(), Misconfigured> {
+    for toleration in tolerations {
+        let exists = toleration.operator == TolerationOperator::Exists;
+        if toleration.key.is_empty() && !exists {
+            return Err(Misconfigured::new(PLUGIN, "If the key is empty, operator must be Exists."));
+        }
+        if exists && !toleration.value.is_empty() {
+            return Err(Misconfigured::new(PLUGIN, "If the operator is Exists, the value should be empty."));
+        }
+    }
+    Ok(())
+}
+
+/// Whether every taint is tolerated by a placement that has (`decided`) or has not selected the cluster so far.
+///
+/// # Errors
+/// The first taint that is not.
+pub fn check<'a>(
+    tolerations: &[Toleration],
+    taints: &'a [Taint],
+    decided: bool,
+    now: Timestamp,
+) -> Result<Tolerated, Refused<'a>> {
+    let mut all = Tolerated::default();
+    for taint in taints {
+        let tolerance = tolerance(tolerations, taint);
+        let lasting = match tolerance {
+            Tolerance::Never => false,
+            Tolerance::Until(at) => now < at,
+            Tolerance::Always => true,
+        };
+        match &taint.effect {
+            TaintEffect::PreferNoSelect => all.avoid |= !lasting && !decided,
+            TaintEffect::NoSelectIfNew if decided => {}
+            TaintEffect::NoSelect | TaintEffect::NoSelectIfNew | TaintEffect::Other(_) => match tolerance {
+                Tolerance::Always => {}
+                Tolerance::Until(at) if now < at => {
+                    all.until = Some(all.until.map_or(at, |earlier| earlier.min(at)))
+                }
+                Tolerance::Until(at) => return Err(Refused { taint, expired: Some(at) }),
+                Tolerance::Never => return Err(Refused { taint, expired: None }),
+            },
+        }
+    }
+    Ok(all)
+}
+
+/// For how long a taint is tolerated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tolerance {
+    Never,
+    Until(Timestamp),
+    Always,
+}
+
+/// The most patient of the tolerations that match a taint.
+fn tolerance(tolerations: &[Toleration], taint: &Taint) -> Tolerance {
+    let mut best = Tolerance::Never;
+    for toleration in tolerations.iter().filter(|toleration| matches(toleration, taint)) {
+        let Some(seconds) = toleration.toleration_seconds else { return Tolerance::Always };
+        // A taint without a time is as old as time, as in Go.
+        let Some(added) = &taint.time_added else { continue };
+        let end = added.0.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
+        best = match best {
+            Tolerance::Until(at) if at >= end => best,
+            Tolerance::Until(_) | Tolerance::Never | Tolerance::Always => Tolerance::Until(end),
+        };
+    }
+    best
+}
+
+fn matches(toleration: &Toleration, taint: &Taint) -> bool {
+    let effect =
+        toleration.effect.as_ref().is_none_or(|effect| *effect == taint.effect || effect.as_str().is_empty());
+    let key = toleration.key.is_empty() || toleration.key == taint.key;
+    let value = match &toleration.operator {
+        TolerationOperator::Exists => true,
+        TolerationOperator::Equal => toleration.value == taint.value,
+        TolerationOperator::Other(operator) => operator.is_empty() && toleration.value == taint.value,
+    };
+    effect && key && value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    const NOW: i64 = 1_000_000;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn taint(key: &str, value: &str, effect: TaintEffect) -> Taint {
+        Taint {
+            key: key.into(),
+            value: value.into(),
+            effect,
+            time_added: Some(Time(at(NOW - 60))),
+            ..Taint::default()
+        }
+    }
+
+    fn toleration(key: &str, value: &str, seconds: Option<i64>) -> Toleration {
+        Toleration {
+            key: key.into(),
+            value: value.into(),
+            toleration_seconds: seconds,
+            ..Toleration::default()
+        }
+    }
+
+    fn check_one(
+        tolerations: &[Toleration],
+        effect: TaintEffect,
+        decided: bool,
+    ) -> Result<Tolerated, Option<Timestamp>> {
+        check(tolerations, &[taint("k", "v", effect)], decided, at(NOW)).map_err(|refused| refused.expired)
+    }
+
+    #[test]
+    fn a_taint_needs_a_toleration_of_its_key_value_and_effect() {
+        let other_effect =
+            Toleration { effect: Some(TaintEffect::NoSelectIfNew), ..toleration("k", "v", None) };
+        let any = Toleration { operator: TolerationOperator::Exists, ..Toleration::default() };
+        let unknown =
+            Toleration { operator: TolerationOperator::Other("Like".into()), ..toleration("k", "v", None) };
+        for (name, tolerations, tolerated) in [
+            ("none", vec![], false),
+            ("equal", vec![toleration("k", "v", None)], true),
+            ("another value", vec![toleration("k", "w", None)], false),
+            ("another key", vec![toleration("l", "v", None)], false),
+            ("another effect", vec![other_effect], false),
+            ("every key", vec![any], true),
+            ("an operator of the future", vec![unknown], false),
+        ] {
+            assert_eq!(check_one(&tolerations, TaintEffect::NoSelect, false).is_ok(), tolerated, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_toleration_expires_and_the_next_one_takes_over() {
+        let expired = check_one(&[toleration("k", "v", Some(60))], TaintEffect::NoSelect, true);
+        assert_eq!(expired, Err(Some(at(NOW))));
+        let longer = check_one(
+            &[toleration("k", "v", Some(60)), toleration("k", "v", Some(90))],
+            TaintEffect::NoSelect,
+            true,
+        );
+        assert_eq!(longer.unwrap().until, Some(at(NOW + 30)));
+        let forever = check_one(
+            &[toleration("k", "v", Some(90)), toleration("k", "v", None)],
+            TaintEffect::NoSelect,
+            true,
+        );
+        assert_eq!(forever.unwrap().until, None);
+    }
+
+    #[test]
+    fn no_select_if_new_keeps_what_was_selected() {
+        assert!(check_one(&[], TaintEffect::NoSelectIfNew, true).is_ok());
+        assert!(check_one(&[], TaintEffect::NoSelectIfNew, false).is_err());
+    }
+
+    #[test]
+    fn prefer_no_select_never_refuses_and_never_moves_what_was_selected() {
+        assert!(check_one(&[], TaintEffect::PreferNoSelect, false).unwrap().avoid);
+        assert!(!check_one(&[], TaintEffect::PreferNoSelect, true).unwrap().avoid);
+        assert!(!check_one(&[toleration("k", "v", None)], TaintEffect::PreferNoSelect, false).unwrap().avoid);
+    }
+
+    #[test]
+    fn tolerations_that_mean_nothing_are_refused_in_the_words_of_ocm() {
+        let refusal = |t: Toleration| validate(&[t]).unwrap_err().to_string();
+        assert_eq!(
+            refusal(toleration("", "v", None)),
+            "TaintToleration:If the key is empty, operator must be Exists."
+        );
+        let exists = Toleration { operator: TolerationOperator::Exists, ..toleration("k", "v", None) };
+        assert_eq!(refusal(exists), "TaintToleration:If the operator is Exists, the value should be empty.");
+    }
+}

@@ -1,0 +1,190 @@
+//! Golden cases: every history under `tests/golden/placement`, with the decisions and the explanation it must give.
+//!
+//! A case is a YAML file and the text beside it. `BLESS=1` writes the texts anew; they are reviewed like code.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::harness::Hub;
+
+/// A history of one placement.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    spec: Value,
+    /// Bound sets, as manifests; one that selects every cluster where absent.
+    #[serde(default)]
+    sets: Vec<Value>,
+    #[serde(default)]
+    clusters: Vec<Cluster>,
+    #[serde(default)]
+    scores: BTreeMap<String, i32>,
+    #[serde(default)]
+    steps: Vec<Step>,
+}
+
+/// What happens before the placement is scheduled again.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    what: String,
+    #[serde(default)]
+    wait: i64,
+    spec: Option<Value>,
+    #[serde(default)]
+    clusters: Vec<Cluster>,
+    #[serde(default)]
+    lose: Vec<String>,
+    #[serde(default)]
+    scores: BTreeMap<String, i32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cluster {
+    /// A name; with `count`, what the names of as many clusters begin with.
+    name: String,
+    count: Option<usize>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    #[serde(default)]
+    claims: BTreeMap<String, String>,
+    #[serde(default)]
+    taints: Vec<Value>,
+    cpu: Option<String>,
+}
+
+fn put(hub: &mut Hub, clusters: &[Cluster]) {
+    for cluster in clusters {
+        let names = match cluster.count {
+            Some(count) => (1..=count).map(|i| format!("{}{i:03}", cluster.name)).collect(),
+            None => vec![cluster.name.clone()],
+        };
+        let claims: Vec<Value> =
+            cluster.claims.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
+        let amount = cluster.cpu.as_ref().map(|cpu| json!({ "cpu": cpu })).unwrap_or(json!({}));
+        for name in names {
+            hub.put(json!({
+                "metadata": { "name": name, "labels": cluster.labels },
+                "spec": { "taints": cluster.taints },
+                "status": { "conditions": [], "clusterClaims": claims, "allocatable": amount, "capacity": amount },
+            }));
+        }
+    }
+}
+
+fn trace(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let case: Case = serde_saphyr::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let mut hub = Hub::new(case.spec);
+    if !case.sets.is_empty() {
+        hub.sets = case
+            .sets
+            .into_iter()
+            .map(|set| std::sync::Arc::new(serde_json::from_value(set).unwrap()))
+            .collect();
+    }
+    put(&mut hub, &case.clusters);
+    case.scores.iter().for_each(|(cluster, score)| hub.score(cluster, *score, None));
+    let mut page: String =
+        text.lines().take_while(|line| line.starts_with('#')).map(|line| format!("{line}\n")).collect();
+    page += &settle(&mut hub, "first");
+    for step in case.steps {
+        hub.wait(step.wait);
+        step.spec.into_iter().for_each(|spec| hub.spec(spec));
+        put(&mut hub, &step.clusters);
+        step.lose.iter().for_each(|name| hub.fleet.lose_cluster(name));
+        step.scores.iter().for_each(|(cluster, score)| hub.score(cluster, *score, None));
+        page += &settle(&mut hub, &step.what);
+    }
+    page + &explained(&hub)
+}
+
+/// Schedules until nothing is written, and says what came of it.
+fn settle(hub: &mut Hub, what: &str) -> String {
+    let mut page = format!("\n== {what}\n");
+    let mut wake_at = None;
+    for _ in 0..10 {
+        let schedule = hub.schedule();
+        wake_at = schedule.wake_at;
+        page.extend(
+            schedule
+                .events
+                .iter()
+                .map(|event| format!("{} {}: {}\n", event.reason, event.action, short(&event.message))),
+        );
+        if schedule.steps.is_empty() {
+            break;
+        }
+    }
+    page.extend(hub.shape().iter().map(|slice| format!("{}\n", short(slice))));
+    let status = hub.placement.status.as_ref().unwrap();
+    let groups: Vec<String> = status
+        .decision_groups
+        .iter()
+        .map(|g| {
+            format!(
+                "{} {:?} {} in [{}]",
+                g.decision_group_index,
+                g.decision_group_name,
+                g.cluster_count,
+                g.decisions.join(" ")
+            )
+        })
+        .collect();
+    page += &format!("{} selected: {}\n", status.number_of_selected_clusters, groups.join(", "));
+    page.extend(
+        status.conditions.iter().map(|c| format!("{}={} {}: {}\n", c.type_, c.status, c.reason, c.message)),
+    );
+    page.extend(wake_at.map(|at| format!("again in {}s\n", at.duration_since(hub.now).as_secs())));
+    page
+}
+
+/// Long lists show their ends.
+fn short(line: &str) -> String {
+    match line.len() {
+        0..=160 => line.trim_end().to_owned(),
+        length => format!("{}…({length} characters)…{}", &line[..60], &line[length - 40..]),
+    }
+}
+
+fn explained(hub: &Hub) -> String {
+    let explanation = hub.explain();
+    let mut page = "\n== explained\n".to_owned();
+    page.extend(explanation.error.iter().map(|error| format!("{error}\n")));
+    for story in explanation.clusters.iter().take(12) {
+        let rank = story.rank.map(|rank| format!(" rank {rank}")).unwrap_or_default();
+        let total = story.total.map(|total| format!(" total {total} {:?}", story.scores)).unwrap_or_default();
+        page += &format!("{} {}: {}{rank}{total}\n", story.cluster_name, story.state, story.why);
+    }
+    page
+}
+
+#[test]
+fn golden_decisions_are_as_reviewed() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/placement");
+    let mut cases: Vec<PathBuf> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    cases.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    cases.sort();
+    assert!(cases.len() >= 12, "golden cases are missing");
+    let mut wrong = Vec::new();
+    for case in cases {
+        let (found, golden) = (trace(&case), case.with_extension("txt"));
+        if std::env::var_os("BLESS").is_some() {
+            fs::write(&golden, &found).unwrap();
+        }
+        let expected = fs::read_to_string(&golden).unwrap_or_default();
+        if expected != found {
+            wrong.push(format!(
+                "{}: run with BLESS=1 and review\n--- expected\n{expected}\n--- found\n{found}",
+                golden.display()
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,233 @@
+//! A hub in memory for tests: schedules a placement again and again and writes what the schedules say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::publish::Write;
+use super::{Fleet, Input, Schedule, Standing};
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1alpha1::AddOnPlacementScore;
+use api::cluster::v1beta1::{Placement, PlacementDecision, PlacementDecisionStatus};
+use api::cluster::v1beta2::ManagedClusterSet;
+use api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL};
+
+/// One namespace with one placement `p`, bound to sets.
+pub(crate) struct Hub {
+    pub now: Timestamp,
+    pub placement: Placement,
+    pub sets: Vec<Arc<ManagedClusterSet>>,
+    pub decisions: BTreeMap<String, Arc<PlacementDecision>>,
+    pub fleet: Fleet,
+    pub standing: Standing,
+    /// What readers could see after each single write, from the last schedule on: clusters by decision.
+    pub seen: Vec<BTreeMap<String, Vec<String>>>,
+    /// How many writes of the next schedule succeed, where not all do.
+    pub crash_after: Option<usize>,
+}
+
+impl Hub {
+    pub(crate) fn new(spec: Value) -> Self {
+        let placement = json!({ "metadata": { "namespace": "ns", "name": "p", "uid": "u", "generation": 1 }, "spec": spec });
+        let global = json!({
+            "metadata": { "name": "global" },
+            "spec": { "clusterSelector": { "selectorType": "LabelSelector", "labelSelector": {} } },
+        });
+        Self {
+            now: Timestamp::from_second(1_700_000_000).unwrap(),
+            placement: serde_json::from_value(placement).unwrap(),
+            sets: vec![Arc::new(serde_json::from_value(global).unwrap())],
+            decisions: BTreeMap::new(),
+            fleet: Fleet::default(),
+            standing: Standing::default(),
+            seen: Vec::new(),
+            crash_after: None,
+        }
+    }
+
+    pub(crate) fn spec(&mut self, spec: Value) {
+        self.placement.spec = serde_json::from_value(spec).unwrap();
+    }
+
+    pub(crate) fn cluster(&mut self, name: &str, labels: &[(&str, &str)]) {
+        let labels: BTreeMap<_, _> = labels.iter().copied().collect();
+        self.put(json!({ "metadata": { "name": name, "labels": labels } }));
+    }
+
+    pub(crate) fn put(&mut self, cluster: Value) {
+        let cluster: ManagedCluster = serde_json::from_value(cluster).unwrap();
+        self.fleet.see_cluster(Arc::new(cluster));
+    }
+
+    pub(crate) fn score(&mut self, cluster: &str, value: i32, valid_for: Option<i64>) {
+        let until = valid_for.map(|seconds| self.now + SignedDuration::from_secs(seconds));
+        let score = json!({
+            "metadata": { "namespace": cluster, "name": "usage" },
+            "status": { "scores": [{ "name": "cpu", "value": value }], "validUntil": until },
+        });
+        let score: AddOnPlacementScore = serde_json::from_value(score).unwrap();
+        self.fleet.see_score(None, Some(Arc::new(score)));
+    }
+
+    pub(crate) fn wait(&mut self, seconds: i64) {
+        self.now += SignedDuration::from_secs(seconds);
+    }
+
+    /// Binds the set that holds every cluster, the one clusters are labelled with, or both.
+    pub(crate) fn bind(&mut self, which: u8) {
+        let everything = json!({
+            "metadata": { "name": "global" },
+            "spec": { "clusterSelector": { "selectorType": "LabelSelector", "labelSelector": {} } },
+        });
+        let own = json!({ "metadata": { "name": "own" } });
+        let sets = match which {
+            0 => vec![everything],
+            1 => vec![own],
+            2 => vec![
+                serde_json::json!({ "metadata": { "name": "broken" }, "spec": { "clusterSelector": {
+                "selectorType": "LabelSelector", "labelSelector": { "matchExpressions": [{ "key": "k", "operator": "Like" }] },
+            } } }),
+                own,
+            ],
+            _ => vec![everything, own],
+        };
+        self.sets = sets.into_iter().map(|set| Arc::new(serde_json::from_value(set).unwrap())).collect();
+    }
+
+    /// Schedules a fleet that saw the same objects the other way round; the answer must be the same.
+    pub(crate) fn compare_with_reversed(&self) {
+        let decisions: Vec<_> = self.decisions.values().cloned().collect();
+        let mut ids: Vec<_> = self.fleet.ids().collect();
+        ids.reverse();
+        let clusters: Vec<_> = ids.iter().filter_map(|id| self.fleet.cluster(*id).cloned()).collect();
+        let scores: Vec<_> =
+            ids.iter().filter_map(|id| self.fleet.scores(*id, "usage").cloned().map(Arc::new)).collect();
+        let fleet = Fleet::of(clusters, scores, decisions.iter().rev().cloned());
+        let reversed = super::schedule(&Input { fleet: &fleet, ..self.input(&decisions) }, self.now);
+        assert_eq!(
+            reversed,
+            super::schedule(&self.input(&decisions), self.now),
+            "the order of objects decides something"
+        );
+    }
+
+    pub(crate) fn explain(&self) -> super::explain::Explanation {
+        let decisions: Vec<_> = self.decisions.values().cloned().collect();
+        super::explain::explain(&self.input(&decisions), self.now)
+    }
+
+    fn input<'a>(&'a self, decisions: &'a [Arc<PlacementDecision>]) -> Input<'a> {
+        Input { placement: &self.placement, bound: &self.sets, decisions, fleet: &self.fleet }
+    }
+
+    /// Schedules once, on what is remembered and from nothing, which must be the same, and writes it.
+    pub(crate) fn schedule(&mut self) -> Schedule {
+        let decisions: Vec<_> = self.decisions.values().cloned().collect();
+        let fresh = super::schedule(&self.input(&decisions), self.now);
+        let mut standing = std::mem::take(&mut self.standing);
+        let kept = standing.schedule(&self.input(&decisions), self.now);
+        self.standing = standing;
+        assert_eq!(kept, fresh, "a standing that was kept answers as a fresh one");
+        assert!(
+            kept.wake_at.is_none_or(|at| at > self.now),
+            "it wants to be woken at a time that is not in the future"
+        );
+        self.seen.clear();
+        let crash_after = self.crash_after.take();
+        for write in kept.steps.iter().flatten().take(crash_after.unwrap_or(usize::MAX)) {
+            self.write(write);
+            let members = |d: &PlacementDecision| {
+                d.status.iter().flat_map(|s| &s.decisions).map(|e| e.cluster_name.clone()).collect()
+            };
+            self.seen.push(
+                self.decisions.iter().map(|(name, decision)| (name.clone(), members(decision))).collect(),
+            );
+        }
+        if crash_after.is_none() {
+            self.placement.status = Some(kept.status.clone());
+        }
+        kept
+    }
+
+    /// Schedules until nothing is written; returns the clusters that are decided then.
+    pub(crate) fn settle(&mut self) -> Vec<String> {
+        for _ in 0..10 {
+            if self.schedule().steps.is_empty() {
+                return self.decided();
+            }
+        }
+        panic!("no fixpoint after ten schedules");
+    }
+
+    pub(crate) fn decided(&self) -> Vec<String> {
+        let entries = self.decisions.values().flat_map(|d| d.status.iter().flat_map(|s| &s.decisions));
+        let names: BTreeSet<String> = entries.map(|entry| entry.cluster_name.clone()).collect();
+        names.into_iter().collect()
+    }
+
+    /// The decisions as `name[index group] cluster,…`.
+    pub(crate) fn shape(&self) -> Vec<String> {
+        let one = |(name, decision): (&String, &Arc<PlacementDecision>)| {
+            let label = |key: &str| {
+                decision.metadata.labels.as_ref().and_then(|l| l.get(key)).cloned().unwrap_or_default()
+            };
+            let names: Vec<_> =
+                decision.status.iter().flat_map(|s| &s.decisions).map(|e| e.cluster_name.as_str()).collect();
+            format!(
+                "{name}[{} {}] {}",
+                label(DECISION_GROUP_INDEX_LABEL),
+                label(DECISION_GROUP_NAME_LABEL),
+                names.join(",")
+            )
+        };
+        self.decisions.iter().map(one).collect()
+    }
+
+    pub(crate) fn condition(&self, type_: &str) -> String {
+        let conditions = &self.placement.status.as_ref().unwrap().conditions;
+        let condition = conditions.iter().find(|c| c.type_ == type_).unwrap();
+        format!("{} {}: {}", condition.status, condition.reason, condition.message)
+    }
+
+    /// Somebody else changes, creates or (`Null`) deletes a decision.
+    pub(crate) fn edit(&mut self, name: &str, decision: Value) {
+        let new = (!decision.is_null()).then(|| Arc::new(serde_json::from_value(decision).unwrap()));
+        self.replace(name, new);
+    }
+
+    fn write(&mut self, write: &Write) {
+        let (name, new) = match write {
+            Write::Create(labels) => {
+                let decision = json!({ "metadata": { "namespace": "ns", "name": labels.name, "labels": {
+                    PLACEMENT_LABEL: "p", DECISION_GROUP_INDEX_LABEL: labels.index.to_string(), DECISION_GROUP_NAME_LABEL: labels.group,
+                } } });
+                (&labels.name, Some(serde_json::from_value(decision).unwrap()))
+            }
+            Write::Decide { name, decisions } => {
+                let mut decision = (*self.decisions[name]).clone();
+                decision.status =
+                    Some(PlacementDecisionStatus { decisions: decisions.clone(), ..Default::default() });
+                (name, Some(decision))
+            }
+            Write::Label(labels) => {
+                let mut decision = (*self.decisions[&labels.name]).clone();
+                let all = decision.metadata.labels.get_or_insert_default();
+                all.insert(DECISION_GROUP_INDEX_LABEL.into(), labels.index.to_string());
+                all.insert(DECISION_GROUP_NAME_LABEL.into(), labels.group.clone());
+                (&labels.name, Some(decision))
+            }
+            Write::Delete { name } => (name, None),
+        };
+        self.replace(name, new.map(Arc::new));
+    }
+
+    fn replace(&mut self, name: &str, new: Option<Arc<PlacementDecision>>) {
+        let old = match &new {
+            Some(new) => self.decisions.insert(name.to_owned(), Arc::clone(new)),
+            None => self.decisions.remove(name),
+        };
+        self.fleet.see_decision(old.as_deref(), new.as_deref());
+    }
+}

@@ -1,0 +1,199 @@
+//! Which certificate signing requests the hub approves.
+//!
+//! The label of a request is a hint; what it asks for is in the request itself. Whatever does not fit exactly is left alone: the hub
+//! never denies, and never approves what is not allowed.
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+
+use super::der;
+use api::names::{
+    ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP, SUBJECT_PREFIX,
+};
+
+/// What a request asks for, as far as it fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The certificate of a cluster's agent.
+    Cluster {
+        /// The cluster.
+        cluster: String,
+        /// Whether the requester already is that very identity.
+        renewal: bool,
+    },
+    /// The certificate of an add-on's agent on a cluster.
+    Addon {
+        /// The cluster.
+        cluster: String,
+        /// The add-on.
+        addon: String,
+    },
+}
+
+/// Whether a request has been decided upon.
+pub fn is_decided(csr: &CertificateSigningRequest) -> bool {
+    let conditions = csr.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| matches!(condition.type_.as_str(), "Approved" | "Denied"))
+}
+
+/// Reads what a request asks for; `None` for one that is not for us, or does not fit.
+pub fn ask(csr: &CertificateSigningRequest) -> Option<Ask> {
+    let label =
+        |name: &str| csr.metadata.labels.as_ref()?.get(name).filter(|value| !value.is_empty()).cloned();
+    let cluster = label(CLUSTER_NAME_LABEL)?;
+    if csr.spec.signer_name != KUBE_CLIENT_SIGNER {
+        return None;
+    }
+    let subject = subject(csr)?;
+    match label(ADDON_NAME_LABEL) {
+        None => ask_for_cluster(csr, cluster, &subject),
+        Some(addon) => ask_for_addon(csr, cluster, addon, &subject),
+    }
+}
+
+/// Exactly the cluster's group beside the common one, and a user of exactly cluster and agent.
+fn ask_for_cluster(csr: &CertificateSigningRequest, cluster: String, subject: &der::Subject) -> Option<Ask> {
+    let own = format!("{SUBJECT_PREFIX}{cluster}");
+    let groups: BTreeSet<&str> = subject.organizations.iter().map(String::as_str).collect();
+    if groups != BTreeSet::from([own.as_str(), MANAGED_CLUSTERS_GROUP]) {
+        return None;
+    }
+    let mut parts = subject.common_name.strip_prefix(SUBJECT_PREFIX)?.split(':');
+    let (named, agent, rest) = (parts.next()?, parts.next()?, parts.next());
+    if named != cluster || agent.is_empty() || rest.is_some() {
+        return None;
+    }
+    let renewal = csr.spec.username.as_deref() == Some(subject.common_name.as_str());
+    Some(Ask::Cluster { cluster, renewal })
+}
+
+/// Exactly the subject the add-on's agent has, asked for by the agent of that very cluster.
+///
+/// OCM compares the requester by prefix, so that the agent of `cluster10` can ask for the add-ons of `cluster1` (hazard B6).
+fn ask_for_addon(
+    csr: &CertificateSigningRequest,
+    cluster: String,
+    addon: String,
+    subject: &der::Subject,
+) -> Option<Ask> {
+    let requester = csr.spec.username.as_deref()?.strip_prefix(SUBJECT_PREFIX)?;
+    let (of, agent) = requester.split_once(':')?;
+    if of != cluster || agent.is_empty() || agent.contains(':') {
+        return None;
+    }
+    let group = format!("{SUBJECT_PREFIX}cluster:{cluster}:addon:{addon}");
+    let everywhere = format!("{SUBJECT_PREFIX}addon:{addon}");
+    let groups: BTreeSet<&str> = subject
+        .organizations
+        .iter()
+        .map(String::as_str)
+        .filter(|group| *group != "system:authenticated")
+        .collect();
+    let fits = groups == BTreeSet::from([group.as_str(), everywhere.as_str()]);
+    (fits && subject.common_name == format!("{group}:agent:{addon}-agent"))
+        .then_some(Ask::Addon { cluster, addon })
+}
+
+/// The subject of the request.
+fn subject(csr: &CertificateSigningRequest) -> Option<der::Subject> {
+    let pem = std::str::from_utf8(&csr.spec.request.0).ok()?;
+    let body = pem
+        .trim()
+        .strip_prefix("-----BEGIN CERTIFICATE REQUEST-----")?
+        .strip_suffix("-----END CERTIFICATE REQUEST-----")?;
+    let body: String = body.split_whitespace().collect();
+    der::subject(&STANDARD.decode(body).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::ByteString;
+    use k8s_openapi::api::certificates::v1::CertificateSigningRequestSpec;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+    const PREFIX: &str = "system:open-cluster-management:";
+
+    fn csr(
+        labels: &[(&str, &str)],
+        requester: &str,
+        common_name: &str,
+        organizations: &[&str],
+    ) -> CertificateSigningRequest {
+        let der = der::tests::request(common_name, organizations);
+        let pem = format!(
+            "-----BEGIN CERTIFICATE REQUEST-----\n{}\n-----END CERTIFICATE REQUEST-----\n",
+            STANDARD.encode(der)
+        );
+        let labels = labels
+            .iter()
+            .map(|(name, value)| (format!("open-cluster-management.io/{name}"), (*value).to_owned()))
+            .collect();
+        let spec = CertificateSigningRequestSpec {
+            request: ByteString(pem.into_bytes()),
+            signer_name: KUBE_CLIENT_SIGNER.into(),
+            username: Some(requester.into()),
+            ..CertificateSigningRequestSpec::default()
+        };
+        let metadata = ObjectMeta { labels: Some(labels), ..ObjectMeta::default() };
+        CertificateSigningRequest { metadata, spec, ..CertificateSigningRequest::default() }
+    }
+
+    fn for_cluster(label: &str, requester: &str, common_name: &str, organizations: &[&str]) -> Option<Ask> {
+        let organizations: Vec<String> = organizations.iter().map(|name| format!("{PREFIX}{name}")).collect();
+        let organizations: Vec<&str> = organizations.iter().map(String::as_str).collect();
+        ask(&csr(&[("cluster-name", label)], requester, &format!("{PREFIX}{common_name}"), &organizations))
+    }
+
+    #[test]
+    fn a_cluster_asks_for_exactly_itself() {
+        let join = Some(Ask::Cluster { cluster: "c1".into(), renewal: false });
+        assert_eq!(for_cluster("c1", "bootstrap", "c1:agent", &["c1", "managed-clusters"]), join);
+        let renewal = Some(Ask::Cluster { cluster: "c1".into(), renewal: true });
+        assert_eq!(
+            for_cluster("c1", &format!("{PREFIX}c1:agent"), "c1:agent", &["managed-clusters", "c1"]),
+            renewal
+        );
+        let refused = [
+            ("c1", "c2:agent", &["c1", "managed-clusters"][..]),
+            ("c1", "c2:agent", &["c2", "managed-clusters"]),
+            ("c1", "c1:agent", &["c10", "managed-clusters"]),
+            ("c1", "c1:agent", &["c1"]),
+            ("c1", "c1:agent", &["c1", "managed-clusters", "c2"]),
+            ("c1", "c1:a:b", &["c1", "managed-clusters"]),
+            ("c1", "c1:", &["c1", "managed-clusters"]),
+            ("c1", "c1", &["c1", "managed-clusters"]),
+        ];
+        for (label, common_name, organizations) in refused {
+            assert_eq!(
+                for_cluster(label, "bootstrap", common_name, organizations),
+                None,
+                "{label} {common_name} {organizations:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn b6_the_agent_of_one_cluster_cannot_ask_for_the_addons_of_another() {
+        let ask = |requester: &str| {
+            let group = format!("{PREFIX}cluster:cluster1:addon:a");
+            let organizations = [group.as_str(), "system:open-cluster-management:addon:a"];
+            let labels = [("cluster-name", "cluster1"), ("addon-name", "a")];
+            ask(&csr(
+                &labels,
+                &format!("{PREFIX}{requester}"),
+                &format!("{group}:agent:a-agent"),
+                &organizations,
+            ))
+        };
+        assert_eq!(ask("cluster1:agent"), Some(Ask::Addon { cluster: "cluster1".into(), addon: "a".into() }));
+        for requester in
+            ["cluster10:agent", "cluster1", "cluster:cluster1:addon:a:agent:a-agent", "cluster1:x:y"]
+        {
+            assert_eq!(ask(requester), None, "{requester}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Whether a cluster is alive, from the lease its agent renews, and what keeps work away from one that is not.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use api::cluster::v1::{Taint, TaintEffect};
+use api::names::{UNAVAILABLE_TAINT, UNREACHABLE_TAINT};
+
+/// How many renewals may be missed.
+const MISSED: i32 = 5;
+/// The period where a cluster names none.
+const DEFAULT_SECONDS: i32 = 60;
+
+/// How long an agent may take between two renewals.
+pub fn period(lease_duration_seconds: i32) -> SignedDuration {
+    let seconds = if lease_duration_seconds > 0 { lease_duration_seconds } else { DEFAULT_SECONDS };
+    SignedDuration::from_secs(seconds.into())
+}
+
+/// When a lease runs out. One without a time has run out: an agent must not be able to live for ever by clearing it (hazard S7).
+pub fn expires(renewed: Option<Timestamp>, lease_duration_seconds: i32) -> Timestamp {
+    let grace = period(lease_duration_seconds).saturating_mul(MISSED);
+    renewed.map_or(Timestamp::UNIX_EPOCH, |renewed| renewed.checked_add(grace).unwrap_or(Timestamp::MAX))
+}
+
+/// The taints of a cluster whose availability is `available` (`True`, `False`, `Unknown`, or not told yet).
+///
+/// Taints of others stay, in their order. The time of a taint is when it was added.
+pub fn taints(before: &[Taint], available: Option<&str>, now: Timestamp) -> Vec<Taint> {
+    let (wanted, unwanted): (Option<&str>, &[&str]) = match available {
+        Some("True") => (None, &[UNREACHABLE_TAINT, UNAVAILABLE_TAINT]),
+        Some("False") => (Some(UNAVAILABLE_TAINT), &[UNREACHABLE_TAINT]),
+        _ => (Some(UNREACHABLE_TAINT), &[UNAVAILABLE_TAINT]),
+    };
+    let is = |taint: &Taint, key: &str| {
+        taint.key == key && taint.value.is_empty() && taint.effect == TaintEffect::NoSelect
+    };
+    let mut taints: Vec<Taint> =
+        before.iter().filter(|taint| !unwanted.iter().any(|key| is(taint, key))).cloned().collect();
+    if let Some(key) = wanted.filter(|key| !taints.iter().any(|taint| is(taint, key))) {
+        let time_added = Some(Time(now.round(jiff::Unit::Second).unwrap_or(now)));
+        taints.push(Taint { key: key.into(), effect: TaintEffect::NoSelect, time_added, ..Taint::default() });
+    }
+    taints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_lease_lives_for_five_periods() {
+        assert_eq!(expires(Some(at(100)), 10), at(150));
+        assert_eq!(expires(Some(at(100)), 0), at(400));
+    }
+
+    #[test]
+    fn s7_a_lease_without_a_time_has_run_out() {
+        assert!(expires(None, 60) < at(1));
+    }
+
+    #[test]
+    fn taints_follow_availability_and_leave_those_of_users() {
+        let user = Taint { key: "mine".into(), ..Taint::default() };
+        let keys = |taints: &[Taint]| taints.iter().map(|t| t.key.clone()).collect::<Vec<_>>();
+        let unreachable = taints(std::slice::from_ref(&user), None, at(1));
+        assert_eq!(keys(&unreachable), ["mine", UNREACHABLE_TAINT]);
+        assert_eq!(
+            taints(&unreachable, Some("Unknown"), at(9)),
+            unreachable,
+            "the time is when it was added"
+        );
+        assert_eq!(keys(&taints(&unreachable, Some("False"), at(9))), ["mine", UNAVAILABLE_TAINT]);
+        assert_eq!(keys(&taints(&unreachable, Some("True"), at(9))), ["mine"]);
+    }
+}

@@ -1,0 +1,160 @@
+//! What the hub lets the agent of a cluster do.
+
+use k8s_openapi::api::rbac::v1::{
+    ClusterRole, ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use api::names::{
+    ADDON_GROUP, CLUSTER_GROUP, CLUSTER_NAME_LABEL, REGISTER_GROUP, SUBJECT_PREFIX, WORK_FINALIZER,
+    WORK_GROUP,
+};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+/// The role every accepted cluster has in its namespace, for leases and add-ons.
+pub const REGISTRATION_ROLE: &str = "open-cluster-management:managedcluster:registration";
+/// The role every accepted cluster has in its namespace, for works.
+pub const WORK_ROLE: &str = "open-cluster-management:managedcluster:work";
+
+/// The role of identities that may ask to join.
+pub const BOOTSTRAP_ROLE: &str = "open-cluster-management:bootstrap";
+/// Binds it to the group of bootstrap tokens for clusters.
+pub const BOOTSTRAP_BINDING: &str = "open-cluster-management:bootstrap:managedcluster";
+
+/// What a bootstrap identity may do, as OCM's chart has it, but for cluster sets: only the default one may be joined (hazard S5).
+pub fn bootstrap_role() -> ClusterRole {
+    let rules = vec![
+        rule(&[""], &["configmaps"], &[], &["get"]),
+        rule(
+            &["certificates.k8s.io"],
+            &["certificatesigningrequests"],
+            &[],
+            &["create", "get", "list", "watch"],
+        ),
+        rule(&[CLUSTER_GROUP], &["managedclusters"], &[], &["get", "create", "list", "watch"]),
+        rule(&[CLUSTER_GROUP], &["managedclustersets/join"], &["default"], &["create"]),
+    ];
+    let metadata = ObjectMeta { name: Some(BOOTSTRAP_ROLE.into()), ..ObjectMeta::default() };
+    ClusterRole { metadata, rules: Some(rules), ..ClusterRole::default() }
+}
+
+/// Binds [`bootstrap_role`].
+pub fn bootstrap_binding() -> ClusterRoleBinding {
+    let group = Subject {
+        api_group: Some(RBAC.into()),
+        kind: "Group".into(),
+        name: "system:bootstrappers:managedcluster".into(),
+        namespace: None,
+    };
+    let metadata = ObjectMeta { name: Some(BOOTSTRAP_BINDING.into()), ..ObjectMeta::default() };
+    ClusterRoleBinding { metadata, role_ref: role_ref(BOOTSTRAP_ROLE), subjects: Some(vec![group]) }
+}
+
+/// Name of the role and role binding of a cluster.
+pub fn name(cluster: &str) -> String {
+    format!("open-cluster-management:managedcluster:{cluster}")
+}
+
+fn metadata(name: String, namespace: Option<&str>, cluster: &str) -> ObjectMeta {
+    let labels = [(CLUSTER_NAME_LABEL.to_owned(), cluster.to_owned())];
+    ObjectMeta {
+        name: Some(name),
+        namespace: namespace.map(str::to_owned),
+        labels: Some(labels.into()),
+        ..ObjectMeta::default()
+    }
+}
+
+fn rule(groups: &[&str], resources: &[&str], names: &[&str], verbs: &[&str]) -> PolicyRule {
+    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    PolicyRule {
+        api_groups: Some(owned(groups)),
+        resources: Some(owned(resources)),
+        resource_names: (!names.is_empty()).then(|| owned(names)),
+        verbs: owned(verbs),
+        ..PolicyRule::default()
+    }
+}
+
+/// What an agent may do outside its namespace; one that is denied may still see that it is.
+pub fn cluster_role(cluster: &str, accepted: bool) -> ClusterRole {
+    let own = |resource: &str, verbs: &[&str]| rule(&[CLUSTER_GROUP], &[resource], &[cluster], verbs);
+    let rules = if accepted {
+        vec![
+            rule(
+                &["certificates.k8s.io"],
+                &["certificatesigningrequests"],
+                &[],
+                &["create", "get", "list", "watch"],
+            ),
+            rule(&[REGISTER_GROUP], &["managedclusters/clientcertificates"], &[], &["renew"]),
+            own("managedclusters", &["get", "list", "update", "watch"]),
+            own("managedclusters/status", &["patch", "update"]),
+        ]
+    } else {
+        vec![own("managedclusters", &["get", "list", "watch"])]
+    };
+    ClusterRole {
+        metadata: metadata(name(cluster), None, cluster),
+        rules: Some(rules),
+        ..ClusterRole::default()
+    }
+}
+
+/// Both groups OCM binds: the one in certificates, and the one other authenticators can give.
+fn subjects(cluster: &str) -> Vec<Subject> {
+    let group =
+        |name: String| Subject { api_group: Some(RBAC.into()), kind: "Group".into(), name, namespace: None };
+    vec![group(format!("{SUBJECT_PREFIX}{cluster}")), group(format!("open-cluster-management:{cluster}"))]
+}
+
+fn role_ref(role: &str) -> RoleRef {
+    RoleRef { api_group: Some(RBAC.into()), kind: "ClusterRole".into(), name: role.into() }
+}
+
+/// Binds [`cluster_role`].
+pub fn cluster_role_binding(cluster: &str) -> ClusterRoleBinding {
+    let metadata = metadata(name(cluster), None, cluster);
+    ClusterRoleBinding { metadata, role_ref: role_ref(&name(cluster)), subjects: Some(subjects(cluster)) }
+}
+
+/// Binds the shared role for leases and add-ons.
+pub fn registration_binding(cluster: &str) -> RoleBinding {
+    let metadata = metadata(format!("{}:registration", name(cluster)), Some(cluster), cluster);
+    RoleBinding { metadata, role_ref: role_ref(REGISTRATION_ROLE), subjects: Some(subjects(cluster)) }
+}
+
+/// Binds the shared role for works. Its finalizer keeps it until the agent has removed the last work.
+pub fn work_binding(cluster: &str) -> RoleBinding {
+    let mut metadata = metadata(format!("{}:work", name(cluster)), Some(cluster), cluster);
+    metadata.finalizers = Some(vec![WORK_FINALIZER.into()]);
+    RoleBinding { metadata, role_ref: role_ref(WORK_ROLE), subjects: Some(subjects(cluster)) }
+}
+
+/// The roles all clusters share.
+pub fn shared_roles() -> [ClusterRole; 2] {
+    let role = |name: &str, rules: Vec<PolicyRule>| ClusterRole {
+        metadata: metadata(name.to_owned(), None, ""),
+        rules: Some(rules),
+        ..ClusterRole::default()
+    };
+    [
+        role(
+            REGISTRATION_ROLE,
+            vec![
+                rule(&["coordination.k8s.io"], &["leases"], &[], &["get", "list", "watch", "update"]),
+                rule(&[ADDON_GROUP], &["managedclusteraddons"], &[], &["get", "list", "watch"]),
+                rule(&[ADDON_GROUP], &["managedclusteraddons/status"], &[], &["patch", "update"]),
+                rule(&["events.k8s.io"], &["events"], &[], &["create"]),
+            ],
+        ),
+        role(
+            WORK_ROLE,
+            vec![
+                rule(&["", "events.k8s.io"], &["events"], &[], &["create", "patch", "update"]),
+                rule(&[WORK_GROUP], &["manifestworks"], &[], &["get", "list", "watch", "update", "patch"]),
+                rule(&[WORK_GROUP], &["manifestworks/status"], &[], &["patch", "update"]),
+            ],
+        ),
+    ]
+}

@@ -1,0 +1,335 @@
+//! Worked examples: what OCM's library answers, and where this engine differs on purpose.
+//!
+//! The clusters, strategies and ages are those of the library's own behaviour, observed by running it.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::input::{Cluster, Group, GroupKey, Health, Report};
+use super::strategy::{Mandatory, Options, Size};
+use super::wave::State;
+use super::{Input, Strategy, Wave, advance};
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+/// A strategy in words: `R2 F0 D90s soak60s`, with `R` absent for per group; percentages as `F50%`.
+fn strategy(words: &str, mandatory: &[Mandatory]) -> Strategy {
+    let (mut options, mut concurrency, mut all, mut per_group) = (Options::default(), None, false, false);
+    let size = |text: &str| match text.strip_suffix('%') {
+        Some(percent) => Size::Percent(percent.parse().unwrap()),
+        None => Size::Count(text.parse().unwrap()),
+    };
+    for word in words.split(' ') {
+        match word {
+            "All" => all = true,
+            "PerGroup" => per_group = true,
+            _ if word.starts_with("soak") => options.soak = super::duration::parse(&word[4..]).unwrap(),
+            _ if word.starts_with('R') => concurrency = Some(size(&word[1..])),
+            _ if word.starts_with('F') => options.failures = size(&word[1..]),
+            _ => options.deadline = Some(super::duration::parse(&word[1..]).unwrap()),
+        }
+    }
+    match (all, per_group) {
+        (true, _) => Strategy::All { deadline: options.deadline },
+        (_, true) => Strategy::ProgressivePerGroup { options, mandatory: mandatory.to_vec() },
+        _ => Strategy::Progressive { options, mandatory: mandatory.to_vec(), concurrency },
+    }
+}
+
+/// Groups in words: `a1,a2 b1` are the groups 0 and 1; `2:c1` has an index of its own.
+fn groups(words: &str) -> Vec<Group> {
+    let group = |(at, word): (usize, &str)| {
+        let (index, names) =
+            word.split_once(':').map_or((at as i32, word), |(index, names)| (index.parse().unwrap(), names));
+        Group {
+            key: GroupKey { index, name: format!("g{index}") },
+            clusters: names.split(',').map(str::to_owned).collect(),
+        }
+    };
+    words.split(' ').enumerate().map(group).collect()
+}
+
+/// A cluster in words: `c1 Progressing 10` was assigned its hash and has reported so for ten seconds; `c1 ToDo` was not.
+fn cluster(words: &str) -> Cluster {
+    let mut words = words.split(' ');
+    let (name, report) = (words.next().unwrap(), words.next().unwrap());
+    let since = words.next().map(|age| NOW - SignedDuration::from_secs(age.parse().unwrap()));
+    let mut cluster =
+        Cluster { name: name.into(), wants: "new".into(), runs: Some("new".into()), ..Cluster::default() };
+    let report = match report {
+        "ToDo" => {
+            cluster.runs = None;
+            return cluster;
+        }
+        "Skip" => {
+            cluster.skip = true;
+            return cluster;
+        }
+        "ToApply" => Report::ToApply,
+        "Progressing" => Report::Progressing,
+        "Succeeded" => Report::Succeeded,
+        "Failed" => Report::Failed,
+        "TimeOut" => Report::TimeOut,
+        other => panic!("{other}"),
+    };
+    cluster.health = Some(Health { of: "new".into(), report, since });
+    cluster
+}
+
+struct Case {
+    strategy: &'static str,
+    mandatory: Vec<Mandatory>,
+    groups: &'static str,
+    existing: &'static str,
+}
+
+fn case(strategy: &'static str, groups: &'static str, existing: &'static str) -> Case {
+    Case { strategy, mandatory: Vec::new(), groups, existing }
+}
+
+impl Case {
+    fn mandatory(mut self, name: &str) -> Self {
+        self.mandatory.push(Mandatory::Name(name.into()));
+        self
+    }
+
+    fn run(&self) -> Wave {
+        let mut input = Input::new("new", Ok(strategy(self.strategy, &self.mandatory)));
+        input.groups = groups(self.groups);
+        input.clusters = self.existing.split(", ").filter(|words| !words.is_empty()).map(cluster).collect();
+        advance(&input, NOW)
+    }
+
+    /// `rollout | timed out | breach | recheck`, new ones as `c1`, those in flight as `(c1)`.
+    fn gives(&self, expected: &str) {
+        let wave = self.run();
+        let started: Vec<_> = wave.starting().collect();
+        let rolling: Vec<_> = wave
+            .rolling()
+            .map(|name| if started.contains(&name) { name.to_owned() } else { format!("({name})") })
+            .collect();
+        let timed_out: Vec<_> = wave.timed_out().collect();
+        let breach = if wave.breach.is_some() { "breach" } else { "" };
+        let recheck =
+            wave.recheck.map_or_else(String::new, |at| format!("{}s", at.duration_since(NOW).as_secs()));
+        let found = [rolling.join(","), timed_out.join(","), breach.into(), recheck]
+            .map(|part| part.trim().to_owned())
+            .join(" | ");
+        assert_eq!(found.trim(), expected.trim(), "{} {} {:?}", self.strategy, self.groups, self.existing);
+    }
+}
+
+const SIX: &str = "c1,c2,c3,c4,c5,c6";
+
+#[test]
+fn progressive_is_as_in_ocm() {
+    case("R2 F0 D90s", SIX, "").gives("c1,c2 |  |  |");
+    case("R2 F0 D90s", SIX, "c1 Succeeded 20, c2 Progressing 10").gives("(c2),c3 |  |  | 80s");
+    case("R1 F1 D90s", SIX, "c1 Failed 1000").gives("c2 | c1 |  |");
+    case("R1 F0 D90s", SIX, "c1 Progressing 1000").gives("| c1 | breach |");
+    case("R2 F0 D90s", SIX, "c1 Failed 10").gives("(c1) |  | breach | 80s");
+    case("R2 F6 D90s", SIX, "c1 Progressing 1000").gives("c2,c3 | c1 |  |");
+    case("R1 F0 D90s soak60s", SIX, "c1 Succeeded 10").gives("(c1) |  |  | 50s");
+    case("R2 F3 D0s", SIX, "c1 Progressing 0, c2 Progressing 0").gives("c3,c4 | c1,c2 |  |");
+    case("R2 F0", SIX, "c5 ToApply, c6 ToApply").gives("(c5),(c6) |  |  |");
+    case("R2 F0", SIX, "c1 Skip").gives("c2,c3 |  |  |");
+    case("R34% F0", SIX, "").gives("c1,c2,c3 |  |  |");
+    case("F0", SIX, "").gives("c1,c2,c3,c4,c5,c6 |  |  |");
+    case("R9 F0", SIX, "").gives("c1,c2,c3,c4,c5,c6 |  |  |");
+    // A soak or a deadline from a time nobody knows begins now, again and again.
+    case("R1 F0 D90s soak60s", SIX, "c1 Succeeded").gives("(c1) |  |  | 60s");
+    case("R1 F0 D90s", SIX, "c1 Progressing").gives("(c1) |  |  | 90s");
+    case("R1 F1 D0s", SIX, "c1 Progressing").gives("c2 | c1 |  |");
+}
+
+#[test]
+fn all_is_as_in_ocm() {
+    let all = case("All D90s", SIX, "c1 Failed 1000, c2 Succeeded 5, c3 Progressing 10, zz Succeeded 5");
+    all.gives("(c3),c4,c5,c6 | c1 |  | 80s");
+    assert_eq!(all.run().removed, ["zz"]);
+}
+
+#[test]
+fn mandatory_groups_are_as_in_ocm() {
+    let check = |existing, expected| {
+        case("R2 F0 D90s", "m1,m2 c1,c2,c3,c4", existing).mandatory("g0").gives(expected)
+    };
+    check("", "m1,m2 |  |  |");
+    check("m1 Succeeded 5, m2 Succeeded 5", "c1,c2 |  |  |");
+    check("c1 Progressing 10", "(c1),m1,m2 |  |  | 80s");
+    case("R2 F0 D90s", "m1,m2 c1,c2,c3,c4", "").mandatory("unknown").gives("c1,c2 |  |  |");
+}
+
+#[test]
+fn per_group_is_as_in_ocm() {
+    let check = |words, existing, expected| case(words, "a1,a2 b1 d1,d2 e1", existing).gives(expected);
+    check("PerGroup F0 D90s", "", "a1,a2 |  |  |");
+    check("PerGroup F0 D90s", "a1 Succeeded 5, a2 Succeeded 5", "b1 |  |  |");
+    check("PerGroup F1 D90s", "a1 Failed 10, a2 Succeeded 5", "(a1),b1 |  |  | 80s");
+    check("PerGroup F0", "a1 Failed 10, a2 Succeeded 5", "(a1) |  | breach |");
+    check("PerGroup F0 D90s soak60s", "a1 Succeeded 10, a2 Succeeded 70", "(a1) |  |  | 50s");
+    check("PerGroup F0 D90s", "d1 Progressing 10", "a1,a2,(d1) |  |  | 80s");
+}
+
+/// OCM walks clusters by name and starts those to do before it sees the failure.
+#[test]
+fn hazard_a_failures_are_counted_before_anything_is_released() {
+    case("R1 F0", "aa,m,z", "aa ToDo, m Succeeded 5, z Failed 5").gives("(z) |  | breach |");
+    // OCM: c1 rolls out.
+    case("R4 F0 D90s", SIX, "c1 ToDo, c2 Progressing 1000, c3 ToDo, c4 Progressing 5")
+        .gives("(c4) | c2 | breach | 85s");
+    // Moved before the breach, c1 stays in flight.
+    case("R4 F0 D90s", SIX, "c1 ToApply, c2 Progressing 1000, c4 Progressing 5")
+        .gives("(c1),(c4) | c2 | breach | 85s");
+    // OCM: m2 rolls out although its mandatory group has failed already.
+    case("R2 F50% D90s", "m1,m2 c1,c2", "m1 Progressing 1000").mandatory("g0").gives("| m1 | breach |");
+    // OCM: b1 rolls out although d1 has failed.
+    case("PerGroup F0 D90s", "a1 b1 d1,d2", "a1 Succeeded 5, d1 Failed 10").gives("(d1) |  | breach | 80s");
+}
+
+/// OCM never frees the slot of a failure that has no deadline.
+#[test]
+fn hazard_b_a_tolerated_failure_holds_no_slot() {
+    case("R1 F1", SIX, "c1 Failed 5").gives("(c1),c2 |  |  |");
+    case("R1 F2", SIX, "c1 Failed 5, c2 Failed 5").gives("(c1),(c2),c3 |  |  |");
+    case("R1 F1", SIX, "c1 Failed 5, c2 Failed 5").gives("(c1),(c2) |  | breach |");
+}
+
+/// OCM subtracts tolerated timeouts from clusters in flight.
+#[test]
+fn hazard_c_a_group_never_starts_while_the_one_before_is_unfinished() {
+    let check = |existing, expected| case("PerGroup F1 D90s", "a1,a2 b1 d1,d2 e1", existing).gives(expected);
+    check("a1 Progressing 1000, a2 Succeeded 5", "b1 | a1 |  |");
+    check("a1 Progressing 1000, a2 Progressing 5", "(a2) | a1 |  | 85s");
+}
+
+/// OCM takes a size above the total for its default, 0.
+#[test]
+fn hazard_d_more_failures_allowed_than_clusters_is_all_of_them() {
+    case("R2 F10 D90s", SIX, "c1 Progressing 1000").gives("c2,c3 | c1 |  |");
+    case("PerGroup F2 D90s", "a1,a2 b1 d1,d2", "a1 Succeeded 5, a2 Succeeded 5, b1 Progressing 1000")
+        .gives("d1,d2 | b1 |  |");
+}
+
+/// In OCM activity outside of the mandatory groups ends the first stage early.
+#[test]
+fn hazard_r2_mandatory_groups_do_not_turn_the_rest_into_batches() {
+    let done = "m1 Succeeded 5, m2 Succeeded 5, ";
+    let check = |words, existing: &str, expected| {
+        let existing = format!("{done}{existing}").leak();
+        case(words, "m1,m2 c1,c2,c3,c4", existing).mandatory("g0").gives(expected);
+    };
+    check("R2 F0 D90s", "c1 Succeeded 5, c2 Progressing 10", "(c2),c3 |  |  | 80s");
+    check("R2 F50% D90s", "c1 Progressing 1000, c2 Succeeded 5", "c3,c4 | c1 |  |");
+}
+
+/// OCM stops looking at the slot limit.
+#[test]
+fn hazard_r5_clusters_beyond_the_slot_limit_are_still_judged() {
+    case("R1 F0 D90s", SIX, "c1 Progressing 10, c2 Progressing 10, c3 Progressing 1000")
+        .gives("(c1),(c2) | c3 | breach | 80s");
+}
+
+#[test]
+fn hazard_r6_neither_deadline_nor_soak_begins_before_the_assignment() {
+    let check = |words: &str, report: &str, state: State| {
+        let mut input = Input::new("new", Ok(strategy(words, &[])));
+        input.groups = groups("c1");
+        input.clusters =
+            vec![Cluster { runs_since: Some(NOW - SignedDuration::from_secs(30)), ..cluster(report) }];
+        assert_eq!(advance(&input, NOW).clusters["c1"].state, state);
+    };
+    let at = |seconds| NOW + SignedDuration::from_secs(seconds);
+    check("R1 F0 D90s", "c1 Progressing 1000", State::Progressing { deadline: Some(at(60)), reported: true });
+    check("R1 F0 soak60s", "c1 Succeeded 1000", State::Soaking { until: at(30) });
+    check("R1 F0 soak60s", "c1 Succeeded", State::Soaking { until: at(30) });
+    // A cluster that never reports times out too.
+    check("R1 F0 D90s", "c1 ToApply", State::Progressing { deadline: Some(at(60)), reported: false });
+    check("R1 F0 D20s", "c1 ToApply", State::TimedOut);
+}
+
+#[test]
+fn a_cluster_that_comes_back_is_not_taken_for_one_that_timed_out() {
+    let mut input = Input::new("new", Ok(strategy("R1 F0 D90s", &[])));
+    input.groups = groups("c1");
+    input.clusters = vec![Cluster { unreachable: true, ..cluster("c1 Progressing 1000") }];
+    assert_eq!(advance(&input, NOW).clusters["c1"].state, State::Unreachable { moved: true });
+    let back = Cluster { answers_since: Some(NOW), ..cluster("c1 Progressing 1000") };
+    input.clusters = vec![back];
+    let deadline = Some(NOW + SignedDuration::from_secs(90));
+    assert_eq!(advance(&input, NOW).clusters["c1"].state, State::Progressing { deadline, reported: true });
+}
+
+/// OCM has no place for a timeout it did not decide itself.
+#[test]
+fn hazard_r7_a_reported_timeout_is_a_failure() {
+    case("R2 F0 D90s", "m1,m2 c1,c2", "m1 TimeOut 5, m2 Succeeded 5")
+        .mandatory("g0")
+        .gives("| m1 | breach |");
+    case("PerGroup F0 D90s", "a1,a2 b1", "a1 TimeOut 5, a2 Succeeded 5").gives("| a1 | breach |");
+    case("PerGroup F1 D90s", "a1,a2 b1", "a1 TimeOut 5, a2 Succeeded 5").gives("b1 | a1 |  |");
+}
+
+/// OCM counts groups and walks as many indexes from 0.
+#[test]
+fn hazard_gap_groups_beyond_a_missing_index_are_not_lost() {
+    let gap = case("R5 F0", "0:c1 2:c2", "c2 Progressing 5");
+    gap.gives("c1,(c2) |  |  |");
+    assert!(gap.run().removed.is_empty());
+}
+
+#[test]
+fn hazard_twice_a_cluster_of_two_groups_belongs_to_the_first() {
+    let wave = case("PerGroup F0", "c1 c1,c2", "").run();
+    assert_eq!(wave.starting().collect::<Vec<_>>(), ["c1"]);
+    let groups: BTreeMap<_, _> =
+        wave.clusters.iter().map(|(name, verdict)| (name.as_str(), verdict.group.index)).collect();
+    assert_eq!(groups, BTreeMap::from([("c1", 0), ("c2", 1)]));
+}
+
+/// OCM deletes everything the moment a placement is empty.
+#[test]
+fn hazard_r9_a_placement_that_shrinks_too_much_removes_nothing() {
+    let mut input = Input::new("new", Ok(strategy("R2 F0", &[])));
+    input.clusters = ["c1 Succeeded 5", "c2 Succeeded 5", "c3 Succeeded 5"].map(cluster).to_vec();
+    let wave = advance(&input, NOW);
+    assert!(wave.removed.is_empty());
+    assert_eq!(wave.kept, ["c1", "c2", "c3"]);
+    input.granted = wave.approvals;
+    assert_eq!(advance(&input, NOW).removed, ["c1", "c2", "c3"]);
+    // The approval was about these three.
+    input.clusters.push(cluster("c4 Succeeded 5"));
+    assert!(advance(&input, NOW).removed.is_empty());
+}
+
+/// OCM aborts the pass, for every cluster, at every pass.
+#[test]
+fn hazard_r8_the_last_good_strategy_stays_while_the_new_one_is_refused() {
+    let refused = super::strategy::read_deadline("progressive.progressDeadline", "5|").unwrap_err();
+    let mut input = Input::new("new", Err(refused.clone()));
+    input.groups = groups(SIX);
+    let wave = advance(&input, NOW);
+    assert_eq!((wave.starting().count(), wave.refused.as_slice()), (0, [refused.clone()].as_slice()));
+    input.last_strategy = Some(strategy("R2 F0", &[]));
+    let wave = advance(&input, NOW);
+    assert_eq!((wave.starting().count(), wave.refused.as_slice()), (2, [refused].as_slice()));
+}
+
+/// OCM says nothing: a canary that is misspelt is no canary.
+#[test]
+fn m7_a_mandatory_group_that_is_not_there_stops_nothing_and_is_told() {
+    let misspelt = case("R2 F0", "m1 c1,c2", "").mandatory("g0").mandatory("g00");
+    misspelt.gives("m1 |  |  |");
+    let told: Vec<_> = misspelt.run().complaints().collect();
+    assert_eq!(
+        told,
+        ["mandatory group g00: the placement has no such decision group, so nothing waits for it"]
+    );
+    assert!(case("R2 F0", "m1 c1,c2", "").mandatory("g0").run().absent.is_empty());
+    let undecided = Input::new("new", Ok(strategy("R2 F0", &misspelt.mandatory)));
+    assert!(
+        advance(&undecided, NOW).absent.is_empty(),
+        "a placement without a decision may have the group yet"
+    );
+}

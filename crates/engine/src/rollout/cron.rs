@@ -1,0 +1,194 @@
+//! Cron expressions: five fields, as crontab(5) reads them, evaluated in a time zone.
+
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan as _};
+
+/// Minutes, hours, days, months and weekdays, each as a set of bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cron {
+    minutes: u64,
+    hours: u64,
+    days: u64,
+    months: u64,
+    weekdays: u64,
+    /// Day and weekday are both restricted: either of them is enough (crontab(5), "Note").
+    either_day: bool,
+}
+
+struct Field {
+    name: &'static str,
+    low: u32,
+    high: u32,
+    words: &'static [&'static str],
+}
+
+const FIELDS: [Field; 5] = [
+    Field { name: "minute", low: 0, high: 59, words: &[] },
+    Field { name: "hour", low: 0, high: 23, words: &[] },
+    Field { name: "day of month", low: 1, high: 31, words: &[] },
+    Field {
+        name: "month",
+        low: 1,
+        high: 12,
+        words: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+    },
+    Field { name: "day of week", low: 0, high: 7, words: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] },
+];
+
+impl Cron {
+    /// Reads `minute hour day-of-month month day-of-week`, or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`.
+    ///
+    /// # Errors
+    /// A sentence that names the field that cannot be read.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let text = match text.trim() {
+            "@hourly" => "0 * * * *",
+            "@daily" | "@midnight" => "0 0 * * *",
+            "@weekly" => "0 0 * * 0",
+            "@monthly" => "0 0 1 * *",
+            "@yearly" | "@annually" => "0 0 1 1 *",
+            text => text,
+        };
+        let parts: Vec<_> = text.split_ascii_whitespace().collect();
+        let [minute, hour, day, month, weekday] = parts.as_slice() else {
+            return Err(format!("a cron expression has 5 fields, not {}", parts.len()));
+        };
+        let [minutes, hours, days, months, weekdays] = &FIELDS;
+        let restricted = |text: &str| !text.starts_with('*') && !text.starts_with('?');
+        let weekdays = weekdays.bits(weekday)?;
+        Ok(Self {
+            minutes: minutes.bits(minute)?,
+            hours: hours.bits(hour)?,
+            days: days.bits(day)?,
+            months: months.bits(month)?,
+            // Sunday is 0 and 7.
+            weekdays: (weekdays | weekdays >> 7) & 0x7f,
+            either_day: restricted(day) && restricted(weekday),
+        })
+    }
+
+    /// The last time in `after..=at` the expression is due.
+    ///
+    /// A local time that a clock change skips is due as much later as the clock jumps; one that occurs twice is due the first time.
+    pub(super) fn last_due(&self, after: Timestamp, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        // A clock that was set forward makes a local time come up to a few hours later, maybe on the next day.
+        let first = zone.to_datetime(after).date().checked_sub(1.day()).ok()?;
+        let mut date = zone.to_datetime(at).date();
+        while date >= first {
+            if self.is_due_on(date) {
+                let due = self
+                    .times_on(date)
+                    .filter_map(|time| zone.to_timestamp(time).ok())
+                    .filter(|t| after < *t && *t <= at)
+                    .max();
+                if due.is_some() {
+                    return due;
+                }
+            }
+            date = date.checked_sub(1.day()).ok()?;
+        }
+        None
+    }
+
+    fn is_due_on(&self, date: Date) -> bool {
+        let has = |bits: u64, value: i8| bits >> value & 1 == 1;
+        let day = has(self.days, date.day());
+        let weekday = has(self.weekdays, date.weekday().to_sunday_zero_offset());
+        has(self.months, date.month()) && if self.either_day { day || weekday } else { day && weekday }
+    }
+
+    fn times_on(&self, date: Date) -> impl Iterator<Item = DateTime> {
+        let set = |bits: u64| (0..60).filter(move |n: &i8| bits >> *n & 1 == 1);
+        let minutes = self.minutes;
+        set(self.hours).flat_map(move |hour| set(minutes).map(move |minute| date.at(hour, minute, 0, 0)))
+    }
+}
+
+impl Field {
+    /// The values a comma-separated list of `*`, `a`, `a-b`, each with an optional `/step`, stands for.
+    fn bits(&self, text: &str) -> Result<u64, String> {
+        text.split(',').try_fold(0, |bits, item| {
+            Ok(bits | self.item(item).ok_or_else(|| format!("{item:?} is no {}", self.name))?)
+        })
+    }
+
+    fn item(&self, item: &str) -> Option<u64> {
+        let (range, step) = match item.split_once('/') {
+            Some((range, step)) => (range, step.parse::<u32>().ok().filter(|step| *step > 0)?),
+            None => (item, 1),
+        };
+        let (low, high) = match range.split_once('-') {
+            _ if range == "*" || range == "?" => (self.low, self.high),
+            Some((low, high)) => (self.value(low)?, self.value(high)?),
+            // `5/15` runs to the end of the field.
+            None if item.contains('/') => (self.value(range)?, self.high),
+            None => (self.value(range)?, self.value(range)?),
+        };
+        (low <= high).then(|| (low..=high).step_by(step as usize).fold(0, |bits, value| bits | 1 << value))
+    }
+
+    fn value(&self, text: &str) -> Option<u32> {
+        let word = self.words.iter().position(|word| word.eq_ignore_ascii_case(text));
+        let value = match word {
+            Some(at) => u32::try_from(at).ok()? + self.low,
+            None if text.bytes().all(|b| b.is_ascii_digit()) => text.parse().ok()?,
+            None => return None,
+        };
+        (self.low..=self.high).contains(&value).then_some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::SignedDuration;
+
+    fn last_due(cron: &str, zone: &str, at: &str) -> String {
+        let at: Timestamp = at.parse().unwrap();
+        let after = at.checked_sub(SignedDuration::from_hours(24 * 400)).unwrap();
+        let due = Cron::parse(cron).unwrap().last_due(after, at, &TimeZone::get(zone).unwrap());
+        due.map_or_else(String::new, |due| due.to_string())
+    }
+
+    #[test]
+    fn the_last_time_is_found() {
+        let check =
+            |cron, zone, at, expected| assert_eq!(last_due(cron, zone, at), expected, "{cron} at {at}");
+        check("*/15 * * * *", "UTC", "2026-03-01T10:07:30Z", "2026-03-01T10:00:00Z");
+        check("*/15 * * * *", "UTC", "2026-03-01T10:15:00Z", "2026-03-01T10:15:00Z");
+        check("0 18 * * fri", "UTC", "2026-03-06T17:59:59Z", "2026-02-27T18:00:00Z");
+        check("0 18 * * 5", "UTC", "2026-03-06T18:00:00Z", "2026-03-06T18:00:00Z");
+        check("0 0 * * 7", "UTC", "2026-03-09T00:00:00Z", "2026-03-08T00:00:00Z");
+        check("30 9 1-7 * *", "Europe/Berlin", "2026-08-01T07:30:00Z", "2026-08-01T07:30:00Z");
+        check("30 9 1-7 * *", "Europe/Berlin", "2026-08-01T07:29:00Z", "2026-07-07T07:30:00Z");
+        check("0 0 14 * fri", "UTC", "2026-03-13T12:00:00Z", "2026-03-13T00:00:00Z");
+        check("0 0 14 * fri", "UTC", "2026-03-14T12:00:00Z", "2026-03-14T00:00:00Z");
+        check("0 0 31 2 *", "UTC", "2026-03-01T00:00:00Z", "");
+        check("5/20 0 * * *", "UTC", "2026-03-01T00:44:00Z", "2026-03-01T00:25:00Z");
+        check("@monthly", "UTC", "2026-03-31T00:00:00Z", "2026-03-01T00:00:00Z");
+    }
+
+    #[test]
+    fn clock_changes_neither_lose_nor_repeat_a_time() {
+        let check = |at, expected| assert_eq!(last_due("30 2 * * *", "Europe/Berlin", at), expected);
+        // 2:30 does not exist on 29 March: an hour later.
+        check("2026-03-29T01:29:00Z", "2026-03-28T01:30:00Z");
+        check("2026-03-29T01:30:00Z", "2026-03-29T01:30:00Z");
+        // 2:30 occurs twice on 25 October: the first time only.
+        check("2026-10-25T01:45:00Z", "2026-10-25T00:30:00Z");
+    }
+
+    #[test]
+    fn a_mistake_is_named() {
+        let check = |cron: &str, expected: &str| assert_eq!(Cron::parse(cron).unwrap_err(), expected);
+        check("* * * *", "a cron expression has 5 fields, not 4");
+        check("60 * * * *", "\"60\" is no minute");
+        check("0 24 * * *", "\"24\" is no hour");
+        check("0 0 0 * *", "\"0\" is no day of month");
+        check("0 0 * foo *", "\"foo\" is no month");
+        check("0 0 * * 5-1", "\"5-1\" is no day of week");
+        check("*/0 * * * *", "\"*/0\" is no minute");
+        check("+5 * * * *", "\"+5\" is no minute");
+    }
+}

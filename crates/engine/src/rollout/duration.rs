@@ -1,0 +1,99 @@
+//! Durations as Go writes them, which is how OCM's fields are written.
+
+use jiff::SignedDuration;
+
+const NANOS: [(&str, f64); 8] = [
+    ("ns", 1.0),
+    ("us", 1e3),
+    ("\u{b5}s", 1e3),
+    ("\u{3bc}s", 1e3),
+    ("ms", 1e6),
+    ("s", 1e9),
+    ("m", 60e9),
+    ("h", 3600e9),
+];
+
+/// Reads what Go's [`time.ParseDuration`](https://pkg.go.dev/time#ParseDuration) reads: `1h30m`, `1.5h`, `500ms`, `0`.
+///
+/// `None` when it is no duration, or one longer than 292 years, Go's limit.
+pub fn parse(text: &str) -> Option<SignedDuration> {
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(SignedDuration::ZERO);
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    let mut total = 0i64;
+    while !rest.is_empty() {
+        let number = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+        let (number, tail) = rest.split_at_checked(number)?;
+        let unit = tail.len() - tail.trim_start_matches(|c: char| !c.is_ascii_digit() && c != '.').len();
+        let (unit, tail) = tail.split_at_checked(unit)?;
+        let (_, scale) = NANOS.iter().find(|(name, _)| *name == unit)?;
+        total = total.checked_add(nanos(number, *scale)?)?;
+        rest = tail;
+    }
+    Some(SignedDuration::from_nanos(if negative { -total } else { total }))
+}
+
+/// `number` × `scale`; the whole part exactly, the fraction to the nanosecond below.
+#[expect(clippy::cast_possible_truncation, reason = "scale is a whole number and the fraction is below it")]
+fn nanos(number: &str, scale: f64) -> Option<i64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
+        return None;
+    }
+    let whole = if whole.is_empty() { 0 } else { whole.parse::<i64>().ok()? };
+    let fraction = if fraction.is_empty() { 0.0 } else { format!("0.{fraction}").parse::<f64>().ok()? };
+    whole.checked_mul(scale as i64)?.checked_add((fraction * scale) as i64)
+}
+
+/// Writes a duration as OCM's fields take it: `1h30m`, `90s` as `1m30s`, nothing as `0s`.
+pub fn format(duration: SignedDuration) -> String {
+    let total = duration.as_secs();
+    let parts = [(total / 3600, "h"), (total / 60 % 60, "m"), (total % 60, "s")];
+    let mut text: String =
+        parts.iter().filter(|(n, _)| *n != 0).map(|(n, unit)| format!("{n}{unit}")).collect();
+    let millis = duration.subsec_millis();
+    if millis != 0 {
+        text += &format!("{millis}ms");
+    }
+    if text.is_empty() { "0s".into() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_reads_them() {
+        let check = |text: &str, seconds: Option<f64>| {
+            assert_eq!(parse(text).map(|d| d.as_secs_f64()), seconds, "{text:?}");
+        };
+        check("0", Some(0.0));
+        check("90s", Some(90.0));
+        check("1h30m", Some(5400.0));
+        check("1.5h", Some(5400.0));
+        check("500ms", Some(0.5));
+        check(".5s", Some(0.5));
+        check("-2m", Some(-120.0));
+        check("+2m", Some(120.0));
+        check("7us", Some(7e-6));
+        for bad in
+            ["", "-", "5", "s", ".s", "5x", "5mxyz", "1|", "1 h", "1..5s", "None", "9999999999999h", "5m|"]
+        {
+            check(bad, None);
+        }
+    }
+
+    #[test]
+    fn a_duration_is_written_so_that_it_reads_back() {
+        for text in ["0s", "1m30s", "2h", "1h1s", "500ms"] {
+            assert_eq!(format(parse(text).unwrap()), text);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Times at which nothing is started.
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::cron::Cron;
+use super::duration;
+use super::strategy::Refused;
+
+/// How many windows without a gap are joined; a freeze without an end is looked at again after that many.
+const JOINED: usize = 16;
+
+/// The longest window; its last beginning is looked for this far back.
+const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 366);
+
+/// A window that opens again and again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Freeze {
+    /// What people call it.
+    pub name: String,
+    schedule: Cron,
+    zone: TimeZone,
+    duration: SignedDuration,
+}
+
+impl Freeze {
+    /// Reads a window: a cron expression for its beginnings, an IANA time zone (empty is UTC) and how long it lasts.
+    ///
+    /// # Errors
+    /// When a part cannot be read, or the window is empty or longer than a year.
+    pub fn read(name: &str, schedule: &str, zone: &str, lasts: &str) -> Result<Self, Refused> {
+        let field = |field: &str| format!("freezeWindows[{name}].{field}");
+        let cron = Cron::parse(schedule).map_err(|why| {
+            Refused::new(
+                field("schedule"),
+                schedule,
+                why,
+                "write minute hour day month weekday, such as \"0 18 * * fri\"",
+            )
+        })?;
+        let time_zone = match zone {
+            "" => TimeZone::UTC,
+            zone => TimeZone::get(zone).map_err(|_| {
+                Refused::new(
+                    field("timeZone"),
+                    zone,
+                    "no such time zone",
+                    "write an IANA name, such as Europe/Berlin",
+                )
+            })?,
+        };
+        let duration =
+            duration::parse(lasts).filter(|d| d.is_positive() && *d <= LONGEST).ok_or_else(|| {
+                Refused::new(
+                    field("duration"),
+                    lasts,
+                    "not a duration up to a year",
+                    "write hours or minutes, such as 60h",
+                )
+            })?;
+        Ok(Self { name: name.into(), schedule: cron, zone: time_zone, duration })
+    }
+
+    /// When the window that is open at `now` ends. Of windows that overlap, the last that began ends last.
+    fn open_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let after = now.checked_sub(self.duration).ok()?;
+        self.schedule.last_due(after, now, &self.zone)?.checked_add(self.duration).ok()
+    }
+}
+
+/// The window that keeps rollouts frozen at `now`: its name and when they go on, windows that follow without a gap included.
+pub fn frozen(freezes: &[Freeze], now: Timestamp) -> Option<(&str, Timestamp)> {
+    let open_at = |at| freezes.iter().filter_map(|f| Some((f.open_until(at)?, f.name.as_str()))).max();
+    let (mut until, name) = open_at(now)?;
+    for _ in 0..JOINED {
+        match open_at(until) {
+            Some((later, _)) if later > until => until = later,
+            _ => break,
+        }
+    }
+    Some((name, until))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn freeze(name: &str, schedule: &str, zone: &str, lasts: &str) -> Freeze {
+        Freeze::read(name, schedule, zone, lasts).unwrap()
+    }
+
+    #[test]
+    fn a_freeze_lasts_from_its_first_to_its_last_moment() {
+        let weekend = [freeze("weekend", "0 18 * * fri", "Europe/Berlin", "62h")];
+        let check = |now: &str, until: Option<&str>| {
+            let frozen =
+                frozen(&weekend, now.parse().unwrap()).map(|(name, until)| (name, until.to_string()));
+            assert_eq!(frozen, until.map(|u| ("weekend", u.to_owned())), "{now}");
+        };
+        check("2026-03-06T16:59:59Z", None);
+        check("2026-03-06T17:00:00Z", Some("2026-03-09T07:00:00Z"));
+        check("2026-03-09T06:59:59Z", Some("2026-03-09T07:00:00Z"));
+        check("2026-03-09T07:00:00Z", None);
+    }
+
+    #[test]
+    fn windows_without_a_gap_are_one_freeze() {
+        let freezes = [freeze("night", "0 20 * * *", "", "10h"), freeze("day", "0 6 * * sat", "", "14h")];
+        let (name, until) = frozen(&freezes, "2026-03-06T21:00:00Z".parse().unwrap()).unwrap();
+        assert_eq!((name, until.to_string().as_str()), ("night", "2026-03-08T06:00:00Z"));
+    }
+
+    #[test]
+    fn windows_that_overlap_themselves_end_with_the_last() {
+        let freezes = [freeze("hourly", "0 9-11 * * *", "", "90m")];
+        let (_, until) = frozen(&freezes, "2026-03-06T10:15:00Z".parse().unwrap()).unwrap();
+        assert_eq!(until.to_string(), "2026-03-06T12:30:00Z");
+    }
+
+    #[test]
+    fn a_freeze_without_an_end_is_looked_at_again() {
+        let freezes = [freeze("always", "* * * * *", "", "1h")];
+        let now: Timestamp = "2026-03-06T10:15:30Z".parse().unwrap();
+        let (_, until) = frozen(&freezes, now).unwrap();
+        assert!(until > now);
+    }
+
+    #[test]
+    fn mistakes_name_the_window_and_the_field() {
+        let check = |schedule: &str, zone: &str, lasts: &str, expected: &str| {
+            let refused = Freeze::read("w", schedule, zone, lasts).unwrap_err().to_string();
+            assert!(refused.starts_with(expected), "{refused}");
+        };
+        check(
+            "0 18 * *",
+            "",
+            "1h",
+            "freezeWindows[w].schedule: \"0 18 * *\" is refused: a cron expression has 5 fields, not 4",
+        );
+        check(
+            "0 18 * * *",
+            "Mars/Base",
+            "1h",
+            "freezeWindows[w].timeZone: \"Mars/Base\" is refused: no such time zone",
+        );
+        check("0 18 * * *", "", "0s", "freezeWindows[w].duration: \"0s\" is refused");
+        check("0 18 * * *", "", "9000h", "freezeWindows[w].duration: \"9000h\" is refused");
+    }
+}

@@ -1,0 +1,127 @@
+//! What the engine is asked in a state.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::super::freeze::Freeze;
+use super::super::input::{Cluster, Group, GroupKey, Health, Report};
+use super::super::policy::{Approval, OnBreach, Superseding};
+use super::super::strategy::{Mandatory, Options, Size};
+use super::super::{Input, Policy, Strategy};
+use super::world::{C, Outcome, S, World};
+use super::{FROZEN, LIMIT, NAMES, NOW, OLD, YOUNG, hash};
+
+impl World {
+    pub(super) fn strategy(&self) -> Strategy {
+        let deadline = (!self.no_deadline).then_some(LIMIT);
+        let options = Options { soak: LIMIT, deadline, failures: Size::Count(self.failures) };
+        let mandatory = if self.mandatory { vec![Mandatory::Name("g0".into())] } else { Vec::new() };
+        match (self.all, self.per_group) {
+            (true, _) => Strategy::All { deadline },
+            (_, true) => Strategy::ProgressivePerGroup { options, mandatory },
+            _ => Strategy::Progressive {
+                options,
+                mandatory,
+                concurrency: Some(Size::Count(self.slots as u32)),
+            },
+        }
+    }
+
+    /// Stages as lists of clusters with slots and allowance: `c0` is the first group, `c1` and `c2` are the second.
+    pub(super) fn stages(&self, state: &S) -> Vec<(Vec<usize>, usize, usize)> {
+        let groups =
+            if self.per_group || self.mandatory { vec![vec![0], vec![1, 2]] } else { vec![vec![0, 1, 2]] };
+        let total = state.clusters.iter().filter(|c| c.member).count();
+        let mut stages = Vec::new();
+        for (at, group) in groups.into_iter().enumerate() {
+            let members: Vec<_> = group.into_iter().filter(|at| state.clusters[*at].member).collect();
+            let size = members.len();
+            let (slots, allowed) = match (self.all, self.per_group, self.mandatory && at == 0) {
+                (true, _, _) => (size, usize::MAX),
+                (_, _, true) => (size, 0),
+                (_, true, _) => (size, (self.failures as usize).min(size)),
+                _ => (self.slots.min(size), (self.failures as usize).min(total)),
+            };
+            if size > 0 {
+                stages.push((members, slots, allowed));
+            }
+        }
+        stages
+    }
+
+    pub(super) fn input(&self, state: &S) -> Input {
+        let mut world = Input::new(hash(state.revision), Ok(self.strategy()));
+        world.policy = Ok(Policy {
+            on_breach: if self.rollback { OnBreach::Rollback } else { OnBreach::Pause },
+            superseding: if self.finish_current { Superseding::FinishCurrent } else { Superseding::Latest },
+            approval: if self.approvals { Approval::BetweenGroups } else { Approval::Never },
+            freezes: if self.freezes {
+                vec![Freeze::read("noon", "0 11 * * *", "", "2h").unwrap()]
+            } else {
+                Vec::new()
+            },
+            ..Policy::default()
+        });
+        self.input_at(&world, state)
+    }
+
+    /// What the engine is told in a state; `world` has what never changes.
+    pub(super) fn input_at(&self, world: &Input, state: &S) -> Input {
+        let mut input = world.clone();
+        input.revision = hash(state.revision);
+        if let Ok(policy) = &mut input.policy {
+            policy.paused = state.paused;
+        }
+        let group = |index: i32, names: &[usize]| Group {
+            key: GroupKey { index, name: format!("g{index}") },
+            clusters: names
+                .iter()
+                .filter(|at| state.clusters[**at].member)
+                .map(|at| NAMES[*at].to_owned())
+                .collect(),
+        };
+        input.groups = vec![group(0, &[0]), group(1, &[1, 2])];
+        let known = state.clusters.iter().zip(NAMES).filter(|(c, _)| c.member || c.runs > 0);
+        input.clusters = known.map(|(c, name)| self.cluster(state, c, name)).collect();
+        input.quarantined = (state.quarantined > 0).then(|| hash(state.quarantined));
+        if state.approved {
+            input.granted = BTreeSet::from([format!("r{}/g1", state.revision)]);
+        }
+        input
+    }
+
+    pub(super) fn cluster(&self, state: &S, c: &C, name: &str) -> Cluster {
+        let since = Some(self.now(state) - if c.old { OLD } else { YOUNG });
+        let report = match c.outcome {
+            Outcome::Pending => Report::Progressing,
+            Outcome::Good => Report::Succeeded,
+            Outcome::Bad => Report::Failed,
+        };
+        Cluster {
+            name: name.into(),
+            wants: hash(state.revision),
+            runs: (c.runs > 0).then(|| hash(c.runs)),
+            // A report is never older than the assignment it is about, but one about another hash may carry any time.
+            runs_since: since.filter(|_| c.runs > 0),
+            health: (c.seen > 0).then(|| Health { of: hash(c.seen), report, since }),
+            last_good: (!self.fresh_fleet).then(|| hash(1)),
+            unreachable: c.silent,
+            skip: false,
+            answers_since: None,
+            joined: c.late.then(|| self.joined(state, c)),
+        }
+    }
+
+    /// After the first of the others was moved, if one is; else before everything.
+    pub(super) fn joined(&self, state: &S, late: &C) -> Timestamp {
+        let moved =
+            state.clusters.iter().filter(|c| !std::ptr::eq(*c, late) && c.member && c.runs == state.revision);
+        let begin = moved.map(|c| self.now(state) - if c.old { OLD } else { YOUNG }).min();
+        begin.map_or(self.now(state) - OLD - OLD, |begin| begin + SignedDuration::from_millis(1))
+    }
+
+    pub(super) fn now(&self, state: &S) -> Timestamp {
+        Timestamp::from_second(if state.frozen { FROZEN } else { NOW }).unwrap()
+    }
+}

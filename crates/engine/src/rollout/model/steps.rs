@@ -1,0 +1,157 @@
+//! The steps from state to state, and the visit of all of them.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::super::{Wave, advance};
+use super::NAMES;
+use super::promises::ensure;
+use super::revision;
+use super::world::{C, Outcome, S, World};
+
+/// A step from one state to the next.
+#[derive(Clone, Copy, Debug)]
+#[expect(dead_code, reason = "printed with a broken promise")]
+pub(super) enum What {
+    Event(&'static str),
+    Cluster(usize, &'static str),
+    /// A pass whose writes `part`, a bit each, happened.
+    Pass {
+        part: u32,
+        of: u32,
+    },
+}
+
+impl World {
+    /// Everything that can happen next but a pass of the controller.
+    pub(super) fn events(&self, s: &S) -> Vec<(What, S)> {
+        let mut next = Vec::new();
+        let mut push = |what: &'static str, state: S| next.push((What::Event(what), state));
+        if s.revision < self.revisions {
+            // Whoever is there by now was there when this revision began.
+            let clusters = s.clusters.map(|c| C { late: false, ..c });
+            push("commit", S { revision: s.revision + 1, approved: false, clusters, ..*s });
+        }
+        if self.pauses {
+            push("pause", S { paused: !s.paused, ..*s });
+        }
+        if self.freezes {
+            push("freeze", S { frozen: !s.frozen, ..*s });
+        }
+        if self.approvals && !s.approved {
+            push("approve", S { approved: true, ..*s });
+        }
+        for at in 0..3 {
+            for (what, cluster) in self.cluster_events(s, at) {
+                let mut state = *s;
+                state.clusters[at] = cluster;
+                next.push((What::Cluster(at, what), state));
+            }
+        }
+        next
+    }
+
+    pub(super) fn cluster_events(&self, s: &S, at: usize) -> Vec<(&'static str, C)> {
+        let c = &s.clusters[at];
+        let mut next = Vec::new();
+        let tells = |outcome| C { outcome, old: false, seen: c.runs, ..*c };
+        if c.runs > 0 && !c.silent {
+            match c.outcome {
+                _ if c.seen != c.runs => next.push(("applies", tells(Outcome::Pending))),
+                Outcome::Pending => {
+                    next.extend([("succeeds", tells(Outcome::Good)), ("fails", tells(Outcome::Bad))])
+                }
+                Outcome::Good if self.moods => next.push(("turns bad", tells(Outcome::Bad))),
+                Outcome::Bad if self.moods => next.push(("recovers", tells(Outcome::Good))),
+                Outcome::Good | Outcome::Bad => {}
+            }
+        }
+        if !c.old {
+            next.push(("ages", C { old: true, ..*c }));
+        }
+        if self.silence {
+            next.push(("falls silent or answers", C { silent: !c.silent, ..*c }));
+        }
+        if self.churn.contains(&at) {
+            next.push((
+                "leaves or joins",
+                C { member: !c.member, late: !c.member && self.is_under_way(s, at), ..*c },
+            ));
+        }
+        next
+    }
+
+    /// The states a pass can end in: all its writes, or any part of them.
+    pub(super) fn passes(&self, s: &S, wave: &Wave) -> Vec<(What, S)> {
+        let mut ahead = *s;
+        ahead.quarantined = wave.quarantine.as_ref().map_or(0, |_| s.revision);
+        let writes: Vec<(usize, u8)> = (0..3)
+            .filter_map(|at| {
+                let verdict = wave.clusters.get(NAMES[at]);
+                let removed = wave.removed.iter().any(|name| name == NAMES[at]);
+                let assigned =
+                    verdict.map_or(s.clusters[at].runs, |v| v.assigned.as_ref().map_or(0, revision));
+                let target = if removed { 0 } else { assigned };
+                (target != s.clusters[at].runs).then_some((at, target))
+            })
+            .collect();
+        let parts: u32 = 1 << writes.len();
+        let chosen = if self.crashes { (0..parts).collect() } else { vec![parts - 1] };
+        chosen
+            .into_iter()
+            .map(|part: u32| {
+                let mut state = ahead;
+                for (_, (at, target)) in writes.iter().enumerate().filter(|(bit, _)| part >> bit & 1 == 1) {
+                    let c = &mut state.clusters[*at];
+                    *c = C { runs: *target, old: false, seen: if *target == 0 { 0 } else { c.seen }, ..*c };
+                    if *target == 0 {
+                        c.outcome = Outcome::Good;
+                    }
+                }
+                (What::Pass { part, of: parts - 1 }, state)
+            })
+            .collect()
+    }
+
+    /// Visits every state; the number of them, or the way to the first broken promise.
+    pub(super) fn explore(&self) -> Result<usize, String> {
+        let world = self.input(&self.start());
+        let ask = |state: &S| advance(&self.input_at(&world, state), self.now(state));
+        let mut came_from: BTreeMap<S, Option<S>> = BTreeMap::from([(self.start(), None)]);
+        let mut queue = VecDeque::from([self.start()]);
+        while let Some(state) = queue.pop_front() {
+            let wave = ask(&state);
+            let passes = self.passes(&state, &wave);
+            let fixpoint = || match passes.last() {
+                Some((_, written)) if *written != state => {
+                    let changes =
+                        self.passes(written, &ask(written)).last().is_some_and(|(_, next)| next != written);
+                    ensure(!changes, "a second pass changes something (fixpoint)")
+                }
+                _ => Ok(()),
+            };
+            if let Err(broken) = self.check(&state, &wave).and_then(|()| fixpoint()) {
+                return Err(self.story(&came_from, state, &broken));
+            }
+            for (_, next) in self.events(&state).into_iter().chain(passes) {
+                if let std::collections::btree_map::Entry::Vacant(unseen) = came_from.entry(next) {
+                    unseen.insert(Some(state));
+                    queue.push_back(next);
+                }
+            }
+        }
+        Ok(came_from.len())
+    }
+
+    pub(super) fn story(&self, came_from: &BTreeMap<S, Option<S>>, broken: S, why: &str) -> String {
+        let mut steps = Vec::new();
+        let mut at = broken;
+        while let Some(from) = came_from[&at] {
+            let passes = self.passes(&from, &advance(&self.input(&from), self.now(&from)));
+            let step = self.events(&from).into_iter().chain(passes).find(|(_, next)| *next == at);
+            steps.push(step.map_or_else(String::new, |(what, _)| format!("{what:?}")));
+            at = from;
+        }
+        steps.reverse();
+        format!("{}: {why}\n  after {}\n  in {broken:?}", self.name, steps.join("; "))
+    }
+}

@@ -1,0 +1,180 @@
+//! The worlds, and what can be told of one at a moment.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Outcome {
+    Pending,
+    Good,
+    Bad,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct C {
+    pub(super) member: bool,
+    /// Revision that was assigned; 0 is none.
+    pub(super) runs: u8,
+    /// Revision the last report is about; 0 is none.
+    pub(super) seen: u8,
+    pub(super) outcome: Outcome,
+    pub(super) old: bool,
+    pub(super) silent: bool,
+    /// It joined when the rollout was under way, if it is.
+    pub(super) late: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct S {
+    pub(super) revision: u8,
+    pub(super) quarantined: u8,
+    pub(super) paused: bool,
+    pub(super) frozen: bool,
+    /// Stages approved for `revision`.
+    pub(super) approved: bool,
+    pub(super) clusters: [C; 3],
+}
+
+/// A world: which strategy, and what may happen in it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct World {
+    pub(super) name: &'static str,
+    pub(super) per_group: bool,
+    pub(super) all: bool,
+    pub(super) mandatory: bool,
+    pub(super) slots: usize,
+    pub(super) failures: u32,
+    pub(super) revisions: u8,
+    pub(super) no_deadline: bool,
+    pub(super) fresh_fleet: bool,
+    pub(super) rollback: bool,
+    pub(super) finish_current: bool,
+    pub(super) approvals: bool,
+    pub(super) pauses: bool,
+    pub(super) freezes: bool,
+    pub(super) silence: bool,
+    /// Which clusters leave and join.
+    pub(super) churn: &'static [usize],
+    /// Good clusters turn bad and bad ones good.
+    pub(super) moods: bool,
+    /// One write of a pass can be lost (else all of a pass is written or nothing).
+    pub(super) crashes: bool,
+}
+
+impl World {
+    pub(super) fn worlds() -> Vec<Self> {
+        let base = Self { slots: 1, revisions: 2, crashes: true, ..Self::default() };
+        vec![
+            // The small ones first: most bugs need no more.
+            Self {
+                name: "progressive, more failures tolerated than clusters",
+                failures: 9,
+                no_deadline: true,
+                ..base
+            },
+            Self { name: "progressive, three revisions", revisions: 3, failures: 1, ..base },
+            Self {
+                name: "progressive, two slots, a failure tolerated",
+                slots: 2,
+                failures: 1,
+                moods: true,
+                ..base
+            },
+            Self {
+                name: "progressive, finish current, three revisions",
+                revisions: 3,
+                finish_current: true,
+                slots: 2,
+                ..base
+            },
+            Self {
+                name: "progressive, mandatory, silence",
+                mandatory: true,
+                failures: 1,
+                silence: true,
+                ..base
+            },
+            Self {
+                name: "per group, first rollout, silence",
+                per_group: true,
+                fresh_fleet: true,
+                revisions: 1,
+                silence: true,
+                ..base
+            },
+            Self { name: "per group, rollback", per_group: true, rollback: true, moods: true, ..base },
+            Self { name: "progressive, churn", churn: &[0, 2], ..base },
+            Self {
+                name: "progressive, mandatory, rollback",
+                mandatory: true,
+                rollback: true,
+                pauses: true,
+                moods: true,
+                ..base
+            },
+            Self {
+                name: "per group, approvals, freezes",
+                per_group: true,
+                approvals: true,
+                freezes: true,
+                moods: true,
+                revisions: 3,
+                ..base
+            },
+            Self {
+                name: "per group, churn, a failure tolerated",
+                per_group: true,
+                failures: 1,
+                churn: &[0],
+                ..base
+            },
+            Self {
+                name: "all",
+                all: true,
+                slots: 3,
+                failures: 9,
+                pauses: true,
+                freezes: true,
+                silence: true,
+                ..base
+            },
+        ]
+    }
+
+    pub(super) fn large() -> Vec<Self> {
+        let everything = Self {
+            slots: 1,
+            failures: 1,
+            revisions: 3,
+            rollback: true,
+            silence: true,
+            churn: &[0, 1, 2],
+            moods: true,
+            crashes: true,
+            ..Self::default()
+        };
+        vec![
+            Self { name: "progressive with everything", mandatory: true, ..everything },
+            Self { name: "per group with everything", per_group: true, ..everything },
+            Self { name: "progressive, two slots, everything", slots: 2, ..everything },
+        ]
+    }
+
+    pub(super) fn start(&self) -> S {
+        let runs = u8::from(!self.fresh_fleet);
+        let cluster = C {
+            member: true,
+            runs,
+            seen: runs,
+            outcome: Outcome::Good,
+            old: true,
+            silent: false,
+            late: false,
+        };
+        S {
+            revision: 1,
+            quarantined: 0,
+            paused: false,
+            frozen: false,
+            approved: false,
+            clusters: [cluster; 3],
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What an operator of the fleet allows on top of a strategy.
+
+use std::collections::BTreeSet;
+
+use jiff::SignedDuration;
+
+use super::freeze::Freeze;
+use super::input::Hash;
+use super::strategy::{Refused, Size, read_deadline, read_soak};
+use api::gitops::v1alpha1 as wire;
+
+/// How rollouts are held, stopped and undone. The default is what holds without a `RolloutPolicy`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// Changes nothing anywhere: no start, no rollback, no removal. Clusters in flight arrive.
+    pub paused: bool,
+    /// What a breach of the failure budget does.
+    pub on_breach: OnBreach,
+    /// What a new revision does to clusters in flight to the one before.
+    pub superseding: Superseding,
+    /// Which groups wait for a person.
+    pub approval: Approval,
+    /// When nothing is started. Rollbacks go on: a freeze protects what works.
+    pub freezes: Vec<Freeze>,
+    /// The least time a cluster must have succeeded before its slot is free; a longer `minSuccessTime` wins.
+    pub soak: SignedDuration,
+    /// How long the last cluster of a group must have been finished before the next group starts.
+    pub group_soak: SignedDuration,
+    /// `progressDeadline` of strategies that set none.
+    pub deadline: Option<SignedDuration>,
+    /// How many clusters may be unreachable before nothing more is started; they are not failures.
+    pub unreachable: Size,
+    /// How many clusters may lose their content at once; more wait for approval.
+    pub removals: Size,
+    /// What a cluster that never ran anything runs until its turn.
+    pub joining: Joining,
+    /// Revisions that are not quarantined, whatever they do.
+    pub released: BTreeSet<Hash>,
+}
+
+impl Policy {
+    /// Reads the wire type.
+    ///
+    /// # Errors
+    /// Names the first field that cannot be used. Nothing may start then: what the policy forbids is not known.
+    pub fn read(spec: &wire::RolloutPolicySpec) -> Result<Self, Refused> {
+        let freeze = |w: &wire::FreezeWindow| Freeze::read(&w.name, &w.schedule, &w.time_zone, &w.duration);
+        Ok(Self {
+            paused: spec.paused,
+            on_breach: match &spec.on_breach {
+                wire::OnBreach::Pause => OnBreach::Pause,
+                wire::OnBreach::Rollback => OnBreach::Rollback,
+                wire::OnBreach::Other(other) => {
+                    return Err(unknown("onBreach", other, wire::OnBreach::VALUES));
+                }
+            },
+            superseding: match &spec.superseding {
+                wire::Superseding::Latest => Superseding::Latest,
+                wire::Superseding::FinishCurrent => Superseding::FinishCurrent,
+                wire::Superseding::Other(other) => {
+                    return Err(unknown("superseding", other, wire::Superseding::VALUES));
+                }
+            },
+            approval: match &spec.approval.mode {
+                wire::ApprovalMode::Never => Approval::Never,
+                wire::ApprovalMode::BetweenGroups => Approval::BetweenGroups,
+                wire::ApprovalMode::Groups => {
+                    Approval::Groups(spec.approval.groups.iter().cloned().collect())
+                }
+                wire::ApprovalMode::Other(other) => {
+                    return Err(unknown("approval.mode", other, wire::ApprovalMode::VALUES));
+                }
+            },
+            freezes: spec.freeze_windows.iter().map(freeze).collect::<Result<_, _>>()?,
+            soak: read_soak("soak", &spec.soak)?,
+            group_soak: read_soak("groupSoak", &spec.group_soak)?,
+            deadline: read_deadline("defaultDeadline", &spec.default_deadline)?,
+            unreachable: Size::read("unreachableBudget", &spec.unreachable_budget)?,
+            removals: Size::read("removalBudget", &spec.removal_budget)?,
+            joining: match &spec.joining {
+                wire::Joining::InTurn => Joining::InTurn,
+                wire::Joining::LastGood => Joining::LastGood,
+                wire::Joining::Other(other) => return Err(unknown("joining", other, wire::Joining::VALUES)),
+            },
+            released: spec.released_revisions.iter().map(|revision| Hash::from(revision.as_str())).collect(),
+        })
+    }
+}
+
+fn unknown(field: &str, value: &str, values: &[&str]) -> Refused {
+    Refused::new(field, value, "no such value", format!("write one of {}", values.join(", ")))
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            paused: false,
+            on_breach: OnBreach::default(),
+            superseding: Superseding::default(),
+            approval: Approval::default(),
+            freezes: Vec::new(),
+            soak: SignedDuration::ZERO,
+            group_soak: SignedDuration::ZERO,
+            deadline: None,
+            unreachable: Size::Percent(10),
+            // Rounded up, so at least one.
+            removals: Size::Percent(2),
+            joining: Joining::default(),
+            released: BTreeSet::new(),
+        }
+    }
+}
+
+/// What happens when more clusters failed than are tolerated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnBreach {
+    /// Nothing more is started until failures are within the budget again.
+    #[default]
+    Pause,
+    /// The revision is quarantined and its clusters return to the last hash that succeeded.
+    ///
+    /// Where no cluster has one (a first rollout) this is a pause.
+    Rollback,
+}
+
+/// What a new revision does to clusters in flight to the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Superseding {
+    /// The new revision starts at once: a fix is never held back by what it fixes.
+    #[default]
+    Latest,
+    /// Clusters in flight get their outcome first, or their deadline (10 minutes where there is none).
+    FinishCurrent,
+}
+
+/// Which groups start only when a person says so, for each revision anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Approval {
+    /// None.
+    #[default]
+    Never,
+    /// Every group but the first to start.
+    BetweenGroups,
+    /// These; the clusters outside mandatory groups of a Progressive strategy are the group `rest`.
+    Groups(BTreeSet<String>),
+}
+
+/// What a cluster that runs nothing runs until its turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Joining {
+    /// Nothing, as in OCM.
+    #[default]
+    InTurn,
+    /// The last hash that succeeded, where it is known.
+    LastGood,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_wire_is_read() {
+        let read = |spec: serde_json::Value| {
+            Policy::read(&serde_json::from_value(spec).unwrap()).map_err(|e| e.to_string())
+        };
+        let ten_minutes = Policy { deadline: Some(SignedDuration::from_mins(10)), ..Policy::default() };
+        assert_eq!(
+            read(json!({})),
+            Ok(ten_minutes.clone()),
+            "a policy that says nothing still brings a deadline"
+        );
+        let policy = read(json!({
+            "paused": true, "onBreach": "Rollback", "superseding": "FinishCurrent", "joining": "LastGood",
+            "approval": {"mode": "Groups", "groups": ["prod"]}, "groupSoak": "1h", "unreachableBudget": 3, "removalBudget": "5%",
+            "freezeWindows": [{"name": "weekend", "schedule": "0 18 * * fri", "duration": "62h"}], "releasedRevisions": ["r1"],
+        }));
+        let expected = Policy {
+            paused: true,
+            on_breach: OnBreach::Rollback,
+            superseding: Superseding::FinishCurrent,
+            approval: Approval::Groups(BTreeSet::from(["prod".to_owned()])),
+            freezes: vec![Freeze::read("weekend", "0 18 * * fri", "", "62h").unwrap()],
+            group_soak: SignedDuration::from_hours(1),
+            unreachable: Size::Count(3),
+            removals: Size::Percent(5),
+            joining: Joining::LastGood,
+            released: BTreeSet::from(["r1".into()]),
+            ..ten_minutes
+        };
+        assert_eq!(policy, Ok(expected));
+        let refused = read(json!({"onBreach": "Abort"}));
+        assert_eq!(
+            refused.unwrap_err(),
+            "onBreach: \"Abort\" is refused: no such value; write one of Pause, Rollback"
+        );
+    }
+}

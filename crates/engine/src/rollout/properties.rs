@@ -1,0 +1,357 @@
+//! What is true of every answer, over random inputs.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+use proptest::sample::{Index, subsequence};
+use proptest::strategy::Strategy as Strategy2;
+use proptest::test_runner::RngSeed;
+
+use super::input::{Cluster, Group, GroupKey, Hash, Health, Report};
+use super::policy::{Approval, Joining, OnBreach, Superseding};
+use super::strategy::{Mandatory, Options, Size};
+use super::wave::State;
+use super::{Input, Policy, Strategy, advance};
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn hash() -> impl Strategy2<Value = Hash> {
+    (0..3u8).prop_map(|revision| Hash(format!("r{revision}")))
+}
+
+fn span() -> impl Strategy2<Value = SignedDuration> {
+    prop_oneof![Just(SignedDuration::ZERO), (1..300i64).prop_map(SignedDuration::from_secs)]
+}
+
+fn moment() -> impl Strategy2<Value = Option<Timestamp>> {
+    prop::option::of((-400..100i64).prop_map(|seconds| Timestamp::from_second(seconds).unwrap()))
+}
+
+fn size() -> impl Strategy2<Value = Size> {
+    prop_oneof![(0..6u32).prop_map(Size::Count), (0..=100u32).prop_map(Size::Percent)]
+}
+
+fn strategy() -> impl Strategy2<Value = Strategy> {
+    // A deadline of nothing fails clusters as they start; that is no fixpoint, and nobody's wish.
+    let deadline = || prop::option::of((1..300i64).prop_map(SignedDuration::from_secs));
+    let options = (span(), deadline(), size()).prop_map(|(soak, deadline, failures)| Options {
+        soak,
+        deadline,
+        failures,
+    });
+    let mandatory = prop::collection::vec(
+        prop_oneof![
+            (0..5i32).prop_map(Mandatory::Index),
+            (0..5u8).prop_map(|n| Mandatory::Name(format!("g{n}")))
+        ],
+        0..3,
+    );
+    (0..3u8, options, mandatory, prop::option::of(size())).prop_map(
+        |(kind, options, mandatory, concurrency)| match kind {
+            0 => Strategy::All { deadline: options.deadline },
+            1 => Strategy::Progressive { options, mandatory, concurrency },
+            _ => Strategy::ProgressivePerGroup { options, mandatory },
+        },
+    )
+}
+
+fn policy() -> impl Strategy2<Value = Policy> {
+    let flags =
+        (prop::bool::weighted(0.1), any::<bool>(), any::<bool>(), any::<bool>(), prop::bool::weighted(0.2));
+    (flags, span(), span(), size(), size()).prop_map(|(flags, soak, group_soak, unreachable, removals)| {
+        let (paused, rollback, finish, last_good, approvals) = flags;
+        Policy {
+            paused,
+            on_breach: if rollback { OnBreach::Rollback } else { OnBreach::Pause },
+            superseding: if finish { Superseding::FinishCurrent } else { Superseding::Latest },
+            approval: if approvals { Approval::BetweenGroups } else { Approval::Never },
+            joining: if last_good { Joining::LastGood } else { Joining::InTurn },
+            soak,
+            group_soak,
+            unreachable,
+            removals,
+            ..Policy::default()
+        }
+    })
+}
+
+fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
+    let report = prop_oneof![
+        Just(Report::ToApply),
+        Just(Report::Progressing),
+        Just(Report::Succeeded),
+        Just(Report::Failed),
+        Just(Report::TimeOut)
+    ];
+    let health = prop::option::of((hash(), report, moment()).prop_map(|(of, report, since)| Health {
+        of,
+        report,
+        since,
+    }));
+    let flags = (prop::bool::weighted(0.1), prop::bool::weighted(0.05));
+    (
+        hash(),
+        prop::option::of(hash()),
+        moment(),
+        health,
+        prop::option::of(hash()),
+        flags,
+        (moment(), moment()),
+    )
+        .prop_map(
+            move |(
+                wants,
+                runs,
+                runs_since,
+                health,
+                last_good,
+                (unreachable, skip),
+                (answers_since, joined),
+            )| Cluster {
+                name: format!("c{name:02}"),
+                wants,
+                runs,
+                runs_since,
+                health,
+                last_good,
+                unreachable,
+                answers_since,
+                // Nobody has joined yet who will.
+                joined: joined.min(Some(NOW)),
+                skip,
+            },
+        )
+}
+
+fn input() -> impl Strategy2<Value = Input> {
+    let clusters = (0..14usize).map(cluster).collect::<Vec<_>>();
+    let groups = prop::collection::vec((0..6i32, subsequence((0..14usize).collect::<Vec<_>>(), 0..8)), 0..5);
+    (
+        strategy(),
+        policy(),
+        groups,
+        clusters,
+        subsequence((0..14usize).collect::<Vec<_>>(), 0..14),
+        prop::option::of(hash()),
+    )
+        .prop_map(|(strategy, policy, groups, clusters, known, quarantined)| {
+            let mut input = Input::new("r2", Ok(strategy));
+            let group = |(index, names): (i32, Vec<usize>)| Group {
+                key: GroupKey { index, name: format!("g{index}") },
+                clusters: names.into_iter().map(|name| format!("c{name:02}")).collect(),
+            };
+            input.groups = groups.into_iter().map(group).collect();
+            input.clusters = clusters
+                .into_iter()
+                .enumerate()
+                .filter(|(at, _)| known.contains(at))
+                .map(|(_, c)| c)
+                .collect();
+            input.policy = Ok(policy);
+            input.quarantined = quarantined;
+            input
+        })
+}
+
+/// The input after everything was written.
+fn written(input: &Input) -> Input {
+    let wave = advance(input, NOW);
+    let mut next = input.clone();
+    next.quarantined = wave.quarantine.clone();
+    next.clusters.retain(|cluster| !wave.removed.contains(&cluster.name));
+    for (name, verdict) in &wave.clusters {
+        let Some(cluster) = next.clusters.iter_mut().find(|cluster| cluster.name == *name) else {
+            if verdict.assigned.is_some() {
+                let (runs, wants) = (verdict.assigned.clone(), input.revision.clone());
+                next.clusters.push(Cluster {
+                    name: name.clone(),
+                    wants,
+                    runs,
+                    runs_since: Some(NOW),
+                    ..Cluster::default()
+                });
+            }
+            continue;
+        };
+        if cluster.runs != verdict.assigned {
+            cluster.runs = verdict.assigned.clone();
+            cluster.runs_since = Some(NOW);
+            cluster.health = None;
+        }
+    }
+    next
+}
+
+fn shuffled<T: Clone>(list: &[T], order: &[Index]) -> Vec<T> {
+    let mut rest = list.to_vec();
+    let mut shuffled = Vec::new();
+    for index in order.iter().cycle().take(list.len()) {
+        shuffled.push(rest.remove(index.index(rest.len())));
+    }
+    shuffled
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_order_of_the_input_means_nothing(input in input(), order in prop::collection::vec(any::<Index>(), 20)) {
+        let mut other = input.clone();
+        other.clusters = shuffled(&input.clusters, &order);
+        other.groups = shuffled(&input.groups, &order);
+        for group in &mut other.groups {
+            group.clusters = shuffled(&group.clusters, &order);
+        }
+        prop_assert_eq!(advance(&input, NOW), advance(&other, NOW));
+    }
+
+    #[test]
+    fn asking_again_after_writing_changes_nothing(input in input()) {
+        let next = written(&input);
+        let again = advance(&next, NOW);
+        for (name, verdict) in &again.clusters {
+            let runs = next.clusters.iter().find(|cluster| cluster.name == *name).and_then(|cluster| cluster.runs.clone());
+            prop_assert_eq!(&verdict.assigned, &runs, "{}: {}", name, verdict.state);
+        }
+        prop_assert!(again.removed.is_empty());
+        prop_assert_eq!(again.quarantine, next.quarantined);
+    }
+
+    #[test]
+    fn slots_and_budgets_hold(input in input()) {
+        let wave = advance(&input, NOW);
+        let starts = wave.starting().count();
+        for (at, stage) in wave.stages.iter().enumerate() {
+            let starting = wave.clusters.values().filter(|v| v.state == State::Starting && stage_of(&wave, v) == at).count();
+            prop_assert!(starting == 0 || stage.busy <= stage.slots, "slots");
+            prop_assert!(stage.allowed.is_none_or(|allowed| stage.failures <= allowed) || starts == 0, "budget");
+            prop_assert!(starting == 0 || wave.stages.iter().take(at).all(|earlier| earlier.unfinished == 0), "order");
+        }
+        prop_assert!(wave.hold.is_none() || starts == 0);
+        prop_assert!(wave.breach.is_none() || starts == 0);
+        let left = wave.removed.len() + wave.kept.len();
+        let budget = input.policy.as_ref().unwrap().removals.of(wave.clusters.len() + left);
+        prop_assert!(wave.removed.len() <= budget);
+        prop_assert!(wave.removed.is_empty() || wave.kept.is_empty());
+    }
+
+    #[test]
+    fn every_cluster_has_a_verdict_and_every_count_is_right(input in input()) {
+        let wave = advance(&input, NOW);
+        let named: BTreeSet<_> = input.groups.iter().flat_map(|group| &group.clusters).collect();
+        prop_assert_eq!(wave.clusters.keys().collect::<BTreeSet<_>>(), named);
+        let c = wave.counts;
+        let parts = c.done + c.soaking + c.progressing + c.failed + c.timed_out + c.starting + c.waiting + c.skipped + c.unreachable;
+        prop_assert_eq!(parts + c.quarantined, c.total);
+        prop_assert_eq!(wave.stages.iter().map(|stage| stage.clusters).sum::<usize>(), c.total);
+        for verdict in wave.clusters.values() {
+            prop_assert!(!verdict.state.to_string().is_empty());
+        }
+    }
+
+    #[test]
+    fn an_assignment_is_never_invented(input in input()) {
+        let wave = advance(&input, NOW);
+        for (name, verdict) in &wave.clusters {
+            let cluster = input.clusters.iter().find(|cluster| cluster.name == *name);
+            let runs = cluster.and_then(|cluster| cluster.runs.clone());
+            let wants = cluster.map_or(&input.revision, |cluster| &cluster.wants);
+            let good = cluster.and_then(|cluster| cluster.last_good.clone());
+            let known = verdict.assigned == runs || verdict.assigned.as_ref() == Some(wants) || verdict.assigned == good;
+            prop_assert!(known);
+            prop_assert!(runs.is_none() || verdict.assigned.is_some(), "nothing is taken away from a cluster of a group");
+        }
+    }
+
+    #[test]
+    fn nothing_changes_before_the_recheck(input in input(), part in 0.0..1.0f64) {
+        let mut input = input;
+        for cluster in &mut input.clusters {
+            // Where no time is known, it is this very moment at every moment.
+            cluster.runs_since.get_or_insert(NOW - SignedDuration::from_secs(50));
+        }
+        let wave = advance(&input, NOW);
+        let end = wave.recheck.map_or(1000, |at| at.duration_since(NOW).as_secs());
+        let sooner = NOW + SignedDuration::from_secs(((end - 1).max(0) as f64 * part) as i64);
+        let later = advance(&input, sooner);
+        let decided = |wave: &super::Wave| -> Vec<_> {
+            wave.clusters.values().map(|verdict| (verdict.state.word(), verdict.assigned.clone())).collect()
+        };
+        prop_assert_eq!(decided(&later), decided(&wave));
+        prop_assert_eq!((later.breach, later.quarantine, later.removed), (wave.breach, wave.quarantine, wave.removed));
+    }
+}
+
+/// The stage of a cluster's group, or the last one, which holds the rest.
+fn stage_of(wave: &super::Wave, verdict: &super::wave::Verdict) -> usize {
+    let name = verdict.group.to_string();
+    wave.stages.iter().position(|stage| stage.name == name).unwrap_or(wave.stages.len() - 1)
+}
+
+/// Clusters by the index of their group.
+fn known(strategy: Strategy, clusters: impl IntoIterator<Item = (i32, Cluster)>) -> Input {
+    let mut input = Input::new("r2", Ok(strategy));
+    for (index, cluster) in clusters {
+        input.groups.push(Group {
+            key: GroupKey { index, name: format!("g{index}") },
+            clusters: vec![cluster.name.clone()],
+        });
+        input.clusters.push(cluster);
+    }
+    input
+}
+
+/// Found by the properties above: it is done when its soak is over, and nobody looked.
+#[test]
+fn a_silent_cluster_that_succeeded_is_looked_at_when_its_soak_is_over() {
+    let soak = SignedDuration::from_secs(60);
+    let strategy = Strategy::Progressive {
+        options: Options { soak, ..Options::default() },
+        mandatory: Vec::new(),
+        concurrency: None,
+    };
+    let health = Some(Health { of: "r2".into(), report: Report::Succeeded, since: Some(NOW) });
+    let runs = Some("r2".into());
+    let silent = Cluster {
+        name: "a".into(),
+        wants: "r2".into(),
+        runs,
+        health,
+        unreachable: true,
+        ..Cluster::default()
+    };
+    let input = known(strategy, [(0, silent)]);
+    let wave = advance(&input, NOW);
+    assert_eq!((wave.counts.unreachable, wave.recheck), (1, Some(NOW + soak)));
+    assert_eq!(advance(&input, NOW + soak).counts.done, 1);
+}
+
+/// Found by the properties above: what a breach counts is shown as quarantined, and its deadlines were forgotten.
+#[test]
+fn a_breach_is_counted_again_at_the_deadlines_of_what_it_counts() {
+    let deadline = SignedDuration::from_secs(10);
+    let options = Options { deadline: Some(deadline), ..Options::default() };
+    let strategy = Strategy::Progressive { options, mandatory: Vec::new(), concurrency: None };
+    let moved = |name: &str, ago: i64| {
+        let runs_since = Some(NOW - SignedDuration::from_secs(ago));
+        let (wants, last_good) = (Hash::from("r2"), Some("r1".into()));
+        Cluster {
+            name: name.into(),
+            runs: Some(wants.clone()),
+            wants,
+            runs_since,
+            last_good,
+            ..Cluster::default()
+        }
+    };
+    let mut input = known(strategy, [(0, moved("a", 20)), (0, moved("b", 5))]);
+    input.policy = Ok(Policy { on_breach: OnBreach::Rollback, ..Policy::default() });
+    let failures = |now| advance(&input, now).breach.map(|breach| breach.failures);
+    let wave = advance(&input, NOW);
+    assert_eq!(
+        (failures(NOW), wave.counts.quarantined, wave.recheck),
+        (Some(1), 2, Some(NOW + SignedDuration::from_secs(5)))
+    );
+    assert_eq!(failures(NOW + SignedDuration::from_secs(5)), Some(2));
+}

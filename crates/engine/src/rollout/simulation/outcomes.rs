@@ -1,0 +1,240 @@
+//! What would become of clusters, and what happens meanwhile.
+
+use std::collections::BTreeSet;
+
+use jiff::SignedDuration;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use super::scenario::{PlainState, Unreadable, read};
+use crate::rollout::input::Hash;
+use crate::rollout::{Input, duration};
+
+/// A file of outcomes: `docs/simulate.md` describes it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Outcomes {
+    /// When to stop although something may still happen.
+    #[serde(default = "a_day", deserialize_with = "span")]
+    pub(super) until: SignedDuration,
+    /// The first that matches decides.
+    #[serde(default)]
+    pub(super) outcomes: Vec<Outcome>,
+    /// What happens to the rollout from outside.
+    #[serde(default)]
+    pub(super) events: Vec<Event>,
+}
+
+impl Default for Outcomes {
+    fn default() -> Self {
+        Self { until: a_day(), outcomes: Vec::new(), events: Vec::new() }
+    }
+}
+
+/// What becomes of some clusters with some revision.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Outcome {
+    /// Every cluster where empty.
+    #[serde(default)]
+    clusters: Vec<String>,
+    /// Every revision where absent.
+    #[serde(default)]
+    revision: Option<Hash>,
+    /// From the assignment to the first report.
+    #[serde(default = "applies", deserialize_with = "span")]
+    pub(super) applies: SignedDuration,
+    /// From the first report to the outcome.
+    #[serde(default = "after", deserialize_with = "span")]
+    pub(super) after: SignedDuration,
+    /// The outcome.
+    #[serde(default)]
+    pub(super) result: Result,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(super) enum Result {
+    #[default]
+    Succeeded,
+    Failed,
+    /// It reports that it progresses, and nothing more.
+    Never,
+    /// It reports nothing.
+    Silent,
+}
+
+/// Something that happens once.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "PlainEvent")]
+pub(super) struct Event {
+    pub(super) at: SignedDuration,
+    pub(super) what: What,
+}
+
+#[derive(Deserialize)]
+struct PlainEvent {
+    #[serde(deserialize_with = "span")]
+    at: SignedDuration,
+    #[serde(flatten)]
+    what: Map<String, Value>,
+}
+
+impl TryFrom<PlainEvent> for Event {
+    type Error = String;
+
+    fn try_from(PlainEvent { at, what }: PlainEvent) -> std::result::Result<Self, String> {
+        if what.len() > 1 {
+            let names: Vec<_> = what.keys().map(String::as_str).collect();
+            return Err(format!("an event is one thing, not {}; write one for each", names.join(" and ")));
+        }
+        let what = serde_json::from_value(Value::Object(what)).map_err(|e| e.to_string())?;
+        Ok(Self { at, what })
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) enum What {
+    /// A new revision for every cluster.
+    Commit(Hash),
+    /// A person grants a token.
+    Approve(String),
+    /// A person pauses, or resumes.
+    Pause(bool),
+    /// A cluster joins a group, running nothing.
+    Join { cluster: String, group: String },
+    /// A cluster leaves its group.
+    Leave(String),
+    /// A cluster stops to answer.
+    Unreachable(String),
+    /// A cluster answers again.
+    Reachable(String),
+    /// A cluster reports about what it runs.
+    Report { cluster: String, state: PlainState },
+}
+
+impl What {
+    /// The cluster it happens to.
+    fn cluster(&self) -> Option<&String> {
+        match self {
+            Self::Commit(_) | Self::Approve(_) | Self::Pause(_) => None,
+            Self::Join { cluster, .. } | Self::Leave(cluster) | Self::Unreachable(cluster) => Some(cluster),
+            Self::Reachable(cluster) | Self::Report { cluster, .. } => Some(cluster),
+        }
+    }
+}
+
+impl Outcomes {
+    /// Reads outcomes in YAML or JSON.
+    ///
+    /// # Errors
+    /// Names the place that cannot be read.
+    pub fn read(text: &str) -> std::result::Result<Self, Unreadable> {
+        read(text)
+    }
+
+    /// Looks for groups that the input does not have, and for clusters that it does not have and no event lets join.
+    ///
+    /// # Errors
+    /// Names the first.
+    pub(super) fn check(&self, input: &Input) -> std::result::Result<(), Unreadable> {
+        let joining = self.events.iter().filter_map(|event| match &event.what {
+            What::Join { cluster, .. } => Some(cluster),
+            _ => None,
+        });
+        let known: BTreeSet<&String> =
+            input.clusters.iter().map(|cluster| &cluster.name).chain(joining).collect();
+        let outcomes = self.outcomes.iter().enumerate();
+        let outcomes = outcomes.flat_map(|(at, outcome)| {
+            outcome.clusters.iter().map(move |name| (format!("outcomes[{at}].clusters"), name))
+        });
+        let events = self
+            .events
+            .iter()
+            .enumerate()
+            .filter_map(|(at, event)| Some((format!("events[{at}]"), event.what.cluster()?)));
+        if let Some((at, name)) = outcomes.chain(events).find(|(_, name)| !known.contains(name)) {
+            return Err(Unreadable::Stranger { at, what: "cluster", name: name.clone() });
+        }
+        let groups: BTreeSet<String> = input.groups.iter().map(|group| group.key.to_string()).collect();
+        let mut events = self.events.iter().enumerate();
+        events.try_for_each(|(at, event)| match &event.what {
+            What::Join { group, .. } if !groups.contains(group) => {
+                Err(Unreadable::Stranger { at: format!("events[{at}]"), what: "group", name: group.clone() })
+            }
+            _ => Ok(()),
+        })
+    }
+
+    /// What becomes of a cluster with a revision.
+    pub(super) fn of(&self, cluster: &str, revision: &Hash) -> Outcome {
+        let matches = |outcome: &&Outcome| {
+            let named = outcome.clusters.is_empty() || outcome.clusters.iter().any(|name| name == cluster);
+            named && outcome.revision.as_ref().is_none_or(|wanted| wanted == revision)
+        };
+        let default = Outcome {
+            clusters: Vec::new(),
+            revision: None,
+            applies: applies(),
+            after: after(),
+            result: Result::Succeeded,
+        };
+        self.outcomes.iter().find(matches).cloned().unwrap_or(default)
+    }
+}
+
+fn a_day() -> SignedDuration {
+    SignedDuration::from_hours(24)
+}
+
+fn applies() -> SignedDuration {
+    SignedDuration::from_secs(5)
+}
+
+fn after() -> SignedDuration {
+    SignedDuration::from_secs(30)
+}
+
+fn span<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<SignedDuration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let parsed = duration::parse(&text).filter(|d| !d.is_negative());
+    parsed.ok_or_else(|| {
+        serde::de::Error::custom(format!(
+            "{text:?} is not a duration; write a number and h, m or s, such as 90s"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Scenario, run};
+    use super::*;
+
+    #[test]
+    fn what_cannot_happen_is_named() {
+        let check = |text: &str, expected: &str| {
+            let input = Scenario::read("{revision: r2, strategy: {}, groups: [{name: g, clusters: [a]}]}")
+                .unwrap()
+                .into_input();
+            let played =
+                Outcomes::read(text).and_then(|outcomes| run(input, &outcomes, jiff::Timestamp::UNIX_EPOCH));
+            let said = played.err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{text}: {said}");
+        };
+        check(
+            "{outcomes: [{clusters: [a]}, {clusters: [a, c]}]}",
+            "outcomes[1].clusters: there is no cluster \"c\"",
+        );
+        check("{events: [{at: 1m, leave: c}]}", "events[0]: there is no cluster \"c\"");
+        check(
+            "{events: [{at: 1m, join: {cluster: c, group: g}}, {at: 2m, leave: c}], outcomes: [{clusters: [c]}]}",
+            "",
+        );
+        check("{events: [{at: 1m, join: {cluster: c, group: h}}]}", "events[0]: there is no group \"h\"");
+        check("{events: [{at: 1m, commit: r3, pause: true}]}", "an event is one thing, not commit and pause");
+        check("{events: [{at: 1m, comit: r3}]}", "comit");
+        check("{events: [{at: 1m}]}", "event");
+        check("{events: [{at: 1m, report: {cluster: a, stat: Failed}}]}", "stat");
+        check("{events: [{at: soon, commit: r3}]}", "soon");
+    }
+}

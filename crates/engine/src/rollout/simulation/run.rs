@@ -1,0 +1,234 @@
+//! Plays a scenario and its outcomes against the engine.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::outcomes::{Outcomes, Result, What};
+use super::scenario::{PlainState, Unreadable};
+use super::trace::{Row, Trace};
+use crate::rollout::input::{Cluster, Hash, Health, Report};
+use crate::rollout::wave::State;
+use crate::rollout::{Input, Wave, advance};
+
+/// Passes at one moment: each moves at least one cluster, so more than a fleet's worth of them is a loop.
+const PASSES: usize = 10_000;
+
+/// Plays until nothing happens any more or the outcomes' limit is reached.
+///
+/// # Errors
+/// Where outcomes are about clusters or groups that there are not.
+pub fn run(input: Input, outcomes: &Outcomes, start: Timestamp) -> std::result::Result<Trace, Unreadable> {
+    outcomes.check(&input)?;
+    let mut play =
+        Play { input, outcomes, now: start, queue: BTreeMap::new(), queued: 0, trace: Trace::new(start) };
+    for event in &outcomes.events {
+        play.schedule(event.at, Step::Event(event.what.clone()));
+    }
+    let end = start.checked_add(outcomes.until).unwrap_or(Timestamp::MAX);
+    let mut happened = Vec::new();
+    loop {
+        let recheck = play.settle(happened);
+        let next = play.queue.keys().next().map(|(at, _)| *at);
+        let Some(at) = [next, recheck].into_iter().flatten().min() else { break };
+        if at > end {
+            play.trace.cut_at(end);
+            break;
+        }
+        play.now = at;
+        happened = play.due();
+    }
+    Ok(play.trace)
+}
+
+struct Play<'a> {
+    input: Input,
+    outcomes: &'a Outcomes,
+    now: Timestamp,
+    queue: BTreeMap<(Timestamp, usize), Step>,
+    queued: usize,
+    trace: Trace,
+}
+
+enum Step {
+    Event(What),
+    Report { cluster: String, of: Hash, report: Report },
+}
+
+impl Play<'_> {
+    fn schedule(&mut self, after: SignedDuration, step: Step) {
+        let at = self.now.checked_add(after).unwrap_or(Timestamp::MAX);
+        self.queued += 1;
+        self.queue.insert((at, self.queued), step);
+    }
+
+    /// Lets everything happen that is due, and says what that was.
+    fn due(&mut self) -> Vec<String> {
+        let mut told = BTreeMap::<&str, Vec<String>>::new();
+        let mut happened = Vec::new();
+        while let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= self.now) {
+            match entry.remove() {
+                Step::Event(what) => happened.push(self.event(what)),
+                Step::Report { cluster, of, report } => {
+                    if self.report(&cluster, of, report) {
+                        told.entry(word(report)).or_default().push(cluster);
+                    }
+                }
+            }
+        }
+        happened.extend(told.into_iter().map(|(word, names)| format!("{} {word}", names.join(", "))));
+        happened
+    }
+
+    /// Takes a report in, unless its cluster is gone, silent or was assigned something else meanwhile.
+    fn report(&mut self, name: &str, of: Hash, report: Report) -> bool {
+        let now = self.now;
+        let Some(cluster) = self.cluster(name).filter(|c| !c.unreachable && c.runs.as_ref() == Some(&of))
+        else {
+            return false;
+        };
+        cluster.health = Some(Health { of, report, since: Some(now) });
+        true
+    }
+
+    fn cluster(&mut self, name: &str) -> Option<&mut Cluster> {
+        self.input.clusters.iter_mut().find(|cluster| cluster.name == name)
+    }
+
+    fn event(&mut self, what: What) -> String {
+        match what {
+            What::Commit(revision) => {
+                let text = format!("commit {revision}");
+                for cluster in &mut self.input.clusters {
+                    cluster.wants = revision.clone();
+                }
+                self.input.revision = revision;
+                self.input.began = None;
+                text
+            }
+            What::Approve(token) => {
+                let text = format!("approve {token}");
+                self.input.granted.insert(token);
+                text
+            }
+            What::Pause(paused) => {
+                if let Ok(policy) = &mut self.input.policy {
+                    policy.paused = paused;
+                }
+                if paused { "pause".into() } else { "resume".into() }
+            }
+            What::Join { cluster, group } => self.join(cluster, &group),
+            What::Leave(name) => {
+                for group in &mut self.input.groups {
+                    group.clusters.retain(|cluster| *cluster != name);
+                }
+                format!("{name} leaves")
+            }
+            What::Unreachable(name) => self.turn(&name, PlainState::Unreachable),
+            What::Reachable(name) => {
+                let now = self.now;
+                if let Some(cluster) = self.cluster(&name) {
+                    cluster.unreachable = false;
+                    cluster.answers_since = Some(now);
+                }
+                self.follow(&name);
+                format!("{name} answers again")
+            }
+            What::Report { cluster, state } => self.turn(&cluster, state),
+        }
+    }
+
+    fn join(&mut self, name: String, group: &str) -> String {
+        let last_good = self.input.clusters.iter().find_map(|cluster| cluster.last_good.clone());
+        let (wants, joined) = (self.input.revision.clone(), Some(self.now));
+        let cluster = Cluster { name: name.clone(), wants, last_good, joined, ..Cluster::default() };
+        self.input.clusters.retain(|known| known.name != name);
+        self.input.clusters.push(cluster);
+        for known in self.input.groups.iter_mut().filter(|known| known.key.to_string() == *group) {
+            known.clusters.push(name.clone());
+        }
+        format!("{name} joins {group}")
+    }
+
+    fn turn(&mut self, name: &str, state: PlainState) -> String {
+        let now = self.now;
+        let Some(cluster) = self.cluster(name) else { return format!("there is no {name}") };
+        cluster.skip = state == PlainState::Skip;
+        cluster.unreachable = state == PlainState::Unreachable;
+        if let (Some(of), Some(report)) = (cluster.runs.clone(), state.report()) {
+            cluster.health = Some(Health { of, report, since: Some(now) });
+        }
+        match state.report() {
+            Some(report) => format!("{name} {}", word(report)),
+            None if state == PlainState::Skip => format!("{name} is skipped"),
+            None => format!("{name} falls silent"),
+        }
+    }
+
+    /// Asks the engine and writes what it says, until it has nothing more to say at this moment; returns when to look again.
+    fn settle(&mut self, mut happened: Vec<String>) -> Option<Timestamp> {
+        for _ in 0..PASSES {
+            let wave = advance(&self.input, self.now);
+            let remembers = self.input.quarantined != wave.quarantine;
+            let moved = self.write(&wave);
+            self.trace.push(Row::of(self.now, std::mem::take(&mut happened), &wave, &moved));
+            if !remembers && moved.is_empty() && wave.removed.is_empty() {
+                return wave.recheck;
+            }
+        }
+        None
+    }
+
+    /// Writes what the engine says; the names of clusters that got something else.
+    fn write(&mut self, wave: &Wave) -> Vec<String> {
+        self.input.quarantined = wave.quarantine.clone();
+        let complete = wave.is_complete();
+        let mut moved = Vec::new();
+        for cluster in &mut self.input.clusters {
+            let Some(verdict) = wave.clusters.get(&cluster.name) else { continue };
+            if verdict.assigned != cluster.runs {
+                cluster.runs = verdict.assigned.clone();
+                cluster.runs_since = Some(self.now);
+                moved.push(cluster.name.clone());
+            }
+            if complete && verdict.state == State::Done {
+                cluster.last_good = Some(cluster.wants.clone());
+            }
+        }
+        self.input.clusters.retain(|cluster| !wave.removed.contains(&cluster.name));
+        for name in &moved {
+            self.follow(name);
+        }
+        moved
+    }
+
+    /// Schedules what becomes of a cluster with what it runs.
+    fn follow(&mut self, name: &str) {
+        let Some((of, unreachable)) = self.cluster(name).and_then(|c| Some((c.runs.clone()?, c.unreachable)))
+        else {
+            return;
+        };
+        let outcome = self.outcomes.of(name, &of);
+        let report = |report| Step::Report { cluster: name.to_owned(), of: of.clone(), report };
+        if outcome.result == Result::Silent || unreachable {
+            return;
+        }
+        self.schedule(outcome.applies, report(Report::Progressing));
+        let end = match outcome.result {
+            Result::Succeeded => Report::Succeeded,
+            Result::Failed => Report::Failed,
+            Result::Never | Result::Silent => return,
+        };
+        self.schedule(outcome.applies.saturating_add(outcome.after), report(end));
+    }
+}
+
+fn word(report: Report) -> &'static str {
+    match report {
+        Report::ToApply => "has not applied it",
+        Report::Progressing => "progressing",
+        Report::Succeeded => "succeeded",
+        Report::Failed => "failed",
+        Report::TimeOut => "timed out",
+    }
+}

@@ -1,0 +1,323 @@
+//! The input of one step of the engine, as people write it.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::rollout::input::{Cluster, Group, GroupKey, Hash, Health, Report};
+use crate::rollout::{Input, Policy, Strategy};
+use api::Unknown;
+use api::cluster::v1alpha1::{MandatoryDecisionGroup, RolloutStrategy};
+use api::gitops::v1alpha1::RolloutPolicySpec;
+
+/// A rollout in a file: `docs/simulate.md` describes it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Scenario {
+    /// What is rolled out.
+    revision: Hash,
+    /// What clusters run, with success, where they do not say otherwise.
+    #[serde(default)]
+    runs: Hash,
+    /// The strategy, as an add-on's placement or a ManifestWorkReplicaSet has it.
+    strategy: RolloutStrategy,
+    /// The strategy in force before, where `strategy` cannot be used.
+    #[serde(default)]
+    last_strategy: Option<RolloutStrategy>,
+    /// The `spec` of a RolloutPolicy.
+    #[serde(default)]
+    policy: Option<RolloutPolicySpec>,
+    /// Decision groups; without any, all clusters are one group.
+    #[serde(default)]
+    groups: Vec<PlainGroup>,
+    /// Clusters about which there is more to say than their name.
+    #[serde(default)]
+    clusters: Vec<PlainCluster>,
+    /// The revision in quarantine.
+    #[serde(default)]
+    quarantined: Option<Hash>,
+    /// When the rollout began.
+    #[serde(default)]
+    began: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PlainGroup {
+    #[serde(default)]
+    name: String,
+    /// The position in the list where absent.
+    #[serde(default)]
+    index: Option<i32>,
+    #[serde(default)]
+    clusters: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PlainCluster {
+    name: String,
+    #[serde(default)]
+    wants: Option<Hash>,
+    /// The empty string is nothing.
+    #[serde(default)]
+    runs: Option<Hash>,
+    #[serde(default)]
+    runs_since: Option<Timestamp>,
+    #[serde(default)]
+    state: PlainState,
+    /// What `state` is about: `runs` where absent.
+    #[serde(default)]
+    of: Option<Hash>,
+    #[serde(default)]
+    since: Option<Timestamp>,
+    #[serde(default)]
+    last_good: Option<Hash>,
+    #[serde(default)]
+    answers_since: Option<Timestamp>,
+    #[serde(default)]
+    joined: Option<Timestamp>,
+}
+
+/// The states of OCM's library, and the one it has no word for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(super) enum PlainState {
+    ToApply,
+    Progressing,
+    #[default]
+    Succeeded,
+    Failed,
+    TimeOut,
+    Skip,
+    Unreachable,
+}
+
+impl PlainState {
+    pub(super) fn report(self) -> Option<Report> {
+        match self {
+            Self::ToApply => Some(Report::ToApply),
+            Self::Progressing => Some(Report::Progressing),
+            Self::Succeeded => Some(Report::Succeeded),
+            Self::Failed => Some(Report::Failed),
+            Self::TimeOut => Some(Report::TimeOut),
+            Self::Skip | Self::Unreachable => None,
+        }
+    }
+}
+
+/// A file that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// It is not YAML or JSON of the right shape.
+    #[error("{0}")]
+    Shape(String),
+    /// A field nobody knows.
+    #[error("{at}: unknown field {field:?}")]
+    Field {
+        /// The object it is in.
+        at: String,
+        /// Its name.
+        field: String,
+    },
+    /// More is said about a cluster than can be true.
+    #[error("clusters[{second}]: {name} is described twice, before in clusters[{first}]")]
+    Twice {
+        /// The cluster.
+        name: String,
+        /// Its position in the list.
+        first: usize,
+        /// Its position in the list.
+        second: usize,
+    },
+    /// A cluster or group nobody knows.
+    #[error("{at}: there is no {what} {name:?}")]
+    Stranger {
+        /// The field that names it.
+        at: String,
+        /// What it would be.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+}
+
+/// Reads YAML or JSON.
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
+    serde_saphyr::from_str(text).map_err(|e| Unreadable::Shape(e.to_string()))
+}
+
+impl Scenario {
+    /// Reads a scenario in YAML or JSON.
+    ///
+    /// # Errors
+    /// Names the place that cannot be read. A strategy or policy that the engine refuses is not an error: it shows in the answer.
+    pub fn read(text: &str) -> Result<Self, Unreadable> {
+        let scenario: Self = read(text)?;
+        known_strategy("strategy", &scenario.strategy)?;
+        if let Some(last) = &scenario.last_strategy {
+            known_strategy("lastStrategy", last)?;
+        }
+        if let Some(policy) = &scenario.policy {
+            known("policy", &policy.unknown)?;
+            known("policy.approval", &policy.approval.unknown)?;
+            let mut windows = policy.freeze_windows.iter().enumerate();
+            windows.try_for_each(|(at, window)| {
+                known(&format!("policy.freezeWindows[{at}]"), &window.unknown)
+            })?;
+        }
+        let mut described = BTreeMap::new();
+        for (second, cluster) in scenario.clusters.iter().enumerate() {
+            if let Some(first) = described.insert(&cluster.name, second) {
+                return Err(Unreadable::Twice { name: cluster.name.clone(), first, second });
+            }
+        }
+        Ok(scenario)
+    }
+
+    /// The scenario as the engine takes it.
+    pub fn into_input(self) -> Input {
+        let mut input = Input::new(self.revision.clone(), Strategy::read(&self.strategy));
+        input.last_strategy = self.last_strategy.as_ref().and_then(|last| Strategy::read(last).ok());
+        if let Some(policy) = &self.policy {
+            input.policy = Policy::read(policy);
+            input.granted = policy.approved.iter().cloned().collect();
+        }
+        input.quarantined = self.quarantined.clone();
+        input.began = self.began;
+        let mut clusters: BTreeMap<String, Cluster> = BTreeMap::new();
+        for name in self.groups.iter().flat_map(|group| &group.clusters) {
+            clusters.insert(name.clone(), self.untold(name));
+        }
+        for cluster in &self.clusters {
+            clusters.insert(cluster.name.clone(), self.cluster(cluster));
+        }
+        input.groups = if self.groups.is_empty() {
+            vec![Group { key: GroupKey::default(), clusters: clusters.keys().cloned().collect() }]
+        } else {
+            self.groups.into_iter().enumerate().map(|(at, group)| group.numbered(at)).collect()
+        };
+        input.clusters = clusters.into_values().collect();
+        input
+    }
+
+    /// A cluster that only a group names.
+    pub(super) fn untold(&self, name: &str) -> Cluster {
+        self.cluster(&PlainCluster {
+            name: name.into(),
+            wants: None,
+            runs: None,
+            runs_since: None,
+            state: PlainState::default(),
+            of: None,
+            since: None,
+            last_good: None,
+            answers_since: None,
+            joined: None,
+        })
+    }
+
+    fn cluster(&self, plain: &PlainCluster) -> Cluster {
+        let some = |hash: &Hash| Some(hash.clone()).filter(|hash| !hash.0.is_empty());
+        let runs = some(plain.runs.as_ref().unwrap_or(&self.runs));
+        let of = plain.of.clone().or_else(|| runs.clone());
+        let health =
+            of.zip(plain.state.report()).map(|(of, report)| Health { of, report, since: plain.since });
+        Cluster {
+            name: plain.name.clone(),
+            wants: plain.wants.clone().unwrap_or_else(|| self.revision.clone()),
+            runs,
+            runs_since: plain.runs_since,
+            health,
+            last_good: some(plain.last_good.as_ref().unwrap_or(&self.runs)),
+            answers_since: plain.answers_since,
+            joined: plain.joined,
+            unreachable: plain.state == PlainState::Unreachable,
+            skip: plain.state == PlainState::Skip,
+        }
+    }
+}
+
+impl PlainGroup {
+    fn numbered(self, at: usize) -> Group {
+        let index = self.index.unwrap_or_else(|| i32::try_from(at).unwrap_or(i32::MAX));
+        Group { key: GroupKey { index, name: self.name }, clusters: self.clusters }
+    }
+}
+
+fn known_strategy(at: &str, strategy: &RolloutStrategy) -> Result<(), Unreadable> {
+    known(at, &strategy.unknown)?;
+    if let Some(all) = &strategy.all {
+        known(&format!("{at}.all"), &all.unknown)?;
+    }
+    if let Some(progressive) = &strategy.progressive {
+        let at = format!("{at}.progressive");
+        known(&at, &progressive.unknown)?;
+        known_groups(&at, &progressive.mandatory_decision_groups)?;
+    }
+    if let Some(per_group) = &strategy.progressive_per_group {
+        let at = format!("{at}.progressivePerGroup");
+        known(&at, &per_group.unknown)?;
+        known_groups(&at, &per_group.mandatory_decision_groups)?;
+    }
+    Ok(())
+}
+
+fn known_groups(at: &str, groups: &[MandatoryDecisionGroup]) -> Result<(), Unreadable> {
+    let mut groups = groups.iter().enumerate();
+    groups.try_for_each(|(index, group)| {
+        known(&format!("{at}.mandatoryDecisionGroups[{index}]"), &group.unknown)
+    })
+}
+
+fn known(at: &str, unknown: &Unknown) -> Result<(), Unreadable> {
+    match unknown.keys().next() {
+        Some(field) => Err(Unreadable::Field { at: at.into(), field: field.clone() }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_field_is_named() {
+        let check = |text: &str, expected: &str| {
+            let error = Scenario::read(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        let field = "{revision: r2, strategy: {type: Progressive, progressive: {maxFailure: 1}}}";
+        check(field, "strategy.progressive: unknown field \"maxFailure\"");
+        check("{revision: r2, strategy: {}, policy: {pause: true}}", "policy: unknown field \"pause\"");
+        let group = "{revision: r2, strategy: {type: Progressive, progressive: {mandatoryDecisionGroups: [{groupName: a}, {name: b}]}}}";
+        check(group, "strategy.progressive.mandatoryDecisionGroups[1]: unknown field \"name\"");
+        check(
+            "{revision: r2, strategy: {}, policy: {freezeWindows: [{name: w, schedule: '', duration: 1h, zone: UTC}]}}",
+            "policy.freezeWindows[0]: unknown field \"zone\"",
+        );
+        check("{revision: r2, strategy: {}, cluster: []}", "cluster");
+        check("{strategy: {}}", "revision");
+        check("{revision: r2, strategy: {}, clusters: [{name: c1, state: Sleeping}]}", "Sleeping");
+    }
+
+    #[test]
+    fn a_cluster_is_described_once() {
+        let text = "{revision: r2, strategy: {}, clusters: [{name: a}, {name: b}, {name: a, state: Failed}]}";
+        let error = Scenario::read(text).unwrap_err().to_string();
+        assert_eq!(error, "clusters[2]: a is described twice, before in clusters[0]");
+    }
+
+    #[test]
+    fn json_is_read_as_well() {
+        let input = Scenario::read(
+            r#"{"revision": "r2", "runs": "r1", "strategy": {}, "groups": [{"clusters": ["c1"]}]}"#,
+        )
+        .unwrap()
+        .into_input();
+        assert_eq!(input.clusters.len(), 1);
+        assert_eq!(input.clusters[0].runs, Some("r1".into()));
+        assert_eq!(input.clusters[0].last_good, Some("r1".into()));
+    }
+}

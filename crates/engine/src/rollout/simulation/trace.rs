@@ -1,0 +1,264 @@
+//! What happened when, and where every cluster stood.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::rollout::Wave;
+use crate::rollout::duration;
+use crate::rollout::input::{GroupKey, Hash};
+use crate::rollout::wave::{State, Verdict};
+
+/// Groups with more clusters are shown as counts.
+const WIDE: usize = 60;
+/// Longer lists of names are shown as a count.
+const MANY: usize = 8;
+
+/// A whole rollout.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Trace {
+    /// When it began.
+    pub start: Timestamp,
+    /// When it was cut off, if it was.
+    pub cut: Option<Timestamp>,
+    /// Every moment at which something changed.
+    pub rows: Vec<Row>,
+}
+
+/// A moment.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    /// When.
+    pub at: Timestamp,
+    /// What happened, in words.
+    pub happened: Vec<String>,
+    /// Every cluster with its state, by group.
+    pub clusters: BTreeMap<GroupName, BTreeMap<String, char>>,
+    /// Why nothing starts anywhere.
+    pub hold: String,
+}
+
+/// A group as the key of a map in JSON.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupName(GroupKey);
+
+impl GroupName {
+    pub(super) fn name(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+impl Serialize for GroupName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// One letter for a state, and what it means.
+pub(super) const LEGEND: [(char, &str, &str); 10] = [
+    ('.', "waiting", "#d0d7de"),
+    ('>', "in flight", "#54aeff"),
+    ('~', "soaking", "#aceebb"),
+    ('+', "done", "#2da44e"),
+    ('x', "failed", "#cf222e"),
+    ('t', "timed out", "#a40e26"),
+    ('u', "unreachable", "#8c959f"),
+    ('-', "skipped", "#eaeef2"),
+    ('q', "quarantined", "#8250df"),
+    ('<', "returning", "#c297ff"),
+];
+
+pub(super) fn letter(state: &State) -> char {
+    match state {
+        State::Waiting(_) => '.',
+        State::Starting | State::Progressing { .. } => '>',
+        State::Soaking { .. } => '~',
+        State::Done => '+',
+        State::Failed { .. } => 'x',
+        State::TimedOut => 't',
+        State::Unreachable { .. } => 'u',
+        State::Skipped => '-',
+        State::Quarantined { returns_to: None } => 'q',
+        State::Quarantined { returns_to: Some(_) } => '<',
+    }
+}
+
+impl Row {
+    pub(super) fn of(at: Timestamp, mut happened: Vec<String>, wave: &Wave, moved: &[String]) -> Self {
+        let all = |wanted: &dyn Fn(&State) -> bool| -> Vec<&str> {
+            wave.clusters
+                .iter()
+                .filter(|(_, verdict)| wanted(&verdict.state))
+                .map(|(name, _)| name.as_str())
+                .collect()
+        };
+        let mut say = |verb: &str, names: &[&str]| {
+            if !names.is_empty() {
+                happened.push(format!("{verb} {}", listed(names)));
+            }
+        };
+        let meanwhile = |state: &State| {
+            matches!(
+                state,
+                State::Waiting(_) | State::Quarantined { returns_to: None } | State::Unreachable { .. }
+            )
+        };
+        let gets = |name: &&str| moved.iter().any(|moved| moved == name);
+        say("give what is good to", &all(&meanwhile).into_iter().filter(gets).collect::<Vec<_>>());
+        say("start", &wave.starting().collect::<Vec<_>>());
+        say("return", &all(&|state| matches!(state, State::Quarantined { returns_to: Some(_) })));
+        say("remove", &wave.removed.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut clusters = BTreeMap::<_, BTreeMap<_, _>>::new();
+        for (name, verdict) in &wave.clusters {
+            clusters
+                .entry(GroupName(verdict.group.clone()))
+                .or_default()
+                .insert(name.clone(), letter(&verdict.state));
+        }
+        let mut hold: Vec<String> = wave.complaints().collect();
+        hold.extend(wave.hold.iter().map(ToString::to_string));
+        hold.extend(wave.approvals.iter().map(|token| format!("approval {token} is asked for")));
+        Self { at, happened, clusters, hold: hold.join("; ") }
+    }
+
+    fn says_more_than(&self, before: &Self) -> bool {
+        !self.happened.is_empty() || self.clusters != before.clusters || self.hold != before.hold
+    }
+}
+
+impl Trace {
+    pub(super) fn new(start: Timestamp) -> Self {
+        Self { start, cut: None, rows: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, row: Row) {
+        if self.rows.last().is_none_or(|last| row.says_more_than(last)) {
+            self.rows.push(row);
+        }
+    }
+
+    pub(super) fn cut_at(&mut self, end: Timestamp) {
+        self.cut = Some(end);
+    }
+
+    /// The trace as text: a line a moment, a letter a cluster.
+    pub fn table(&self) -> String {
+        let mut text = String::new();
+        let mut groups = BTreeMap::new();
+        for (group, clusters) in self.rows.iter().flat_map(|row| &row.clusters) {
+            groups.entry(group).or_insert_with(|| clusters.keys().map(String::as_str).collect::<Vec<_>>());
+        }
+        for (group, names) in &groups {
+            let _ = writeln!(text, "group {}: {}", group.0, listed(names));
+        }
+        let legend: Vec<_> = LEGEND.iter().map(|(letter, word, _)| format!("{letter} {word}")).collect();
+        let _ = writeln!(text, "{}\n", legend.join("   "));
+        let mut hold = "";
+        for row in &self.rows {
+            let at = duration::format(row.at.duration_since(self.start));
+            let states: Vec<_> = row
+                .clusters
+                .iter()
+                .map(|(group, clusters)| format!("{} {}", group.0, letters(clusters)))
+                .collect();
+            let mut said = row.happened.clone();
+            if row.hold != hold {
+                said.push(if row.hold.is_empty() { "goes on".into() } else { row.hold.clone() });
+            }
+            hold = &row.hold;
+            let line = format!("{at:>9}  {}  {}", states.join("  "), said.join("; "));
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        let end = match self.cut {
+            Some(end) => format!("cut off after {}", duration::format(end.duration_since(self.start))),
+            None => "nothing more happens".into(),
+        };
+        let _ = writeln!(text, "{end}");
+        text
+    }
+}
+
+fn letters(clusters: &BTreeMap<String, char>) -> String {
+    if clusters.len() <= WIDE {
+        return clusters.values().collect();
+    }
+    let count = |letter: char| clusters.values().filter(|found| **found == letter).count();
+    let counts = LEGEND.iter().map(|(letter, _, _)| (letter, count(*letter))).filter(|(_, count)| *count > 0);
+    counts.map(|(letter, count)| format!("{letter}{count}")).collect::<Vec<_>>().join(" ")
+}
+
+fn listed(names: &[&str]) -> String {
+    match names {
+        [first, .., last] if names.len() > MANY => format!("{} clusters ({first} to {last})", names.len()),
+        names => names.join(", "),
+    }
+}
+
+/// One answer of the engine as a table: a line a cluster, with its story.
+pub fn wave_table(wave: &Wave) -> String {
+    let mut rows: Vec<(&GroupKey, &str, &Verdict)> =
+        wave.clusters.iter().map(|(name, v)| (&v.group, name.as_str(), v)).collect();
+    rows.sort_by_key(|(group, name, _)| (*group, *name));
+    let columns = |(group, name, verdict): &(&GroupKey, &str, &Verdict)| {
+        let assigned = verdict.assigned.as_ref().map_or("-", Hash::short);
+        [
+            (*name).to_owned(),
+            group.to_string(),
+            assigned.to_owned(),
+            verdict.state.word().to_owned(),
+            verdict.state.to_string(),
+        ]
+    };
+    let mut table = vec![["CLUSTER", "GROUP", "RUNS", "STATE", "STORY"].map(str::to_owned)];
+    table.extend(rows.iter().map(columns));
+    let width =
+        |at: usize| table.iter().filter_map(|row| row.get(at)).map(String::len).max().unwrap_or_default();
+    let widths = [width(0), width(1), width(2), width(3)];
+    let mut text = String::new();
+    for [name, group, runs, state, story] in &table {
+        let [a, b, c, d] = widths;
+        let _ = writeln!(text, "{name:a$}  {group:b$}  {runs:c$}  {state:d$}  {story}");
+    }
+    let removed = [("remove", &wave.removed), ("keep for now", &wave.kept)];
+    for (verb, names) in removed.iter().filter(|(_, names)| !names.is_empty()) {
+        let _ = writeln!(text, "{verb}: {}", names.join(", "));
+    }
+    for complaint in wave.complaints() {
+        let _ = writeln!(text, "{complaint}");
+    }
+    for token in &wave.approvals {
+        let _ = writeln!(text, "approval asked for: {token}");
+    }
+    if let Some(revision) = &wave.quarantine {
+        let _ = writeln!(text, "quarantined: {}", revision.short());
+    }
+    if let Some(at) = wave.recheck {
+        let _ = writeln!(text, "look again at {at}");
+    }
+    text
+}
+
+/// One answer of the engine for programs: the wave, each cluster with its story, and the lists OCM's library gives.
+pub fn wave_json(wave: &Wave) -> Value {
+    let mut value = serde_json::to_value(wave).unwrap_or_default();
+    for (name, verdict) in &wave.clusters {
+        let cluster = value
+            .get_mut("clusters")
+            .and_then(|clusters| clusters.get_mut(name))
+            .and_then(Value::as_object_mut);
+        if let Some(cluster) = cluster {
+            cluster.insert("story".into(), verdict.state.to_string().into());
+        }
+    }
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("rollOut".into(), json!(wave.rolling().collect::<Vec<_>>()));
+        fields.insert("start".into(), json!(wave.starting().collect::<Vec<_>>()));
+        fields.insert("timedOut".into(), json!(wave.timed_out().collect::<Vec<_>>()));
+    }
+    value
+}

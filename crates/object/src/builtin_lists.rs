@@ -1,0 +1,433 @@
+//! What Kubernetes says about merging the lists and maps of its built-in kinds.
+//!
+//! The rules come from the API's own OpenAPI document (`x-kubernetes-list-type`, `x-kubernetes-list-map-keys`, `x-kubernetes-map-type`,
+//! `x-kubernetes-patch-strategy`, `x-kubernetes-patch-merge-key`), cut down by `tools/builtin-lists.py` to the types that carry a rule or
+//! lead to one. CRDs bring the same words in their schemas, so [`Position`] walks either.
+//!
+//! The table has a line for each kind and each type, and an indented line for each field of the type above it:
+//!
+//! ```text
+//! kind apps/v1 Deployment namespaced apps.v1.Deployment
+//! type core.v1.PodSpec
+//!  containers keys=name merge=name items=core.v1.Container
+//! ```
+//! A type may be `atomic`. A field's words: `set`, `keys=KEY[:DEFAULT],…`, `atomic` and `granular` are its list or map type for
+//! server-side apply; `merge[=KEY]`, `retain` and `replace` its patch strategy; `of=`, `items=` and `values=` name the type of the field,
+//! of its list's items or of its map's values.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use super::Gvk;
+
+/// The rules of the built-in kinds of the Kubernetes release named in `builtin_lists.txt`.
+pub static BUILTIN: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("builtin_lists.txt")));
+
+/// The kinds and types of one Kubernetes release, as far as they say how to merge.
+#[derive(Debug, Default)]
+pub struct Table {
+    /// By `apiVersion`, then by kind.
+    kinds: BTreeMap<&'static str, BTreeMap<&'static str, KindRow>>,
+    types: BTreeMap<&'static str, Type>,
+}
+
+#[derive(Debug)]
+struct KindRow {
+    namespaced: bool,
+    root: Option<&'static str>,
+}
+
+#[derive(Debug, Default)]
+struct Type {
+    atomic: bool,
+    fields: BTreeMap<&'static str, Field>,
+}
+
+#[derive(Debug, Default)]
+struct Field {
+    list: Option<ListType<'static>>,
+    map: Option<MapType>,
+    patch: PatchStrategy<'static>,
+    leads: Option<(Relation, &'static str)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation {
+    Of,
+    Items,
+    Values,
+}
+
+/// How server-side apply owns the items of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListType<'a> {
+    /// The list is owned and replaced whole; also what is assumed where nothing is said.
+    Atomic,
+    /// Items are values, each owned alone.
+    Set,
+    /// Items are objects, told apart by these keys.
+    Map(Vec<MapKey<'a>>),
+}
+
+/// A field that tells the items of a [`ListType::Map`] apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapKey<'a> {
+    /// The field's name.
+    pub name: &'a str,
+    /// The value an item has when it does not say.
+    pub default: Option<Value>,
+}
+
+/// How server-side apply owns the fields of a map or object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapType {
+    /// Each field is owned alone; also what is assumed where nothing is said.
+    Granular,
+    /// The whole is owned and replaced as one.
+    Atomic,
+}
+
+/// How a strategic merge patch treats a field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PatchStrategy<'a> {
+    /// A list merges with the list that is there; by `merge_key`, or as a set of values where there is none.
+    pub merge: bool,
+    /// The field that tells the items of a merging list apart.
+    pub merge_key: Option<&'a str>,
+    /// The field accepts `$retainKeys`.
+    pub retain_keys: bool,
+    /// The field is replaced whole, even where it is an object.
+    pub replace: bool,
+}
+
+/// A place in an object, with what its schema says about merging there.
+///
+/// A place nothing is known about answers with the defaults and leads to more such places, so callers need no special case.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Position<'a> {
+    /// Nothing is known.
+    #[default]
+    Unknown,
+    /// A place in a built-in kind.
+    Builtin(Builtin<'a>),
+    /// A place in a schema: of a CRD version (`openAPIV3Schema`) or of an OpenAPI document.
+    Schema {
+        /// The schema of this place.
+        schema: &'a Value,
+        /// The document's `definitions`, which `$ref`s name.
+        definitions: Option<&'a Value>,
+    },
+}
+
+/// A place in a built-in kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Builtin<'a> {
+    table: &'a Table,
+    rule: Option<&'a Field>,
+    inside: Option<(Relation, &'static str)>,
+}
+
+impl Table {
+    /// Reads a table in the format of `tools/builtin-lists.py`; lines it does not understand are skipped.
+    pub fn parse(text: &'static str) -> Self {
+        let mut table = Self::default();
+        let mut current = "";
+        for line in text.lines() {
+            let mut words = line.split_ascii_whitespace();
+            match (line.starts_with(' '), words.next()) {
+                (true, Some(field)) => {
+                    let ty = table.types.entry(current).or_default();
+                    ty.fields.insert(field, Field::parse(words));
+                }
+                (false, Some("type")) => {
+                    current = words.next().unwrap_or_default();
+                    table.types.entry(current).or_default().atomic = words.next() == Some("atomic");
+                }
+                (false, Some("kind")) => {
+                    if let (Some(api_version), Some(kind), Some(scope)) =
+                        (words.next(), words.next(), words.next())
+                    {
+                        let row = KindRow { namespaced: scope == "namespaced", root: words.next() };
+                        table.kinds.entry(api_version).or_default().insert(kind, row);
+                    }
+                }
+                (false, Some(_)) | (_, None) => {}
+            }
+        }
+        table
+    }
+
+    /// Where objects of a kind start; [`Position::Unknown`] for kinds the table does not hold.
+    pub fn root(&self, api_version: &str, kind: &str) -> Position<'_> {
+        let root = self.row(api_version, kind).and_then(|row| row.root);
+        root.map_or(Position::Unknown, |name| {
+            Position::Builtin(Builtin { table: self, rule: None, inside: Some((Relation::Of, name)) })
+        })
+    }
+
+    /// [`Table::root`] by group, version and kind.
+    pub fn root_of(&self, gvk: &Gvk) -> Position<'_> {
+        self.root(&gvk.api_version(), &gvk.kind)
+    }
+
+    /// Whether a kind lives in namespaces; `None` for kinds the table does not hold.
+    pub fn is_namespaced(&self, api_version: &str, kind: &str) -> Option<bool> {
+        self.row(api_version, kind).map(|row| row.namespaced)
+    }
+
+    fn row(&self, api_version: &str, kind: &str) -> Option<&KindRow> {
+        self.kinds.get(api_version)?.get(kind)
+    }
+}
+
+impl Field {
+    fn parse(words: impl Iterator<Item = &'static str>) -> Self {
+        let mut field = Self::default();
+        for word in words {
+            let (name, value) =
+                word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+            match (name, value) {
+                ("set", None) => field.list = Some(ListType::Set),
+                ("keys", Some(keys)) => {
+                    field.list = Some(ListType::Map(keys.split(',').map(MapKey::parse).collect()))
+                }
+                ("atomic", None) => field.map = Some(MapType::Atomic),
+                ("granular", None) => field.map = Some(MapType::Granular),
+                ("merge", key) => (field.patch.merge, field.patch.merge_key) = (true, key),
+                ("retain", None) => field.patch.retain_keys = true,
+                ("replace", None) => field.patch.replace = true,
+                ("of", Some(ty)) => field.leads = Some((Relation::Of, ty)),
+                ("items", Some(ty)) => field.leads = Some((Relation::Items, ty)),
+                ("values", Some(ty)) => field.leads = Some((Relation::Values, ty)),
+                _ => {}
+            }
+        }
+        field
+    }
+}
+
+impl MapKey<'static> {
+    fn parse(word: &'static str) -> Self {
+        let (name, default) =
+            word.split_once(':').map_or((word, None), |(name, default)| (name, Some(default)));
+        Self { name, default: default.map(Value::from) }
+    }
+}
+
+impl<'a> Position<'a> {
+    /// A place described by a CRD's `openAPIV3Schema`.
+    pub fn schema(schema: &'a Value) -> Self {
+        Self::Schema { schema, definitions: None }
+    }
+
+    /// The place of a field of the object, or of an entry of the map, that stands here.
+    pub fn field(self, name: &str) -> Self {
+        match self {
+            Self::Unknown => Self::Unknown,
+            Self::Builtin(here) => here.field(name),
+            Self::Schema { schema, definitions } => {
+                let field = schema
+                    .get("properties")
+                    .and_then(|fields| fields.get(name))
+                    .or_else(|| schema.get("additionalProperties"));
+                field.map_or(Self::Unknown, |field| Self::resolved(field, definitions))
+            }
+        }
+    }
+
+    /// The place of the items of the list that stands here.
+    pub fn items(self) -> Self {
+        match self {
+            Self::Builtin(Builtin { table, inside: Some((Relation::Items, ty)), .. }) => {
+                Self::Builtin(Builtin { table, rule: None, inside: Some((Relation::Of, ty)) })
+            }
+            Self::Unknown | Self::Builtin(_) => Self::Unknown,
+            Self::Schema { schema, definitions } => {
+                schema.get("items").map_or(Self::Unknown, |items| Self::resolved(items, definitions))
+            }
+        }
+    }
+
+    /// Follows a `$ref`, but never from one to the next: a document could lead in a circle.
+    fn resolved(schema: &'a Value, definitions: Option<&'a Value>) -> Self {
+        let name = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
+        let target = name.and_then(|name| definitions?.get(name));
+        Self::Schema { schema: target.unwrap_or(schema), definitions }
+    }
+
+    /// How server-side apply owns the list that stands here.
+    pub fn list_type(self) -> ListType<'a> {
+        match self {
+            Self::Unknown => ListType::Atomic,
+            Self::Builtin(here) => here.rule.and_then(|rule| rule.list.clone()).unwrap_or(ListType::Atomic),
+            Self::Schema { schema, definitions } => match text(schema, "x-kubernetes-list-type") {
+                Some("set") => ListType::Set,
+                Some("map") => ListType::Map(schema_keys(schema, definitions)),
+                _ => ListType::Atomic,
+            },
+        }
+    }
+
+    /// How server-side apply owns the map or object that stands here.
+    pub fn map_type(self) -> MapType {
+        let atomic = match self {
+            Self::Unknown => false,
+            Self::Builtin(here) => here.is_atomic_map(),
+            Self::Schema { schema, .. } => text(schema, "x-kubernetes-map-type") == Some("atomic"),
+        };
+        if atomic { MapType::Atomic } else { MapType::Granular }
+    }
+
+    /// How a strategic merge patch treats what stands here.
+    pub fn patch_strategy(self) -> PatchStrategy<'a> {
+        match self {
+            Self::Unknown => PatchStrategy::default(),
+            Self::Builtin(here) => here.rule.map(|rule| rule.patch.clone()).unwrap_or_default(),
+            Self::Schema { schema, .. } => {
+                let words = text(schema, "x-kubernetes-patch-strategy").unwrap_or_default();
+                let has = |word| words.split(',').any(|w| w == word);
+                PatchStrategy {
+                    merge: has("merge"),
+                    merge_key: text(schema, "x-kubernetes-patch-merge-key"),
+                    retain_keys: has("retainKeys"),
+                    replace: has("replace"),
+                }
+            }
+        }
+    }
+
+    /// Whether anything is known about this place.
+    pub fn is_known(self) -> bool {
+        !matches!(self, Self::Unknown)
+    }
+}
+
+impl<'a> Builtin<'a> {
+    fn field(self, name: &str) -> Position<'a> {
+        match self.inside {
+            Some((Relation::Of, ty)) => {
+                let rule = self.table.types.get(ty).and_then(|ty| ty.fields.get(name));
+                let known = |rule: &'a Field| {
+                    Position::Builtin(Builtin { table: self.table, rule: Some(rule), inside: rule.leads })
+                };
+                rule.map_or(Position::Unknown, known)
+            }
+            Some((Relation::Values, ty)) => {
+                Position::Builtin(Builtin { table: self.table, rule: None, inside: Some((Relation::Of, ty)) })
+            }
+            Some((Relation::Items, _)) | None => Position::Unknown,
+        }
+    }
+
+    /// A field may soften or harden what its type says.
+    fn is_atomic_map(self) -> bool {
+        match (self.rule.and_then(|rule| rule.map), self.inside) {
+            (Some(said), _) => said == MapType::Atomic,
+            (None, Some((Relation::Of, ty))) => self.table.types.get(ty).is_some_and(|ty| ty.atomic),
+            (None, _) => false,
+        }
+    }
+}
+
+fn text<'a>(schema: &'a Value, word: &str) -> Option<&'a str> {
+    schema.get(word).and_then(Value::as_str)
+}
+
+fn schema_keys<'a>(schema: &'a Value, definitions: Option<&'a Value>) -> Vec<MapKey<'a>> {
+    let item = schema.get("items").map(|items| Position::resolved(items, definitions));
+    let default = |name: &str| match item {
+        Some(Position::Schema { schema, .. }) => schema.get("properties")?.get(name)?.get("default").cloned(),
+        _ => None,
+    };
+    let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
+    keys.filter_map(Value::as_str).map(|name| MapKey { name, default: default(name) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn at<'a>(root: Position<'a>, path: &str) -> Position<'a> {
+        path.split('.').fold(root, |at, part| if part == "[]" { at.items() } else { at.field(part) })
+    }
+
+    fn deployment() -> Position<'static> {
+        BUILTIN.root("apps/v1", "Deployment")
+    }
+
+    fn keys(names: &[&'static str]) -> ListType<'static> {
+        ListType::Map(names.iter().map(|name| MapKey::parse(name)).collect())
+    }
+
+    #[test]
+    fn containers_merge_by_name_and_ports_by_two_keys() {
+        let containers = at(deployment(), "spec.template.spec.containers");
+        assert_eq!(containers.list_type(), keys(&["name"]));
+        assert_eq!(
+            containers.patch_strategy(),
+            PatchStrategy { merge: true, merge_key: Some("name"), ..Default::default() }
+        );
+        let ports = at(containers, "[].ports");
+        assert_eq!(ports.list_type(), keys(&["containerPort", "protocol:TCP"]));
+        assert_eq!(ports.patch_strategy().merge_key, Some("containerPort"));
+    }
+
+    #[test]
+    fn what_the_schema_does_not_say_is_atomic_or_granular() {
+        assert_eq!(at(deployment(), "spec.template.spec.containers.[].args").list_type(), ListType::Atomic);
+        assert_eq!(at(deployment(), "spec.template.metadata.labels").map_type(), MapType::Granular);
+        assert_eq!(at(deployment(), "no.such.[].field").list_type(), ListType::Atomic);
+        assert_eq!(BUILTIN.root("example.com/v1", "Widget").field("spec").map_type(), MapType::Granular);
+    }
+
+    #[test]
+    fn a_field_overrides_the_map_type_of_its_type() {
+        assert_eq!(at(deployment(), "spec.selector").map_type(), MapType::Atomic);
+        assert_eq!(at(BUILTIN.root("v1", "PersistentVolume"), "spec.claimRef").map_type(), MapType::Granular);
+        assert_eq!(at(deployment(), "spec.template.spec.nodeSelector").map_type(), MapType::Atomic);
+    }
+
+    #[test]
+    fn retain_keys_and_replace_are_known() {
+        assert!(at(deployment(), "spec.strategy").patch_strategy().retain_keys);
+        assert!(
+            at(BUILTIN.root("policy/v1", "PodDisruptionBudget"), "spec.selector").patch_strategy().replace
+        );
+        let finalizers = at(deployment(), "metadata.finalizers");
+        assert_eq!((finalizers.list_type(), finalizers.patch_strategy().merge), (ListType::Set, true));
+    }
+
+    #[test]
+    fn scopes_are_known() {
+        assert_eq!(BUILTIN.is_namespaced("v1", "Namespace"), Some(false));
+        assert_eq!(BUILTIN.is_namespaced("apps/v1", "Deployment"), Some(true));
+        assert_eq!(BUILTIN.is_namespaced("example.com/v1", "Widget"), None);
+    }
+
+    #[test]
+    fn a_crd_schema_is_walked_alike() {
+        let schema = json!({"properties": {"spec": {"properties": {
+            "rules": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["host", "port"],
+                "items": {"properties": {"port": {"default": 80}, "ref": {"x-kubernetes-map-type": "atomic"}}}},
+            "tags": {"additionalProperties": {"x-kubernetes-list-type": "set"}},
+        }}}});
+        let root = Position::schema(&schema);
+        let expected =
+            vec![MapKey { name: "host", default: None }, MapKey { name: "port", default: Some(json!(80)) }];
+        assert_eq!(at(root, "spec.rules").list_type(), ListType::Map(expected));
+        assert_eq!(at(root, "spec.rules.[].ref").map_type(), MapType::Atomic);
+        assert_eq!(at(root, "spec.tags.any").list_type(), ListType::Set);
+    }
+
+    #[test]
+    fn references_lead_through_definitions_but_not_in_circles() {
+        let document = json!({"A": {"properties": {"next": {"$ref": "#/definitions/A"}, "loop": {"$ref": "#/definitions/B"}}},
+            "B": {"$ref": "#/definitions/B"}});
+        let root = Position::Schema { schema: &document["A"], definitions: Some(&document) };
+        assert!(at(root, "next.next.next").is_known());
+        assert!(!at(root, "loop.x").is_known());
+    }
+}

@@ -1,0 +1,445 @@
+//! Who owns what, and what updates and applies do to it.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{FieldSet, compare, merged, set_of, without};
+use crate::builtin_lists::Position;
+
+/// Most entries that updates may leave behind before the oldest are put together (apiserver `DefaultMaxUpdateManagers`).
+const UPDATERS_LIMIT: usize = 10;
+
+/// Name of the entry that old updates are put together under (apiserver `ancient-changes`).
+const ANCIENT: &str = "ancient-changes";
+
+/// Name of the entry that gets the fields an object had before its first apply (apiserver `before-first-apply`).
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+/// Fields of built-in kinds that Go keeps by value: they are never absent, so nobody brings them.
+const STRUCTS: [&str; 10] = [
+    "spec",
+    "status",
+    "template",
+    "jobTemplate",
+    "strategy",
+    "updateStrategy",
+    "names",
+    "acceptedNames",
+    "involvedObject",
+    "source",
+];
+
+/// How fields came to be owned; applies come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// By server-side apply.
+    Apply,
+    /// By any other write.
+    Update,
+}
+
+/// Who owns fields.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Manager {
+    /// How.
+    pub operation: Operation,
+    /// Name of the manager.
+    pub name: String,
+    /// `apiVersion` its fields are named in; one entry for each only for updates.
+    pub api_version: String,
+    /// Subresource it writes through.
+    pub subresource: String,
+}
+
+impl Manager {
+    /// Appliers are told apart by name alone, whatever version they applied last.
+    fn is(&self, other: &Self) -> bool {
+        let same_version = self.operation == Operation::Apply || self.api_version == other.api_version;
+        (self.operation, &self.name, &self.subresource) == (other.operation, &other.name, &other.subresource)
+            && same_version
+    }
+}
+
+/// As conflicts name it: `"kubectl" using apps/v1`.
+impl std::fmt::Display for Manager {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.name)?;
+        if !self.subresource.is_empty() {
+            write!(f, " with subresource {:?}", self.subresource)?;
+        }
+        match self.operation {
+            Operation::Apply => Ok(()),
+            Operation::Update => write!(f, " using {}", self.api_version),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Entry {
+    manager: Manager,
+    time: String,
+    fields: FieldSet,
+}
+
+/// The owners of the fields of one object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Owners {
+    entries: Vec<Entry>,
+}
+
+/// Fields that an apply would change although others own them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The other owner.
+    pub manager: Manager,
+    /// The fields.
+    pub fields: FieldSet,
+}
+
+impl Owners {
+    /// Reads `metadata.managedFields`; entries that cannot be read are dropped.
+    pub fn read(managed_fields: Option<&Value>) -> Self {
+        let entries = managed_fields.and_then(Value::as_array).into_iter().flatten();
+        Self { entries: entries.filter_map(Entry::read).collect() }
+    }
+
+    /// Writes `metadata.managedFields`: applies first, then the oldest first.
+    pub fn to_values(&self) -> Vec<Value> {
+        let mut entries: Vec<_> = self.entries.iter().collect();
+        entries.sort_by_key(|entry| {
+            let manager = &entry.manager;
+            (manager.operation, &entry.time, &manager.name, &manager.api_version, &manager.subresource)
+        });
+        entries.into_iter().map(Entry::to_value).collect()
+    }
+
+    /// Whether nobody owns anything.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The fields of a manager.
+    pub fn fields_of(&self, manager: &Manager) -> FieldSet {
+        self.entries
+            .iter()
+            .find(|entry| entry.manager.is(manager))
+            .map(|entry| entry.fields.clone())
+            .unwrap_or_default()
+    }
+
+    /// An update by `manager` that turned `old` into `new`: what it changed is its own now, and nobody else's.
+    #[must_use]
+    pub fn updated(
+        mut self,
+        manager: &Manager,
+        values: (&Value, &Value),
+        at: Position<'_>,
+        time: &str,
+    ) -> Self {
+        let changes = compare(values.0, values.1, at);
+        let taken = changes.modified.clone().union(&changes.added);
+        self.take_from_others(manager, &taken.clone().union(&changes.removed));
+        let before = self.fields_of(manager);
+        let mut after = before.difference(&changes.removed).union(&taken);
+        if matches!(at, Position::Builtin(_)) {
+            after = after.without_containers(&STRUCTS);
+        }
+        self.put(manager, without_system_fields(&after), time);
+        self.cap_updaters();
+        self
+    }
+
+    /// An apply of `config` by `manager` onto `live`: the resulting value, and who owns what in it.
+    ///
+    /// # Errors
+    /// The fields that others own and that the apply would change, unless it is forced.
+    pub fn applied(
+        mut self,
+        manager: &Manager,
+        (live, config): (&Value, &Value),
+        at: Position<'_>,
+        (force, time): (bool, &str),
+    ) -> Result<(Value, Self), Vec<Conflict>> {
+        if self.is_empty() && live.as_object().is_some_and(|live| !live.is_empty()) {
+            let all = without_system_fields(&compare(&Value::Object(serde_json::Map::new()), live, at).added);
+            let before = Manager {
+                operation: Operation::Update,
+                name: BEFORE_FIRST_APPLY.into(),
+                subresource: String::new(),
+                ..manager.clone()
+            };
+            self.put(&before, all, time);
+        }
+        let last = self.fields_of(manager);
+        let set = set_of(config, at);
+        let others = self.entries.iter().filter(|entry| !entry.manager.is(manager));
+        let owned = others.clone().fold(set.clone(), |all, entry| all.union(&entry.fields));
+        let value = without(&merged(live, config, at), &last, &owned, at);
+        let changes = compare(live, &value, at);
+        let taken = changes.modified.clone().union(&changes.added);
+        let conflicts: Vec<_> = others
+            .map(|entry| Conflict {
+                manager: entry.manager.clone(),
+                fields: entry.fields.intersection(&taken),
+            })
+            .filter(|conflict| !conflict.fields.is_empty())
+            .collect();
+        if !force && !conflicts.is_empty() {
+            return Err(conflicts);
+        }
+        self.take_from_others(manager, &taken.union(&changes.removed));
+        let set = without_system_fields(&set);
+        if set != last || live != &value {
+            self.put(manager, set, time);
+        }
+        Ok((value, self))
+    }
+
+    fn take_from_others(&mut self, manager: &Manager, fields: &FieldSet) {
+        for entry in self.entries.iter_mut().filter(|entry| !entry.manager.is(manager)) {
+            entry.fields = entry.fields.difference(fields);
+        }
+        self.entries.retain(|entry| !entry.fields.is_empty());
+    }
+
+    /// Sets the fields of a manager; the time of its entry changes only with the fields.
+    fn put(&mut self, manager: &Manager, fields: FieldSet, time: &str) {
+        match self.entries.iter_mut().find(|entry| entry.manager.is(manager)) {
+            Some(entry) if entry.fields == fields && entry.manager == *manager => {}
+            Some(entry) => *entry = Entry { manager: manager.clone(), time: time.into(), fields },
+            None => self.entries.push(Entry { manager: manager.clone(), time: time.into(), fields }),
+        }
+        self.entries.retain(|entry| !entry.fields.is_empty());
+    }
+
+    fn cap_updaters(&mut self) {
+        let mut updaters: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|entry| entry.manager.operation == Operation::Update)
+            .cloned()
+            .collect();
+        if updaters.len() <= UPDATERS_LIMIT {
+            return;
+        }
+        updaters.sort_by(|a, b| (&a.time, &a.manager).cmp(&(&b.time, &b.manager)));
+        let many = updaters.len() - UPDATERS_LIMIT + 1;
+        let mut ancient: BTreeMap<String, Entry> = BTreeMap::new();
+        for old in updaters.into_iter().take(many) {
+            self.entries.retain(|entry| entry.manager != old.manager);
+            let manager = Manager { name: ANCIENT.into(), subresource: String::new(), ..old.manager.clone() };
+            let slot = ancient.entry(manager.api_version.clone()).or_insert_with(|| Entry {
+                manager,
+                time: old.time.clone(),
+                fields: FieldSet::default(),
+            });
+            slot.fields = std::mem::take(&mut slot.fields).union(&old.fields);
+            slot.time.clone_from(&old.time);
+        }
+        self.entries.extend(ancient.into_values());
+    }
+}
+
+impl Entry {
+    fn read(value: &Value) -> Option<Self> {
+        let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let operation = match text("operation").as_str() {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return None,
+        };
+        let manager = Manager {
+            operation,
+            name: text("manager"),
+            api_version: text("apiVersion"),
+            subresource: text("subresource"),
+        };
+        Some(Self { manager, time: text("time"), fields: FieldSet::from_v1(value.get("fieldsV1")?) })
+    }
+
+    fn to_value(&self) -> Value {
+        let manager = &self.manager;
+        let operation = match manager.operation {
+            Operation::Apply => "Apply",
+            Operation::Update => "Update",
+        };
+        let mut value = serde_json::json!({
+            "manager": manager.name, "operation": operation, "apiVersion": manager.api_version, "time": self.time,
+            "fieldsType": "FieldsV1", "fieldsV1": self.fields.to_v1(),
+        });
+        if let (false, Some(fields)) = (manager.subresource.is_empty(), value.as_object_mut()) {
+            fields.insert("subresource".into(), manager.subresource.clone().into());
+        }
+        value
+    }
+}
+
+/// The set without what belongs to the server alone (apiserver `stripSet`).
+fn without_system_fields(set: &FieldSet) -> FieldSet {
+    let system = serde_json::json!({
+        "f:apiVersion": {}, "f:kind": {}, "f:metadata": {
+            ".": {}, "f:name": {}, "f:namespace": {}, "f:creationTimestamp": {}, "f:selfLink": {}, "f:uid": {}, "f:clusterName": {},
+            "f:generation": {}, "f:managedFields": {}, "f:resourceVersion": {},
+        },
+    });
+    set.difference(&FieldSet::from_v1(&system))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    const NOW: &str = "2026-01-01T00:00:00Z";
+
+    fn applier(name: &str) -> Manager {
+        Manager {
+            operation: Operation::Apply,
+            name: name.into(),
+            api_version: "v1".into(),
+            subresource: String::new(),
+        }
+    }
+
+    fn updater(name: &str) -> Manager {
+        Manager { operation: Operation::Update, ..applier(name) }
+    }
+
+    fn apply(
+        owners: Owners,
+        who: &str,
+        live: &Value,
+        config: &Value,
+        force: bool,
+    ) -> Result<(Value, Owners), Vec<Conflict>> {
+        owners.applied(&applier(who), (live, config), Position::Unknown, (force, NOW))
+    }
+
+    #[test]
+    fn what_an_applier_no_longer_says_goes_unless_another_says_it() {
+        let (value, owners) =
+            apply(Owners::default(), "a", &json!({}), &json!({"x": 1, "y": 1}), false).unwrap();
+        let (value, owners) = apply(owners, "b", &value, &json!({"y": 1}), false).unwrap();
+        let (value, owners) = apply(owners, "a", &value, &json!({}), false).unwrap();
+        assert_eq!(value, json!({"y": 1}));
+        assert_eq!(owners.fields_of(&applier("b")).paths(), [".y"]);
+        assert!(owners.fields_of(&applier("a")).is_empty());
+    }
+
+    #[test]
+    fn another_value_of_an_owned_field_is_a_conflict() {
+        let (value, owners) = apply(Owners::default(), "a", &json!({}), &json!({"x": 1}), false).unwrap();
+        let conflicts = apply(owners.clone(), "b", &value, &json!({"x": 2}), false).unwrap_err();
+        assert_eq!(
+            (conflicts[0].manager.to_string(), conflicts[0].fields.paths()),
+            ("\"a\"".into(), vec![".x".to_owned()])
+        );
+        let (value, owners) = apply(owners, "b", &value, &json!({"x": 2}), true).unwrap();
+        assert_eq!((value, owners.fields_of(&applier("a")).is_empty()), (json!({"x": 2}), true));
+    }
+
+    #[test]
+    fn an_update_owns_what_it_changed() {
+        let owners = Owners::default().updated(
+            &updater("u"),
+            (&json!({}), &json!({"a": {"b": 1}})),
+            Position::Unknown,
+            NOW,
+        );
+        assert_eq!(owners.to_values()[0]["fieldsV1"], json!({"f:a": {".": {}, "f:b": {}}}));
+        let owners = owners.updated(
+            &updater("v"),
+            (&json!({"a": {"b": 1}}), &json!({"a": {"b": 2}})),
+            Position::Unknown,
+            NOW,
+        );
+        assert_eq!(owners.fields_of(&updater("u")).paths(), [".a"]);
+        assert_eq!(owners.fields_of(&updater("v")).paths(), [".a.b"]);
+    }
+
+    #[test]
+    fn server_fields_are_nobodys() {
+        let object = json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "n", "uid": "u", "labels": {"a": "b"}}});
+        let owners = Owners::default().updated(&updater("u"), (&json!({}), &object), Position::Unknown, NOW);
+        assert_eq!(owners.fields_of(&updater("u")).paths(), [".metadata.labels", ".metadata.labels.a"]);
+    }
+
+    #[test]
+    fn fields_from_before_the_first_apply_are_not_taken_silently() {
+        let live = json!({"metadata": {"name": "n"}, "x": 1});
+        let conflicts =
+            apply(Owners::default(), "a", &live, &json!({"metadata": {"name": "n"}, "x": 2}), false)
+                .unwrap_err();
+        assert_eq!(conflicts[0].manager.name, "before-first-apply");
+    }
+
+    #[test]
+    fn old_updaters_are_put_together() {
+        let mut owners = Owners::default();
+        let mut value = json!({});
+        for i in 0..12 {
+            let mut next = value.clone();
+            next[format!("f{i:02}")] = i.into();
+            owners = owners.updated(
+                &updater(&format!("u{i:02}")),
+                (&value, &next),
+                Position::Unknown,
+                &format!("2026-01-{:02}T00:00:00Z", i + 1),
+            );
+            value = next;
+        }
+        let names: Vec<_> =
+            owners.to_values().iter().map(|entry| entry["manager"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(names.len(), 10);
+        assert_eq!(names.first().map(String::as_str), Some("ancient-changes"));
+    }
+
+    /// Documents in which a name is always either a value or a container, as a schema makes it.
+    fn document() -> impl Strategy<Value = Value> {
+        let fields = || prop::collection::btree_map("[xyz]", 0..3i64, 0..3).prop_map(|m| json!(m));
+        fields().prop_recursive(3, 12, 3, move |inner| {
+            (fields(), prop::collection::btree_map("[abc]", inner, 0..3)).prop_map(
+                |(mut values, containers)| {
+                    values.as_object_mut().unwrap().extend(containers);
+                    values
+                },
+            )
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn applying_twice_changes_nothing_more(live in document(), config in document()) {
+            let (once, owners) = apply(Owners::default(), "a", &live, &config, true).unwrap();
+            let (twice, again) = apply(owners.clone(), "a", &once, &config, false).unwrap();
+            prop_assert_eq!((once, owners), (twice, again));
+        }
+
+        #[test]
+        fn two_owners_share_only_equal_values(first in document(), second in document()) {
+            let (value, owners) = apply(Owners::default(), "a", &json!({}), &first, false).unwrap();
+            match apply(owners.clone(), "b", &value, &second, false) {
+                Ok((value, owners)) => {
+                    // Whoever owns a field said just that value.
+                    for (name, config) in [("a", &first), ("b", &second)] {
+                        let kept = owners.fields_of(&applier(name));
+                        let said = compare(config, &value, Position::Unknown);
+                        prop_assert!(kept.intersection(&said.modified).is_empty(), "{} {:?}", name, kept.paths());
+                    }
+                }
+                Err(conflicts) => prop_assert!(!conflicts.iter().all(|c| c.fields.is_empty())),
+            }
+        }
+
+        #[test]
+        fn applying_nothing_removes_just_what_was_owned_alone(mine in document(), theirs in document()) {
+            let (value, owners) = apply(Owners::default(), "b", &json!({}), &theirs, false).unwrap();
+            let Ok((value, owners)) = apply(owners, "a", &value, &mine, false) else { return Ok(()) };
+            let (rest, owners) = apply(owners, "a", &value, &json!({}), false).unwrap();
+            prop_assert_eq!(&rest, &theirs);
+            prop_assert!(owners.fields_of(&applier("a")).is_empty());
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Sets and values: the walks of upstream's `typed` package.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::{Element, FieldSet};
+use crate::builtin_lists::{ListType, MapKey, MapType, Position};
+
+/// What changed between two values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// Fields that only the new value has.
+    pub added: FieldSet,
+    /// Fields that both have, differently.
+    pub modified: FieldSet,
+    /// Fields that only the old value has.
+    pub removed: FieldSet,
+}
+
+/// A value taken apart as far as its parts are owned apart.
+enum Parts<'a> {
+    /// One value: a scalar, or a list or map that is owned as a whole.
+    Leaf,
+    Map(&'a Map<String, Value>),
+    /// Items with what tells them apart, in their order.
+    List(Vec<(Element, &'a Value)>),
+}
+
+fn parts<'a>(value: &'a Value, at: Position<'_>) -> Parts<'a> {
+    match value {
+        Value::Object(fields) if at.map_type() == MapType::Granular => Parts::Map(fields),
+        Value::Array(items) => match at.list_type() {
+            ListType::Atomic => Parts::Leaf,
+            ListType::Set => {
+                Parts::List(items.iter().map(|item| (Element::Value(item.to_string()), item)).collect())
+            }
+            ListType::Map(keys) => {
+                Parts::List(items.iter().map(|item| (key_of(item, &keys), item)).collect())
+            }
+        },
+        Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Parts::Leaf,
+    }
+}
+
+/// What tells an item of a keyed list apart; keys it does not have, and that have no default, are left out.
+fn key_of(item: &Value, keys: &[MapKey<'_>]) -> Element {
+    let field = |key: &MapKey<'_>| {
+        item.get(key.name).filter(|value| !value.is_null()).or(key.default.as_ref()).cloned()
+    };
+    let fields: Map<_, _> = keys.iter().filter_map(|key| Some((key.name.to_owned(), field(key)?))).collect();
+    Element::Key(Value::Object(fields).to_string())
+}
+
+fn child<'a>(at: Position<'a>, element: &Element) -> Position<'a> {
+    match element {
+        Element::Field(name) => at.field(name),
+        Element::Key(_) | Element::Value(_) | Element::Index(_) => at.items(),
+    }
+}
+
+/// Whether a field is an entry of a map rather than a declared field: entries are owned, not only what is in them.
+fn is_entry(at: Position<'_>, name: &str) -> bool {
+    match at {
+        Position::Schema { schema, .. } => {
+            schema.get("properties").and_then(|fields| fields.get(name)).is_none()
+        }
+        Position::Unknown | Position::Builtin(_) => false,
+    }
+}
+
+/// The fields a value has, as an apply of it owns them.
+pub fn set_of(value: &Value, at: Position<'_>) -> FieldSet {
+    let mut set = FieldSet::default();
+    match parts(value, at) {
+        Parts::Leaf => {}
+        Parts::Map(fields) => {
+            for (name, value) in fields {
+                let here = at.field(name);
+                let empty = value.as_object().is_some_and(Map::is_empty);
+                let member = matches!(parts(value, here), Parts::Leaf) || empty || is_entry(at, name);
+                set.put(Element::Field(name.clone()), member, set_of(value, here));
+            }
+        }
+        Parts::List(items) => {
+            for (element, value) in items {
+                set.put(element, true, set_of(value, at.items()));
+            }
+        }
+    }
+    set
+}
+
+/// What changed from `old` to `new`.
+pub fn compare(old: &Value, new: &Value, at: Position<'_>) -> Comparison {
+    let mut comparison = Comparison::default();
+    let mut path = Vec::new();
+    Compare { path: &mut path, into: &mut comparison }.both(Some(old), Some(new), at);
+    comparison
+}
+
+struct Compare<'p, 'c> {
+    path: &'p mut Vec<Element>,
+    into: &'c mut Comparison,
+}
+
+impl Compare<'_, '_> {
+    fn both(&mut self, old: Option<&Value>, new: Option<&Value>, at: Position<'_>) {
+        let old_parts = old.map(|old| children(old, at));
+        let new_parts = new.map(|new| children(new, at));
+        match (old_parts, new_parts) {
+            (None, None) => {}
+            // An absent side takes the shape of the other; two empty containers are one value, so that null and empty differ.
+            (Some(Some(before)), Some(Some(after))) if before.is_empty() && after.is_empty() => {
+                self.leaf(old, new)
+            }
+            (Some(Some(before)), Some(Some(after))) => self.children(&before, &after, at),
+            (None, Some(Some(after))) if !after.is_empty() => {
+                self.into.added.insert(self.path);
+                self.children(&BTreeMap::new(), &after, at);
+            }
+            (Some(Some(before)), None) if !before.is_empty() => {
+                self.into.removed.insert(self.path);
+                self.children(&before, &BTreeMap::new(), at);
+            }
+            // One value became several, or the other way.
+            (Some(Some(before)), Some(None)) => {
+                self.children(&before, &BTreeMap::new(), at);
+                self.leaf(old, new);
+            }
+            (Some(None), Some(Some(after))) => {
+                self.children(&BTreeMap::new(), &after, at);
+                self.leaf(old, new);
+            }
+            (_, _) => self.leaf(old, new),
+        }
+    }
+
+    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) {
+        match (old, new) {
+            (None, Some(_)) => self.into.added.insert(self.path),
+            (Some(_), None) => self.into.removed.insert(self.path),
+            (Some(old), Some(new)) if old != new => self.into.modified.insert(self.path),
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+    }
+
+    fn children(
+        &mut self,
+        before: &BTreeMap<Element, &Value>,
+        after: &BTreeMap<Element, &Value>,
+        at: Position<'_>,
+    ) {
+        let elements: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+        for element in elements {
+            let (old, new) = (before.get(element).copied(), after.get(element).copied());
+            if old == new {
+                continue;
+            }
+            self.path.push(element.clone());
+            self.both(old, new, child(at, element));
+            self.path.pop();
+        }
+    }
+}
+
+/// The parts of a value by what tells them apart; `None` for one that is owned as a whole.
+fn children<'a>(value: &'a Value, at: Position<'_>) -> Option<BTreeMap<Element, &'a Value>> {
+    match parts(value, at) {
+        Parts::Leaf => None,
+        Parts::Map(fields) => {
+            Some(fields.iter().map(|(name, value)| (Element::Field(name.clone()), value)).collect())
+        }
+        Parts::List(items) => Some(items.into_iter().collect()),
+    }
+}
+
+/// `live` with everything that `config` says; lists keep the order of `config` for the items it has.
+pub fn merged(live: &Value, config: &Value, at: Position<'_>) -> Value {
+    match (parts(live, at), parts(config, at)) {
+        (Parts::Map(live), Parts::Map(config)) => {
+            let mut fields = live.clone();
+            for (name, value) in config {
+                let value = match live.get(name) {
+                    Some(old) => merged(old, value, at.field(name)),
+                    None => value.clone(),
+                };
+                fields.insert(name.clone(), value);
+            }
+            Value::Object(fields)
+        }
+        (Parts::List(live), Parts::List(config)) => Value::Array(merged_list(live, config, at)),
+        (_, _) => config.clone(),
+    }
+}
+
+/// The merge order of upstream: items both have stand in the order of `config`; items of `live` alone come as soon as their
+/// neighbours allow.
+fn merged_list(live: Vec<(Element, &Value)>, config: Vec<(Element, &Value)>, at: Position<'_>) -> Vec<Value> {
+    let ours: BTreeMap<_, _> = live.iter().map(|(element, value)| (element.clone(), *value)).collect();
+    let wanted: BTreeSet<_> = config.iter().map(|(element, _)| element.clone()).collect();
+    let mut shared =
+        config.iter().map(|(element, _)| element).filter(|element| ours.contains_key(*element)).peekable();
+    let mut live = live.into_iter().peekable();
+    let mut out = Vec::new();
+    for (element, value) in &config {
+        // Items that `config` places elsewhere are passed over; the next one both have stays until its turn.
+        while let Some((other, old)) = live.next_if(|(other, _)| shared.peek() != Some(&other)) {
+            if !wanted.contains(&other) {
+                out.push(old.clone());
+            }
+        }
+        if shared.next_if_eq(&element).is_some() {
+            live.next_if(|(other, _)| other == element);
+        }
+        out.push(match ours.get(element) {
+            Some(old) => merged(old, value, at.items()),
+            None => Value::clone(value),
+        });
+    }
+    out.extend(live.filter(|(element, _)| !wanted.contains(element)).map(|(_, old)| old.clone()));
+    out
+}
+
+/// `value` without the fields of `last` that nobody in `owned` has any more.
+///
+/// A field that goes takes with it what is in it, unless somebody owns a part of that.
+pub fn without(value: &Value, last: &FieldSet, owned: &FieldSet, at: Position<'_>) -> Value {
+    let stays = |element: &Element, value: &Value| match (last.at(element), owned.at(element)) {
+        (None, _) => Some(value.clone()),
+        (Some((member, _)), None) if member || matches!(element, Element::Field(_)) => None,
+        (Some((_, below)), None) => Some(without(value, below, &FieldSet::default(), child(at, element))),
+        (Some((_, below)), Some((_, kept))) => Some(without(value, below, kept, child(at, element))),
+    };
+    match parts(value, at) {
+        Parts::Leaf => value.clone(),
+        Parts::Map(fields) => {
+            let kept = fields.iter().filter_map(|(name, value)| {
+                Some((name.clone(), stays(&Element::Field(name.clone()), value)?))
+            });
+            Value::Object(kept.collect())
+        }
+        Parts::List(items) => {
+            Value::Array(items.into_iter().filter_map(|(element, value)| stays(&element, value)).collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builtin_lists::BUILTIN;
+    use serde_json::json;
+
+    fn service() -> Position<'static> {
+        BUILTIN.root("v1", "Service")
+    }
+
+    #[test]
+    fn an_apply_owns_leaves_and_items_but_not_the_objects_around_them() {
+        let value = json!({"metadata": {"labels": {"a": "b"}, "annotations": {}}, "spec": {"selector": {"x": "y"},
+            "ports": [{"port": 80}], "externalIPs": ["1.2.3.4"]}});
+        let expected = [
+            ".metadata.annotations",
+            ".metadata.labels.a",
+            ".spec.externalIPs",
+            ".spec.ports[port=80,protocol=\"TCP\"]",
+            ".spec.ports[port=80,protocol=\"TCP\"].port",
+            ".spec.selector",
+        ];
+        assert_eq!(set_of(&value, service()).paths(), expected);
+    }
+
+    fn check(old: Value, new: Value, added: &[&str], modified: &[&str], removed: &[&str]) {
+        let comparison = compare(&old, &new, service());
+        assert_eq!(comparison.added.paths(), added, "added {old} {new}");
+        assert_eq!(comparison.modified.paths(), modified, "modified {old} {new}");
+        assert_eq!(comparison.removed.paths(), removed, "removed {old} {new}");
+    }
+
+    #[test]
+    fn a_comparison_names_containers_that_come_or_go() {
+        check(
+            json!({}),
+            json!({"metadata": {"labels": {"a": "b"}}}),
+            &[".metadata", ".metadata.labels", ".metadata.labels.a"],
+            &[],
+            &[],
+        );
+        check(
+            json!({"metadata": {"labels": {"a": "b"}}}),
+            json!({"metadata": {}}),
+            &[],
+            &[],
+            &[".metadata.labels", ".metadata.labels.a"],
+        );
+        check(
+            json!({"metadata": {"labels": {"a": "b"}}}),
+            json!({"metadata": {"labels": {"a": "c"}}}),
+            &[],
+            &[".metadata.labels.a"],
+            &[],
+        );
+        check(
+            json!({"spec": {"ports": [{"port": 1}, {"port": 2}]}}),
+            json!({"spec": {"ports": [{"port": 2}, {"port": 1}]}}),
+            &[],
+            &[],
+            &[],
+        );
+        check(
+            json!({"spec": {"selector": {"a": "b"}}}),
+            json!({"spec": {"selector": {}}}),
+            &[],
+            &[".spec.selector"],
+            &[],
+        );
+        check(json!({"spec": {}}), json!({"spec": {}}), &[], &[], &[]);
+    }
+
+    #[test]
+    fn merging_keeps_what_the_configuration_does_not_say() {
+        let live = json!({"spec": {"ports": [{"port": 1, "name": "a"}, {"port": 2}, {"port": 3}], "selector": {"a": "b"}, "type": "ClusterIP"}});
+        let config = json!({"spec": {"ports": [{"port": 3, "name": "c"}, {"port": 4}, {"port": 1}], "selector": {"c": "d"}}});
+        let expected = json!({"spec": {"ports": [{"port": 2}, {"port": 3, "name": "c"}, {"port": 4}, {"port": 1, "name": "a"}],
+            "selector": {"c": "d"}, "type": "ClusterIP"}});
+        assert_eq!(merged(&live, &config, service()), expected);
+    }
+
+    #[test]
+    fn lists_merge_in_the_order_of_upstream() {
+        let check = |live: &str, config: &str, expected: &str| {
+            let list = |ports: &str| json!({"spec": {"ports": ports.bytes().map(|port| json!({ "port": port })).collect::<Vec<_>>()}});
+            assert_eq!(merged(&list(live), &list(config), service()), list(expected), "{live} {config}");
+        };
+        check("abc", "ca", "bca");
+        check("a", "b", "ab");
+        check("abcd", "cea", "bcdea");
+        check("abc", "", "abc");
+        check("", "ab", "ab");
+        check("ab", "axb", "axb");
+        check("ab", "ba", "ba");
+    }
+
+    #[test]
+    fn fields_go_when_their_last_owner_lets_go() {
+        let value = json!({"spec": {"ports": [{"port": 1, "name": "a"}, {"port": 2}], "type": "x"}, "metadata": {"labels": {"a": "b", "c": "d"}}});
+        let last = set_of(
+            &json!({"spec": {"ports": [{"port": 1, "name": "a"}]}, "metadata": {"labels": {"a": "b"}}}),
+            service(),
+        );
+        let nobody = without(&value, &last, &FieldSet::default(), service());
+        assert_eq!(nobody, json!({}), "what is in a field goes with it");
+        let other = set_of(
+            &json!({"spec": {"ports": [{"port": 2}], "type": "x"}, "metadata": {"labels": {"c": "d"}}}),
+            service(),
+        );
+        let shared = without(&value, &last, &other, service());
+        assert_eq!(
+            shared,
+            json!({"spec": {"ports": [{"port": 2}], "type": "x"}, "metadata": {"labels": {"c": "d"}}})
+        );
+    }
+}

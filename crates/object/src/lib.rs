@@ -1,0 +1,213 @@
+//! JSON objects without kinds: what is true of every Kubernetes object, whoever defined it.
+//!
+//! The module knows no group, no kind and no schema but what [`builtin_lists`] tables about merging. What needs more belongs to `api`
+//! (types) or `store` (schemas).
+
+pub mod builtin_lists;
+mod diff;
+pub mod fields;
+mod key;
+mod number;
+pub mod patch;
+mod random;
+pub mod selector;
+mod stored;
+pub mod text;
+pub mod tree;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+pub use diff::merge_diff;
+pub use key::{Gvk, Key, Kind, ObjectRef};
+pub use number::whole_numbers;
+pub use random::Random;
+pub use selector::Selector;
+pub use stored::{Stored, version};
+
+/// A Kubernetes object as the JSON object it is on the wire.
+///
+/// Fields keep no order of their own (`serde_json` sorts them), so equal objects give equal bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Object(pub Map<String, Value>);
+
+/// A document that is not a Kubernetes object, or not one of the wanted kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// The JSON value is not an object.
+    #[error("not an object but {0}")]
+    NotAnObject(&'static str),
+    /// The value does not fit the type it was read into.
+    #[error("{what}: {why}")]
+    WrongShape {
+        /// What was read: kind and name where they are known.
+        what: String,
+        /// What serde said.
+        why: String,
+    },
+}
+
+impl Object {
+    /// Takes a JSON value that must be an object.
+    ///
+    /// # Errors
+    /// [`Malformed::NotAnObject`] names the JSON type found instead.
+    pub fn from_value(value: Value) -> Result<Self, Malformed> {
+        match value {
+            Value::Object(map) => Ok(Self(map)),
+            Value::Null => Err(Malformed::NotAnObject("null")),
+            Value::Bool(_) => Err(Malformed::NotAnObject("a boolean")),
+            Value::Number(_) => Err(Malformed::NotAnObject("a number")),
+            Value::String(_) => Err(Malformed::NotAnObject("a string")),
+            Value::Array(_) => Err(Malformed::NotAnObject("a list")),
+        }
+    }
+
+    /// Serialises a typed object, with `apiVersion` and `kind` as its type says.
+    pub fn from_typed<K: Kind>(typed: &K) -> Self {
+        let mut value = serde_json::to_value(typed).expect("wire types have string keys, so they serialise");
+        whole_numbers(&mut value);
+        let mut object = Self::from_value(value).expect("a Kubernetes type serialises to an object");
+        let gvk = Gvk::of::<K>();
+        object.0.insert("apiVersion".into(), gvk.api_version().into());
+        object.0.insert("kind".into(), gvk.kind.into());
+        object
+    }
+
+    /// Reads the object as a type.
+    ///
+    /// # Errors
+    /// [`Malformed::WrongShape`] names the object and the first field that does not fit.
+    pub fn to_typed<K: serde::de::DeserializeOwned>(&self) -> Result<K, Malformed> {
+        K::deserialize(Value::Object(self.0.clone()))
+            .map_err(|e| Malformed::WrongShape { what: self.reference().to_string(), why: e.to_string() })
+    }
+
+    /// The value at a path of field names, `None` where any of them is absent.
+    pub fn at(&self, path: &[&str]) -> Option<&Value> {
+        let (first, rest) = path.split_first()?;
+        rest.iter().try_fold(self.0.get(*first)?, |value, field| value.get(field))
+    }
+
+    fn str_at(&self, path: &[&str]) -> &str {
+        self.at(path).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// `apiVersion`, empty where it is absent.
+    pub fn api_version(&self) -> &str {
+        self.str_at(&["apiVersion"])
+    }
+
+    /// `kind`, empty where it is absent.
+    pub fn kind(&self) -> &str {
+        self.str_at(&["kind"])
+    }
+
+    /// Group, version and kind.
+    pub fn gvk(&self) -> Gvk {
+        Gvk::parse(self.api_version(), self.kind())
+    }
+
+    /// `metadata.name`, empty where it is absent.
+    pub fn name(&self) -> &str {
+        self.str_at(&["metadata", "name"])
+    }
+
+    /// `metadata.namespace`, empty where it is absent.
+    pub fn namespace(&self) -> &str {
+        self.str_at(&["metadata", "namespace"])
+    }
+
+    /// `metadata.uid`, empty where it is absent.
+    pub fn uid(&self) -> &str {
+        self.str_at(&["metadata", "uid"])
+    }
+
+    /// `metadata.resourceVersion`, empty where it is absent.
+    pub fn resource_version(&self) -> &str {
+        self.str_at(&["metadata", "resourceVersion"])
+    }
+
+    /// `metadata.generation`, 0 where it is absent.
+    pub fn generation(&self) -> i64 {
+        self.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default()
+    }
+
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub fn is_terminating(&self) -> bool {
+        self.at(&["metadata", "deletionTimestamp"]).is_some_and(|t| !t.is_null())
+    }
+
+    /// `metadata.labels` as they are ordered in a selector: by key.
+    pub fn labels(&self) -> BTreeMap<&str, &str> {
+        self.str_map(&["metadata", "labels"])
+    }
+
+    /// `metadata.annotations`.
+    pub fn annotations(&self) -> BTreeMap<&str, &str> {
+        self.str_map(&["metadata", "annotations"])
+    }
+
+    fn str_map(&self, path: &[&str]) -> BTreeMap<&str, &str> {
+        let entries = self.at(path).and_then(Value::as_object).into_iter().flatten();
+        entries.filter_map(|(k, v)| Some((k.as_str(), v.as_str()?))).collect()
+    }
+
+    /// Namespace and name.
+    pub fn key(&self) -> Key {
+        Key::namespaced(self.namespace(), self.name())
+    }
+
+    /// What the object is and where.
+    pub fn reference(&self) -> ObjectRef {
+        ObjectRef { gvk: self.gvk(), key: self.key() }
+    }
+
+    /// `metadata`, created where it is absent or not an object.
+    pub fn metadata_mut(&mut self) -> &mut Map<String, Value> {
+        self.field_mut("metadata")
+    }
+
+    /// A top-level field as a JSON object, created where it is absent or something else.
+    pub fn field_mut(&mut self, field: &str) -> &mut Map<String, Value> {
+        let slot = self.0.entry(field).or_insert_with(|| Value::Object(Map::new()));
+        if !slot.is_object() {
+            *slot = Value::Object(Map::new());
+        }
+        slot.as_object_mut().expect("set to an object just above")
+    }
+
+    /// The whole as a JSON value.
+    pub fn into_value(self) -> Value {
+        Value::Object(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn absent_fields_read_as_empty() {
+        let object = Object::default();
+        assert_eq!(object.reference().to_string(), "? /");
+        assert_eq!((object.uid(), object.generation(), object.is_terminating()), ("", 0, false));
+        assert!(object.labels().is_empty());
+    }
+
+    #[test]
+    fn a_list_is_not_an_object() {
+        assert_eq!(Object::from_value(json!([])), Err(Malformed::NotAnObject("a list")));
+    }
+
+    #[test]
+    fn a_typed_object_carries_its_kind() {
+        let namespace = k8s_openapi::api::core::v1::Namespace::default();
+        let object = Object::from_typed(&namespace);
+        assert_eq!((object.api_version(), object.kind()), ("v1", "Namespace"));
+    }
+}

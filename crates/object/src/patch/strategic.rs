@@ -1,0 +1,488 @@
+//! Strategic merge patches as the API server applies them.
+//!
+//! The rules of each list come from a [`Position`]: the built-in kinds' table or a schema. Where nothing is known, lists are replaced and
+//! objects are merged, as in a JSON merge patch.
+//!
+//! The renderer does not use this: kustomize's dialect prepends, matches by all keys of a list and knows fewer directives. It has its own
+//! merge beside its other transformers.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::builtin_lists::{PatchStrategy, Position};
+
+const PATCH: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
+const SET_ORDER: &str = "$setElementOrder/";
+
+/// A strategic merge patch that cannot be applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StrategicError {
+    /// `$patch` holds something else than `merge`, `replace` or `delete`, or one that has no meaning where it stands.
+    #[error("{field}: {found} is not a directive that $patch takes here")]
+    UnknownDirective {
+        /// Where, as a dotted path.
+        field: String,
+        /// What stands there, as JSON.
+        found: String,
+    },
+    /// An item of a list that merges by key does not carry the key.
+    #[error("{field}: an item has no {key:?}, which tells the items of this list apart")]
+    NoMergeKey {
+        /// The list, as a dotted path.
+        field: String,
+        /// The key its items need.
+        key: String,
+    },
+    /// A directive's value, or a list's items, have the wrong shape.
+    #[error("{field}: {why}")]
+    WrongShape {
+        /// Where, as a dotted path.
+        field: String,
+        /// What was expected.
+        why: &'static str,
+    },
+}
+
+type Result<T> = std::result::Result<T, StrategicError>;
+
+/// Applies a strategic merge patch to an object whose schema stands at `at`.
+///
+/// # Errors
+/// [`StrategicError`] names the field of the patch that cannot be applied.
+pub fn strategic_merge(
+    original: Map<String, Value>,
+    patch: Map<String, Value>,
+    at: Position<'_>,
+) -> Result<Map<String, Value>> {
+    Merge { path: Vec::new() }.map(original, patch, at)
+}
+
+/// The walk over both documents; it remembers where it is for the sake of errors.
+struct Merge {
+    path: Vec<String>,
+}
+
+impl Merge {
+    fn map(
+        &mut self,
+        mut original: Map<String, Value>,
+        mut patch: Map<String, Value>,
+        at: Position<'_>,
+    ) -> Result<Map<String, Value>> {
+        match patch.remove(PATCH) {
+            None => {}
+            Some(Value::String(word)) if word == "merge" => {}
+            Some(Value::String(word)) if word == "replace" => return Ok(patch),
+            Some(Value::String(word)) if word == "delete" => return Ok(Map::new()),
+            Some(found) => {
+                return Err(StrategicError::UnknownDirective {
+                    field: self.place(PATCH),
+                    found: found.to_string(),
+                });
+            }
+        }
+        self.retain_keys(&mut original, &mut patch)?;
+        self.ordered_lists(&mut original, &mut patch, at)?;
+        for (field, value) in patch {
+            if let Some(list) = field.strip_prefix(DELETE_FROM) {
+                self.delete_from(&mut original, list, value)?;
+            } else {
+                self.path.push(field.clone());
+                let merged = self.value(original.remove(&field), value, at.field(&field))?;
+                self.path.pop();
+                original.extend(merged.map(|merged| (field, merged)));
+            }
+        }
+        Ok(original)
+    }
+
+    fn value(&mut self, original: Option<Value>, patch: Value, at: Position<'_>) -> Result<Option<Value>> {
+        let strategy = at.patch_strategy();
+        Ok(match (original, patch) {
+            (_, Value::Null) => None,
+            (Some(Value::Object(_)), Value::Object(patch)) if strategy.replace => Some(Value::Object(patch)),
+            (Some(Value::Object(original)), Value::Object(patch)) => {
+                Some(Value::Object(self.map(original, patch, at)?))
+            }
+            (Some(Value::Array(original)), Value::Array(patch)) if strategy.merge => {
+                Some(Value::Array(self.list(original, patch, &strategy, at.items())?))
+            }
+            (Some(Value::Array(_)), Value::Array(patch)) => Some(Value::Array(patch)),
+            (_, patch) => fresh(patch),
+        })
+    }
+
+    /// `$retainKeys` clears what it does not name.
+    fn retain_keys(&self, original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<()> {
+        let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
+        let keys = keys.as_array().ok_or_else(|| self.shape(RETAIN_KEYS, "must be a list of field names"))?;
+        let keys: BTreeSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+        let is_named = |field: &str| {
+            keys.contains(field) || field.starts_with(DELETE_FROM) || field.starts_with(SET_ORDER)
+        };
+        if patch.iter().any(|(field, value)| !value.is_null() && !is_named(field)) {
+            return Err(self.shape(RETAIN_KEYS, "must name every field that the patch sets beside it"));
+        }
+        original.retain(|field, _| keys.contains(field.as_str()));
+        Ok(())
+    }
+
+    fn delete_from(&self, original: &mut Map<String, Value>, list: &str, items: Value) -> Result<()> {
+        let Value::Array(items) = items else {
+            return Err(self.shape(list, "$deleteFromPrimitiveList must be a list"));
+        };
+        if let Some(Value::Array(current)) = original.get_mut(list) {
+            current.retain(|item| !items.contains(item));
+        }
+        Ok(())
+    }
+
+    /// `$setElementOrder/x` goes with list `x`: merges the list, then puts it into the order that was asked for.
+    fn ordered_lists(
+        &mut self,
+        original: &mut Map<String, Value>,
+        patch: &mut Map<String, Value>,
+        at: Position<'_>,
+    ) -> Result<()> {
+        let lists: Vec<String> =
+            patch.keys().filter_map(|field| field.strip_prefix(SET_ORDER)).map(String::from).collect();
+        for list in lists {
+            let order = match patch.remove(&format!("{SET_ORDER}{list}")) {
+                Some(Value::Array(order)) => order,
+                Some(_) | None => return Err(self.shape(&list, "$setElementOrder must be a list")),
+            };
+            if matches!(patch.get(&list), Some(Value::Null)) {
+                continue;
+            }
+            let strategy = at.field(&list).patch_strategy();
+            let items = patch.remove(&list);
+            self.path.push(list.clone());
+            let merged =
+                self.ordered_list(original.get(&list), items, &order, (&strategy, at.field(&list).items()))?;
+            self.path.pop();
+            original.extend(merged.map(|merged| (list, Value::Array(merged))));
+        }
+        Ok(())
+    }
+
+    fn ordered_list(
+        &mut self,
+        original: Option<&Value>,
+        patch: Option<Value>,
+        order: &[Value],
+        (strategy, at): (&PatchStrategy<'_>, Position<'_>),
+    ) -> Result<Option<Vec<Value>>> {
+        let before = match original {
+            Some(Value::Array(items)) => Some(items.clone()),
+            Some(_) => return Err(self.here("is not a list in the object")),
+            None => None,
+        };
+        let patch = match patch {
+            Some(Value::Array(items)) => Some(items),
+            Some(_) => return Err(self.here("must be a list")),
+            None => None,
+        };
+        self.check_order(patch.as_deref().unwrap_or_default(), order, strategy.merge_key)?;
+        let merged = match (before.clone(), patch) {
+            (None, None) => return Ok(None),
+            (Some(before), None) => before,
+            (None, Some(patch)) => patch.into_iter().filter_map(fresh).collect(),
+            (Some(before), Some(patch)) if strategy.merge => self.list(before, patch, strategy, at)?,
+            (Some(_), Some(patch)) => patch,
+        };
+        Ok(Some(in_order(merged, order, &before.unwrap_or_default(), strategy.merge_key)))
+    }
+
+    /// The items of the patch must stand in the order that `$setElementOrder` gives, and all be in it.
+    fn check_order(&self, patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()> {
+        if order.is_empty() {
+            return Ok(());
+        }
+        let mut rest = order.iter();
+        for item in patch.iter().filter(|item| item.get(PATCH).is_none()) {
+            if !rest.any(|ordered| identity(ordered, key) == identity(item, key)) {
+                return Err(self.here("its order does not match $setElementOrder"));
+            }
+        }
+        Ok(())
+    }
+
+    fn list(
+        &mut self,
+        original: Vec<Value>,
+        patch: Vec<Value>,
+        strategy: &PatchStrategy<'_>,
+        at: Position<'_>,
+    ) -> Result<Vec<Value>> {
+        let objects = original.iter().chain(&patch).filter(|item| item.is_object()).count();
+        match (objects, strategy.merge_key) {
+            (0, key) => {
+                let order = patch.clone();
+                let mut merged: Vec<Value> = Vec::new();
+                for item in original.iter().cloned().chain(patch) {
+                    if !merged.contains(&item) {
+                        merged.push(item);
+                    }
+                }
+                Ok(in_order(merged, &order, &original, key))
+            }
+            (some, Some(key)) if some == original.len() + patch.len() => {
+                self.list_of_maps(original, patch, key, at)
+            }
+            (_, Some(_)) => Err(self.here("mixes objects with other items")),
+            (_, None) => Err(self.here("merges objects, but its schema names no key that tells them apart")),
+        }
+    }
+
+    fn list_of_maps(
+        &mut self,
+        mut original: Vec<Value>,
+        patch: Vec<Value>,
+        key: &str,
+        at: Position<'_>,
+    ) -> Result<Vec<Value>> {
+        let mut additions = Vec::new();
+        let mut replace = false;
+        for item in patch {
+            match item.get(PATCH) {
+                None => additions.push(item),
+                Some(Value::String(word)) if word == "replace" => replace = true,
+                Some(Value::String(word)) if word == "delete" => {
+                    let gone = item.get(key).ok_or_else(|| self.no_key(key))?;
+                    original.retain(|other| other.get(key) != Some(gone));
+                }
+                Some(found) => {
+                    return Err(StrategicError::UnknownDirective {
+                        field: self.place(PATCH),
+                        found: found.to_string(),
+                    });
+                }
+            }
+        }
+        if replace {
+            return Ok(additions);
+        }
+        let (before, order) = (original.clone(), additions.clone());
+        for item in additions {
+            let id = item.get(key).ok_or_else(|| self.no_key(key))?;
+            let found = original.iter_mut().find(|other| other.get(key) == Some(id));
+            match (found, item) {
+                (Some(Value::Object(slot)), Value::Object(item)) => {
+                    self.path.push(format!("[{key}={}]", item.get(key).unwrap_or(&Value::Null)));
+                    *slot = self.map(std::mem::take(slot), item, at)?;
+                    self.path.pop();
+                }
+                (_, item) => original.extend(fresh(item)),
+            }
+        }
+        Ok(in_order(original, &order, &before, Some(key)))
+    }
+
+    fn place(&self, field: &str) -> String {
+        let names = self.path.iter().map(String::as_str).chain([field]);
+        names.collect::<Vec<_>>().join(".").replace(".[", "[")
+    }
+
+    fn here(&self, why: &'static str) -> StrategicError {
+        StrategicError::WrongShape { field: self.path.join(".").replace(".[", "["), why }
+    }
+
+    fn shape(&self, field: &str, why: &'static str) -> StrategicError {
+        StrategicError::WrongShape { field: self.place(field), why }
+    }
+
+    fn no_key(&self, key: &str) -> StrategicError {
+        StrategicError::NoMergeKey { field: self.path.join(".").replace(".[", "["), key: key.into() }
+    }
+}
+
+/// A value of the patch that meets nothing: without nulls and without directives, which have nothing to act on.
+fn fresh(value: Value) -> Option<Value> {
+    match value {
+        Value::Object(fields) if fields.contains_key(PATCH) => None,
+        Value::Object(fields) => {
+            let is_directive = |field: &str| {
+                field == RETAIN_KEYS || field.starts_with(DELETE_FROM) || field.starts_with(SET_ORDER)
+            };
+            let kept = fields.into_iter().filter(|(field, value)| !value.is_null() && !is_directive(field));
+            Some(Value::Object(kept.filter_map(|(field, value)| Some((field, fresh(value)?))).collect()))
+        }
+        Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(fresh).collect())),
+        value @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => Some(value),
+    }
+}
+
+/// What tells an item apart: the value of its key, or itself.
+fn identity<'a>(item: &'a Value, key: Option<&str>) -> Option<&'a Value> {
+    match (item, key) {
+        (Value::Object(fields), Some(key)) => fields.get(key),
+        (item, _) => Some(item),
+    }
+}
+
+/// Puts the items the patch speaks of into its order, and weaves the others in where they stood relative to those.
+fn in_order(merged: Vec<Value>, order: &[Value], before: &[Value], key: Option<&str>) -> Vec<Value> {
+    let index = |list: &[Value], item: &Value| {
+        list.iter().position(|other| identity(other, key) == identity(item, key))
+    };
+    let (mut patched, mut others): (Vec<Value>, Vec<Value>) =
+        merged.into_iter().partition(|item| index(order, item).is_some());
+    patched.sort_by_key(|item| index(order, item));
+    others.sort_by_key(|item| index(before, item).unwrap_or(usize::MAX));
+    let mut woven = Vec::with_capacity(patched.len() + others.len());
+    let (mut patched, mut others) = (patched.into_iter().peekable(), others.into_iter().peekable());
+    while let (Some(left), Some(right)) = (others.peek(), patched.peek()) {
+        let stood_before =
+            matches!((index(before, left), index(before, right)), (Some(left), Some(right)) if left < right);
+        woven.extend(if stood_before { others.next() } else { patched.next() });
+    }
+    woven.extend(patched);
+    woven.extend(others);
+    woven
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builtin_lists::BUILTIN;
+    use serde_json::json;
+
+    fn apply(original: &Value, patch: &Value) -> Result<Value> {
+        let (Value::Object(original), Value::Object(patch)) = (original.clone(), patch.clone()) else {
+            panic!("objects")
+        };
+        strategic_merge(original, patch, BUILTIN.root("v1", "Pod")).map(Value::Object)
+    }
+
+    fn check(original: Value, patch: Value, expected: Value) {
+        assert_eq!(apply(&original, &patch), Ok(expected), "{patch} on {original}");
+    }
+
+    fn refused(original: Value, patch: Value, message: &str) {
+        assert_eq!(apply(&original, &patch).unwrap_err().to_string(), message);
+    }
+
+    #[test]
+    fn keyed_lists_merge_and_others_are_replaced() {
+        check(
+            json!({"spec": {"containers": [{"name": "a", "image": "x", "args": ["1", "2"]}, {"name": "b"}]}}),
+            json!({"spec": {"containers": [{"name": "a", "args": ["3"]}, {"name": "c"}]}}),
+            json!({"spec": {"containers": [{"name": "a", "image": "x", "args": ["3"]}, {"name": "c"}, {"name": "b"}]}}),
+        );
+        check(
+            json!({"metadata": {"finalizers": ["a", "b"], "labels": {"x": "1"}}}),
+            json!({"metadata": {"finalizers": ["c", "a"], "labels": {"y": "2"}}}),
+            json!({"metadata": {"finalizers": ["c", "a", "b"], "labels": {"x": "1", "y": "2"}}}),
+        );
+    }
+
+    #[test]
+    fn null_deletes_and_leaves_no_trace() {
+        check(
+            json!({"a": 1, "b": 2}),
+            json!({"a": null, "c": null, "d": {"e": null, "f": 1}}),
+            json!({"b": 2, "d": {"f": 1}}),
+        );
+    }
+
+    #[test]
+    fn directives_replace_and_delete() {
+        check(
+            json!({"spec": {"a": 1, "b": 2}}),
+            json!({"spec": {"$patch": "replace", "c": 3}}),
+            json!({"spec": {"c": 3}}),
+        );
+        check(json!({"spec": {"a": 1}}), json!({"spec": {"$patch": "delete"}}), json!({"spec": {}}));
+        check(
+            json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}]}}),
+            json!({"spec": {"containers": [{"name": "a", "$patch": "delete"}, {"name": "z", "$patch": "delete"}]}}),
+            json!({"spec": {"containers": [{"name": "b"}]}}),
+        );
+        check(
+            json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}]}}),
+            json!({"spec": {"containers": [{"name": "c"}, {"$patch": "replace"}]}}),
+            json!({"spec": {"containers": [{"name": "c"}]}}),
+        );
+        check(
+            json!({}),
+            json!({"spec": {"containers": [{"name": "a", "$patch": "delete"}]}}),
+            json!({"spec": {"containers": []}}),
+        );
+    }
+
+    #[test]
+    fn retain_keys_clears_the_other_members_of_a_union() {
+        let before = json!({"spec": {"volumes": [{"name": "v", "emptyDir": {}}]}});
+        let patch = json!({"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/"}, "$retainKeys": ["name", "hostPath"]}]}});
+        check(
+            before.clone(),
+            patch,
+            json!({"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}}),
+        );
+        refused(
+            before,
+            json!({"spec": {"volumes": [{"name": "v", "hostPath": {}, "$retainKeys": ["name"]}]}}),
+            "spec.volumes[name=\"v\"].$retainKeys: must name every field that the patch sets beside it",
+        );
+    }
+
+    #[test]
+    fn set_element_order_orders_and_keeps_what_the_patch_does_not_know() {
+        let before = json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}});
+        check(
+            before.clone(),
+            json!({"spec": {"$setElementOrder/containers": [{"name": "c"}, {"name": "a"}]}}),
+            json!({"spec": {"containers": [{"name": "b"}, {"name": "c"}, {"name": "a"}]}}),
+        );
+        check(
+            before.clone(),
+            json!({"spec": {"$setElementOrder/containers": [{"name": "d"}, {"name": "a"}], "containers": [{"name": "d"}]}}),
+            json!({"spec": {"containers": [{"name": "d"}, {"name": "a"}, {"name": "b"}, {"name": "c"}]}}),
+        );
+        refused(
+            before,
+            json!({"spec": {"$setElementOrder/containers": [{"name": "a"}], "containers": [{"name": "d"}]}}),
+            "spec.containers: its order does not match $setElementOrder",
+        );
+    }
+
+    #[test]
+    fn primitive_items_are_deleted_by_value() {
+        check(
+            json!({"metadata": {"finalizers": ["a", "b", "c"]}}),
+            json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["b"], "$setElementOrder/finalizers": ["c", "a"]}}),
+            json!({"metadata": {"finalizers": ["c", "a"]}}),
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let before = json!({"spec": {"containers": [{"name": "a"}]}});
+        refused(
+            before.clone(),
+            json!({"spec": {"containers": [{"image": "x"}]}}),
+            "spec.containers: an item has no \"name\", which tells the items of this list apart",
+        );
+        refused(
+            before,
+            json!({"spec": {"$patch": "destroy"}}),
+            "spec.$patch: \"destroy\" is not a directive that $patch takes here",
+        );
+    }
+
+    #[test]
+    fn an_unknown_kind_merges_like_json() {
+        let (Value::Object(a), Value::Object(b)) =
+            (json!({"l": [1], "m": {"x": 1}}), json!({"l": [2], "m": {"y": 2}}))
+        else {
+            panic!()
+        };
+        assert_eq!(
+            Value::Object(strategic_merge(a, b, Position::Unknown).unwrap()),
+            json!({"l": [2], "m": {"x": 1, "y": 2}})
+        );
+    }
+}

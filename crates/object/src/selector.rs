@@ -1,0 +1,255 @@
+//! Label selectors: parsed and validated once, matched many times.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+
+/// Requirements on labels, all of which must hold; without any it matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// In key order, as the API machinery sorts them.
+    pub requirements: Vec<Requirement>,
+}
+
+/// What one key must be like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// Label key.
+    pub key: String,
+    /// What to compare.
+    pub operator: Operator,
+    /// Compared with by `In` and `NotIn`, empty for the others.
+    pub values: Vec<String>,
+}
+
+/// How a requirement compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// Present with one of the values.
+    In,
+    /// Absent, or present with another value.
+    NotIn,
+    /// Present.
+    Exists,
+    /// Absent.
+    DoesNotExist,
+}
+
+/// A selector the API machinery would refuse, in its words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidSelector(pub String);
+
+impl Selector {
+    /// Reads `matchLabels` and `matchExpressions`.
+    ///
+    /// # Errors
+    /// The first key, value or operator that the API machinery would refuse.
+    pub fn parse(selector: &LabelSelector) -> Result<Self, InvalidSelector> {
+        let labels = selector.match_labels.iter().flatten();
+        let labels = labels.map(|(key, value)| Requirement::new(key, Operator::In, vec![value.clone()]));
+        let expressions = selector.match_expressions.iter().flatten().map(Requirement::parse);
+        let mut requirements = labels.chain(expressions).collect::<Result<Vec<_>, _>>()?;
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(Self { requirements })
+    }
+
+    /// Reads expressions alone.
+    ///
+    /// # Errors
+    /// As for [`Selector::parse`].
+    pub fn from_expressions(expressions: &[LabelSelectorRequirement]) -> Result<Self, InvalidSelector> {
+        let mut requirements = expressions.iter().map(Requirement::parse).collect::<Result<Vec<_>, _>>()?;
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(Self { requirements })
+    }
+
+    /// Whether labels satisfy every requirement.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.matches_with(|key| labels.get(key).map(String::as_str))
+    }
+
+    /// Whether the values a lookup gives satisfy every requirement.
+    pub fn matches_with<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.requirements.iter().all(|requirement| requirement.matches(lookup(&requirement.key)))
+    }
+}
+
+impl Requirement {
+    /// A requirement whose key and values are checked.
+    ///
+    /// # Errors
+    /// What the API machinery would say.
+    pub fn new(key: &str, operator: Operator, values: Vec<String>) -> Result<Self, InvalidSelector> {
+        if let Some(why) = key_fault(key) {
+            return Err(InvalidSelector(format!("key: Invalid value: {key:?}: {why}")));
+        }
+        match (operator, values.is_empty()) {
+            (Operator::In | Operator::NotIn, true) => {
+                return Err(InvalidSelector(
+                    "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
+                        .into(),
+                ));
+            }
+            (Operator::Exists | Operator::DoesNotExist, false) => {
+                let why = "values set must be empty for exists and does not exist";
+                return Err(InvalidSelector(format!("values: Invalid value: {values:?}: {why}")));
+            }
+            (Operator::In | Operator::NotIn, false) | (Operator::Exists | Operator::DoesNotExist, true) => {}
+        }
+        let faults = values.iter().enumerate().filter_map(|(i, value)| Some((i, value, value_fault(value)?)));
+        if let Some((i, value, why)) = faults.into_iter().next() {
+            return Err(InvalidSelector(format!("values[{i}][{key}]: Invalid value: {value:?}: {why}")));
+        }
+        Ok(Self { key: key.into(), operator, values })
+    }
+
+    fn parse(expression: &LabelSelectorRequirement) -> Result<Self, InvalidSelector> {
+        let operator = match expression.operator.as_str() {
+            "In" => Operator::In,
+            "NotIn" => Operator::NotIn,
+            "Exists" => Operator::Exists,
+            "DoesNotExist" => Operator::DoesNotExist,
+            other => {
+                return Err(InvalidSelector(format!("{other:?} is not a valid label selector operator")));
+            }
+        };
+        Self::new(&expression.key, operator, expression.values.clone().unwrap_or_default())
+    }
+
+    /// Whether a value, or its absence, satisfies the requirement.
+    pub fn matches(&self, value: Option<&str>) -> bool {
+        let among = |value: &str| self.values.iter().any(|wanted| wanted == value);
+        match self.operator {
+            Operator::In => value.is_some_and(among),
+            Operator::NotIn => !value.is_some_and(among),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+        }
+    }
+}
+
+/// As `kubectl` writes selectors: `key in (a,b)`, `key`, `!key`.
+impl std::fmt::Display for Requirement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { key, operator, values } = self;
+        match operator {
+            Operator::In => write!(f, "{key} in ({})", values.join(",")),
+            Operator::NotIn => write!(f, "{key} notin ({})", values.join(",")),
+            Operator::Exists => write!(f, "{key}"),
+            Operator::DoesNotExist => write!(f, "!{key}"),
+        }
+    }
+}
+
+const VALUE_FAULT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and \
+     end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
+     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const NAME_FAULT: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
+     character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const PREFIX_FAULT: &str = "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
+     start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+/// Why a text is no label value; `None` when it is one.
+pub fn value_fault(value: &str) -> Option<&'static str> {
+    match value {
+        "" => None,
+        value if value.len() > 63 => Some("must be no more than 63 characters"),
+        value if !is_name(value) => Some(VALUE_FAULT),
+        _ => None,
+    }
+}
+
+/// Why a text is no qualified name, which label keys must be; `None` when it is one.
+pub fn key_fault(key: &str) -> Option<&'static str> {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    match (prefix, name) {
+        (Some(""), _) => Some("prefix part must be non-empty"),
+        (Some(prefix), _) if prefix.len() > 253 => Some("prefix part must be no more than 253 characters"),
+        (Some(prefix), _) if !is_subdomain(prefix) => Some(PREFIX_FAULT),
+        (_, "") => Some("name part must be non-empty"),
+        (_, name) if name.len() > 63 => Some("name part must be no more than 63 characters"),
+        (_, name) if !is_name(name) => Some(NAME_FAULT),
+        _ => None,
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    edge(bytes.first())
+        && edge(bytes.last())
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+}
+
+fn is_subdomain(text: &str) -> bool {
+    let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    text.split('.').all(|part| {
+        let bytes = part.as_bytes();
+        bytes.first().is_some_and(alphanumeric)
+            && bytes.last().is_some_and(alphanumeric)
+            && bytes.iter().all(|b| alphanumeric(b) || *b == b'-')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(key: &str, operator: &str, values: &[&str], labels: &[(&str, &str)]) -> Result<bool, String> {
+        let expression = LabelSelectorRequirement {
+            key: key.into(),
+            operator: operator.into(),
+            values: Some(values.iter().map(|v| (*v).to_owned()).collect()),
+        };
+        let selector =
+            LabelSelector { match_expressions: Some(vec![expression]), ..LabelSelector::default() };
+        let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Selector::parse(&selector).map(|s| s.matches(&labels)).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn negative_operators_match_absent_keys() {
+        for (operator, values, absent, equal, other) in [
+            ("In", &["v"][..], false, true, false),
+            ("NotIn", &["v"], true, false, true),
+            ("Exists", &[], false, true, true),
+            ("DoesNotExist", &[], true, false, false),
+        ] {
+            let got = [&[][..], &[("k", "v")], &[("k", "w")]]
+                .map(|labels| check("k", operator, values, labels).unwrap());
+            assert_eq!(got, [absent, equal, other], "{operator}");
+        }
+    }
+
+    #[test]
+    fn an_empty_selector_matches_everything() {
+        assert!(Selector::parse(&LabelSelector::default()).unwrap().matches(&BTreeMap::new()));
+    }
+
+    #[test]
+    fn refusals_are_worded_as_the_api_machinery_words_them() {
+        for (key, operator, values, start) in [
+            (
+                "id.k8s.io",
+                "In",
+                &["https://x.example/abc"][..],
+                "values[0][id.k8s.io]: Invalid value: \"https://x.example/abc\": a valid label must be",
+            ),
+            (
+                "k",
+                "In",
+                &[],
+                "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty",
+            ),
+            ("k", "Exists", &["v"], "values: Invalid value: [\"v\"]: values set must be empty"),
+            ("k", "Gt", &["1"], "\"Gt\" is not a valid label selector operator"),
+            ("-k", "Exists", &[], "key: Invalid value: \"-k\": name part must consist"),
+            ("A.b/k", "Exists", &[], "key: Invalid value: \"A.b/k\": prefix part"),
+        ] {
+            let refusal = check(key, operator, values, &[]).unwrap_err();
+            assert!(refusal.starts_with(start), "{refusal}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Text from strangers (spokes, git servers, API servers), made safe to show.
+//!
+//! Condition messages, events, reports and logs quote what others said. Before they do, secrets are redacted by pattern,
+//! characters that steer terminals or reorder lines are dropped, and the length is capped.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// What stands in the place of a secret.
+const REDACTED: &str = "[redacted]";
+
+/// One line of plain text of at most `max` characters, without secrets and control characters.
+pub fn plain(text: &str, max: usize) -> String {
+    // Patterns see a bounded prefix only: what is cut off anyway need not be searched. Eight bytes a character leaves room for
+    // what redaction removes, and a secret that straddles the cut is redacted up to it.
+    let head = clip(text, max.saturating_mul(8));
+    let redacted = redact(&head);
+    let mut line = String::with_capacity(redacted.len());
+    for c in redacted.chars() {
+        match c {
+            _ if c.is_whitespace() => {
+                if !line.ends_with(' ') {
+                    line.push(' ');
+                }
+            }
+            _ if is_steering(c) => {}
+            _ => line.push(c),
+        }
+    }
+    clip(line.trim(), max)
+}
+
+/// [`plain`], escaped so that no character of it means anything to Markdown, to HTML or to the reader of a workflow log.
+pub fn markdown(text: &str, max: usize) -> String {
+    let line = plain(text, max);
+    let mut escaped = String::with_capacity(line.len());
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '@' => escaped.push_str("&#64;"),
+            // Neither a link of its own accord nor a workflow command.
+            ':' if matches!(chars.peek(), Some('/' | ':')) || escaped.ends_with("&#58;") => {
+                escaped.push_str("&#58;")
+            }
+            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '(' | ')' | '#' | '+' | '!' | '|' | '~' => {
+                escaped.push('\\');
+                escaped.push(c);
+            }
+            _ => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// At most `max` characters; one that was cut ends with `…`.
+pub fn clip(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(max.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
+/// Characters that move a cursor, hide or reorder text: controls, and Unicode's format characters for direction and joining.
+fn is_steering(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Replaces what looks like a secret.
+pub fn redact(text: &str) -> String {
+    static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+        let patterns = [
+            (r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", REDACTED),
+            (r"://[^/\s@]*@", "://[redacted]@"),
+            (r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}", "${1} [redacted]"),
+            (r"\beyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)*", REDACTED),
+            (r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-)[A-Za-z0-9_-]{10,}", REDACTED),
+            (r"\bAKIA[0-9A-Z]{16}\b", REDACTED),
+            (
+                r#"(?i)\b(password|passwd|secret|token|api[_-]?key)(["']?\s*[=:]\s*["']?)[^\s"',;&]{3,}"#,
+                "${1}${2}[redacted]",
+            ),
+        ];
+        patterns
+            .map(|(pattern, with)| {
+                (Regex::new(pattern).expect("the pattern is a constant that a test compiles"), with)
+            })
+            .into()
+    });
+    static ENCODED: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"[A-Za-z0-9+/]{40,}={0,2}").expect("the pattern is a constant that a test compiles")
+    });
+
+    let mut text = text.to_owned();
+    for (pattern, with) in PATTERNS.iter() {
+        text = pattern.replace_all(&text, *with).into_owned();
+    }
+    ENCODED.replace_all(&text, |found: &regex::Captures<'_>| redact_encoded(&found[0])).into_owned()
+}
+
+/// Base64 mixes cases and digits; hashes and commit ids are of one case and stay readable.
+fn redact_encoded(text: &str) -> String {
+    let has = |class: fn(&char) -> bool| text.chars().any(|c| class(&c));
+    if has(char::is_ascii_uppercase) && has(char::is_ascii_lowercase) && has(char::is_ascii_digit) {
+        REDACTED.into()
+    } else {
+        text.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t38_w10_secrets_are_redacted() {
+        let cases = [
+            (
+                "cannot reach https://me:hunter2@git.example/x",
+                "cannot reach https://[redacted]@git.example/x",
+            ),
+            ("Authorization: Bearer abcdefghijkl", "Authorization: Bearer [redacted]"),
+            ("got eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl back", "got [redacted] back"),
+            ("token ghp_0123456789abcdefghij refused", "token [redacted] refused"),
+            ("PASSWORD=hunter2 rejected", "PASSWORD=[redacted] rejected"),
+            (r#"{"password": "hunter2"}"#, r#"{"password": "[redacted]"}"#),
+            ("key -----BEGIN RSA PRIVATE KEY-----\nMIIE\n", "key [redacted]"),
+            ("blob QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9w", "blob [redacted]"),
+            (
+                "commit 0123456789abcdef0123456789abcdef01234567",
+                "commit 0123456789abcdef0123456789abcdef01234567",
+            ),
+            ("secret default/x not found", "secret default/x not found"),
+        ];
+        for (text, safe) in cases {
+            assert_eq!(plain(text, 200), safe);
+        }
+    }
+
+    #[test]
+    fn t38_nothing_steers_the_reader() {
+        assert_eq!(plain("a\x1b[31mb\r\nc\u{202e}d\u{200b}\0", 50), "a[31mb cd");
+        assert_eq!(
+            markdown("](javascript:alert(1))|<b>@all", 80),
+            r"\]\(javascript:alert\(1\)\)\|&lt;b&gt;&#64;all"
+        );
+        assert_eq!(markdown("see https://evil.example: a:b", 80), "see https&#58;//evil.example: a:b");
+        assert_eq!(markdown("::set-output name=x::y", 80), "&#58;&#58;set-output name=x&#58;&#58;y");
+    }
+
+    #[test]
+    fn w10_a_message_of_one_mebibyte_is_cut() {
+        let cut = plain(&"x y".repeat(1 << 19), 20);
+        assert_eq!((cut.chars().count(), cut.ends_with('…')), (20, true));
+        assert_eq!(clip("äöü", 3), "äöü");
+        assert_eq!(clip("äöüx", 3), "äö…");
+    }
+}

@@ -1,0 +1,102 @@
+//! The files of a commit, in memory.
+//!
+//! The renderer reads repositories through [`FileTree`] alone, so nothing in a repository can reach the file system of the host.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Regular files of a directory tree, by path.
+///
+/// Paths are relative to the repository's root, with `/` between parts, without `.`, `..`, empty parts or a leading `/`.
+/// Symbolic links and submodules are kept apart so that whoever reads one can refuse it by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileTree {
+    files: BTreeMap<String, Entry>,
+}
+
+/// What stands at a path of a [`FileTree`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A file and its bytes; shared, because trees of successive commits hold mostly the same files.
+    File(Arc<[u8]>),
+    /// A symbolic link and its target as written, relative to the directory it stands in.
+    Link(String),
+}
+
+/// A tree and the commit it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkout {
+    /// The commit id, 40 or 64 hexadecimal digits.
+    pub revision: String,
+    /// The files at that commit.
+    pub tree: FileTree,
+}
+
+impl FileTree {
+    /// Adds or replaces a file.
+    pub fn insert(&mut self, path: impl Into<String>, bytes: impl Into<Arc<[u8]>>) {
+        self.files.insert(path.into(), Entry::File(bytes.into()));
+    }
+
+    /// Adds or replaces a symbolic link.
+    pub fn insert_link(&mut self, path: impl Into<String>, target: impl Into<String>) {
+        self.files.insert(path.into(), Entry::Link(target.into()));
+    }
+
+    /// What stands at a path; `None` for absent paths and for directories.
+    pub fn entry(&self, path: &str) -> Option<&Entry> {
+        self.files.get(path)
+    }
+
+    /// The bytes of the file at a path; `None` for links too.
+    pub fn file(&self, path: &str) -> Option<&Arc<[u8]>> {
+        match self.files.get(path)? {
+            Entry::File(bytes) => Some(bytes),
+            Entry::Link(_) => None,
+        }
+    }
+
+    /// Whether any file stands below a path; the root is the empty path.
+    pub fn is_dir(&self, path: &str) -> bool {
+        self.below(path).next().is_some()
+    }
+
+    /// Everything below a directory, in path order; the root is the empty path.
+    pub fn below<'a>(&'a self, dir: &str) -> impl Iterator<Item = (&'a str, &'a Entry)> + use<'a> {
+        let prefix = if dir.is_empty() { String::new() } else { format!("{dir}/") };
+        let from = self.files.range(prefix.clone()..);
+        from.take_while(move |(path, _)| path.starts_with(&prefix))
+            .map(|(path, entry)| (path.as_str(), entry))
+    }
+}
+
+impl<P: Into<String>, B: Into<Arc<[u8]>>> FromIterator<(P, B)> for FileTree {
+    fn from_iter<I: IntoIterator<Item = (P, B)>>(files: I) -> Self {
+        Self {
+            files: files.into_iter().map(|(path, bytes)| (path.into(), Entry::File(bytes.into()))).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_holds_only_what_is_below_it() {
+        let tree: FileTree =
+            ["a/x", "a/y/z", "ab", "b"].map(|path| (path, path.as_bytes())).into_iter().collect();
+        let below: Vec<_> = tree.below("a").map(|(path, _)| path).collect();
+        assert_eq!(below, ["a/x", "a/y/z"]);
+        assert_eq!(tree.below("").count(), 4);
+        assert!(tree.is_dir("a/y") && !tree.is_dir("ab") && !tree.is_dir("c"));
+    }
+
+    #[test]
+    fn a_link_is_not_a_file() {
+        let mut tree = FileTree::default();
+        tree.insert_link("a", "../b");
+        assert_eq!(tree.file("a"), None);
+        assert_eq!(tree.entry("a"), Some(&Entry::Link("../b".into())));
+    }
+}

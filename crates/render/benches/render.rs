@@ -1,0 +1,140 @@
+//! What rendering costs: `cargo bench --bench render`.
+//!
+//! 1,000 overlays of 4 objects over one base: all of them on one thread and on all cores, one of them changed, and the same overlays
+//! with `kubectl kustomize`, one process each, where kubectl is on the path.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a benchmark fails by panicking and reads the clock"
+)]
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use object::tree::FileTree;
+use render::Renderer;
+
+const OVERLAYS: usize = 1000;
+/// Processes take long; the mean of these stands for all.
+const KUBECTL_RUNS: usize = 30;
+const REPEATS: usize = 5;
+
+const BASE: [(&str, &str); 5] = [
+    (
+        "kustomization.yaml",
+        "resources: [deployment.yaml, service.yaml, account.yaml]\nconfigMapGenerator:\n- name: config\n  literals: [level=info, mode=fast]\n",
+    ),
+    (
+        "deployment.yaml",
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n  labels: {app: web}\nspec:\n  replicas: 1\n  selector:\n    matchLabels: {app: web}\n  template:\n    metadata:\n      labels: {app: web}\n    spec:\n      serviceAccountName: web\n      containers:\n      - name: web\n        image: registry.example.com/web:1.0.0\n        ports:\n        - containerPort: 8080\n        envFrom:\n        - configMapRef: {name: config}\n        resources:\n          requests: {cpu: 100m, memory: 128Mi}\n          limits: {memory: 256Mi}\n        livenessProbe:\n          httpGet: {path: /healthz, port: 8080}\n",
+    ),
+    (
+        "service.yaml",
+        "apiVersion: v1\nkind: Service\nmetadata:\n  name: web\nspec:\n  selector: {app: web}\n  ports:\n  - port: 80\n    targetPort: 8080\n",
+    ),
+    ("account.yaml", "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: web\n"),
+    ("README.md", "The base of all overlays.\n"),
+];
+
+fn overlay(number: usize, replicas: usize) -> String {
+    format!(
+        "namespace: cluster-{number}\nnamePrefix: c{number}-\nresources: [../../base]\nlabels:\n- pairs: {{cluster: cluster-{number}}}\n  includeSelectors: true\nimages:\n- name: registry.example.com/web\n  newTag: 1.0.{number}\npatches:\n- patch: |-\n    apiVersion: apps/v1\n    kind: Deployment\n    metadata: {{name: web}}\n    spec:\n      replicas: {replicas}\n      template: {{spec: {{containers: [{{name: web, env: [{{name: CLUSTER, value: cluster-{number}}}]}}]}}}}\n"
+    )
+}
+
+fn tree() -> FileTree {
+    let mut tree = FileTree::default();
+    for (name, text) in BASE {
+        tree.insert(format!("base/{name}"), text.as_bytes());
+    }
+    for number in 0..OVERLAYS {
+        tree.insert(format!("overlays/{number}/kustomization.yaml"), overlay(number, 2).into_bytes());
+    }
+    tree
+}
+
+fn renderer(threads: usize) -> Renderer {
+    Renderer::new(NonZeroUsize::new(threads).unwrap())
+}
+
+/// The fastest of several runs: what else the machine does only adds.
+fn fastest(mut run: impl FnMut() -> Duration) -> Duration {
+    (0..REPEATS).map(|_| run()).min().unwrap()
+}
+
+fn main() {
+    let (tree, roots) =
+        (tree(), (0..OVERLAYS).map(|number| format!("overlays/{number}")).collect::<BTreeSet<_>>());
+    let full = |threads: usize| {
+        fastest(|| {
+            let mut renderer = renderer(threads);
+            let start = Instant::now();
+            let outcome = renderer.render(&tree, &roots);
+            let time = start.elapsed();
+            assert!(outcome.rendered == OVERLAYS && outcome.overlays.values().all(Result::is_ok));
+            time
+        })
+    };
+    let alone = full(1);
+    println!("{OVERLAYS} overlays of 4 objects, 1 thread: {alone:.1?}, {:.1?} each", alone / OVERLAYS as u32);
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    if cores > 1 {
+        let together = full(cores);
+        println!(
+            "the same on {cores} threads: {together:.1?}, {:.2} times as fast",
+            alone.as_secs_f64() / together.as_secs_f64()
+        );
+    }
+    let mut renderer = renderer(1);
+    renderer.render(&tree, &roots);
+    let (mut changed, mut replicas) = (tree.clone(), 2);
+    let one = fastest(|| {
+        replicas += 1;
+        changed.insert("overlays/500/kustomization.yaml", overlay(500, replicas).into_bytes());
+        let start = Instant::now();
+        let outcome = renderer.render(&changed, &roots);
+        let time = start.elapsed();
+        assert_eq!(outcome.rendered, 1);
+        time
+    });
+    println!(
+        "1 of {OVERLAYS} changed: {one:.2?}, {:.2} % of the full cost",
+        100.0 * one.as_secs_f64() / alone.as_secs_f64()
+    );
+    match kubectl(&tree) {
+        Some(each) => {
+            let ours = alone.as_secs_f64() / OVERLAYS as f64;
+            println!(
+                "kubectl kustomize, a process for each: {each:.1?} each, {:.0} times as long",
+                each.as_secs_f64() / ours
+            );
+        }
+        None => println!("kubectl is not on the path, so there is nothing to compare with"),
+    }
+}
+
+/// The mean time of a process, and a check that both make the same text.
+fn kubectl(tree: &FileTree) -> Option<Duration> {
+    Command::new("kubectl").arg("version").arg("--client").output().ok()?;
+    let dir = tempfile::tempdir().unwrap();
+    for (path, entry) in tree.below("") {
+        if let object::tree::Entry::File(bytes) = entry {
+            let full = dir.path().join(path);
+            std::fs::create_dir_all(full.parent().unwrap_or(Path::new("/"))).unwrap();
+            std::fs::write(full, bytes).unwrap();
+        }
+    }
+    let mut total = Duration::ZERO;
+    for number in 0..KUBECTL_RUNS {
+        let root = format!("overlays/{number}");
+        let start = Instant::now();
+        let output = Command::new("kubectl").arg("kustomize").arg(dir.path().join(&root)).output().unwrap();
+        total += start.elapsed();
+        let ours = render::render(tree, &root).unwrap().to_yaml();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), ours, "{root}");
+    }
+    Some(total / KUBECTL_RUNS as u32)
+}

@@ -1,0 +1,84 @@
+//! What is fuzzed: each function takes any bytes and must neither panic nor take long.
+//!
+//! `cargo +nightly fuzz run yaml` drives one of them with coverage; `cargo run --example fuzz_render` drives all of them on a stable
+//! toolchain with random changes of `tests/golden/render`.
+#![allow(dead_code, reason = "each fuzz binary uses one of the targets")]
+#![allow(clippy::panic, reason = "a finding is a panic")]
+
+use object::tree::FileTree;
+use render::render;
+use render::yaml::{Reading, documents, print};
+
+const OBJECTS: &str = include_str!("objects.yaml");
+
+/// The YAML door: what is read is printed, and the print reads as the same again.
+pub(crate) fn yaml(data: &[u8]) {
+    let Ok(nodes) = documents(data) else { return };
+    for node in nodes {
+        let Ok(serde_json::Value::Object(map)) = node.to_json(Reading::Objects) else { continue };
+        let text = print(&map);
+        let again = documents(text.as_bytes())
+            .unwrap_or_else(|e| panic!("cannot read what was printed: {e:?}\n{text}"));
+        // An empty map prints as `{}`, and a document like that is skipped.
+        let Some(again) = again.first() else { continue };
+        let again = again
+            .to_json(Reading::Objects)
+            .unwrap_or_else(|e| panic!("what was printed has no JSON: {e:?}\n{text}"));
+        assert_eq!(again, serde_json::Value::Object(map), "the print of a document reads as another\n{text}");
+    }
+}
+
+/// Any bytes as the kustomization of a directory with a base, a component and other files.
+pub(crate) fn kustomization(data: &[u8]) {
+    rendered(&[("overlay/kustomization.yaml", data)]);
+}
+
+/// Any bytes as a patch, by the names it carries and by a target.
+pub(crate) fn patch_strategic(data: &[u8]) {
+    let by_name = b"resources: [../base]\npatches: [{path: p.yaml}]\n";
+    rendered(&[("overlay/kustomization.yaml", by_name), ("overlay/p.yaml", data)]);
+    let by_target =
+        b"resources: [../base]\npatches: [{path: p.yaml, target: {kind: .*}, options: {allowNameChange: true, allowKindChange: true}}]\n";
+    rendered(&[("overlay/kustomization.yaml", by_target), ("overlay/p.yaml", data)]);
+    rendered(&[
+        ("overlay/kustomization.yaml", b"resources: [../base]\npatchesStrategicMerge: [p.yaml]\n"),
+        ("overlay/p.yaml", data),
+    ]);
+}
+
+/// Any bytes as a JSON patch.
+pub(crate) fn patch_json(data: &[u8]) {
+    let text = b"resources: [../base]\npatchesJson6902: [{path: p.yaml, target: {kind: Deployment, name: web, version: v1}}]\n";
+    rendered(&[("overlay/kustomization.yaml", text), ("overlay/p.yaml", data)]);
+}
+
+/// Any bytes as a file of replacements.
+pub(crate) fn replacements(data: &[u8]) {
+    rendered(&[
+        ("overlay/kustomization.yaml", b"resources: [../base]\nreplacements: [{path: r.yaml}]\n"),
+        ("overlay/r.yaml", data),
+    ]);
+}
+
+fn rendered(files: &[(&str, &[u8])]) {
+    let mut tree = FileTree::default();
+    tree.insert(
+        "base/kustomization.yaml",
+        *b"resources: [objects.yaml]\nconfigMapGenerator: [{name: gen, literals: [a=b]}]\n",
+    );
+    tree.insert("base/objects.yaml", OBJECTS.as_bytes());
+    tree.insert("component/kustomization.yaml", *b"kind: Component\nnamePrefix: c-\n");
+    tree.insert("overlay/d.yaml", *b"{apiVersion: v1, kind: ConfigMap, metadata: {name: d}, data: {a: b}}");
+    tree.insert("overlay/c.yaml", *b"nameReference: [{kind: ConfigMap, fieldSpecs: [{path: spec/x}]}]\n");
+    tree.insert_link("overlay/link", "../base/objects.yaml");
+    for (path, bytes) in files {
+        tree.insert(*path, *bytes);
+    }
+    match render(&tree, "overlay") {
+        Ok(rendered) => {
+            assert!(rendered.closure.holds_in(&tree));
+            yaml(rendered.to_yaml().as_bytes());
+        }
+        Err(error) => assert!(!error.message.is_empty() && !error.file.is_empty(), "{error:?}"),
+    }
+}

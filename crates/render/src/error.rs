@@ -1,0 +1,275 @@
+//! What can be wrong with a repository, said so that its author can put it right.
+
+use std::fmt::{Display, Formatter};
+
+use serde::Serialize;
+
+use super::yaml::Malformed;
+
+/// A refusal: where, what and how to put it right.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RenderError {
+    /// What kind of mistake it is; stable, for conditions and metrics.
+    pub reason: Reason,
+    /// What is wrong, in a sentence without the place.
+    pub message: String,
+    /// The file that is wrong, from the repository's root.
+    pub file: String,
+    /// The line, counted from 1, where one is to blame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// The field, as a path such as `patches[0].target.name`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// The line of the file and its neighbours.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub excerpt: Vec<ExcerptLine>,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Other places that have to do with it, such as the first of two duplicates.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub related: Vec<Place>,
+    /// The kustomizations that led here, outermost first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub through: Vec<String>,
+}
+
+/// A line of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExcerptLine {
+    /// Counted from 1.
+    pub line: u32,
+    /// Its text, cut where it is long.
+    pub text: String,
+}
+
+/// A file and a line in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Place {
+    /// From the repository's root; empty for what no file holds.
+    pub file: String,
+    /// Counted from 1; 0 where no line is to blame.
+    pub line: u32,
+}
+
+/// The kinds of mistakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Reason {
+    /// A file or directory that is named is not there.
+    NotFound,
+    /// Text that is not YAML or JSON, or not of the shape that is needed.
+    Malformed,
+    /// A field nobody knows.
+    UnknownField,
+    /// A value that its field does not take.
+    InvalidValue,
+    /// A kustomization leads back to itself.
+    Cycle,
+    /// Two objects are one and the same.
+    DuplicateObject,
+    /// A path or link leaves the repository.
+    OutsideRepository,
+    /// Something is not in the repository but elsewhere.
+    Remote,
+    /// A plugin or a field that we do not run.
+    Unsupported,
+    /// A patch, replacement or variable finds nothing, or too much, to work on.
+    Target,
+    /// A patch does not apply.
+    Patch,
+    /// A limit is reached.
+    TooLarge,
+}
+
+impl Reason {
+    /// The name, as conditions carry it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFound => "NotFound",
+            Self::Malformed => "Malformed",
+            Self::UnknownField => "UnknownField",
+            Self::InvalidValue => "InvalidValue",
+            Self::Cycle => "Cycle",
+            Self::DuplicateObject => "DuplicateObject",
+            Self::OutsideRepository => "OutsideRepository",
+            Self::Remote => "Remote",
+            Self::Unsupported => "Unsupported",
+            Self::Target => "Target",
+            Self::Patch => "Patch",
+            Self::TooLarge => "TooLarge",
+        }
+    }
+}
+
+impl RenderError {
+    /// A mistake in a file.
+    pub fn new(reason: Reason, file: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            file: file.into(),
+            line: None,
+            field: None,
+            excerpt: Vec::new(),
+            hint: None,
+            related: Vec::new(),
+            through: Vec::new(),
+        }
+    }
+
+    /// A mistake at a place.
+    pub fn at(reason: Reason, place: &Place, message: impl Into<String>) -> Self {
+        Self::new(reason, place.file.clone(), message).line(place.line)
+    }
+
+    /// Text that cannot be read.
+    pub fn malformed(file: impl Into<String>, malformed: Malformed) -> Self {
+        let line = malformed.line;
+        Self::new(Reason::Malformed, file, malformed.why).line(line)
+    }
+
+    /// Names the line, unless it is known already or is 0.
+    #[must_use]
+    pub fn line(mut self, line: u32) -> Self {
+        self.line = self.line.or((line > 0).then_some(line));
+        self
+    }
+
+    /// Names the field, unless it is known already.
+    #[must_use]
+    pub fn field(mut self, field: impl Into<String>) -> Self {
+        self.field.get_or_insert_with(|| field.into());
+        self
+    }
+
+    /// Says what to do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Says what to do, if there is something to say.
+    #[must_use]
+    pub fn hint_maybe(self, hint: Option<String>) -> Self {
+        match hint {
+            Some(hint) => self.hint(hint),
+            None => self,
+        }
+    }
+
+    /// Names another place.
+    #[must_use]
+    pub fn related(mut self, place: &Place) -> Self {
+        self.related.push(place.clone());
+        self
+    }
+
+    /// Shows the line and its neighbours.
+    #[must_use]
+    pub fn with_excerpt(mut self, text: &str) -> Self {
+        const NEIGHBOURS: u32 = 1;
+        const LONGEST: usize = 120;
+        let Some(line) = self.line.filter(|_| self.excerpt.is_empty()) else { return self };
+        let wanted = line.saturating_sub(NEIGHBOURS)..=line.saturating_add(NEIGHBOURS);
+        let shown =
+            |text: &str| text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
+        let lines = (1u32..).zip(text.lines()).filter(|(number, _)| wanted.contains(number));
+        self.excerpt = lines.map(|(line, text)| ExcerptLine { line, text: shown(text) }).collect();
+        self
+    }
+}
+
+/// `file:line: field: message`, the excerpt, the hint and the way to the file, one below the other.
+impl Display for RenderError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(field) = &self.field {
+            write!(f, ": {field}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        let width = self.excerpt.last().map(|line| line.line.to_string().len()).unwrap_or_default();
+        for ExcerptLine { line, text } in &self.excerpt {
+            let mark = if Some(*line) == self.line { '>' } else { ' ' };
+            write!(f, "\n {mark} {line:>width$} | {text}")?;
+        }
+        for Place { file, line } in &self.related {
+            write!(f, "\n   see {file}")?;
+            if *line > 0 {
+                write!(f, ":{line}")?;
+            }
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\n   hint: {hint}")?;
+        }
+        if !self.through.is_empty() {
+            write!(f, "\n   read through {}", self.through.join(" -> "))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for RenderError {}
+
+/// The known word that is most like a written one, if any is like it at all.
+pub(super) fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let wanted = written.to_lowercase();
+    let scored = known.into_iter().map(|word| (distance(&wanted, &word.to_lowercase()), word));
+    let (distance, best) = scored.min_by_key(|(distance, _)| *distance)?;
+    let near = distance <= 1 + best.chars().count().max(written.chars().count()) / 4;
+    near.then(|| format!("did you mean {best:?}?"))
+}
+
+/// How many characters must be added, removed, changed or swapped with their neighbour to turn one word into the other.
+fn distance(a: &str, b: &str) -> usize {
+    const LONGEST: usize = 200;
+    let a: Vec<char> = a.chars().take(LONGEST).collect();
+    let b: Vec<char> = b.chars().take(LONGEST).collect();
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let at = |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX / 2);
+            let mut best =
+                (at(&last, j) + usize::from(x != y)).min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
+            let swapped = i > 0 && j > 0 && a.get(i - 1) == Some(y) && b.get(j - 1) == Some(x);
+            if swapped {
+                best = best.min(at(&before_last, j - 1) + 1);
+            }
+            row.push(best);
+        }
+        before_last = std::mem::replace(&mut last, row);
+    }
+    last.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_reads_as_a_person_wants_it() {
+        let error = RenderError::new(Reason::UnknownField, "app/kustomization.yaml", "no such field")
+            .line(2)
+            .field("resuorces")
+            .hint("did you mean \"resources\"?")
+            .with_excerpt("kind: Kustomization\nresuorces:\n- a.yaml\n");
+        let expected = "app/kustomization.yaml:2: resuorces: no such field\n   1 | kind: Kustomization\n > 2 | resuorces:\n   \
+                        3 | - a.yaml\n   hint: did you mean \"resources\"?";
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn near_words_are_offered_and_far_ones_not() {
+        let known = ["resources", "namePrefix", "namespace"];
+        assert_eq!(did_you_mean("resuorces", known).as_deref(), Some("did you mean \"resources\"?"));
+        assert_eq!(did_you_mean("nameprefixx", known).as_deref(), Some("did you mean \"namePrefix\"?"));
+        assert_eq!(did_you_mean("zzz", known), None);
+    }
+}

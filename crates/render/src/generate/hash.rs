@@ -1,0 +1,113 @@
+//! The hash of the content of a generated object, which ends its name.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value as Json};
+use sha2::{Digest, Sha256};
+
+use crate::source::hex;
+use crate::yaml::{Node, Reading, Unreadable};
+
+/// The hash that kustomize puts behind the name of an object.
+///
+/// # Errors
+/// The line, and [`Unreadable`], of a value that has no JSON.
+pub(crate) fn name_hash(node: &Node) -> Result<String, (u32, Unreadable)> {
+    let value = |field: &str| match node.get(field) {
+        None => Ok(Json::from("")),
+        Some(node) if node.as_scalar().is_some() => Ok(Json::from(node.text())),
+        Some(node) => node.to_json(Reading::Objects),
+    };
+    let kind = node.get("kind").map(Node::text).unwrap_or_default();
+    let content = match kind {
+        "ConfigMap" => {
+            // The name is always empty: kustomize looks for a field that is called "metadata/name".
+            let mut content = Map::from_iter([
+                ("kind".into(), kind.into()),
+                ("name".into(), "".into()),
+                ("data".into(), value("data")?),
+            ]);
+            content.extend(
+                Some(value("binaryData")?).filter(Json::is_object).map(|data| ("binaryData".into(), data)),
+            );
+            Json::Object(content)
+        }
+        "Secret" => {
+            let mut content = Map::from_iter([
+                ("kind".into(), kind.into()),
+                ("type".into(), value("type")?),
+                ("name".into(), "".into()),
+                ("data".into(), value("data")?),
+            ]);
+            content.extend(
+                Some(value("stringData")?).filter(Json::is_object).map(|data| ("stringData".into(), data)),
+            );
+            Json::Object(content)
+        }
+        _ => node.to_json(Reading::Objects)?,
+    };
+    let mut text = String::new();
+    write_json(&mut text, &content);
+    let digits = hex(&Sha256::digest(text));
+    // Digits and vowels that could make words, or be taken for other digits, are replaced.
+    let replaced = |c| match c {
+        '0' => 'g',
+        '1' => 'h',
+        '3' => 'k',
+        'a' => 'm',
+        'e' => 't',
+        other => other,
+    };
+    Ok(digits.chars().take(10).map(replaced).collect())
+}
+
+/// JSON as Go writes it: keys in order, `<`, `>` and `&` escaped.
+pub(crate) fn write_json(out: &mut String, json: &Json) {
+    match json {
+        Json::Null | Json::Bool(_) | Json::Number(_) => out.push_str(&json.to_string()),
+        Json::String(text) => write_string(out, text),
+        Json::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_json(out, item);
+            }
+            out.push(']');
+        }
+        Json::Object(map) => {
+            out.push('{');
+            for (index, (key, value)) in map.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_string(out, key);
+                out.push(':');
+                write_json(out, value);
+            }
+            out.push('}');
+        }
+    }
+}
+
+fn write_string(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}

@@ -1,0 +1,109 @@
+//! Keys and values of generated objects.
+
+use std::collections::BTreeMap;
+
+use crate::decode::Result;
+use crate::error::{Reason, RenderError};
+use crate::kustomization::{Generator, Text};
+use crate::source::Source;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Reads the pairs of a generator.
+///
+/// # Errors
+/// Where a file is missing, a text is not a pair, or a key stands twice.
+pub(super) fn read(
+    source: &Source<'_>,
+    dir: &str,
+    generator: &Generator,
+) -> Result<BTreeMap<String, Vec<u8>>> {
+    let mut pairs = Pairs { generator, pairs: BTreeMap::new() };
+    for env in &generator.envs {
+        let (file, bytes) = source.read(dir, &env.text).map_err(|error| at(env, error))?;
+        pairs.add_lines(env, &file, &bytes)?;
+    }
+    for literal in &generator.literals {
+        let (key, value) =
+            literal.text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
+                let error = RenderError::new(
+                    Reason::InvalidValue,
+                    "",
+                    format!("{:?} is not key=value", literal.text),
+                );
+                at(literal, Box::new(error))
+            })?;
+        pairs.add(literal, key, unquoted(value).as_bytes().to_vec())?;
+    }
+    for entry in &generator.files {
+        let (key, path) = file_source(entry)?;
+        let (_, bytes) = source.read(dir, path).map_err(|error| at(entry, error))?;
+        pairs.add(entry, key, bytes.to_vec())?;
+    }
+    Ok(pairs.pairs)
+}
+
+/// Gives an error the place of a text, unless it has one.
+pub(crate) fn at(text: &Text, mut error: Box<RenderError>) -> Box<RenderError> {
+    if error.file.is_empty() {
+        error.file = text.place.file.clone();
+        return Box::new(error.line(text.place.line).field(text.field.clone()));
+    }
+    error
+}
+
+struct Pairs<'g> {
+    generator: &'g Generator,
+    pairs: BTreeMap<String, Vec<u8>>,
+}
+
+impl Pairs<'_> {
+    fn add(&mut self, text: &Text, key: &str, value: Vec<u8>) -> Result<()> {
+        match self.pairs.insert(key.to_owned(), value) {
+            None => Ok(()),
+            Some(_) => {
+                let message = format!("the key {key:?} of {:?} comes from two sources", self.generator.name);
+                Err(at(text, Box::new(RenderError::new(Reason::InvalidValue, "", message))))
+            }
+        }
+    }
+
+    /// Adds the `key=value` lines of a file; blank lines and those that start with `#` are skipped.
+    fn add_lines(&mut self, env: &Text, file: &str, bytes: &[u8]) -> Result<()> {
+        let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+        let mut lines =
+            text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        (1u32..).zip(lines.by_ref()).try_for_each(|(number, line)| {
+            let line = std::str::from_utf8(line)
+                .map_err(|_| {
+                    Box::new(RenderError::new(Reason::Malformed, file, "not UTF-8 text").line(number))
+                })?
+                .trim_start();
+            if line.is_empty() || line.starts_with('#') {
+                return Ok(());
+            }
+            let (key, value) = line.split_once('=').unwrap_or((line, ""));
+            self.add(env, key, value.as_bytes().to_vec())
+        })
+    }
+}
+
+/// Takes one pair of quotes off.
+fn unquoted(value: &str) -> &str {
+    let inner = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
+    inner('"').or_else(|| inner('\'')).unwrap_or(value)
+}
+
+/// `path` or `key=path`; the key is the file's name where it is not said.
+fn file_source(entry: &Text) -> Result<(&str, &str)> {
+    let wrong = |why: &str| {
+        at(entry, Box::new(RenderError::new(Reason::InvalidValue, "", format!("{:?} {why}", entry.text))))
+    };
+    match entry.text.split('=').collect::<Vec<_>>().as_slice() {
+        [path] => Ok((path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path), path)),
+        ["", _] => Err(wrong("names no key")),
+        [_, ""] => Err(wrong("names no file")),
+        [key, path] => Ok((key, path)),
+        _ => Err(wrong("has more than one \"=\"")),
+    }
+}

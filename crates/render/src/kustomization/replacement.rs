@@ -1,0 +1,158 @@
+//! `replacements`.
+
+use super::parts::{Source, Text, place_of, take_gvk};
+use super::selector::Selector;
+use crate::decode::{Fields, Located, Result};
+use crate::error::{Place, Reason};
+use object::Gvk;
+
+/// Values that are copied from one object to others.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Replacement {
+    /// Where the value comes from.
+    pub source: Option<SourceSelector>,
+    /// The value itself.
+    pub source_value: Option<String>,
+    /// Where it goes.
+    pub targets: Vec<TargetSelector>,
+}
+
+/// One field of one object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SourceSelector {
+    /// Group, version and kind; empty parts mean any.
+    pub gvk: Gvk,
+    /// The name; empty means any.
+    pub name: String,
+    /// The namespace; empty means any.
+    pub namespace: String,
+    /// The field's path.
+    pub field_path: String,
+    /// A part of the field.
+    pub options: FieldOptions,
+    /// Where it stands.
+    pub place: Place,
+    /// Its path in the file.
+    pub field: String,
+}
+
+/// Fields of objects.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TargetSelector {
+    /// The objects.
+    pub select: Option<Selector>,
+    /// Objects that are not meant.
+    pub reject: Vec<Selector>,
+    /// The paths of the fields.
+    pub field_paths: Vec<Text>,
+    /// A part of the fields, and whether they are made.
+    pub options: FieldOptions,
+    /// Where it stands.
+    pub place: Place,
+    /// Its path in the file.
+    pub field: String,
+}
+
+/// A part of a text, and whether a field is made where it is absent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FieldOptions {
+    /// What separates the parts.
+    pub delimiter: String,
+    /// Which part, from 0; before the first where it is negative, behind the last where it is too large.
+    pub index: i64,
+    /// Whether the field is made.
+    pub create: bool,
+}
+
+impl Replacement {
+    /// Reads a replacement, or the path of a file of them.
+    pub(crate) fn read_source(located: &Located<'_>) -> Result<Source<Self>> {
+        let mut fields = located.fields()?;
+        let path = fields.one("path", Text::read)?.filter(|path| !path.text.is_empty());
+        let replacement = Self::take(&mut fields)?;
+        fields.finish()?;
+        match path {
+            Some(_) if replacement.source.is_some() || !replacement.targets.is_empty() => {
+                Err(located.error(Reason::InvalidValue, "path and an inline replacement exclude each other"))
+            }
+            Some(path) => Ok(Source::File(path)),
+            None => Ok(Source::Inline(replacement.check(located)?)),
+        }
+    }
+
+    /// Reads a replacement of a file of them.
+    pub(crate) fn read(located: &Located<'_>) -> Result<Self> {
+        let mut fields = located.fields()?;
+        let replacement = Self::take(&mut fields)?;
+        fields.finish()?;
+        replacement.check(located)
+    }
+
+    fn take(fields: &mut Fields<'_>) -> Result<Self> {
+        Ok(Self {
+            source: fields.one("source", SourceSelector::read)?,
+            source_value: fields.one("sourceValue", Located::string)?,
+            targets: fields.list("targets", TargetSelector::read)?,
+        })
+    }
+
+    fn check(self, located: &Located<'_>) -> Result<Self> {
+        match (&self.source, &self.source_value) {
+            (Some(_), Some(_)) => {
+                Err(located.error(Reason::InvalidValue, "source and sourceValue exclude each other"))
+            }
+            (None, None) => Err(located.error(Reason::InvalidValue, "a replacement needs a source")),
+            _ if self.targets.is_empty() => {
+                Err(located.error(Reason::InvalidValue, "a replacement needs targets"))
+            }
+            _ => Ok(self),
+        }
+    }
+}
+
+impl SourceSelector {
+    fn read(located: &Located<'_>) -> Result<Self> {
+        let mut fields = located.fields()?;
+        let selector = Self {
+            gvk: take_gvk(&mut fields)?,
+            name: fields.string("name")?,
+            namespace: fields.string("namespace")?,
+            field_path: fields.string("fieldPath")?,
+            options: fields.one("options", FieldOptions::read)?.unwrap_or_default(),
+            place: place_of(located),
+            field: located.field.clone(),
+        };
+        fields.finish()?;
+        Ok(selector)
+    }
+}
+
+impl TargetSelector {
+    fn read(located: &Located<'_>) -> Result<Self> {
+        let mut fields = located.fields()?;
+        let selector = Self {
+            select: fields.one("select", Selector::read_exact)?,
+            reject: fields.list("reject", Selector::read_exact)?,
+            field_paths: fields.list("fieldPaths", Text::read)?,
+            options: fields.one("options", FieldOptions::read)?.unwrap_or_default(),
+            place: place_of(located),
+            field: located.field.clone(),
+        };
+        fields.finish()?;
+        if selector.select.is_none() {
+            return Err(located.error(Reason::InvalidValue, "a target needs select"));
+        }
+        Ok(selector)
+    }
+}
+
+impl FieldOptions {
+    fn read(located: &Located<'_>) -> Result<Self> {
+        let mut fields = located.fields()?;
+        let index = fields.one("index", Located::integer)?.unwrap_or_default();
+        let options = Self { delimiter: fields.string("delimiter")?, index, create: fields.bool("create")? };
+        fields.string("encoding")?;
+        fields.finish()?;
+        Ok(options)
+    }
+}

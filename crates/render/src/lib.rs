@@ -1,0 +1,114 @@
+//! From overlays to objects: kustomizations are rendered as `kubectl kustomize` renders them, without a binary.
+//!
+//! [`render`] is a function of the files of one commit. It reads nothing else, starts nothing, and says exactly what it looked at: the
+//! [`Closure`] of a rendering decides whether it has to be done again. [`Renderer`] renders many overlays on all cores and keeps what did
+//! not change.
+//!
+//! What kustomize would fetch or run is refused: remote bases (unless a copy is in the tree), Helm charts, programs and containers.
+
+mod absorb;
+mod build;
+mod config;
+mod crds;
+mod decode;
+mod error;
+mod fieldspec;
+mod generate;
+#[cfg(test)]
+mod golden;
+mod kustomization;
+mod labels;
+pub mod limits;
+mod load;
+mod path;
+mod pattern;
+mod plugins;
+mod remote;
+mod renderer;
+mod resource;
+mod schemas;
+mod source;
+mod steps;
+mod transform;
+pub mod yaml;
+
+pub use error::{ExcerptLine, Place, Reason, RenderError};
+pub use renderer::{Outcome, Renderer};
+pub use source::{Closure, Seen};
+
+use build::Build;
+use object::Object;
+use object::tree::FileTree;
+use source::Source;
+use yaml::Reading;
+
+/// An overlay, rendered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rendered {
+    /// The objects, in the order of the output.
+    pub objects: Vec<RenderedObject>,
+    /// Everything that was looked at.
+    pub closure: Closure,
+}
+
+/// An object and where it was read, or what made it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RenderedObject {
+    /// The object.
+    pub object: Object,
+    /// The file and line that it starts at; the generator's for generated objects.
+    pub origin: Place,
+}
+
+impl Rendered {
+    /// The text that `kubectl kustomize` prints.
+    pub fn to_yaml(&self) -> String {
+        yaml::print_stream(self.objects.iter().map(|rendered| &rendered.object.0))
+    }
+}
+
+/// Renders the overlay in a directory of a tree; the empty path is the tree's root.
+///
+/// A directory without a kustomization renders its manifests in name order.
+///
+/// # Errors
+/// [`RenderError`] names the first mistake with its file, line and field.
+#[expect(
+    clippy::result_large_err,
+    reason = "one error a rendering, never in a hot path; callers match on its fields"
+)]
+pub fn render(tree: &FileTree, root: &str) -> Result<Rendered, RenderError> {
+    let root = source::join("", root).map_err(|error| RenderError { file: root.into(), ..*error })?;
+    let mut build = Build::new(Source::new(tree));
+    let result = build.run(&root).and_then(objects);
+    match result {
+        Ok(objects) => Ok(Rendered { objects, closure: build.source.into_closure() }),
+        Err(mut error) => {
+            if error.file.is_empty() {
+                error.file = root;
+            }
+            let text = build.source.text_of(&error.file).unwrap_or_default();
+            Err(error.with_excerpt(&text))
+        }
+    }
+}
+
+fn objects(resources: Vec<resource::Resource>) -> decode::Result<Vec<RenderedObject>> {
+    let mut values = 0;
+    let mut objects = Vec::with_capacity(resources.len());
+    for resource in resources {
+        let at = |reason, message: String| Box::new(RenderError::at(reason, &resource.place, message));
+        values += resource.node.size();
+        if values > limits::MAX_OUTPUT_VALUES {
+            return Err(at(
+                Reason::TooLarge,
+                format!("more than {} values in all objects", limits::MAX_OUTPUT_VALUES),
+            ));
+        }
+        let json =
+            resource.node.to_json(Reading::Objects).map_err(|(_, why)| at(Reason::InvalidValue, why.0))?;
+        let object = Object::from_value(json).map_err(|why| at(Reason::InvalidValue, why.to_string()))?;
+        objects.push(RenderedObject { object, origin: resource.place });
+    }
+    Ok(objects)
+}

@@ -1,0 +1,100 @@
+//! Files to objects.
+
+use std::collections::VecDeque;
+
+use super::decode::Result;
+use super::error::{Place, Reason, RenderError};
+use super::limits::{MAX_LIST_DEPTH, MAX_OBJECTS};
+use super::resource::Resource;
+use super::yaml::{Node, Value, documents};
+
+/// Reads the objects of a file; lists of objects are taken apart.
+///
+/// # Errors
+/// Where the text cannot be read, or a document is not an object.
+pub(super) fn objects(file: &str, bytes: &[u8]) -> Result<Vec<Resource>> {
+    let nodes = documents(bytes).map_err(|malformed| {
+        let templated = malformed.why.contains("cannot be a key") || malformed.why.contains('%');
+        let error = RenderError::malformed(file, malformed);
+        let hint =
+            templated.then(|| "templates are not rendered; keep what they make in the repository".to_owned());
+        Box::new(error.hint_maybe(hint))
+    })?;
+    objects_of(nodes, file)
+}
+
+/// Makes objects of documents; lists of objects are taken apart, and their items come last.
+///
+/// # Errors
+/// Where a document is not an object.
+pub(super) fn objects_of(nodes: Vec<Node>, file: &str) -> Result<Vec<Resource>> {
+    let mut queue: VecDeque<(Node, usize)> = nodes.into_iter().map(|node| (node, 0)).collect();
+    let mut resources = Vec::new();
+    while let Some((mut node, depth)) = queue.pop_front() {
+        if node.is_empty() {
+            continue;
+        }
+        let place = Place { file: file.into(), line: node.line };
+        check(&node, &place)?;
+        if node.get("kind").is_some_and(|kind| kind.text().ends_with("List")) && node.get("items").is_some() {
+            if depth >= MAX_LIST_DEPTH {
+                return Err(Box::new(RenderError::at(
+                    Reason::TooLarge,
+                    &place,
+                    format!("lists of objects in lists, {MAX_LIST_DEPTH} deep"),
+                )));
+            }
+            match node.remove("items").map(|items| (items.line, items.value)) {
+                Some((_, Value::List(items))) => {
+                    queue.extend(items.into_iter().map(|item| (item, depth + 1)))
+                }
+                Some((_, Value::Scalar(_))) | None => {}
+                Some((line, Value::Map(_))) => {
+                    return Err(Box::new(
+                        RenderError::new(Reason::InvalidValue, file, "items must be a list, not a map")
+                            .line(line)
+                            .field("items"),
+                    ));
+                }
+            }
+            continue;
+        }
+        resources.push(Resource::new(node, place));
+        if resources.len() > MAX_OBJECTS {
+            return Err(Box::new(RenderError::new(
+                Reason::TooLarge,
+                file,
+                format!("more than {MAX_OBJECTS} objects"),
+            )));
+        }
+    }
+    Ok(resources)
+}
+
+/// An object has a kind and a name; a list needs no name.
+fn check(node: &Node, place: &Place) -> Result<()> {
+    let error = |message: &str, field: &str| {
+        let error = RenderError::at(Reason::InvalidValue, place, message);
+        Err(Box::new(if field.is_empty() { error } else { error.field(field) }))
+    };
+    if node.as_map().is_none() {
+        return error(&format!("a Kubernetes object is a map, and this is {}", node.kind()), "");
+    }
+    let text = |node: Option<&Node>| {
+        node.filter(|node| !node.is_null()).map(Node::text).unwrap_or_default().to_owned()
+    };
+    let kind = text(node.get("kind"));
+    if kind.is_empty() {
+        return error("not a Kubernetes object: it has no kind", "kind");
+    }
+    if kind.ends_with("List") {
+        return Ok(());
+    }
+    match node.get("metadata").and_then(|meta| meta.get("name")) {
+        _ if !text(node.get("metadata").and_then(|meta| meta.get("name"))).is_empty() => Ok(()),
+        Some(name) if name.as_scalar().is_none() => {
+            error(&format!("the name must be a text, not {}", name.kind()), "metadata.name")
+        }
+        Some(_) | None => error(&format!("this {kind} has no name"), "metadata.name"),
+    }
+}

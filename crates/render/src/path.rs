@@ -1,0 +1,265 @@
+//! Dotted paths into an object: `spec.containers.[name=web].image`, `spec.ports.*.port`, `spec.args.0`.
+
+use super::fieldspec::split_dotted;
+use super::pattern::compile;
+use super::yaml::{Map, Node, Scalar, Style, Tag, Value, documents};
+
+/// A step from a value to one inside of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A field of a map.
+    Field(String),
+    /// An item of a list.
+    Item(usize),
+}
+
+/// What is made at the end of a path that leads to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// A scalar.
+    Scalar,
+    /// A list.
+    List,
+    /// A map.
+    Map,
+}
+
+impl Shape {
+    /// The shape of a value.
+    pub(super) fn of(node: &Node) -> Self {
+        match node.value {
+            Value::Scalar(_) => Self::Scalar,
+            Value::List(_) => Self::List,
+            Value::Map(_) => Self::Map,
+        }
+    }
+
+    fn make(self) -> Node {
+        match self {
+            Self::Scalar => Scalar { text: String::new(), tag: Tag::Unsettled, style: Style::Plain }.into(),
+            Self::List => Value::List(Vec::new()).into(),
+            Self::Map => Node::empty_map(),
+        }
+    }
+}
+
+/// The one value that a path leads to; lists take an index, `-` for the last item, or `[key=value]`.
+///
+/// # Errors
+/// A sentence, where a part of the path has no meaning.
+pub(super) fn lookup<'a>(node: &'a Node, path: &[String]) -> Result<Option<&'a Node>, String> {
+    let mut at = node;
+    for part in path.iter().map(|part| part.trim()).filter(|part| !part.is_empty()) {
+        if at.is_null() {
+            return Ok(None);
+        }
+        let next = if let Ok(index) = part.parse::<i64>() {
+            let index = usize::try_from(index).map_err(|_| format!("the index {index} is negative"))?;
+            list(at)?.get(index)
+        } else if part == "-" {
+            list(at)?.last()
+        } else if part == "*" {
+            return Err("\"*\" means several values, and one is needed here".into());
+        } else if let Some((key, value)) = item_condition(part)? {
+            let matches = |item: &&Node| {
+                if key.is_empty() {
+                    item.text() == value
+                } else {
+                    item.get(key).is_some_and(|v| v.text() == value)
+                }
+            };
+            list(at)?.iter().find(matches)
+        } else {
+            let map = at.as_map().ok_or_else(|| format!("{part:?} is looked for in {}", at.kind()))?;
+            map.get(part).map(|entry| &entry.node)
+        };
+        match next {
+            Some(next) => at = next,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(at))
+}
+
+fn list(node: &Node) -> Result<&[Node], String> {
+    node.as_list().ok_or_else(|| format!("a list is expected, not {}", node.kind()))
+}
+
+/// `[key=value]`; the key is empty in `[=value]`.
+fn item_condition(part: &str) -> Result<Option<(&str, &str)>, String> {
+    let Some(inner) = part.strip_prefix('[').and_then(|part| part.strip_suffix(']')) else { return Ok(None) };
+    inner.split_once('=').map(Some).ok_or_else(|| format!("{part:?} must be [key=value]"))
+}
+
+/// Splits a path into its parts.
+pub(super) fn parts(path: &str) -> Vec<String> {
+    split_dotted(path)
+}
+
+/// All values that a path leads to, made where `create` says so and they are absent.
+///
+/// # Errors
+/// A sentence, where a part of the path has no meaning or no value.
+pub(super) fn find_all(
+    node: &mut Node,
+    path: &[String],
+    create: Option<Shape>,
+) -> Result<Vec<Vec<Step>>, String> {
+    let mut found = Vec::new();
+    walk(node, path, create, &mut Vec::new(), &mut found)?;
+    Ok(found)
+}
+
+/// The value at the end of steps.
+pub(super) fn at_mut<'a>(node: &'a mut Node, steps: &[Step]) -> Option<&'a mut Node> {
+    steps.iter().try_fold(node, |node, step| match (&mut node.value, step) {
+        (Value::Map(map), Step::Field(field)) => map.get_mut(field).map(|entry| &mut entry.node),
+        (Value::List(items), Step::Item(index)) => items.get_mut(*index),
+        _ => None,
+    })
+}
+
+/// The shape of what a part leads from, by the part that follows it.
+fn shape_before(next: Option<&String>, last: Shape) -> Shape {
+    match next {
+        None => last,
+        Some(part) if part.is_empty() => last,
+        Some(part) if (part.starts_with('[') && part.ends_with(']')) || part.parse::<usize>().is_ok() => {
+            Shape::List
+        }
+        Some(_) => Shape::Map,
+    }
+}
+
+fn walk(
+    node: &mut Node,
+    path: &[String],
+    create: Option<Shape>,
+    steps: &mut Vec<Step>,
+    found: &mut Vec<Vec<Step>>,
+) -> Result<(), String> {
+    let Some((part, rest)) = path.split_first() else {
+        found.push(steps.clone());
+        return Ok(());
+    };
+    if let Ok(index) = part.parse::<usize>() {
+        let items = items_of(node)?;
+        if let (Some(last), true) = (create, items.len() == index) {
+            items.push(shape_before(rest.first(), last).make());
+        }
+        let count = items.len();
+        let item = items
+            .get_mut(index)
+            .ok_or_else(|| format!("the index is {index}, and the list has {count} items"))?;
+        return deeper(item, Step::Item(index), rest, create, steps, found);
+    }
+    if let Some((key, pattern)) = item_condition(part)? {
+        return walk_matching(node, (key, pattern), rest, create, steps, found);
+    }
+    if part == "*" {
+        for (index, item) in items_of(node)?.iter_mut().enumerate() {
+            deeper(item, Step::Item(index), rest, create, steps, found)?;
+        }
+        return Ok(());
+    }
+    if node.is_null() {
+        return match create {
+            Some(_) => Err(format!("{part:?} cannot be made in null")),
+            None => Ok(()),
+        };
+    }
+    let kind = node.kind();
+    let map = node.as_map_mut().ok_or_else(|| format!("{part:?} is looked for in {kind}"))?;
+    if let (Some(last), false) = (create, map.contains_key(part)) {
+        map.insert(part.clone(), shape_before(rest.first(), last).make().into());
+    }
+    match map.get_mut(part) {
+        // What is inside of a text cannot be reached by steps; whoever wants that reads the text first.
+        Some(entry)
+            if !rest.is_empty() && entry.node.as_scalar().is_some_and(|scalar| scalar.tag != Tag::Null) =>
+        {
+            let parsed = documents(entry.node.text().as_bytes())
+                .ok()
+                .and_then(|documents| documents.into_iter().next());
+            let mut parsed = parsed.ok_or_else(|| {
+                format!("{:?} is looked for in {part:?}, which is a single value", rest.join("."))
+            })?;
+            walk(&mut parsed, rest, create, &mut Vec::new(), &mut Vec::new())?;
+            Err(format!("{part:?} is a text that holds {:?}", rest.join(".")))
+        }
+        Some(entry) => deeper(&mut entry.node, Step::Field(part.clone()), rest, create, steps, found),
+        None => Ok(()),
+    }
+}
+
+fn deeper(
+    node: &mut Node,
+    step: Step,
+    rest: &[String],
+    create: Option<Shape>,
+    steps: &mut Vec<Step>,
+    found: &mut Vec<Vec<Step>>,
+) -> Result<(), String> {
+    steps.push(step);
+    let walked = walk(node, rest, create, steps, found);
+    steps.pop();
+    walked
+}
+
+/// Steps into the items that a condition matches; makes one where none does.
+fn walk_matching(
+    node: &mut Node,
+    (key, pattern): (&str, &str),
+    rest: &[String],
+    create: Option<Shape>,
+    steps: &mut Vec<Step>,
+    found: &mut Vec<Vec<Step>>,
+) -> Result<(), String> {
+    let matcher = compile(pattern)?;
+    let before = found.len();
+    let matches = |item: &Node| {
+        let text = if key.is_empty() { Some(item.text()) } else { item.get(key).map(Node::text) };
+        text.is_some_and(|text| matcher.is_match(text.trim()))
+    };
+    for (index, item) in items_of(node)?.iter_mut().enumerate() {
+        if matches(item) {
+            if key.is_empty() {
+                steps.push(Step::Item(index));
+                found.push(steps.clone());
+                steps.pop();
+            } else {
+                deeper(item, Step::Item(index), rest, create, steps, found)?;
+            }
+        }
+    }
+    if create.is_none() || found.len() > before {
+        return Ok(());
+    }
+    let value = Scalar::unsettled(pattern);
+    let mut made: Node = match key {
+        "" => value.into(),
+        key => Value::Map(Map::from([(key.to_owned(), Node::from(value).into())])).into(),
+    };
+    let items = items_of(node)?;
+    let index = items.len();
+    if !matches(&made) {
+        return Err(format!("no item matches {pattern:?}, and none can be made of a pattern"));
+    }
+    if key.is_empty() {
+        steps.push(Step::Item(index));
+        found.push(steps.clone());
+        steps.pop();
+    } else {
+        deeper(&mut made, Step::Item(index), rest, create, steps, found)?;
+    }
+    items_of(node)?.push(made);
+    Ok(())
+}
+
+fn items_of(node: &mut Node) -> Result<&mut Vec<Node>, String> {
+    let kind = node.kind();
+    match &mut node.value {
+        Value::List(items) => Ok(items),
+        Value::Scalar(_) | Value::Map(_) => Err(format!("a list is expected, not {kind}")),
+    }
+}

@@ -1,0 +1,306 @@
+//! An object on its way through the renderer, with the names it had before.
+
+use std::collections::BTreeMap;
+
+use super::error::Place;
+use super::kustomization::Selector;
+use super::schemas::BUILTIN;
+use super::yaml::{Node, Scalar, Style, Tag, Value, looks_like_something_else};
+use object::Gvk;
+
+/// The namespace of objects without one.
+pub(super) const DEFAULT_NAMESPACE: &str = "default";
+/// Stands for the namespace of cluster-scoped objects.
+pub(super) const NOT_NAMESPACED: &str = "_non_namespaceable_";
+
+/// What tells objects apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Id {
+    /// Group, version and kind.
+    pub gvk: Gvk,
+    /// The name.
+    pub name: String,
+    /// The namespace as far as identity goes: never empty.
+    pub namespace: String,
+}
+
+/// `Kind.group namespace/name`.
+impl std::fmt::Display for Id {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.namespace.as_str() {
+            NOT_NAMESPACED => write!(f, "{} {}", self.gvk, self.name),
+            namespace => write!(f, "{} {namespace}/{}", self.gvk, self.name),
+        }
+    }
+}
+
+/// A name an object had before a transformer changed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Previous {
+    /// The kind.
+    pub kind: String,
+    /// The name.
+    pub name: String,
+    /// The namespace, never empty.
+    pub namespace: String,
+}
+
+/// Where an object, or a change of it, comes from, as it is written onto the object on request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// The file of an object.
+    pub path: String,
+    /// The file that configures a generator or transformer.
+    pub configured_in: String,
+    /// The generator or transformer: `apiVersion`, `kind`, and name and namespace where it has them.
+    pub configured_by: Option<[String; 4]>,
+}
+
+/// An object.
+#[derive(Clone, Debug)]
+pub(super) struct Resource {
+    /// Its fields.
+    pub node: Node,
+    /// Where it was read, or what made it.
+    pub place: Place,
+    /// The names it had, oldest first.
+    pub previous: Vec<Previous>,
+    /// The prefixes its name got, innermost first.
+    pub prefixes: Vec<String>,
+    /// The suffixes its name got, innermost first.
+    pub suffixes: Vec<String>,
+    /// Whether its name ends with a hash of its content, in the end.
+    pub needs_hash: bool,
+    /// The variables that take their value from it.
+    pub vars: Vec<String>,
+    /// Where it comes from, if that is tracked.
+    pub origin: Option<Origin>,
+    /// What changed it, if that is tracked.
+    pub transformations: Vec<Origin>,
+    /// The values that fields share, by their number less one.
+    shared: Vec<Scalar>,
+}
+
+impl Resource {
+    /// An object without history.
+    pub(super) fn new(node: Node, place: Place) -> Self {
+        Self {
+            node,
+            place,
+            previous: Vec::new(),
+            prefixes: Vec::new(),
+            suffixes: Vec::new(),
+            needs_hash: false,
+            vars: Vec::new(),
+            origin: None,
+            transformations: Vec::new(),
+            shared: Vec::new(),
+        }
+    }
+
+    /// `apiVersion`.
+    pub(super) fn api_version(&self) -> &str {
+        self.node.get("apiVersion").map(Node::text).unwrap_or_default()
+    }
+
+    /// `kind`.
+    pub(super) fn kind(&self) -> &str {
+        self.node.get("kind").map(Node::text).unwrap_or_default()
+    }
+
+    /// Group, version and kind.
+    pub(super) fn gvk(&self) -> Gvk {
+        Gvk::parse(self.api_version(), self.kind())
+    }
+
+    /// `metadata.name`.
+    pub(super) fn name(&self) -> &str {
+        self.meta("name")
+    }
+
+    /// `metadata.namespace`, empty where it is absent.
+    pub(super) fn namespace(&self) -> &str {
+        self.meta("namespace")
+    }
+
+    fn meta(&self, field: &str) -> &str {
+        let node = self.node.get("metadata").and_then(|meta| meta.get(field)).filter(|node| !node.is_null());
+        node.map(Node::text).unwrap_or_default()
+    }
+
+    /// Whether the kind is known to live outside of namespaces.
+    pub(super) fn is_cluster_scoped(&self) -> bool {
+        BUILTIN.is_namespaced(self.api_version(), self.kind()) == Some(false)
+    }
+
+    /// The namespace as far as identity goes.
+    pub(super) fn effective_namespace(&self) -> &str {
+        match self.namespace() {
+            _ if self.is_cluster_scoped() => NOT_NAMESPACED,
+            "" => DEFAULT_NAMESPACE,
+            namespace => namespace,
+        }
+    }
+
+    /// What it is now.
+    pub(super) fn id(&self) -> Id {
+        Id { gvk: self.gvk(), name: self.name().into(), namespace: self.effective_namespace().into() }
+    }
+
+    /// What it was before, oldest first.
+    pub(super) fn previous_ids(&self) -> impl DoubleEndedIterator<Item = Id> {
+        self.previous.iter().map(|previous| Id {
+            gvk: Gvk { kind: previous.kind.clone(), ..self.gvk() },
+            name: previous.name.clone(),
+            namespace: previous.namespace.clone(),
+        })
+    }
+
+    /// What it was at first.
+    pub(super) fn original_id(&self) -> Id {
+        self.previous_ids().next().unwrap_or_else(|| self.id())
+    }
+
+    /// Everything it was, and is.
+    pub(super) fn all_ids(&self) -> impl Iterator<Item = Id> {
+        self.previous_ids().chain([self.id()])
+    }
+
+    /// Remembers what it is, before that changes.
+    ///
+    /// Kustomize does so in annotations, and writes all of them anew for that: they share nothing from then on.
+    pub(super) fn remember(&mut self) {
+        let (kind, name, namespace) =
+            (self.kind().to_owned(), self.name().to_owned(), self.effective_namespace().to_owned());
+        self.previous.push(Previous { kind, name, namespace });
+        if !self.shared.is_empty()
+            && let Some(annotations) =
+                self.node.get_mut("metadata").and_then(|meta| meta.get_mut("annotations"))
+        {
+            annotations.for_each(&mut |node| node.shared = 0);
+        }
+    }
+
+    /// Whether kustomize would hold annotations of its own in it, which it removes in the end; a JSON patch then finds a map to change.
+    pub(super) fn is_annotated(&self) -> bool {
+        !self.previous.is_empty() || self.needs_hash || self.origin.is_some()
+    }
+
+    /// A text that fields are going to share.
+    pub(super) fn share(&mut self, text: &str) -> Node {
+        let scalar = Scalar::string(text);
+        self.shared.push(scalar.clone());
+        Node { shared: u32::try_from(self.shared.len()).unwrap_or_default(), ..scalar.into() }
+    }
+
+    /// Gives fields that share a value the same one again, after one of them was changed.
+    pub(super) fn spread_shared(&mut self) {
+        if self.shared.is_empty() {
+            return;
+        }
+        let before = self.shared.clone();
+        let at = |node: &Node| usize::try_from(node.shared).ok()?.checked_sub(1);
+        let after = &mut self.shared;
+        self.node.for_each(&mut |node| {
+            if let (Some(at), Value::Scalar(scalar)) = (at(node), &node.value)
+                && before.get(at).is_some_and(|before| before != scalar)
+                && let Some(after) = after.get_mut(at)
+            {
+                after.clone_from(scalar);
+            }
+        });
+        if *after != before {
+            self.node.for_each(&mut |node| {
+                if let Some(after) = at(node).and_then(|at| after.get(at)) {
+                    node.value = Value::Scalar(after.clone());
+                }
+            });
+        }
+    }
+
+    /// Sets `metadata.name`.
+    pub(super) fn set_name(&mut self, name: &str) {
+        if let Some(meta) = self.node.map_at("metadata") {
+            set_text(meta, "name", name);
+        }
+    }
+
+    /// Sets `metadata.namespace`, or removes it where it is empty.
+    pub(super) fn set_namespace(&mut self, namespace: &str) {
+        let Some(meta) = self.node.map_at("metadata") else { return };
+        if namespace.is_empty() {
+            meta.remove("namespace");
+        } else {
+            set_text(meta, "namespace", namespace);
+        }
+    }
+
+    /// Sets `kind`.
+    pub(super) fn set_kind(&mut self, kind: &str) {
+        set_text(&mut self.node, "kind", kind);
+    }
+
+    /// Whether nothing is left of it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.node.is_empty()
+    }
+
+    /// Labels or annotations, with the texts of whatever values they have.
+    pub(super) fn string_map(&self, field: &str) -> BTreeMap<&str, &str> {
+        let map = self.node.get("metadata").and_then(|meta| meta.get(field)?.as_map());
+        map.into_iter().flatten().map(|(key, entry)| (key.as_str(), entry.node.text())).collect()
+    }
+
+    /// Replaces labels or annotations; removes the field where there are none.
+    pub(super) fn set_string_map(&mut self, field: &str, values: BTreeMap<String, String>) {
+        let Some(meta) = self.node.map_at("metadata") else { return };
+        if values.is_empty() {
+            meta.remove(field);
+        } else {
+            let entries = values.into_iter().map(|(key, value)| (key, Node::string(value).into()));
+            meta.set(field, Value::Map(entries.collect()));
+        }
+    }
+
+    /// Whether a selector selects it, by what it was at first or is now.
+    pub(super) fn is_selected(&self, selector: &Selector) -> bool {
+        let (original, current) = (self.original_id(), self.id());
+        let either = |matches: fn(&Selector, &str) -> bool, a: &str, b: &str| {
+            matches(selector, a) || matches(selector, b)
+        };
+        either(Selector::matches_namespace, &original.namespace, &current.namespace)
+            && either(Selector::matches_name, &original.name, &current.name)
+            && selector.matches_gvk(&current.gvk)
+            && self.meets_labels(selector)
+    }
+
+    /// Whether labels and annotations meet the conditions of a selector.
+    pub(super) fn meets_labels(&self, selector: &Selector) -> bool {
+        let meets = |field, requirements: &[super::labels::Requirement]| {
+            requirements.is_empty() || {
+                let map = self.string_map(field);
+                requirements.iter().all(|requirement| requirement.matches(&map))
+            }
+        };
+        meets("labels", &selector.labels) && meets("annotations", &selector.annotations)
+    }
+}
+
+/// Sets a field to a text whose type its looks decide, but a new field to a string.
+pub(super) fn set_text(map: &mut Node, field: &str, text: &str) {
+    match map.get_mut(field) {
+        Some(Node { value: Value::Scalar(scalar), .. }) => {
+            *scalar = Scalar { text: text.into(), tag: Tag::Unsettled, style: untagged(scalar.style) };
+        }
+        Some(_) | None if looks_like_something_else(text) => map.set(field, Node::string(text)),
+        Some(_) | None => map.set(field, Scalar::unsettled(text)),
+    }
+}
+
+/// The style that stays when a scalar gets another text: an explicit type goes.
+pub(super) fn untagged(style: Style) -> Style {
+    match style {
+        Style::Tagged => Style::Plain,
+        style @ (Style::Plain | Style::Quoted | Style::Folded) => style,
+    }
+}

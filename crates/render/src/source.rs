@@ -1,0 +1,377 @@
+//! The way of the renderer to files: nothing but the tree of one commit, and a record of everything that was looked at.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::error::{Reason, RenderError, did_you_mean};
+use super::limits::{MAX_DIRECTORIES, MAX_FILE_BYTES, MAX_LINK_BYTES, MAX_LINKS, MAX_PATTERN_BYTES};
+use object::tree::{Entry, FileTree};
+
+type Result<T> = std::result::Result<T, Box<RenderError>>;
+
+/// Exactly what a rendering looked at.
+///
+/// A rendering depends on nothing else: a tree that answers these questions the same way renders to the same objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Closure {
+    /// What was found at each path that was asked for; directories end with `/`.
+    pub seen: BTreeMap<String, Seen>,
+}
+
+/// What stood at a path.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// A file and its bytes.
+    File(Arc<[u8]>),
+    /// A link and its target.
+    Link(String),
+    /// Neither file nor link.
+    Absent,
+    /// A directory of which the names of the files were read.
+    Names(Vec<String>),
+}
+
+impl PartialEq for Seen {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File(a), Self::File(b)) => Arc::ptr_eq(a, b) || a == b,
+            (Self::Link(a), Self::Link(b)) => a == b,
+            (Self::Absent, Self::Absent) => true,
+            (Self::Names(a), Self::Names(b)) => a == b,
+            (Self::File(_) | Self::Link(_) | Self::Absent | Self::Names(_), _) => false,
+        }
+    }
+}
+
+impl Eq for Seen {}
+
+impl Closure {
+    /// The files that were read, in order.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &Arc<[u8]>)> {
+        self.seen.iter().filter_map(|(path, seen)| match seen {
+            Seen::File(bytes) => Some((path.as_str(), bytes)),
+            Seen::Link(_) | Seen::Absent | Seen::Names(_) => None,
+        })
+    }
+
+    /// A digest of all that was looked at; equal digests mean equal renderings.
+    pub fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        for (path, seen) in &self.seen {
+            let (kind, content): (&str, Vec<u8>) = match seen {
+                Seen::File(bytes) => ("file", Sha256::digest(bytes).to_vec()),
+                Seen::Link(target) => ("link", target.clone().into_bytes()),
+                Seen::Absent => ("absent", Vec::new()),
+                Seen::Names(names) => ("names", names.join("\0").into_bytes()),
+            };
+            for part in [path.as_bytes(), kind.as_bytes(), &content] {
+                hash.update((part.len() as u64).to_be_bytes());
+                hash.update(part);
+            }
+        }
+        hex(&hash.finalize())
+    }
+
+    /// Whether a tree would show the same.
+    pub fn holds_in(&self, tree: &FileTree) -> bool {
+        self.seen.iter().all(|(path, seen)| match seen {
+            Seen::Names(names) => *names == file_names(tree, path.trim_end_matches('/')),
+            Seen::File(_) | Seen::Link(_) | Seen::Absent => look(tree, path) == *seen,
+        })
+    }
+}
+
+/// Lower-case hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn look(tree: &FileTree, path: &str) -> Seen {
+    match tree.entry(path) {
+        Some(Entry::File(bytes)) => Seen::File(bytes.clone()),
+        Some(Entry::Link(target)) => Seen::Link(target.clone()),
+        None => Seen::Absent,
+    }
+}
+
+/// The names of the files right in a directory, in order.
+fn file_names(tree: &FileTree, dir: &str) -> Vec<String> {
+    let skip = if dir.is_empty() { 0 } else { dir.len() + 1 };
+    let names = tree.below(dir).filter_map(|(path, _)| path.get(skip..)).filter(|name| !name.contains('/'));
+    names.map(String::from).collect()
+}
+
+/// A tree that is read through one rendering.
+pub(super) struct Source<'a> {
+    tree: &'a FileTree,
+    seen: RefCell<BTreeMap<String, Seen>>,
+    directories: Cell<usize>,
+}
+
+/// What a path in a kustomization leads to.
+pub(super) enum Target {
+    /// A file, and its path with links followed.
+    File(String, Arc<[u8]>),
+    /// A directory, with links followed.
+    Directory(String),
+}
+
+impl<'a> Source<'a> {
+    /// Starts a record.
+    pub(super) fn new(tree: &'a FileTree) -> Self {
+        Self { tree, seen: RefCell::default(), directories: Cell::new(0) }
+    }
+
+    /// What was looked at so far.
+    pub(super) fn into_closure(self) -> Closure {
+        Closure { seen: self.seen.into_inner() }
+    }
+
+    /// The bytes of a file that was read before, for excerpts.
+    pub(super) fn text_of(&self, file: &str) -> Option<String> {
+        self.tree.file(file).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    /// Counts a directory that is entered.
+    ///
+    /// # Errors
+    /// When there were more than the limit.
+    pub(super) fn enter(&self, file: &str) -> Result<()> {
+        self.directories.set(self.directories.get() + 1);
+        if self.directories.get() > MAX_DIRECTORIES {
+            let message = format!("more than {MAX_DIRECTORIES} directories are read for one overlay");
+            return Err(RenderError::new(Reason::TooLarge, file, message)
+                .hint("let a shared base be read once, not by each of its users")
+                .into());
+        }
+        Ok(())
+    }
+
+    fn look(&self, path: &str) -> Seen {
+        let seen = look(self.tree, path);
+        self.seen.borrow_mut().entry(path.to_owned()).or_insert_with(|| seen.clone());
+        seen
+    }
+
+    /// The names of the files right in a directory, in order.
+    pub(super) fn names(&self, dir: &str) -> Vec<String> {
+        let names = file_names(self.tree, dir);
+        self.seen.borrow_mut().insert(format!("{dir}/"), Seen::Names(names.clone()));
+        names
+    }
+
+    /// The file right at a path, without following links of its directories.
+    pub(super) fn file_at(&self, path: &str) -> Option<Arc<[u8]>> {
+        match self.look(path) {
+            Seen::File(bytes) => Some(bytes),
+            Seen::Link(_) => match self.follow(path) {
+                Ok(Some(Target::File(_, bytes))) => Some(bytes),
+                Ok(Some(Target::Directory(_)) | None) | Err(_) => None,
+            },
+            Seen::Absent | Seen::Names(_) => None,
+        }
+    }
+
+    /// What a path leads to, that was written in a file of directory `dir`; `None` where there is nothing.
+    ///
+    /// # Errors
+    /// When the path, or a link on its way, leaves the repository, or leads in a circle. The error knows no file yet.
+    pub(super) fn find(&self, dir: &str, path: &str) -> Result<Option<Target>> {
+        self.follow(&join(dir, path)?)
+    }
+
+    /// The file that a path leads to.
+    ///
+    /// # Errors
+    /// As [`Source::find`], and when there is no such file.
+    pub(super) fn read(&self, dir: &str, path: &str) -> Result<(String, Arc<[u8]>)> {
+        match self.find(dir, path)? {
+            Some(Target::File(path, bytes)) => Ok((path, bytes)),
+            Some(Target::Directory(_)) => {
+                Err(bare(Reason::InvalidValue, format!("{path:?} is a directory; a file is needed here")))
+            }
+            None => Err(self.missing(dir, path, "file")),
+        }
+    }
+
+    /// Says that there is nothing at a path, and what there is instead.
+    pub(super) fn missing(&self, dir: &str, path: &str, what: &str) -> Box<RenderError> {
+        let full = join(dir, path).unwrap_or_default();
+        let (parent, name) = full.rsplit_once('/').unwrap_or(("", &full));
+        let skip = if parent.is_empty() { 0 } else { parent.len() + 1 };
+        let beside = self.tree.below(parent).filter_map(|(path, _)| path.get(skip..)?.split('/').next());
+        let hint = did_you_mean(name, beside);
+        let shown = if parent.is_empty() { "the repository's root".into() } else { format!("{parent:?}") };
+        let hint = hint.unwrap_or_else(|| format!("looked for {name:?} in {shown}"));
+        Box::new(RenderError::new(Reason::NotFound, "", format!("there is no {what} {path:?}")).hint(hint))
+    }
+
+    /// Walks a path part by part, through links.
+    fn follow(&self, path: &str) -> Result<Option<Target>> {
+        let mut rest: Vec<String> =
+            path.split('/').filter(|part| !part.is_empty()).rev().map(String::from).collect();
+        let mut at = String::new();
+        let mut links = 0;
+        while let Some(part) = rest.pop() {
+            let next = if at.is_empty() { part } else { format!("{at}/{part}") };
+            // Directories have no entry of their own; only links on the way need a look, and the last part.
+            let seen = if rest.is_empty() || matches!(self.tree.entry(&next), Some(Entry::Link(_))) {
+                self.look(&next)
+            } else {
+                Seen::Absent
+            };
+            match seen {
+                Seen::File(bytes) if bytes.len() > MAX_FILE_BYTES => {
+                    let message = format!("{next:?} has {} bytes, more than {MAX_FILE_BYTES}", bytes.len());
+                    return Err(bare(Reason::TooLarge, message));
+                }
+                Seen::File(bytes) => return Ok(Some(Target::File(next, bytes))),
+                Seen::Link(target) => {
+                    links += 1;
+                    if links > MAX_LINKS {
+                        return Err(bare(
+                            Reason::Cycle,
+                            format!("the link {next:?} leads on through more than {MAX_LINKS} links"),
+                        ));
+                    }
+                    let resolved = follow_link(&at, &next, &target)?;
+                    rest.extend(resolved.split('/').filter(|part| !part.is_empty()).rev().map(String::from));
+                    at = String::new();
+                }
+                Seen::Absent | Seen::Names(_) => at = next,
+            }
+        }
+        Ok(self.tree.is_dir(&at).then_some(Target::Directory(at)))
+    }
+}
+
+fn follow_link(dir: &str, link: &str, target: &str) -> Result<String> {
+    if target.len() > MAX_LINK_BYTES || target.contains('\0') {
+        return Err(bare(Reason::InvalidValue, format!("the link {link:?} has no proper target")));
+    }
+    join(dir, target).map_err(|_| {
+        let message = format!("the link {link:?} leads to {target:?}, outside of the repository");
+        Box::new(
+            RenderError::new(Reason::OutsideRepository, "", message)
+                .hint("keep a copy of what it leads to in the repository"),
+        )
+    })
+}
+
+fn bare(reason: Reason, message: String) -> Box<RenderError> {
+    Box::new(RenderError::new(reason, "", message))
+}
+
+/// Joins a directory and a relative path, without `.` and `..`.
+///
+/// # Errors
+/// When the path is absolute or leaves the repository. The error knows no file yet.
+pub(super) fn join(dir: &str, path: &str) -> Result<String> {
+    if path.len() > MAX_PATTERN_BYTES || path.contains('\0') {
+        return Err(bare(Reason::InvalidValue, "this is not a path".into()));
+    }
+    if path.starts_with('/') {
+        let message = format!("{path:?} is an absolute path");
+        return Err(Box::new(
+            RenderError::new(Reason::OutsideRepository, "", message).hint("write it relative to this file"),
+        ));
+    }
+    let mut parts: Vec<&str> = dir.split('/').filter(|part| !part.is_empty()).collect();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop().ok_or_else(|| {
+                    bare(Reason::OutsideRepository, format!("{path:?} leaves the repository"))
+                })?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Ok(parts.join("/"))
+}
+
+/// Joins two paths that are relative to some directory, which `..` may leave.
+pub(super) fn relative_join(base: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in base.split('/').chain(path.split('/')) {
+        match (part, parts.last()) {
+            ("" | ".", _) => {}
+            ("..", Some(last)) if *last != ".." => {
+                parts.pop();
+            }
+            (part, _) => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree() -> FileTree {
+        let mut tree: FileTree = [("app/a.yaml", "a"), ("app/sub/b.yaml", "b"), ("base/c.yaml", "c")]
+            .into_iter()
+            .map(|(p, b)| (p, b.as_bytes()))
+            .collect();
+        tree.insert_link("app/link", "../base");
+        tree.insert_link("app/out", "../../secret");
+        tree.insert_link("app/abs", "/etc/passwd");
+        tree.insert_link("loop", "loop");
+        tree
+    }
+
+    #[test]
+    fn paths_stay_in_the_repository() {
+        assert_eq!(join("a/b", "../c/./d").unwrap(), "a/c/d");
+        assert_eq!(join("a", "..").unwrap(), "");
+        for path in ["../..", "/etc/passwd", "a/../../../b"] {
+            assert_eq!(join("a", path).unwrap_err().reason, Reason::OutsideRepository, "{path}");
+        }
+    }
+
+    #[test]
+    fn links_are_followed_within_and_refused_beyond() {
+        let tree = tree();
+        let source = Source::new(&tree);
+        assert_eq!(source.read("app", "link/c.yaml").unwrap().0, "base/c.yaml");
+        for (path, reason) in [
+            ("out", Reason::OutsideRepository),
+            ("abs", Reason::OutsideRepository),
+            ("../loop", Reason::Cycle),
+        ] {
+            assert_eq!(source.read("app", path).unwrap_err().reason, reason, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_comes_with_what_is_there() {
+        let tree = tree();
+        let error = Source::new(&tree).read("app", "a.yml").unwrap_err();
+        assert_eq!(error.hint.as_deref(), Some("did you mean \"a.yaml\"?"));
+    }
+
+    #[test]
+    fn a_closure_holds_until_something_it_saw_changes() {
+        let mut tree = tree();
+        let source = Source::new(&tree);
+        source.read("app", "link/c.yaml").unwrap();
+        assert!(source.file_at("app/absent").is_none());
+        source.names("app");
+        let closure = source.into_closure();
+        let digest = closure.digest();
+        tree.insert("base/d.yaml", *b"d");
+        tree.insert("app/sub/new.yaml", *b"d");
+        assert!(closure.holds_in(&tree));
+        for (path, bytes) in [("base/c.yaml", b"x"), ("app/absent", b"x"), ("app/new.yaml", b"x")] {
+            let mut changed = tree.clone();
+            changed.insert(path, *bytes);
+            assert!(!closure.holds_in(&changed), "{path}");
+        }
+        assert_eq!(closure.digest(), digest);
+    }
+}

@@ -1,0 +1,161 @@
+//! `images`.
+
+use regex::Regex;
+
+use crate::decode::Result;
+use crate::error::{Reason, RenderError};
+use crate::fieldspec::{Create, set_scalar, visit};
+use crate::kustomization::{FieldSpec, Image};
+use crate::pattern::compile_between;
+use crate::resource::Resource;
+use crate::yaml::{Node, Tag, Value};
+
+/// Lists of containers, wherever they stand.
+const CONTAINER_LISTS: [&str; 2] = ["containers", "initContainers"];
+
+/// Changes one image in all objects but CRDs.
+///
+/// # Errors
+/// Where the name is not a pattern, or something else than a text stands where an image should be.
+pub(crate) fn apply(resources: &mut [Resource], image: &Image, specs: &[FieldSpec]) -> Result<()> {
+    let matcher = Matcher::new(image)?;
+    for resource in resources.iter_mut().filter(|resource| resource.kind() != "CustomResourceDefinition") {
+        change_containers(&mut resource.node, image, &matcher)?;
+        for spec in specs {
+            visit(resource, spec, Create::Never, &mut |node| change(node, image, &matcher))?;
+        }
+    }
+    Ok(())
+}
+
+/// Compares the name of an image, which is a pattern, with images as they are written.
+enum Matcher {
+    /// A name without any special character but the dot, which stands for any one character.
+    Simple(String),
+    Pattern(Regex),
+}
+
+impl Matcher {
+    fn new(image: &Image) -> Result<Self> {
+        let is_simple = |c: char| c.is_ascii_alphanumeric() || "-_/.:".contains(c);
+        if image.name.chars().all(is_simple) {
+            return Ok(Self::Simple(image.name.clone()));
+        }
+        let pattern = compile_between("^", &image.name, "(:[a-zA-Z0-9_.{}-]*)?(@sha256:[a-zA-Z0-9_.{}-]*)?$");
+        pattern.map(Self::Pattern).map_err(|why| {
+            let message = format!("{:?} is not a pattern of image names: {why}", image.name);
+            Box::new(RenderError::at(Reason::InvalidValue, &image.place, message).field("images"))
+        })
+    }
+
+    fn matches(&self, written: &str) -> bool {
+        match self {
+            Self::Pattern(pattern) => pattern.is_match(written),
+            Self::Simple(name) => {
+                let mut rest = written.chars();
+                let same = name
+                    .chars()
+                    .all(|wanted| rest.next().is_some_and(|c| c == wanted || (wanted == '.' && c != '\n')));
+                same && is_tag_and_digest(rest.as_str())
+            }
+        }
+    }
+}
+
+/// Whether a text is empty, `:tag`, `@sha256:digest` or both.
+fn is_tag_and_digest(text: &str) -> bool {
+    let allowed = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "_.{}-".contains(c));
+    let (tag, digest) = text.split_once("@sha256:").map_or((text, ""), |(tag, digest)| (tag, digest));
+    (tag.is_empty() || tag.strip_prefix(':').is_some_and(allowed)) && allowed(digest)
+}
+
+fn change_containers(node: &mut Node, image: &Image, matcher: &Matcher) -> Result<()> {
+    match &mut node.value {
+        Value::Scalar(_) => Ok(()),
+        Value::List(items) => items.iter_mut().try_for_each(|item| change_containers(item, image, matcher)),
+        Value::Map(map) => map.iter_mut().try_for_each(|(key, entry)| {
+            change_containers(&mut entry.node, image, matcher)?;
+            if CONTAINER_LISTS.contains(&key.as_str())
+                && let Value::List(containers) = &mut entry.node.value
+            {
+                let images = containers.iter_mut().filter_map(|container| container.get_mut("image"));
+                return images.into_iter().try_for_each(|written| change(written, image, matcher));
+            }
+            Ok(())
+        }),
+    }
+}
+
+fn change(node: &mut Node, image: &Image, matcher: &Matcher) -> Result<()> {
+    let (line, kind) = (node.line, node.kind());
+    let Some(written) = node.as_scalar() else {
+        return Err(Box::new(
+            RenderError::new(Reason::InvalidValue, "", format!("an image is a text, not {kind}")).line(line),
+        ));
+    };
+    if !matcher.matches(&written.text) {
+        return Ok(());
+    }
+    let (name, mut tag, mut digest) = split(&written.text);
+    let mut name = if image.new_name.is_empty() { name } else { image.new_name.clone() };
+    match (image.new_tag.is_empty(), image.digest.is_empty()) {
+        (false, false) => (tag, digest) = (image.new_tag.clone(), image.digest.clone()),
+        (false, true) => (tag, digest) = (image.new_tag.clone(), String::new()),
+        (true, false) => (tag, digest) = (String::new(), image.digest.clone()),
+        (true, true) if !image.tag_suffix.is_empty() => {
+            tag.push_str(&image.tag_suffix);
+            digest = String::new();
+        }
+        (true, true) => {}
+    }
+    for (separator, part) in [(':', tag), ('@', digest)] {
+        if !part.is_empty() {
+            name.push(separator);
+            name.push_str(&part);
+        }
+    }
+    set_scalar(node, &name, Tag::Unsettled)
+}
+
+/// Name, tag and digest of an image; a port of the registry belongs to the name.
+fn split(image: &str) -> (String, String, String) {
+    let path = image.find('/').filter(|at| *at > 0).unwrap_or(0);
+    let (registry, rest) = image.split_at(path);
+    let (rest, digest) = rest.split_once('@').unwrap_or((rest, ""));
+    let (name, tag) = rest.split_once(':').unwrap_or((rest, ""));
+    (format!("{registry}{name}"), tag.into(), digest.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_split_into_name_tag_and_digest() {
+        for (image, name, tag, digest) in [
+            ("nginx", "nginx", "", ""),
+            ("nginx:1.2", "nginx", "1.2", ""),
+            ("host:5000/a/b:1@sha256:x", "host:5000/a/b", "1", "sha256:x"),
+            ("a/b@sha256:x", "a/b", "", "sha256:x"),
+        ] {
+            assert_eq!(split(image), (name.into(), tag.into(), digest.into()), "{image}");
+        }
+    }
+
+    #[test]
+    fn names_match_whole_images() {
+        let matches = |name: &str, image: &str| {
+            Matcher::new(&Image { name: name.into(), ..Image::default() }).unwrap().matches(image)
+        };
+        for (name, image, expected) in [
+            ("nginx", "nginx:1.2", true),
+            ("nginx", "nginx@sha256:abc", true),
+            ("nginx", "nginx-extra", false),
+            ("nginx", "docker.io/nginx", false),
+            ("a.b/c", "aXb/c:1", true),
+            (".*/nginx", "docker.io/nginx:1", true),
+        ] {
+            assert_eq!(matches(name, image), expected, "{name} {image}");
+        }
+    }
+}

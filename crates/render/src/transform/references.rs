@@ -1,0 +1,280 @@
+//! Names of objects inside of other objects, which follow when prefixes, suffixes, hashes and namespaces change them.
+
+use std::collections::BTreeMap;
+
+use crate::config::{NameReference, is_selected};
+use crate::decode::Result;
+use crate::error::{Place, Reason, RenderError};
+use crate::fieldspec::{Create, visit};
+use crate::kustomization::FieldSpec;
+use crate::resource::{Id, NOT_NAMESPACED, Resource, set_text};
+use crate::yaml::{Node, Scalar, Tag, Value};
+use object::Gvk;
+
+/// What the other objects need to know of one.
+struct Candidate {
+    previous: Vec<Id>,
+    current: Id,
+    /// As it is written, which may be empty.
+    namespace: String,
+    prefixes: Vec<String>,
+    suffixes: Vec<String>,
+    place: Place,
+}
+
+/// All objects, by the names they had.
+struct Candidates {
+    all: Vec<Candidate>,
+    by_name: BTreeMap<String, Vec<usize>>,
+}
+
+/// The object that refers to others.
+struct Referrer {
+    id: Id,
+    prefixes: Vec<String>,
+    suffixes: Vec<String>,
+    role: Option<Gvk>,
+    /// Namespaces of the service accounts that a role binding names.
+    subject_namespaces: Vec<String>,
+}
+
+/// Corrects all references.
+///
+/// # Errors
+/// Where a name could mean several objects, or a field that should hold a name holds something else.
+pub(crate) fn fix(resources: &mut [Resource], references: &[NameReference]) -> Result<()> {
+    if resources.iter().all(|resource| resource.previous.is_empty()) {
+        return Ok(());
+    }
+    let candidates = Candidates::of(resources);
+    for resource in resources.iter_mut() {
+        let original = resource.original_id();
+        let referrer = Referrer::of(resource);
+        for reference in references {
+            for spec in reference.referrers.iter().filter(|spec| is_selected(&original.gvk, &spec.gvk)) {
+                let lookup = Lookup {
+                    candidates: &candidates,
+                    referrer: &referrer,
+                    target: &reference.gvk,
+                    path: &spec.path,
+                };
+                // The specification was chosen by what the object was at first; it applies to what it is now.
+                let anywhere =
+                    FieldSpec { gvk: Gvk::default(), path: spec.path.clone(), create: spec.create };
+                visit(resource, &anywhere, Create::Never, &mut |node| lookup.set(node))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Candidates {
+    fn of(resources: &[Resource]) -> Self {
+        let candidate = |resource: &Resource| Candidate {
+            previous: resource.previous_ids().collect(),
+            current: resource.id(),
+            namespace: resource.namespace().into(),
+            prefixes: resource.prefixes.clone(),
+            suffixes: resource.suffixes.clone(),
+            place: resource.place.clone(),
+        };
+        let all: Vec<Candidate> = resources.iter().map(candidate).collect();
+        let mut by_name: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (index, candidate) in all.iter().enumerate() {
+            for id in &candidate.previous {
+                let indices = by_name.entry(id.name.clone()).or_default();
+                if indices.last() != Some(&index) {
+                    indices.push(index);
+                }
+            }
+        }
+        Self { all, by_name }
+    }
+
+    fn named(&self, name: &str) -> Vec<&Candidate> {
+        self.by_name.get(name).into_iter().flatten().filter_map(|index| self.all.get(*index)).collect()
+    }
+}
+
+impl Referrer {
+    fn of(resource: &Resource) -> Self {
+        let role_part = |field| {
+            resource.node.get("roleRef").and_then(|role| role.get(field)).map(|node| node.text().to_owned())
+        };
+        let role = role_part("apiGroup").zip(role_part("kind")).map(|(group, kind)| Gvk {
+            group,
+            version: String::new(),
+            kind,
+        });
+        let subjects = resource
+            .node
+            .get("subjects")
+            .and_then(Node::as_list)
+            .filter(|_| resource.kind() == "RoleBinding");
+        let accounts = subjects
+            .into_iter()
+            .flatten()
+            .filter(|s| s.get("kind").is_some_and(|kind| kind.text() == "ServiceAccount"));
+        Self {
+            id: resource.id(),
+            prefixes: resource.prefixes.clone(),
+            suffixes: resource.suffixes.clone(),
+            role,
+            subject_namespaces: accounts
+                .filter_map(|subject| subject.get("namespace"))
+                .map(|node| node.text().to_owned())
+                .collect(),
+        }
+    }
+
+    fn is_cluster_scoped(&self) -> bool {
+        self.id.namespace == NOT_NAMESPACED
+    }
+
+    /// Whether an object of this place could be meant at all.
+    fn could_mean(&self, candidate: &Candidate) -> bool {
+        self.is_cluster_scoped()
+            || candidate.current.namespace == NOT_NAMESPACED
+            || candidate.current.namespace == self.id.namespace
+            || self.subject_namespaces.contains(&candidate.namespace)
+    }
+
+    /// Whether an object of this place is near enough to be meant by its name alone.
+    fn is_near(&self, candidate: &Candidate) -> bool {
+        self.is_cluster_scoped()
+            || candidate.current.namespace == NOT_NAMESPACED
+            || candidate.current.gvk.kind == "ServiceAccount"
+            || candidate.current.namespace == self.id.namespace
+    }
+
+    /// Whether both went through the same prefixes and suffixes, as far as the shorter history reaches.
+    fn has_same_affixes(&self, candidate: &Candidate, allow_empty: bool) -> bool {
+        let same = |mine: &[String], theirs: &[String]| {
+            (allow_empty && (mine.is_empty() || theirs.is_empty())) || same_ending(mine, theirs)
+        };
+        same(&self.prefixes, &candidate.prefixes) && same(&self.suffixes, &candidate.suffixes)
+    }
+}
+
+fn same_ending(a: &[String], b: &[String]) -> bool {
+    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    if short.is_empty() { long.is_empty() } else { long.ends_with(short) }
+}
+
+/// One kind of reference of one object.
+struct Lookup<'a> {
+    candidates: &'a Candidates,
+    referrer: &'a Referrer,
+    target: &'a Gvk,
+    path: &'a str,
+}
+
+impl Lookup<'_> {
+    fn set(&self, node: &mut Node) -> Result<()> {
+        match &mut node.value {
+            Value::Scalar(scalar) if scalar.tag == Tag::Null => Ok(()),
+            Value::Scalar(scalar) => self.set_name(scalar),
+            Value::Map(_) => self.set_name_and_namespace(node),
+            Value::List(items) => items.iter_mut().try_for_each(|item| match &mut item.value {
+                Value::Scalar(scalar) if scalar.tag == Tag::Null => Ok(()),
+                Value::Scalar(scalar) => self.set_name(scalar),
+                Value::Map(_) => self.set_name_and_namespace(item),
+                Value::List(_) => {
+                    let message = "a name or a map with a name is expected here, not a list";
+                    Err(Box::new(RenderError::new(Reason::InvalidValue, "", message).line(item.line)))
+                }
+            }),
+        }
+    }
+
+    fn set_name(&self, scalar: &mut Scalar) -> Result<()> {
+        let same = |a: &Candidate, b: &Candidate| a.current.name == b.current.name;
+        let near = self.candidates.named(&scalar.text);
+        let Some(found) = self.select(near, &same, &scalar.text)? else { return Ok(()) };
+        if found.current.name != scalar.text {
+            let style = crate::resource::untagged(scalar.style);
+            *scalar = Scalar { text: found.current.name.clone(), tag: Tag::Unsettled, style };
+        }
+        Ok(())
+    }
+
+    fn set_name_and_namespace(&self, node: &mut Node) -> Result<()> {
+        let line = node.line;
+        let Some(name) = node.get("name").map(|name| name.text().to_owned()) else {
+            let message = "a map with a name is expected here, and this one has none";
+            return Err(Box::new(RenderError::new(Reason::InvalidValue, "", message).line(line)));
+        };
+        let mut named = self.candidates.named(&name);
+        if let Some(namespace) = node.get("namespace").map(Node::text) {
+            named = self.in_namespace(named, namespace);
+        }
+        let same =
+            |a: &Candidate, b: &Candidate| a.current.name == b.current.name && a.namespace == b.namespace;
+        let Some(found) = self.select(named, &same, &name)? else { return Ok(()) };
+        if found.current.name == name && found.namespace.is_empty() {
+            return Ok(());
+        }
+        set_text(node, "name", &found.current.name);
+        if !found.namespace.is_empty() {
+            set_text(node, "namespace", &found.namespace);
+        }
+        Ok(())
+    }
+
+    /// Those that were in a namespace at first; if there are no objects at all that were, those that are in it now.
+    fn in_namespace<'c>(&self, named: Vec<&'c Candidate>, namespace: &str) -> Vec<&'c Candidate> {
+        let original = |candidate: &Candidate| {
+            candidate.previous.first().unwrap_or(&candidate.current).namespace == namespace
+        };
+        let reachable = |candidate: &&Candidate| self.referrer.could_mean(candidate);
+        let is_namespace = namespace != NOT_NAMESPACED;
+        if is_namespace && self.candidates.all.iter().filter(reachable).any(original) {
+            return named.into_iter().filter(|candidate| original(candidate)).collect();
+        }
+        named
+            .into_iter()
+            .filter(|candidate| is_namespace && candidate.current.namespace == namespace)
+            .collect()
+    }
+
+    fn select<'c>(
+        &self,
+        named: Vec<&'c Candidate>,
+        same: &dyn Fn(&Candidate, &Candidate) -> bool,
+        name: &str,
+    ) -> Result<Option<&'c Candidate>> {
+        let role = self.referrer.role.as_ref().filter(|_| self.path.ends_with("roleRef/name"));
+        let was =
+            |candidate: &Candidate, gvk: &Gvk| candidate.previous.iter().any(|id| is_selected(&id.gvk, gvk));
+        let mut found: Vec<&Candidate> = named;
+        found.retain(|candidate| {
+            self.referrer.could_mean(candidate)
+                && was(candidate, self.target)
+                && role.is_none_or(|role| was(candidate, role))
+                && self.referrer.is_near(candidate)
+        });
+        if found.len() > 1 {
+            found.retain(|candidate| self.referrer.has_same_affixes(candidate, true));
+        }
+        if found.len() > 1 {
+            found.retain(|candidate| self.referrer.has_same_affixes(candidate, false));
+        }
+        match found.as_slice() {
+            [] => Ok(None),
+            [first, others @ ..] if others.iter().all(|other| same(first, other)) => Ok(Some(first)),
+            several => {
+                let ids: Vec<String> =
+                    several.iter().map(|candidate| candidate.current.to_string()).collect();
+                let mut error = RenderError::new(
+                    Reason::Target,
+                    "",
+                    format!("{name:?} could mean any of {}", ids.join(", ")),
+                );
+                for candidate in several {
+                    error = error.related(&candidate.place);
+                }
+                Err(Box::new(error.hint("give them different names before prefixes and suffixes")))
+            }
+        }
+    }
+}

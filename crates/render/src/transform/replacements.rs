@@ -1,0 +1,227 @@
+//! `replacements`: values that are copied from a field of one object to fields of others.
+
+use crate::config::is_selected;
+use crate::decode::Result;
+use crate::error::{Place, Reason, RenderError, did_you_mean};
+use crate::generate::write_json;
+use crate::kustomization::{FieldOptions, Replacement, Selector, SourceSelector, TargetSelector, Text};
+use crate::limits::MAX_OUTPUT_VALUES;
+use crate::path::{self, Shape};
+use crate::resource::{DEFAULT_NAMESPACE, Id, Resource};
+use crate::yaml::{Node, Reading, Scalar, Value, documents, print_stream};
+
+/// The field that is meant where none is named.
+const DEFAULT_FIELD: &str = "metadata.name";
+
+/// Applies replacements one after the other.
+///
+/// # Errors
+/// Where a source or a field is not there.
+pub(crate) fn apply(resources: &mut [Resource], replacements: &[Replacement]) -> Result<()> {
+    for replacement in replacements {
+        let value = value_of(resources, replacement)?;
+        let mut budget = MAX_OUTPUT_VALUES;
+        for target in &replacement.targets {
+            for resource in resources.iter_mut().filter(|resource| is_target(resource, target)) {
+                copy(resource, &value, target, &mut budget)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn error(place: &Place, field: &str, message: impl Into<String>) -> Box<RenderError> {
+    Box::new(RenderError::at(Reason::Target, place, message).field(field))
+}
+
+fn value_of(resources: &[Resource], replacement: &Replacement) -> Result<Node> {
+    let Some(source) = &replacement.source else {
+        return Ok(Scalar::unsettled(replacement.source_value.clone().unwrap_or_default()).into());
+    };
+    let resource = source_object(resources, source)?;
+    let wanted = if source.field_path.is_empty() { DEFAULT_FIELD } else { &source.field_path };
+    let at = |message: String| error(&source.place, &source.field, message);
+    let found = path::lookup(&resource.node, &path::parts(wanted))
+        .map_err(|why| at(format!("fieldPath {wanted:?}: {why}")))?;
+    let found = found
+        .filter(|node| !node.is_empty())
+        .ok_or_else(|| at(format!("{} has no field {wanted:?}", resource.id())))?;
+    if source.options.delimiter.is_empty() {
+        return Ok(found.unshared());
+    }
+    let Some(scalar) = found.as_scalar() else {
+        return Err(at(format!("a delimiter cuts texts, and {wanted:?} is {}", found.kind())));
+    };
+    let parts: Vec<&str> = scalar.text.split(&source.options.delimiter).collect();
+    let part = usize::try_from(source.options.index).ok().and_then(|index| parts.get(index));
+    let part = part.ok_or_else(|| {
+        at(format!("the index is {}, and {:?} has {} parts", source.options.index, scalar.text, parts.len()))
+    })?;
+    Ok(Scalar { text: (*part).to_owned(), ..scalar.clone() }.into())
+}
+
+fn source_object<'r>(resources: &'r [Resource], source: &SourceSelector) -> Result<&'r Resource> {
+    let fits = |id: &Id| {
+        let namespace = source.namespace.as_str();
+        (source.name.is_empty() || source.name == id.name)
+            && (namespace.is_empty() || namespace == id.namespace)
+            && is_selected(&id.gvk, &source.gvk)
+    };
+    let found: Vec<&Resource> = resources.iter().filter(|resource| ids(resource).iter().any(fits)).collect();
+    let wanted =
+        format!("{} {}", source.gvk, if source.name.is_empty() { "of any name" } else { &source.name });
+    match found.as_slice() {
+        [one] => Ok(one),
+        [] => {
+            let hint = did_you_mean(&source.name, resources.iter().map(Resource::name));
+            Err(Box::new(
+                error(&source.place, &source.field, format!("there is no {wanted}")).hint_maybe(hint),
+            ))
+        }
+        several => {
+            let mut error =
+                error(&source.place, &source.field, format!("{wanted} could mean {} objects", several.len()));
+            for resource in several.iter().take(5) {
+                error = Box::new(error.related(&resource.place));
+            }
+            Err(error)
+        }
+    }
+}
+
+/// The identities by which replacements know an object; the present one is not checked for being outside of namespaces.
+fn ids(resource: &Resource) -> Vec<Id> {
+    let namespace = if resource.namespace().is_empty() { DEFAULT_NAMESPACE } else { resource.namespace() };
+    let current = Id { namespace: namespace.to_owned(), ..resource.id() };
+    [current].into_iter().chain(resource.previous_ids()).collect()
+}
+
+fn is_target(resource: &Resource, target: &TargetSelector) -> bool {
+    let Some(select) = &target.select else { return false };
+    let ids = ids(resource);
+    let any = |selector: &Selector| {
+        ids.iter().any(|id| {
+            selector.matches_gvk(&id.gvk)
+                && selector.matches_name(&id.name)
+                && selector.matches_namespace(&id.namespace)
+        })
+    };
+    let has_labels = |selector: &Selector| !selector.labels.is_empty() || !selector.annotations.is_empty();
+    let rejected = target.reject.iter().any(|reject| {
+        (has_labels(reject) && resource.meets_labels(reject)) || (!reject.names_nothing() && any(reject))
+    });
+    resource.meets_labels(select) && !rejected && any(select)
+}
+
+fn copy(resource: &mut Resource, value: &Node, target: &TargetSelector, budget: &mut usize) -> Result<()> {
+    let default =
+        [Text { text: DEFAULT_FIELD.into(), place: target.place.clone(), field: target.field.clone() }];
+    let paths = if target.field_paths.is_empty() { &default[..] } else { &target.field_paths };
+    for field_path in paths {
+        let parts = path::parts(&field_path.text);
+        let create = target.options.create.then(|| Shape::of(value));
+        if set_in_text(&mut resource.node, &parts, value, create) {
+            continue;
+        }
+        let name = resource.id().to_string();
+        let missing = |why: Option<String>| {
+            let made = if target.options.create { "found or made" } else { "found" };
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            let message = format!("the field {:?} cannot be {made} in {}{why}", field_path.text, name);
+            error(&field_path.place, &field_path.field, message)
+        };
+        let found = path::find_all(&mut resource.node, &parts, create);
+        let found = found.map_err(|why| missing(Some(why)))?;
+        if found.is_empty() {
+            return Err(missing(None));
+        }
+        for steps in found {
+            *budget = budget.checked_sub(value.size()).ok_or_else(|| {
+                Box::new(
+                    RenderError::at(Reason::TooLarge, &field_path.place, "the replacement makes too much")
+                        .field(field_path.field.clone()),
+                )
+            })?;
+            let Some(slot) = path::at_mut(&mut resource.node, &steps) else { continue };
+            set(slot, value, &target.options)
+                .map_err(|why| error(&field_path.place, &field_path.field, why))?;
+        }
+        resource.spread_shared();
+    }
+    Ok(())
+}
+
+/// A scalar takes the text of the value and keeps its own type; anything else is replaced.
+fn set(slot: &mut Node, value: &Node, options: &FieldOptions) -> std::result::Result<(), String> {
+    let mut text = value.text().to_owned();
+    if !options.delimiter.is_empty() {
+        let Value::Scalar(scalar) = &slot.value else {
+            return Err("a delimiter cuts texts, and this field is not one".into());
+        };
+        let mut parts: Vec<&str> = scalar.text.split(&options.delimiter).collect();
+        match usize::try_from(options.index) {
+            Err(_) => parts.insert(0, &text),
+            Ok(index) => match parts.get_mut(index) {
+                Some(part) => *part = &text,
+                None => parts.push(&text),
+            },
+        }
+        text = parts.join(&options.delimiter);
+    }
+    match (&mut slot.value, &value.value) {
+        (Value::Scalar(scalar), _) => scalar.text = text,
+        (slot, Value::Scalar(scalar)) => *slot = Value::Scalar(Scalar { text, ..scalar.clone() }),
+        (slot, value) => *slot = value.clone(),
+    }
+    Ok(())
+}
+
+/// Sets a value inside of a text that holds JSON or YAML; false where the path leads into no such text.
+fn set_in_text(node: &mut Node, parts: &[String], value: &Node, create: Option<Shape>) -> bool {
+    for cut in 1..parts.len() {
+        let (outer, inner) = parts.split_at(cut);
+        let Ok(Some(found)) = path::lookup(node, outer) else { continue };
+        let Some(scalar) = found.as_scalar() else { continue };
+        let text = scalar.text.clone();
+        let Some(mut inside) =
+            documents(text.as_bytes()).ok().and_then(|documents| documents.into_iter().next())
+        else {
+            return false;
+        };
+        let Ok(steps) = path::find_all(&mut inside, inner, create) else { return false };
+        if steps.is_empty() {
+            return false;
+        }
+        for steps in steps {
+            match path::at_mut(&mut inside, &steps).map(|slot| (&mut slot.value, &value.value)) {
+                Some((Value::Scalar(scalar), _)) => scalar.text = value.text().to_owned(),
+                Some((slot, value)) => *slot = value.clone(),
+                None => {}
+            }
+        }
+        let Some(written) = write_like(&text, &inside) else { return false };
+        let Ok(found) = path::find_all(node, outer, None) else { return false };
+        for steps in found {
+            if let Some(Node { value: Value::Scalar(scalar), .. }) = path::at_mut(node, &steps) {
+                scalar.text.clone_from(&written);
+            }
+        }
+        return true;
+    }
+    false
+}
+
+/// Writes a value as the text it came from was written: JSON in one line or several, or YAML.
+fn write_like(text: &str, value: &Node) -> Option<String> {
+    let json = value.to_json(Reading::Objects).ok()?;
+    if !text.trim_start().starts_with(['{', '[']) {
+        let map = json.as_object()?;
+        return Some(print_stream([map]).trim_end().to_owned());
+    }
+    if text.contains('\n') && text.contains("  ") {
+        return serde_json::to_string_pretty(&json).ok();
+    }
+    let mut out = String::new();
+    write_json(&mut out, &json);
+    Some(out)
+}

@@ -1,0 +1,505 @@
+//! JSON values as the YAML text that `kubectl kustomize` prints.
+//!
+//! Maps are in the natural order of their keys (`a2` before `a10`), strings are plain where nobody could mistake them, texts of several
+//! lines are literal blocks, and plain text folds at spaces once a line is longer than 80 characters.
+
+use std::cmp::Ordering;
+use std::fmt::Write;
+
+use serde_json::{Map, Number, Value as Json};
+
+use super::looks::{Looks, Notation, has_line_breaks, is_break, is_printable};
+
+/// Lines are folded at the first space after this column.
+const BEST_WIDTH: usize = 80;
+/// Longer keys are written in the explicit form, with `? `.
+const MAX_SIMPLE_KEY: usize = 128;
+const INDENT: usize = 2;
+
+/// Prints a map as a document, with a newline at its end.
+pub fn print(document: &Map<String, Json>) -> String {
+    let mut printer = Printer { out: String::new(), column: 0, indent: 0, whitespace: true, indention: true };
+    if document.is_empty() {
+        return "{}\n".into();
+    }
+    printer.map(document);
+    if printer.column > 0 {
+        printer.out.push('\n');
+    }
+    printer.out
+}
+
+/// The state of the emitter: the column counts characters, `indention` says that only indentation and indicators stand on this line.
+struct Printer {
+    out: String,
+    column: usize,
+    indent: usize,
+    whitespace: bool,
+    indention: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Context {
+    /// The value of a field.
+    Field,
+    /// An item of a list.
+    Item,
+    /// A key that fits on a line.
+    SimpleKey,
+    /// A key in the explicit form.
+    ComplexKey,
+}
+
+impl Printer {
+    fn put(&mut self, c: char) {
+        self.out.push(c);
+        self.column += 1;
+    }
+
+    fn newline(&mut self) {
+        self.out.push('\n');
+        self.column = 0;
+    }
+
+    fn write_indent(&mut self) {
+        if !self.indention || self.column > self.indent || (self.column == self.indent && !self.whitespace) {
+            self.newline();
+        }
+        while self.column < self.indent {
+            self.put(' ');
+        }
+        self.whitespace = true;
+        self.indention = true;
+    }
+
+    fn indicator(&mut self, text: &str, spaced: bool, keeps_indention: bool) {
+        if spaced && !self.whitespace {
+            self.put(' ');
+        }
+        text.chars().for_each(|c| self.put(c));
+        self.whitespace = false;
+        self.indention = self.indention && keeps_indention;
+    }
+
+    fn map(&mut self, map: &Map<String, Json>) {
+        for (key, value) in sorted(map.iter().collect()) {
+            self.write_indent();
+            if key.len() <= MAX_SIMPLE_KEY && !has_line_breaks(key) {
+                self.string(key, Context::SimpleKey);
+                self.indicator(":", false, false);
+            } else {
+                self.indicator("?", true, true);
+                self.string(key, Context::ComplexKey);
+                self.write_indent();
+                self.indicator(":", true, true);
+            }
+            self.value(value, Context::Field);
+        }
+    }
+
+    fn value(&mut self, value: &Json, context: Context) {
+        match value {
+            Json::Null => self.word("null"),
+            Json::Bool(true) => self.word("true"),
+            Json::Bool(false) => self.word("false"),
+            Json::Number(number) => self.word(&number_text(number)),
+            Json::String(text) => self.string(text, context),
+            Json::Array(items) if items.is_empty() => self.word("[]"),
+            Json::Object(map) if map.is_empty() => self.word("{}"),
+            Json::Array(items) => self.nested(context == Context::Field && !self.indention, |printer| {
+                for item in items {
+                    printer.write_indent();
+                    printer.indicator("-", true, true);
+                    printer.value(item, Context::Item);
+                }
+            }),
+            Json::Object(map) => self.nested(false, |printer| printer.map(map)),
+        }
+    }
+
+    fn nested(&mut self, indentless: bool, body: impl FnOnce(&mut Self)) {
+        let outer = self.indent;
+        if !indentless {
+            self.indent += INDENT;
+        }
+        body(self);
+        self.indent = outer;
+    }
+
+    fn word(&mut self, text: &str) {
+        self.indicator(text, true, false);
+    }
+
+    fn string(&mut self, text: &str, context: Context) {
+        let looks = Looks::of(text);
+        let simple_key = context == Context::SimpleKey;
+        let outer = self.indent;
+        self.indent += INDENT;
+        match looks.notation(text, simple_key) {
+            Notation::Plain => self.plain(text, !simple_key),
+            Notation::Single => self.single(text, !simple_key),
+            Notation::Double => self.double(text, !simple_key),
+            Notation::Literal => self.literal(text),
+        }
+        self.indent = outer;
+    }
+
+    fn plain(&mut self, text: &str, folds: bool) {
+        if !self.whitespace {
+            self.put(' ');
+        }
+        let mut after_space = false;
+        let mut chars = text.chars().peekable();
+        while let Some(c) = chars.next() {
+            if c == ' ' && folds && !after_space && self.column > BEST_WIDTH && chars.peek() != Some(&' ') {
+                self.write_indent();
+            } else {
+                self.put(c);
+                self.indention = self.indention && c == ' ';
+            }
+            after_space = c == ' ';
+        }
+        self.whitespace = false;
+        self.indention = false;
+    }
+
+    /// Line breaks come here only in values that cannot be blocks, each doubled, as folding needs it.
+    fn single(&mut self, text: &str, folds: bool) {
+        self.indicator("'", true, false);
+        let (mut after_space, mut after_break) = (false, false);
+        let mut chars = text.char_indices().peekable();
+        while let Some((at, c)) = chars.next() {
+            let inside = at > 0 && at + 1 < text.len();
+            if c == ' ' {
+                let next_is_space = chars.peek().is_some_and(|(_, next)| *next == ' ');
+                if folds && !after_space && self.column > BEST_WIDTH && inside && !next_is_space {
+                    self.write_indent();
+                } else {
+                    self.put(c);
+                }
+                (after_space, after_break) = (true, after_break);
+            } else if is_break(c) {
+                if !after_break && c == '\n' {
+                    self.newline();
+                }
+                self.write_break(c);
+                self.indention = true;
+                after_break = true;
+            } else {
+                if after_break {
+                    self.write_indent();
+                }
+                if c == '\'' {
+                    self.put('\'');
+                }
+                self.put(c);
+                self.indention = false;
+                (after_space, after_break) = (false, false);
+            }
+        }
+        self.indicator("'", false, false);
+    }
+
+    fn double(&mut self, text: &str, folds: bool) {
+        self.indicator("\"", true, false);
+        // The emitter looks for a byte order mark at the start of the text, not at the character it writes.
+        let starts_with_mark = text.starts_with('\u{feff}');
+        let mut after_space = false;
+        let mut chars = text.char_indices().peekable();
+        while let Some((at, c)) = chars.next() {
+            let inside = at > 0 && at + 1 < text.len();
+            if !is_printable(c) || starts_with_mark || is_break(c) || c == '"' || c == '\\' {
+                self.escape(c);
+                after_space = false;
+            } else if c == ' ' {
+                if folds && !after_space && self.column > BEST_WIDTH && inside {
+                    self.write_indent();
+                    if chars.peek().is_some_and(|(_, next)| *next == ' ') {
+                        self.put('\\');
+                    }
+                } else {
+                    self.put(c);
+                }
+                after_space = true;
+            } else {
+                self.put(c);
+                after_space = false;
+            }
+        }
+        self.indicator("\"", false, false);
+    }
+
+    fn escape(&mut self, c: char) {
+        let short = match c {
+            '\0' => "\\0",
+            '\u{7}' => "\\a",
+            '\u{8}' => "\\b",
+            '\t' => "\\t",
+            '\n' => "\\n",
+            '\u{b}' => "\\v",
+            '\u{c}' => "\\f",
+            '\r' => "\\r",
+            '\u{1b}' => "\\e",
+            '"' => "\\\"",
+            '\\' => "\\\\",
+            '\u{85}' => "\\N",
+            '\u{a0}' => "\\_",
+            '\u{2028}' => "\\L",
+            '\u{2029}' => "\\P",
+            _ => "",
+        };
+        let long = match u32::from(c) {
+            _ if !short.is_empty() => short.to_owned(),
+            code @ ..=0xff => format!("\\x{code:02X}"),
+            code @ ..=0xffff => format!("\\u{code:04X}"),
+            code => format!("\\U{code:08X}"),
+        };
+        long.chars().for_each(|c| self.put(c));
+    }
+
+    fn write_break(&mut self, c: char) {
+        self.out.push(c);
+        self.column = 0;
+    }
+
+    fn literal(&mut self, text: &str) {
+        self.indicator("|", true, false);
+        if text.starts_with(|c| c == ' ' || is_break(c)) {
+            self.indicator("2", false, false);
+        }
+        let mut last = text.chars().rev();
+        match (last.next().is_some_and(is_break), last.next()) {
+            (false, _) => self.indicator("-", false, false),
+            (true, None) => self.indicator("+", false, false),
+            (true, Some(c)) if is_break(c) => self.indicator("+", false, false),
+            (true, Some(_)) => {}
+        }
+        self.newline();
+        self.indention = true;
+        self.whitespace = true;
+        let mut after_break = true;
+        for c in text.chars() {
+            if is_break(c) {
+                self.write_break(c);
+                self.indention = true;
+                after_break = true;
+            } else {
+                if after_break {
+                    self.write_indent();
+                }
+                self.put(c);
+                self.indention = false;
+                after_break = false;
+            }
+        }
+    }
+}
+
+/// What the text of a folded block is after kustomize wrote and read it once more, which it does with every object.
+///
+/// Its emitter decides by the start of the text where lines need a second break to stay apart, and so adds breaks before indented lines
+/// and at the end, or joins lines where the text starts with an indented one.
+pub(super) fn refolded(text: &str) -> String {
+    // Other than the one that prints, this emitter sees nothing special in tabs.
+    let looks = Looks::of(&text.replace('\t', "_"));
+    if !looks.fits_a_block() {
+        return text.to_owned();
+    }
+    let is_indented = |text: &str| text.starts_with([' ', '\t']);
+    let mut rest = text.trim_start_matches('\n');
+    let starts_indented = is_indented(rest);
+    let mut refolded = "\n".repeat(text.len() - rest.len());
+    while let Some(end) = rest.find('\n') {
+        let (line, after) = rest.split_at(end);
+        rest = after.trim_start_matches('\n');
+        let breaks = after.len() - rest.len();
+        refolded.push_str(line);
+        let written = breaks + usize::from(!starts_indented && !is_indented(line));
+        let folds = !is_indented(line) && !is_indented(rest);
+        match (rest.is_empty(), folds, written) {
+            (true, _, _) if breaks == 1 => refolded.push('\n'),
+            (false, true, 1) => refolded.push(' '),
+            (false, true, _) => refolded.push_str(&"\n".repeat(written - 1)),
+            (_, _, _) => refolded.push_str(&"\n".repeat(written)),
+        }
+    }
+    refolded.push_str(rest);
+    refolded
+}
+
+fn number_text(number: &Number) -> String {
+    match (number.as_i64(), number.as_u64(), number.as_f64()) {
+        (Some(integer), _, _) => integer.to_string(),
+        (_, Some(integer), _) => integer.to_string(),
+        (_, _, Some(float)) => float_text(float),
+        (None, None, None) => number.to_string(),
+    }
+}
+
+/// The shortest text of a float: exponents from 1e+21 down to 1e-05 outside of which digits would be mostly zeros.
+pub fn float_text(float: f64) -> String {
+    // Rust's `{:e}` is the shortest text that reads back as the same float: digits, maybe a fraction, and the exponent.
+    let scientific = format!("{float:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..6).contains(&exponent) {
+        return float.to_string();
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    let mut text = mantissa.to_owned();
+    // Writing to a string cannot fail.
+    let _ = write!(text, "e{sign}{:02}", exponent.abs());
+    text
+}
+
+/// The order of keys: letters by code, runs of digits by value, other characters before letters.
+fn natural_order(a: &str, b: &str) -> Ordering {
+    let same = a.chars().zip(b.chars()).take_while(|(x, y)| x == y).map(|(x, _)| x.len_utf8()).sum();
+    let (before, a, b) = (
+        a.get(..same).unwrap_or_default(),
+        a.get(same..).unwrap_or_default(),
+        b.get(same..).unwrap_or_default(),
+    );
+    let (Some(x), Some(y)) = (a.chars().next(), b.chars().next()) else { return a.len().cmp(&b.len()) };
+    match (x.is_alphabetic(), y.is_alphabetic()) {
+        (true, true) => return x.cmp(&y),
+        (true, false) => return Ordering::Greater,
+        (false, true) => return Ordering::Less,
+        (false, false) => {}
+    }
+    // Digits before the difference count when one side goes on with a zero: they make `10` and `1a` differ by more than the zero.
+    let mut seed = 0u128;
+    if x == '0' || y == '0' {
+        seed = u128::from(before.chars().rev().take_while(|c| c.is_numeric()).any(|c| c != '0'));
+    }
+    let run = |text: &str| {
+        let digits = || text.bytes().take_while(u8::is_ascii_digit);
+        let value =
+            digits().fold(seed, |sum, digit| sum.saturating_mul(10).saturating_add(u128::from(digit - b'0')));
+        (value, digits().count())
+    };
+    run(a).cmp(&run(b)).then(x.cmp(&y))
+}
+
+/// Sorts fields by key. The order is no order: `10` stands before `1a`, `1a` before `2`, and `2` before `10`, for which the sort of the
+/// standard library may panic. A merge always ends, and agrees with the order wherever that is one.
+fn sorted<'a>(mut fields: Vec<(&'a String, &'a Json)>) -> Vec<(&'a String, &'a Json)> {
+    if fields.len() < 2 {
+        return fields;
+    }
+    let mut merged = Vec::with_capacity(fields.len());
+    let mut right = sorted(fields.split_off(fields.len() / 2)).into_iter().peekable();
+    let mut left = sorted(fields).into_iter().peekable();
+    while let (Some((a, _)), Some((b, _))) = (left.peek(), right.peek()) {
+        merged.extend(if natural_order(b, a).is_lt() { right.next() } else { left.next() });
+    }
+    merged.extend(left);
+    merged.extend(right);
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(value: Json, expected: &str) {
+        let Json::Object(map) = json!({ "k": value }) else { panic!() };
+        assert_eq!(print(&map), format!("k:{expected}\n"), "{map:?}");
+    }
+
+    #[test]
+    fn strings_are_quoted_where_they_could_be_mistaken() {
+        for (text, expected) in [
+            ("plain", " plain"),
+            ("", " \"\""),
+            ("yes", " \"yes\""),
+            ("1.10", " \"1.10\""),
+            ("0644", " \"0644\""),
+            ("2024-01-01", " \"2024-01-01\""),
+            ("12:30", " \"12:30\""),
+            ("12:30:99", " 12:30:99"),
+            ("a: b", " 'a: b'"),
+            ("a #b", " 'a #b'"),
+            ("a#b", " a#b"),
+            ("- a", " '- a'"),
+            ("-a", " -a"),
+            ("*", " '*'"),
+            ("it's", " it's"),
+            ("'it'", " '''it'''"),
+            ("tab\there", " \"tab\\there\""),
+            (" lead", " ' lead'"),
+            ("smile \u{1f600}", " \"smile \\U0001F600\""),
+            ("grüße", " grüße"),
+        ] {
+            check(json!(text), expected);
+        }
+    }
+
+    #[test]
+    fn texts_of_lines_are_blocks() {
+        check(json!("a\nb\n"), " |\n  a\n  b");
+        check(json!("a\nb"), " |-\n  a\n  b");
+        check(json!("a\n\n"), " |+\n  a\n");
+        check(json!(" a\nb"), " |2-\n   a\n  b");
+        check(json!("a \nb"), " \"a \\nb\"");
+    }
+
+    #[test]
+    fn long_plain_text_folds_at_spaces() {
+        let text = "word ".repeat(20);
+        let expected = format!(" {}\n  word word word word", "word ".repeat(16).trim_end());
+        check(json!(text.trim_end()), &expected);
+    }
+
+    #[test]
+    fn lists_stand_below_their_key_and_nest() {
+        check(json!([1, [2, 3], {"a": [4], "b": {}}]), "\n- 1\n- - 2\n  - 3\n- a:\n  - 4\n  b: {}");
+        check(json!([]), " []");
+        check(json!({"x": {"y": null}}), "\n  x:\n    \"y\": null");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        for (float, expected) in [
+            (1.5, "1.5"),
+            (1e20, "1e+20"),
+            (1234567.5, "1.2345675e+06"),
+            (0.00001, "1e-05"),
+            (100000.5, "100000.5"),
+        ] {
+            check(json!(float), &format!(" {expected}"));
+        }
+        check(json!(u64::MAX), " 18446744073709551615");
+    }
+
+    #[test]
+    fn a_key_that_would_read_as_a_merge_is_quoted() {
+        check(json!({"<<": "<<"}), "\n  \"<<\": <<");
+    }
+
+    #[test]
+    fn breaks_that_not_every_reader_takes_for_one_are_escaped() {
+        check(json!("x\n- y\u{2028}z"), " \"x\\n- y\\Lz\"");
+        check(json!("x\u{2029}z"), " \"x\\Pz\"");
+    }
+
+    #[test]
+    fn keys_whose_order_goes_in_a_circle_are_printed() {
+        let keys = (0..200).map(|number| match number % 3 {
+            0 => format!("{number}"),
+            1 => format!("{}a", number / 10),
+            _ => format!("{}0", number / 7),
+        });
+        let map: Map<String, Json> = keys.map(|key| (key, Json::Null)).collect();
+        let fields = map.len();
+        assert_eq!(print(&map).lines().count(), fields);
+    }
+
+    #[test]
+    fn keys_are_in_natural_order() {
+        let mut keys = vec!["b", "a10", "a2", "a-b", "ab", "A", "_", "1", "a"];
+        keys.sort_by(|a, b| natural_order(a, b));
+        assert_eq!(keys, ["_", "1", "A", "a", "a-b", "a2", "a10", "ab", "b"]);
+    }
+}

@@ -1,0 +1,142 @@
+//! The chain from an add-on to the workloads of its clusters, through every controller and API server between.
+
+mod rollouts;
+mod works;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::{World, workload};
+use api::addon::v1alpha1::ClusterManagementAddOn;
+use api::cluster::v1::ManagedCluster;
+use api::condition::find_condition;
+use api::work::v1::ManifestWork;
+use object::{Key, Object};
+
+const ADDON: &str = "managed-serviceaccount";
+
+fn seconds(n: i64) -> SignedDuration {
+    SignedDuration::from_secs(n)
+}
+
+fn world(clusters: usize) -> World {
+    seeded(7, clusters)
+}
+
+fn seeded(seed: u64, clusters: usize) -> World {
+    let mut world = World::new(seed, Timestamp::from_second(1_800_000_000).unwrap());
+    for i in 0..clusters {
+        join(&mut world, i, i == 0, seconds(3));
+    }
+    let joined = |world: &World| {
+        world.list::<ManagedCluster>().iter().all(|c| c.spec.taints.is_empty() && c.status.is_some())
+    };
+    assert!(world.run_until(seconds(10), joined).unwrap(), "{:?}", world.list::<ManagedCluster>());
+    world
+}
+
+/// Adds a cluster on which 0.4.0 and 0.4.1 become ready after a time, and no other version.
+fn join(world: &mut World, i: usize, canary: bool, ready_after: SignedDuration) {
+    let images = ["msa:0.4.0", "msa:0.4.1"].map(str::to_owned).into();
+    let workloads = workload::World { images, ready_after, nodes: 1 };
+    world.join(&cluster(i), &[("canary", if canary { "true" } else { "false" })], workloads).unwrap();
+}
+
+fn cluster(i: usize) -> String {
+    format!("cluster{}", i + 1)
+}
+
+fn put(world: &mut World, object: Value) {
+    world.apply(Object::from_value(object).unwrap()).unwrap();
+}
+
+fn template(world: &mut World, name: &str, image: &str) {
+    let container = json!({"name": "agent", "image": image});
+    let pod = json!({"metadata": {"labels": {"app": "msa"}}, "spec": {"containers": [container]}});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "msa", "namespace": "open-cluster-management-agent-addon"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "msa"}}, "template": pod},
+    });
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "open-cluster-management-agent-addon"}});
+    put(
+        world,
+        json!({
+            "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnTemplate", "metadata": {"name": name},
+            "spec": {"addonName": ADDON, "agentSpec": {"workload": {"manifests": [namespace, deployment]}}, "registration": [{"type": "KubeClient"}]},
+        }),
+    );
+}
+
+fn addon(world: &mut World, template: &str, strategy: Value) {
+    put(
+        world,
+        json!({
+            "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn", "metadata": {"name": ADDON},
+            "spec": {
+                "supportedConfigs": [{"group": "addon.open-cluster-management.io", "resource": "addontemplates", "defaultConfig": {"name": template}}],
+                "installStrategy": {"type": "Placements", "placements": [{"namespace": "default", "name": "fleet", "rolloutStrategy": strategy}]},
+            },
+        }),
+    );
+}
+
+/// Selects every cluster; the first is the canary.
+fn select_all(world: &mut World) {
+    let binding =
+        json!({"metadata": {"name": "global", "namespace": "default"}, "spec": {"clusterSet": "global"}});
+    let kind = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding"});
+    put(world, merged(kind, binding));
+    select(world, json!({}));
+}
+
+fn select(world: &mut World, labels: Value) {
+    let canary = json!({"groupName": "canary", "groupClusterSelector": {"labelSelector": {"matchLabels": {"canary": "true"}}}});
+    let predicate = json!({"requiredClusterSelector": {"labelSelector": {"matchLabels": labels}}});
+    put(
+        world,
+        json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement", "metadata": {"name": "fleet", "namespace": "default"},
+            "spec": {
+                "predicates": [predicate],
+                "decisionStrategy": {"groupStrategy": {"decisionGroups": [canary]}},
+            },
+        }),
+    );
+}
+
+fn merged(mut one: Value, other: Value) -> Value {
+    json_patch::merge(&mut one, &other);
+    one
+}
+
+fn progressive() -> Value {
+    json!({
+        "type": "Progressive",
+        "progressive": {"mandatoryDecisionGroups": [{"groupName": "canary"}], "maxConcurrency": 2, "progressDeadline": "20s", "maxFailures": 0},
+    })
+}
+
+/// The image each cluster's work carries, in the order of clusters.
+fn images(world: &World) -> Vec<String> {
+    let works = world.list::<ManifestWork>();
+    works
+        .iter()
+        .map(|work| {
+            serde_json::to_string(&work.spec).unwrap().split("msa:").nth(1).unwrap_or("?")[..5].to_owned()
+        })
+        .collect()
+}
+
+fn progress(world: &World) -> (String, String) {
+    let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
+    let status = cma.status.unwrap_or_default();
+    let condition = status
+        .install_progressions
+        .first()
+        .and_then(|p| find_condition(&p.conditions, "Progressing").cloned());
+    condition.map(|c| (c.reason, c.message)).unwrap_or_default()
+}
+
+fn is_completed(world: &World) -> bool {
+    progress(world).0 == "Completed"
+}

@@ -1,0 +1,345 @@
+//! Add-ons: how a version reaches its clusters, stops, and returns.
+
+use serde_json::json;
+
+use super::{
+    ADDON, World, addon, images, is_completed, join, merged, progress, progressive, put, seconds, seeded,
+    select, select_all, template, world,
+};
+use crate::Faults;
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::condition::find_condition;
+use api::gitops::v1alpha1::RolloutPolicy;
+use api::work::v1::ManifestWork;
+use object::Key;
+use store::{ListOptions, Target};
+
+#[test]
+fn an_addon_reaches_every_cluster_and_works_there() {
+    let mut world = world(3);
+    template(&mut world, "msa-0.4.0", "msa:0.4.0");
+    addon(&mut world, "msa-0.4.0", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    assert_eq!(
+        progress(&world).1,
+        "selected clusters 3. configured addons 3/3 completed with no errors, 0 failed 0 timeout."
+    );
+    assert_eq!(images(&world), ["0.4.0", "0.4.0", "0.4.0"]);
+    for addon in world.list::<ManagedClusterAddOn>() {
+        let status = addon.status.unwrap();
+        assert_eq!(
+            status.config_references[0].desired_config,
+            status.config_references[0].last_applied_config
+        );
+        let available =
+            find_condition(&status.conditions, "Available").map(|c| (c.status.clone(), c.message.clone()));
+        assert_eq!(available, Some(("True".into(), "managed-serviceaccount add-on is available.".into())));
+    }
+}
+
+#[test]
+fn r1_an_edit_in_place_reaches_only_the_clusters_whose_turn_it_is() {
+    let mut world = world(4);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    template(&mut world, "msa", "msa:0.4.1");
+    world.restart_operator();
+    world.run_for(seconds(2)).unwrap();
+    assert_eq!(images(&world), ["0.4.1", "0.4.0", "0.4.0", "0.4.0"], "the canary first");
+    let mut most = 0;
+    let done = world.run_until(seconds(120), |world| {
+        let moved = images(world).iter().filter(|image| *image == "0.4.1").count();
+        let addons = world.list::<ManagedClusterAddOn>();
+        let finished = addons.iter().filter(|addon| {
+            let references = &addon.status.as_ref().unwrap().config_references;
+            references.iter().all(|r| r.desired_config == r.last_applied_config)
+                && references[0].desired_config.is_some()
+        });
+        let in_flight = 4 - finished.count();
+        most = most.max(in_flight);
+        is_completed(world) && moved == 4
+    });
+    assert!(done.unwrap(), "{:?}", progress(&world));
+    assert!(most <= 2, "{most} clusters in flight");
+}
+
+#[test]
+fn r2_a_version_that_never_becomes_ready_stops_at_the_canary() {
+    let mut world = world(4);
+    template(&mut world, "msa-0.4.0", "msa:0.4.0");
+    template(&mut world, "msa-0.4.9", "msa:0.4.9");
+    addon(&mut world, "msa-0.4.0", progressive());
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    addon(&mut world, "msa-0.4.9", progressive());
+    world.run_for(seconds(300)).unwrap();
+    assert_eq!(images(&world), ["0.4.9", "0.4.0", "0.4.0", "0.4.0"]);
+    let (reason, message) = progress(&world);
+    assert_eq!(reason, "Failed", "{message}");
+    addon(&mut world, "msa-0.4.0", progressive());
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    assert_eq!(images(&world), ["0.4.0", "0.4.0", "0.4.0", "0.4.0"]);
+}
+
+#[test]
+fn a_rollout_writes_each_work_once_and_each_status_at_most_twice() {
+    let mut world = world(3);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    world.run_for(seconds(60)).unwrap();
+    let generations = |world: &World| {
+        world.list::<ManifestWork>().iter().map(|w| w.metadata.generation.unwrap()).collect::<Vec<_>>()
+    };
+    let before = generations(&world);
+    world.hub.keep_journal();
+    world.hub.take_journal();
+    world.run_for(seconds(300)).unwrap();
+    let written = world.hub.take_journal();
+    assert!(
+        written.iter().all(|entry| entry.resource.resource == "leases"),
+        "a steady fleet writes nothing but leases"
+    );
+    template(&mut world, "msa", "msa:0.4.1");
+    world.hub.keep_journal();
+    world.hub.take_journal();
+    world.run_for(seconds(60)).unwrap();
+    assert!(is_completed(&world));
+    assert_eq!(generations(&world), before.iter().map(|g| g + 1).collect::<Vec<_>>());
+    let journal = world.hub.take_journal();
+    let writes = journal.iter().filter(|entry| entry.resource.resource == "managedclusteraddons").count();
+    assert!(writes <= 6, "{writes} writes of 3 add-ons");
+}
+
+#[test]
+fn u1_a_missing_placement_uninstalls_nothing() {
+    let mut world = world(3);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    world.delete::<api::cluster::v1beta1::Placement>(&Key::namespaced("default", "fleet")).unwrap();
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(world.list::<ManagedClusterAddOn>().len(), 3);
+}
+
+fn deployments(world: &World, cluster: &str) -> usize {
+    let all = Target::resource("apps", "v1", "deployments");
+    world.spokes[cluster].store.list(&all, &ListOptions::default()).unwrap().items.len()
+}
+
+fn installed(world: &World) -> Vec<String> {
+    world.list::<ManagedClusterAddOn>().into_iter().map(|addon| addon.metadata.namespace.unwrap()).collect()
+}
+
+#[test]
+fn u1_a_removal_is_within_the_budget_or_waits() {
+    let mut world = world(3);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    put(
+        &mut world,
+        json!({
+            "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
+            "metadata": {"name": "managed-serviceaccount-by-hand", "namespace": "cluster1"}, "spec": {},
+        }),
+    );
+    select(&mut world, json!({"canary": "false"}));
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!(installed(&world), ["cluster1", "cluster2", "cluster3"], "what somebody made by hand stays");
+    assert_eq!((deployments(&world, "cluster1"), deployments(&world, "cluster2")), (0, 1));
+    select(&mut world, json!({"no": "such"}));
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!(
+        (deployments(&world, "cluster2"), deployments(&world, "cluster3")),
+        (1, 1),
+        "an empty placement empties no fleet"
+    );
+}
+
+#[test]
+fn r5_a_breach_returns_clusters_to_what_worked() {
+    let mut world = world(4);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", progressive());
+    put(
+        &mut world,
+        json!({
+            "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy", "metadata": {"name": "p"}, "spec": {"onBreach": "Rollback"},
+        }),
+    );
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    template(&mut world, "msa", "msa:0.4.9");
+    let moved = |world: &World| images(world)[0] == "0.4.9";
+    assert!(world.run_until(seconds(30), moved).unwrap());
+    world.run_for(seconds(300)).unwrap();
+    assert_eq!(images(&world), ["0.4.0", "0.4.0", "0.4.0", "0.4.0"]);
+    let policy: RolloutPolicy = world.get(&Key::cluster("p")).unwrap();
+    assert!(!policy.status.unwrap().rollouts[0].quarantined.is_empty());
+    template(&mut world, "msa", "msa:0.4.1");
+    assert!(
+        world.run_until(seconds(120), |world| is_completed(world) && images(world)[3] == "0.4.1").unwrap(),
+        "{:?}",
+        progress(&world)
+    );
+}
+
+#[test]
+fn a_rollout_survives_faults_and_restarts_and_never_moves_too_many() {
+    for seed in 0..3 {
+        let mut world = seeded(seed, 4);
+        template(&mut world, "msa", "msa:0.4.0");
+        addon(&mut world, "msa", progressive());
+        select_all(&mut world);
+        assert!(world.run_until(seconds(200), is_completed).unwrap(), "{:?}", progress(&world));
+        world.faults = Faults { refused: 30, answer_lost: 30, stale: 100 };
+        template(&mut world, "msa", "msa:0.4.1");
+        let mut round = 0;
+        let done = world.run_until(seconds(900), |world| {
+            round += 1;
+            let addons = world.list::<ManagedClusterAddOn>();
+            let arrived = |addon: &&ManagedClusterAddOn| {
+                let references = &addon.status.as_ref().unwrap().config_references;
+                references.iter().all(|r| r.desired_config == r.last_applied_config)
+            };
+            let in_flight = addons.len() - addons.iter().filter(arrived).count();
+            assert!(in_flight <= 2, "seed {seed}, round {round}: {in_flight} in flight");
+            is_completed(world) && images(world).iter().all(|image| image == "0.4.1")
+        });
+        assert!(done.unwrap(), "seed {seed}: {:?} {:?}", progress(&world), images(&world));
+    }
+}
+
+/// A canary that breaks is returned, and the version is in quarantine.
+fn broken_canary() -> World {
+    let mut world = world(2);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", progressive());
+    let kind = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy"});
+    put(&mut world, merged(kind, json!({"metadata": {"name": "p"}, "spec": {"onBreach": "Rollback"}})));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    template(&mut world, "msa", "msa:0.4.9");
+    world
+}
+
+/// The operator dies before and after every single write between the edit and the quiet after the rollback.
+#[test]
+fn t40_an_operator_that_dies_after_any_write_returns_the_canary_once_and_moves_nobody_else() {
+    let mut deaths = 0;
+    loop {
+        let mut world = broken_canary();
+        world.kill_operator_after(deaths);
+        let mut canary = vec![images(&world)[0].clone()];
+        let mut changed = world.now;
+        let end = world.now + seconds(60);
+        world
+            .run_until(seconds(60), |world| {
+                let images = images(world);
+                assert_eq!(images[1], "0.4.0", "death {deaths}: only the canary moves");
+                if canary.last() != images.first() {
+                    canary.push(images[0].clone());
+                    assert!(
+                        world.now < changed + seconds(30),
+                        "death {deaths}: it returns by its deadline and is not sent out again"
+                    );
+                    changed = world.now;
+                }
+                world.now >= end
+            })
+            .unwrap();
+        assert_eq!(canary, ["0.4.0", "0.4.9", "0.4.0"], "death {deaths}: {:?}", progress(&world));
+        let policy: RolloutPolicy = world.get(&Key::cluster("p")).unwrap();
+        assert!(!policy.status.unwrap().rollouts[0].quarantined.is_empty(), "death {deaths}");
+        if world.is_operator_doomed() {
+            break;
+        }
+        deaths += 1;
+    }
+    assert!(deaths > 10, "{deaths} writes");
+}
+
+/// A cluster with a configuration of its own keeps it when it returns with the others.
+#[test]
+fn a_rollback_keeps_what_a_cluster_asks_for_itself() {
+    let mut world = world(2);
+    world.spokes.get_mut("cluster2").unwrap().workloads.images = ["msa:0.4.0".to_owned()].into();
+    let kind =
+        json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnDeploymentConfig"});
+    put(
+        &mut world,
+        merged(
+            kind,
+            json!({"metadata": {"name": "own", "namespace": "cluster1"}, "spec": {"agentInstallNamespace": "elsewhere"}}),
+        ),
+    );
+    template(&mut world, "msa", "msa:0.4.0");
+    let one_by_one =
+        json!({"type": "Progressive", "progressive": {"maxConcurrency": 1, "progressDeadline": "20s"}});
+    addon(&mut world, "msa", one_by_one);
+    let kind = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy"});
+    put(&mut world, merged(kind, json!({"metadata": {"name": "p"}, "spec": {"onBreach": "Rollback"}})));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    let own = json!({"group": "addon.open-cluster-management.io", "resource": "addondeploymentconfigs", "name": "own", "namespace": "cluster1"});
+    let kind =
+        json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn"});
+    put(
+        &mut world,
+        merged(
+            kind,
+            json!({"metadata": {"name": ADDON, "namespace": "cluster1"}, "spec": {"configs": [own]}}),
+        ),
+    );
+    let configurations = |world: &World| {
+        let addon: ManagedClusterAddOn = world.get(&Key::namespaced("cluster1", ADDON)).unwrap();
+        let references = addon.status.unwrap().config_references.into_iter();
+        references.map(|r| (r.resource, r.desired_config.unwrap().spec_hash)).collect::<Vec<_>>()
+    };
+    world.run_for(seconds(60)).unwrap();
+    assert!(is_completed(&world), "{:?}", progress(&world));
+    let before = configurations(&world);
+    assert_eq!(before.len(), 2, "{before:?}");
+    template(&mut world, "msa", "msa:0.4.1");
+    let moved = |world: &World| configurations(world) != before;
+    assert!(world.run_until(seconds(30), moved).unwrap());
+    world.run_for(seconds(120)).unwrap();
+    assert_eq!(
+        (images(&world), configurations(&world)),
+        (vec!["0.4.0".to_owned(); 2], before),
+        "{:?}",
+        progress(&world)
+    );
+}
+
+/// It starts in the turn of its group, and the groups after it do not wait for it.
+#[test]
+fn a_cluster_that_joins_a_rollout_is_not_waited_for() {
+    let mut world = world(3);
+    template(&mut world, "msa", "msa:0.4.0");
+    let slow = json!({"type": "ProgressivePerGroup", "progressivePerGroup": {"progressDeadline": "5m"}});
+    addon(&mut world, "msa", slow);
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    template(&mut world, "msa", "msa:0.4.1");
+    assert!(world.run_until(seconds(30), |world| images(world)[0] == "0.4.1").unwrap());
+    world.run_for(seconds(1)).unwrap();
+    join(&mut world, 3, true, seconds(100));
+    let joined = |world: &World| images(world).len() == 4;
+    assert!(world.run_until(seconds(20), joined).unwrap(), "it starts at once: its group has the turn");
+    assert_eq!(images(&world)[3], "0.4.1");
+    assert!(
+        world.run_until(seconds(30), |world| images(world) == ["0.4.1"; 4]).unwrap(),
+        "{:?}",
+        progress(&world)
+    );
+    assert!(!is_completed(&world), "the one that joined is still in flight");
+    assert!(world.run_until(seconds(200), is_completed).unwrap(), "{:?}", progress(&world));
+}

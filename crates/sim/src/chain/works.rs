@@ -1,0 +1,128 @@
+//! Works and clusters themselves.
+
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use serde_json::json;
+
+use super::{World, put, seconds, world};
+use api::cluster::v1::ManagedCluster;
+use api::condition::find_condition;
+use api::work::v1::ManifestWork;
+use object::Key;
+use store::{ListOptions, Patch, Target, WriteOptions};
+
+fn config_maps(world: &World) -> Vec<String> {
+    let all = Target::resource("", "v1", "configmaps");
+    let list = world.spokes["cluster1"].store.list(&all, &ListOptions::default()).unwrap();
+    list.items.iter().map(|item| format!("{}={}", item.name(), item.at(&["data", "v"]).unwrap())).collect()
+}
+
+fn work(world: &mut World, maps: &[(&str, &str)]) {
+    let manifest = |(name, value): &(&str, &str)| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"v": value}});
+    put(
+        world,
+        json!({
+            "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "w", "namespace": "cluster1"},
+            "spec": {"workload": {"manifests": maps.iter().map(manifest).collect::<Vec<_>>()}},
+        }),
+    );
+    world.run_for(seconds(10)).unwrap();
+}
+
+#[test]
+fn a_work_puts_on_its_cluster_what_it_says_and_takes_off_the_rest() {
+    let mut world = world(1);
+    work(&mut world, &[("a", "1"), ("b", "1")]);
+    assert_eq!(config_maps(&world), ["a=\"1\"", "b=\"1\""]);
+    work(&mut world, &[("b", "2"), ("c", "1")]);
+    assert_eq!(config_maps(&world), ["b=\"2\"", "c=\"1\""]);
+    let key = Key::namespaced("default", "b");
+    let drift = Patch::Merge(json!({"data": {"v": "drifted"}}));
+    let (now, spoke) = (world.now, world.spokes.get_mut("cluster1").unwrap());
+    let target = Target::resource("", "v1", "configmaps").at(&key);
+    spoke.store.patch(&target, &drift, &WriteOptions::manager("somebody"), now).unwrap();
+    world.run_for(seconds(10)).unwrap();
+    assert_eq!(config_maps(&world), ["b=\"2\"", "c=\"1\""], "drift is corrected");
+    let revisions = |world: &World| (world.hub.revision(), world.spokes["cluster1"].store.revision());
+    let before = revisions(&world);
+    world.restart_agent("cluster1");
+    world.run_for(seconds(1)).unwrap();
+    assert_eq!(revisions(&world), before, "a restart writes nothing");
+    world.delete::<ManifestWork>(&Key::namespaced("cluster1", "w")).unwrap();
+    world.run_for(seconds(10)).unwrap();
+    assert_eq!((config_maps(&world).len(), world.list::<ManifestWork>().len()), (0, 0));
+}
+
+#[test]
+fn a_manifest_that_cannot_be_applied_is_named_and_holds_back_no_other() {
+    let mut world = world(1);
+    let map = |name: &str, namespace: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": {"v": "1"}});
+    put(
+        &mut world,
+        json!({
+            "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "w", "namespace": "cluster1"},
+            "spec": {"workload": {"manifests": [map("a", "nowhere"), map("b", "default")]}},
+        }),
+    );
+    world.run_for(seconds(5)).unwrap();
+    assert_eq!(config_maps(&world), ["b=\"1\""]);
+    let work: ManifestWork = world.get(&Key::namespaced("cluster1", "w")).unwrap();
+    let status = work.status.unwrap();
+    let applied = |conditions: &[api::Condition]| {
+        find_condition(conditions, "Applied").map(|c| (c.status.clone(), c.message.clone()))
+    };
+    let manifests: Vec<_> =
+        status.resource_status.manifests.iter().map(|m| applied(&m.conditions).unwrap()).collect();
+    assert_eq!(manifests[1], ("True".into(), "Apply manifest complete".into()));
+    assert!(
+        manifests[0].1.starts_with("Failed to apply manifest: ") && manifests[0].1.contains("nowhere"),
+        "{manifests:?}"
+    );
+    assert_eq!(applied(&status.conditions).unwrap().0, "False");
+}
+
+#[test]
+fn a_cluster_that_falls_silent_is_unknown_and_comes_back() {
+    let mut world = world(2);
+    let available = |world: &World, name: &str| {
+        let cluster: ManagedCluster = world.get(&Key::cluster(name)).unwrap();
+        let taints: Vec<_> = cluster
+            .spec
+            .taints
+            .iter()
+            .map(|taint| taint.key.rsplit('/').next().unwrap().to_owned())
+            .collect();
+        let condition =
+            find_condition(&cluster.status.unwrap().conditions, "ManagedClusterConditionAvailable").cloned();
+        (condition.unwrap().status, taints.join(","))
+    };
+    world.spokes.get_mut("cluster1").unwrap().connected = false;
+    world.run_for(seconds(290)).unwrap();
+    assert_eq!(available(&world, "cluster1"), ("True".into(), String::new()), "five renewals may be missed");
+    world.run_for(seconds(70)).unwrap();
+    assert_eq!(available(&world, "cluster1"), ("Unknown".into(), "unreachable".into()));
+    assert_eq!(available(&world, "cluster2"), ("True".into(), String::new()));
+    world.spokes.get_mut("cluster1").unwrap().connected = true;
+    world.run_for(seconds(90)).unwrap();
+    assert_eq!(available(&world, "cluster1"), ("True".into(), String::new()));
+}
+
+#[test]
+fn a_cluster_that_leaves_takes_its_permissions_with_it_and_its_namespace_stays() {
+    let mut world = world(1);
+    work(&mut world, &[("a", "1")]);
+    world.delete::<ManagedCluster>(&Key::cluster("cluster1")).unwrap();
+    world.run_for(seconds(10)).unwrap();
+    assert_eq!(
+        (world.list::<ManagedCluster>().len(), world.list::<ManifestWork>().len(), config_maps(&world).len()),
+        (0, 0, 0)
+    );
+    let roles = world.list::<ClusterRole>();
+    assert!(
+        !roles
+            .iter()
+            .any(|role| role.metadata.name.as_deref()
+                == Some("open-cluster-management:managedcluster:cluster1"))
+    );
+    assert!(world.get::<Namespace>(&Key::cluster("cluster1")).is_some());
+}

@@ -1,0 +1,156 @@
+//! Executes actions on stores, as the shell does on API servers.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use object::{Object, ObjectRef};
+use reconcile::{Action, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource};
+use store::{ApiError, DeleteOptions, Deleted, Patch, Propagation, Store, Target, WriteOptions};
+
+/// The branches of a remote that only reports are pushed to: every commit, oldest first.
+pub type Branches = BTreeMap<String, Vec<Push>>;
+
+/// What a process can reach.
+pub(super) struct Sites<'a> {
+    /// The hub; `None` while the network between them is cut.
+    pub(super) hub: Option<&'a mut Store>,
+    /// The cluster of an agent.
+    pub(super) spoke: Option<&'a mut Store>,
+    /// The git remote.
+    pub(super) branches: &'a mut Branches,
+}
+
+impl Sites<'_> {
+    pub(super) fn readable(&self, site: Site) -> Option<&Store> {
+        match site {
+            Site::Hub => self.hub.as_deref(),
+            Site::Spoke => self.spoke.as_deref(),
+        }
+    }
+
+    fn writable(&mut self, site: Site) -> Result<&mut Store, Failure> {
+        let store = match site {
+            Site::Hub => self.hub.as_deref_mut(),
+            Site::Spoke => self.spoke.as_deref_mut(),
+        };
+        store.ok_or_else(|| unavailable("the API server cannot be reached"))
+    }
+}
+
+pub(super) fn unavailable(why: &str) -> Failure {
+    Failure { kind: FailureKind::Unavailable, message: why.into() }
+}
+
+/// Executes one action.
+pub(super) fn execute(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+    let options = WriteOptions::manager(manager);
+    match action {
+        Action::Apply { site, object, force, manager: other } => {
+            let store = sites.writable(*site)?;
+            let named =
+                WriteOptions { manager: other.clone().unwrap_or(options.manager), force: *force, ..options };
+            let reference = object.reference();
+            let target = path(store, &reference)?;
+            let patch = Patch::Apply(object.clone().into_value());
+            store
+                .patch(&target, &patch, &named, now)
+                .map(|written| taken(&written.object))
+                .map_err(|error| refused(&reference, &error))
+        }
+        Action::Create { site, object } => {
+            let store = sites.writable(*site)?;
+            let reference = object.reference();
+            let target = path(store, &reference)?;
+            let unnamed = Target { name: String::new(), ..target.clone() };
+            match store.create(&unnamed, object.clone(), &options, now) {
+                Ok(written) => Ok(taken(&written.object)),
+                Err(error) if error.reason() == "AlreadyExists" => {
+                    Ok(store.get(&target).ok().as_deref().cloned())
+                }
+                Err(error) => Err(refused(&reference, &error)),
+            }
+        }
+        Action::Patch { site, target: reference, subresource, patch, precondition } => {
+            let store = sites.writable(*site)?;
+            let target = path(store, reference)?.sub(match subresource {
+                Subresource::None => "",
+                Subresource::Status => "status",
+                Subresource::Approval => "approval",
+            });
+            let patch = Patch::Merge(guarded(patch.clone(), precondition));
+            store
+                .patch(&target, &patch, &options, now)
+                .map(|written| taken(&written.object))
+                .map_err(|error| refused(reference, &error))
+        }
+        Action::Replace { site, object } => {
+            let store = sites.writable(*site)?;
+            let reference = object.reference();
+            let target = path(store, &reference)?;
+            store
+                .update(&target, object.clone(), &options, now)
+                .map(|w| taken(&w.object))
+                .map_err(|error| refused(&reference, &error))
+        }
+        Action::Delete { site, target: reference, precondition, orphan } => {
+            let store = sites.writable(*site)?;
+            let target = path(store, reference)?;
+            let propagation = Some(if *orphan { Propagation::Orphan } else { Propagation::Background });
+            let Precondition { uid, resource_version } = precondition.clone();
+            match store.delete(
+                &target,
+                &DeleteOptions { uid, resource_version, propagation, dry_run: false },
+                now,
+            ) {
+                Ok(Deleted::Gone(_)) => Ok(None),
+                Ok(Deleted::Terminating(object)) => Ok(taken(&object)),
+                Err(error) if error.code() == 404 => Ok(None),
+                Err(error) => Err(refused(reference, &error)),
+            }
+        }
+        Action::Push(push) => {
+            let commits = sites.branches.entry(push.branch.clone()).or_default();
+            if commits.last().is_none_or(|tip| tip.files != push.files) {
+                commits.push(push.clone());
+            }
+            Ok(None)
+        }
+    }
+}
+
+fn path(store: &Store, reference: &ObjectRef) -> Result<Target, Failure> {
+    let target = store.target(reference).ok_or_else(|| Failure::not_served(&reference.gvk))?;
+    let namespaced = store.resource_of(&reference.gvk).is_some_and(|resource| resource.namespaced);
+    Ok(match (namespaced, target.namespace.as_str()) {
+        (true, "") => target.within("default"),
+        (false, _) => target.within(""),
+        (true, _) => target,
+    })
+}
+
+fn guarded(patch: serde_json::Map<String, Value>, precondition: &Precondition) -> Value {
+    let mut body = Value::Object(patch);
+    let fields = [("uid", &precondition.uid), ("resourceVersion", &precondition.resource_version)];
+    let checked: serde_json::Map<_, _> = fields
+        .into_iter()
+        .filter(|(_, v)| !v.is_empty())
+        .map(|(f, v)| (f.to_owned(), Value::from(v.as_str())))
+        .collect();
+    json_patch::merge(&mut body, &json!({ "metadata": checked }));
+    body
+}
+
+fn refused(reference: &ObjectRef, error: &ApiError) -> Failure {
+    Failure::refused(
+        reference,
+        error.code(),
+        error.causes().iter().filter_map(|cause| cause.reason.as_deref()),
+        error.message(),
+    )
+}
+
+fn taken(object: &Object) -> Option<Object> {
+    Some(object.clone())
+}

@@ -1,0 +1,236 @@
+//! What a cluster without nodes reports about its workloads: the part of Kubernetes' controllers and kubelets that shows in status.
+//!
+//! A workload becomes ready some time after its pods changed, if every image of its pods is known; one with an unknown image keeps
+//! what it ran before, as a rolling update does, and never becomes ready. No pods are made.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use engine::addon::spec_hash::hex;
+use object::{Object, merge_diff};
+
+/// What is true of every workload of a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    /// Images that can be pulled.
+    pub images: BTreeSet<String>,
+    /// How long pods take to become ready after they changed.
+    pub ready_after: SignedDuration,
+    /// How many nodes a DaemonSet runs on.
+    pub nodes: i32,
+}
+
+/// The annotation that says when the pods of a workload last changed, and to what.
+pub const ROLLED_AT: &str = "sim.wheelwright.dev/rolled-at";
+
+/// What a workload's status should become.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Step {
+    /// Merge patch of `metadata`, where the pods changed.
+    pub metadata: Option<Value>,
+    /// Merge patch of `status`.
+    pub status: Option<Value>,
+    /// When it changes next although nobody touches it.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// Advances one Deployment, StatefulSet, DaemonSet, Job or Pod; other kinds have nothing to report.
+pub fn step(object: &Object, world: &World, now: Timestamp) -> Step {
+    let gvk = object.gvk();
+    if object.is_terminating() {
+        return Step::default();
+    }
+    match (gvk.group.as_str(), gvk.kind.as_str()) {
+        ("apps", "Deployment" | "StatefulSet" | "ReplicaSet" | "DaemonSet") | ("batch", "Job") => {}
+        ("", "Pod") => {}
+        _ => return Step::default(),
+    }
+    let pod = pod_spec(object);
+    let revision = hex(&Sha256::digest(pod.to_string().as_bytes())).get(..16).unwrap_or_default().to_owned();
+    let marked = object
+        .annotations()
+        .get(ROLLED_AT)
+        .and_then(|mark| mark.split_once('@'))
+        .map(|(r, at)| (r.to_owned(), at.to_owned()));
+    let (changed_at, metadata) = match marked {
+        Some((of, at)) if of == revision => (at.parse().unwrap_or(now), None),
+        _ => (now, Some(json!({"annotations": {ROLLED_AT: format!("{revision}@{now}")}}))),
+    };
+    let ready_at = changed_at.saturating_add(world.ready_after).unwrap_or(Timestamp::MAX);
+    let progress = match () {
+        () if !images(pod).all(|image| world.images.contains(image)) => Progress::Stuck,
+        () if ready_at > now => Progress::Starting,
+        () => Progress::Ready,
+    };
+    let before = object.at(&["status"]).cloned().unwrap_or_else(|| json!({}));
+    let after = status(object, &before, progress, world, now);
+    let wake_at = (progress == Progress::Starting).then_some(ready_at);
+    Step { metadata, status: merge_diff(&before, &after), wake_at }
+}
+
+/// How far the newest pods are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// An image cannot be pulled, so nothing will change.
+    Stuck,
+    /// They will be ready.
+    Starting,
+    /// They are.
+    Ready,
+}
+
+fn pod_spec(object: &Object) -> &Value {
+    const NONE: &Value = &Value::Null;
+    let path: &[&str] = if object.kind() == "Pod" { &["spec"] } else { &["spec", "template", "spec"] };
+    object.at(path).unwrap_or(NONE)
+}
+
+fn images(pod: &Value) -> impl Iterator<Item = &str> {
+    let lists = ["initContainers", "containers"].into_iter().filter_map(|list| pod.get(list)?.as_array());
+    lists.flatten().filter_map(|container| container.get("image")?.as_str())
+}
+
+fn status(object: &Object, before: &Value, progress: Progress, world: &World, now: Timestamp) -> Value {
+    let generation = object.generation();
+    let wanted = object.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(1);
+    let old = |field: &str| before.get(field).and_then(Value::as_i64).unwrap_or_default();
+    let ready = progress == Progress::Ready;
+    let condition = |type_: &str, status: bool, reason: &str| condition(before, type_, status, reason, now);
+    match object.kind() {
+        "Deployment" | "StatefulSet" | "ReplicaSet" => {
+            // A rolling update adds one new pod and keeps the old ones until it is ready.
+            let running = if ready { wanted } else { old("readyReplicas").min(wanted) };
+            let updated = if ready { wanted } else { 1.min(wanted) };
+            let available = running >= wanted;
+            let moving = if ready { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" };
+            json!({
+                "observedGeneration": generation,
+                "replicas": if ready { wanted } else { running + updated },
+                "updatedReplicas": updated,
+                "readyReplicas": running,
+                "availableReplicas": running,
+                "conditions": [
+                    condition("Available", available, if available { "MinimumReplicasAvailable" } else { "MinimumReplicasUnavailable" }),
+                    condition("Progressing", true, moving),
+                ],
+            })
+        }
+        "DaemonSet" => {
+            let nodes = i64::from(world.nodes);
+            let running = if ready { nodes } else { 0 };
+            json!({
+                "observedGeneration": generation,
+                "desiredNumberScheduled": nodes,
+                "currentNumberScheduled": nodes,
+                "numberMisscheduled": 0,
+                "updatedNumberScheduled": nodes,
+                "numberReady": running,
+                "numberAvailable": running,
+            })
+        }
+        "Job" if ready => {
+            json!({"succeeded": 1, "conditions": [condition("Complete", true, "CompletionsReached")]})
+        }
+        "Job" => json!({"active": 1}),
+        _ => json!({
+            "phase": if ready { "Running" } else { "Pending" },
+            "conditions": [condition("Ready", ready, if ready { "Running" } else { "ContainersNotReady" })],
+        }),
+    }
+}
+
+fn condition(before: &Value, type_: &str, status: bool, reason: &str, now: Timestamp) -> Value {
+    let status = if status { "True" } else { "False" };
+    let same = |c: &&Value| {
+        c.get("type").and_then(Value::as_str) == Some(type_)
+            && c.get("status").and_then(Value::as_str) == Some(status)
+    };
+    let held = before.get("conditions").and_then(Value::as_array).into_iter().flatten().find(same);
+    let since = held.and_then(|c| c.get("lastTransitionTime")).cloned();
+    let since = since.unwrap_or_else(|| serde_json::to_value(Time(now)).unwrap_or_default());
+    json!({"type": type_, "status": status, "reason": reason, "lastTransitionTime": since})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn world() -> World {
+        World {
+            images: ["app:1".to_owned(), "app:2".to_owned()].into(),
+            ready_after: SignedDuration::from_secs(3),
+            nodes: 2,
+        }
+    }
+
+    fn deployment(image: &str) -> Object {
+        let spec =
+            json!({"replicas": 2, "template": {"spec": {"containers": [{"name": "c", "image": image}]}}});
+        let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "generation": 1}, "spec": spec});
+        Object::from_value(object).unwrap()
+    }
+
+    /// Applies what a step says, as an API server would.
+    fn run(object: &mut Object, second: i64) -> Step {
+        let step = step(object, &world(), at(second));
+        let mut whole = object.clone().into_value();
+        for (field, patch) in [("metadata", &step.metadata), ("status", &step.status)] {
+            if let Some(patch) = patch {
+                json_patch::merge(&mut whole, &json!({field: patch}));
+            }
+        }
+        *object = Object::from_value(whole).unwrap();
+        step
+    }
+
+    fn ready(object: &Object) -> i64 {
+        object.at(&["status", "readyReplicas"]).and_then(Value::as_i64).unwrap()
+    }
+
+    #[test]
+    fn a_deployment_becomes_ready_after_its_delay_and_then_rests() {
+        let mut object = deployment("app:1");
+        assert_eq!(run(&mut object, 10).wake_at, Some(at(13)));
+        assert_eq!(ready(&object), 0);
+        run(&mut object, 13);
+        assert_eq!(ready(&object), 2);
+        assert_eq!(run(&mut object, 99), Step::default());
+    }
+
+    #[test]
+    fn an_unknown_image_never_becomes_ready_and_keeps_the_old_pods() {
+        let mut object = deployment("app:1");
+        run(&mut object, 0);
+        run(&mut object, 3);
+        object.field_mut("spec").extend(deployment("app:nope").field_mut("spec").clone());
+        object.metadata_mut().insert("generation".into(), json!(2));
+        assert_eq!(run(&mut object, 5).wake_at, None);
+        run(&mut object, 1000);
+        let field = |name: &str| object.at(&["status", name]).and_then(Value::as_i64).unwrap();
+        assert_eq!(
+            (
+                field("observedGeneration"),
+                field("updatedReplicas"),
+                field("readyReplicas"),
+                field("replicas")
+            ),
+            (2, 1, 2, 3)
+        );
+    }
+
+    #[test]
+    fn other_kinds_report_nothing() {
+        let object =
+            Object::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}))
+                .unwrap();
+        assert_eq!(step(&object, &world(), at(0)), Step::default());
+    }
+}

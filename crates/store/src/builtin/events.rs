@@ -1,0 +1,45 @@
+//! Events are served by two groups under different field names and stored once, as the core group names them.
+
+use object::Object;
+
+/// Core name, name in `events.k8s.io`.
+const NAMES: [(&str, &str); 7] = [
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+];
+
+/// An event under the field names of another group.
+pub(crate) fn convert(event: &Object, api_version: &str) -> Result<Object, String> {
+    let mut converted = event.clone();
+    for (core, own) in NAMES {
+        let (from, to) = if api_version == "v1" { (own, core) } else { (core, own) };
+        if let Some(value) = converted.0.remove(from) {
+            converted.0.insert(to.into(), value);
+        }
+    }
+    converted.0.insert("apiVersion".into(), api_version.into());
+    Ok(converted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_go_there_and_back() {
+        let core = json!({ "apiVersion": "v1", "kind": "Event", "message": "m", "reason": "R", "involvedObject": { "name": "x" } });
+        let core = Object::from_value(core).unwrap();
+        let own = convert(&core, "events.k8s.io/v1").unwrap();
+        assert_eq!(
+            (own.at(&["note"]), own.at(&["regarding", "name"]), own.at(&["message"])),
+            (Some(&json!("m")), Some(&json!("x")), None)
+        );
+        assert_eq!(convert(&own, "v1").unwrap(), core);
+    }
+}

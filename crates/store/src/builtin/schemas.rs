@@ -1,0 +1,243 @@
+//! Schemas of the built-in kinds: the OpenAPI that comes with their types, and what it leaves out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use crate::Schema;
+use crate::schema::Refs;
+use object::builtin_lists::{BUILTIN, ListType, MapType, Position};
+
+/// Where OpenAPI v3 documents keep definitions.
+const DEFINITIONS: &str = "/components/schemas";
+
+/// The definitions of every built-in type, by name, and their schemas.
+pub(crate) struct Definitions {
+    /// As OpenAPI.
+    pub(crate) openapi: Map<String, Value>,
+    roots: BTreeMap<String, Arc<Schema>>,
+}
+
+/// Collects types whose schemas are wanted.
+pub(super) struct Collector {
+    generator: SchemaGenerator,
+    roots: Vec<String>,
+    /// Definitions of kinds, with what the table of built-in kinds knows them by.
+    kinds: Vec<(String, &'static str, &'static str)>,
+}
+
+impl Collector {
+    pub(super) fn new() -> Self {
+        let settings = SchemaSettings::openapi3().with(|settings| {
+            settings.definitions_path = DEFINITIONS.into();
+            settings.inline_subschemas = false;
+        });
+        Self { generator: SchemaGenerator::new(settings), roots: Vec::new(), kinds: Vec::new() }
+    }
+
+    /// Adds a type and everything below it.
+    pub(super) fn add<K: JsonSchema>(&mut self) {
+        self.generator.subschema_for::<K>();
+        self.roots.push(K::schema_name().into_owned());
+    }
+
+    /// Adds a kind and everything below it.
+    pub(super) fn add_kind<K: JsonSchema + k8s_openapi::Resource>(&mut self) {
+        self.add::<K>();
+        self.kinds.push((K::schema_name().into_owned(), K::API_VERSION, K::KIND));
+    }
+
+    pub(super) fn finish(mut self) -> Definitions {
+        let mut openapi: Map<String, Value> = self.generator.take_definitions(true);
+        complete(&mut openapi);
+        let mut seen = BTreeSet::new();
+        for (name, api_version, kind) in self.kinds {
+            say_how_to_merge(&mut openapi, &name, BUILTIN.root(api_version, kind), &mut seen);
+        }
+        let mut refs = Refs::new(&openapi);
+        let roots = self.roots.into_iter().map(|name| {
+            let schema = refs.definition(&name);
+            (name, schema)
+        });
+        let roots = roots.collect();
+        Definitions { openapi, roots }
+    }
+}
+
+impl Definitions {
+    /// The schema of a type that was collected.
+    pub(crate) fn schema(&self, name: &str) -> Arc<Schema> {
+        self.roots.get(name).cloned().unwrap_or_default()
+    }
+}
+
+/// Defaults and formats that the generated schemas do not have.
+fn complete(openapi: &mut Map<String, Value>) {
+    super::defaults::write(openapi);
+    // A field of JSON, or of an embedded object, takes anything; so do schemas of schemas.
+    for free in
+        ["io.k8s.apimachinery.pkg.runtime.RawExtension", "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"]
+    {
+        if let Some(Value::Object(definition)) = openapi.get_mut(free) {
+            definition.insert("x-kubernetes-preserve-unknown-fields".into(), true.into());
+        }
+    }
+}
+
+/// Writes what the table of built-in kinds says about merging into a definition and those below it, in the words of OpenAPI: kubectl
+/// computes its patches from them.
+fn say_how_to_merge(
+    openapi: &mut Map<String, Value>,
+    name: &str,
+    at: Position<'_>,
+    seen: &mut BTreeSet<String>,
+) {
+    if !at.is_known() || !seen.insert(name.to_owned()) {
+        return;
+    }
+    let fields = openapi
+        .get(name)
+        .and_then(|d| d.get("properties"))
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default();
+    for (field, mut schema) in fields {
+        let here = at.field(&field);
+        for (part, at) in [
+            (Some(&schema), here),
+            (schema.get("items"), here.items()),
+            (schema.get("additionalProperties"), here.field("*")),
+        ] {
+            if let Some(below) = part.and_then(reference) {
+                say_how_to_merge(openapi, &below, at, seen);
+            }
+        }
+        let Some(words) = schema.as_object_mut() else { continue };
+        match here.list_type() {
+            ListType::Atomic => {}
+            ListType::Set => drop(words.insert("x-kubernetes-list-type".into(), "set".into())),
+            ListType::Map(keys) => {
+                words.insert("x-kubernetes-list-type".into(), "map".into());
+                words.insert("x-kubernetes-list-map-keys".into(), keys.iter().map(|key| key.name).collect());
+            }
+        }
+        if here.map_type() == MapType::Atomic {
+            words.insert("x-kubernetes-map-type".into(), "atomic".into());
+        }
+        let patch = here.patch_strategy();
+        let strategy: Vec<_> =
+            [("merge", patch.merge), ("retainKeys", patch.retain_keys), ("replace", patch.replace)]
+                .into_iter()
+                .filter_map(|(word, holds)| holds.then_some(word))
+                .collect();
+        if !strategy.is_empty() {
+            words.insert("x-kubernetes-patch-strategy".into(), strategy.join(",").into());
+        }
+        if let Some(key) = patch.merge_key {
+            words.insert("x-kubernetes-patch-merge-key".into(), key.into());
+        }
+        if let Some(slot) = openapi
+            .get_mut(name)
+            .and_then(|d| d.get_mut("properties"))
+            .and_then(|fields| fields.get_mut(&field))
+        {
+            *slot = schema;
+        }
+    }
+}
+
+/// The definition that a schema refers to.
+fn reference(schema: &Value) -> Option<String> {
+    let path = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref"))?.as_str()?;
+    path.rsplit('/').next().map(str::to_owned)
+}
+
+static METADATA: LazyLock<Definitions> = LazyLock::new(|| {
+    let mut collector = Collector::new();
+    collector.add::<ObjectMeta>();
+    collector.finish()
+});
+
+/// The schema of `metadata`, for custom resources.
+pub(crate) fn metadata() -> Arc<Schema> {
+    METADATA.schema("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
+}
+
+/// The schema of `metadata` as OpenAPI without references, with what server-side apply has to know.
+pub(crate) fn metadata_openapi() -> Value {
+    let mut whole =
+        METADATA.openapi.get("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta").cloned().unwrap_or_default();
+    let owner = METADATA
+        .openapi
+        .get("io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference")
+        .cloned()
+        .unwrap_or_default();
+    let managed = METADATA
+        .openapi
+        .get("io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry")
+        .cloned()
+        .unwrap_or_default();
+    let mut set = |field: &str, word: &str, value: Value| {
+        if let Some(slot) = whole.pointer_mut(&format!("/properties/{field}")).and_then(Value::as_object_mut)
+        {
+            slot.insert(word.into(), value);
+        }
+    };
+    let mut owner = owner;
+    if let Some(owner) = owner.as_object_mut() {
+        owner.insert("x-kubernetes-map-type".into(), "atomic".into());
+    }
+    set("finalizers", "x-kubernetes-list-type", "set".into());
+    set("ownerReferences", "x-kubernetes-list-type", "map".into());
+    set("ownerReferences", "x-kubernetes-list-map-keys", json!(["uid"]));
+    set("ownerReferences", "items", owner);
+    set("managedFields", "items", inline_free(managed));
+    for time in ["creationTimestamp", "deletionTimestamp"] {
+        let description =
+            whole.pointer(&format!("/properties/{time}/description")).cloned().unwrap_or_default();
+        if let Some(slot) = whole.pointer_mut(&format!("/properties/{time}")) {
+            *slot = json!({ "type": "string", "format": "date-time", "description": description });
+        }
+    }
+    whole
+}
+
+/// References of `managedFields` entries lead to a time and to free-form fields.
+fn inline_free(mut entry: Value) -> Value {
+    if let Some(fields) = entry.pointer_mut("/properties").and_then(Value::as_object_mut) {
+        fields.insert("time".into(), json!({ "type": "string", "format": "date-time" }));
+        fields.insert(
+            "fieldsV1".into(),
+            json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true }),
+        );
+    }
+    entry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_is_said_as_in_the_documents_of_a_real_server() {
+        let definitions = crate::definitions();
+        let containers = &definitions["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
+        assert_eq!(containers["x-kubernetes-list-map-keys"], json!(["name"]));
+        assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
+        let finalizers =
+            &definitions["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]["properties"]["finalizers"];
+        assert_eq!(
+            (&finalizers["x-kubernetes-list-type"], &finalizers["x-kubernetes-patch-strategy"]),
+            (&json!("set"), &json!("merge"))
+        );
+    }
+
+    #[test]
+    fn metadata_needs_no_references() {
+        assert!(!metadata_openapi().to_string().contains("$ref"), "{}", metadata_openapi());
+        assert!(metadata().properties.contains_key("labels"));
+    }
+}

@@ -1,0 +1,305 @@
+//! What a control plane does by itself after a deletion: dependents follow their owners, namespaces and definitions are emptied.
+//!
+//! Writes leave places to look at behind ([`Garbage::note`]); [`Store::collect`] looks at each once. So a step costs what changed, not
+//! what there is, and its order depends on the store alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use object::{Key, Object};
+
+use super::delete::{FOREGROUND, ORPHAN};
+use super::metadata::Owner;
+use super::{GroupResource, Propagation, Store, crd, metadata, strategy};
+
+/// An object's resource and key.
+pub(super) type Place = (GroupResource, Key);
+
+/// Which objects name which owners, and which places to look at.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Garbage {
+    /// By uid of the owner.
+    dependents: BTreeMap<String, BTreeSet<Place>>,
+    /// Objects that are going, by uid: they may wait for their dependents.
+    going: BTreeMap<String, Place>,
+    pending: BTreeSet<Place>,
+}
+
+/// Steps of [`Store::settle`]; a chain of owners is no longer than this.
+const STEPS_LIMIT: usize = 1_000;
+
+impl Garbage {
+    /// Remembers what a write may have set loose.
+    pub(super) fn note(&mut self, place: &Place, old: Option<&Object>, new: Option<&Object>) {
+        let uids =
+            |object: Option<&Object>| -> BTreeSet<String> { object.map(owner_uids).unwrap_or_default() };
+        let (before, after) = (uids(old), uids(new));
+        for uid in before.difference(&after) {
+            if let Some(places) = self.dependents.get_mut(uid) {
+                places.remove(place);
+                if places.is_empty() {
+                    self.dependents.remove(uid);
+                }
+            }
+            self.pending.extend(self.going.get(uid).cloned());
+        }
+        for uid in after.difference(&before) {
+            self.dependents.entry(uid.clone()).or_default().insert(place.clone());
+        }
+        match new {
+            Some(new) if new.is_terminating() || !after.is_empty() => {
+                self.pending.insert(place.clone());
+                if new.is_terminating() {
+                    self.going.insert(new.uid().to_owned(), place.clone());
+                }
+            }
+            Some(_) => {}
+            None => self.set_loose(place, old),
+        }
+    }
+
+    fn set_loose(&mut self, place: &Place, old: Option<&Object>) {
+        let Some(old) = old else { return };
+        self.going.remove(old.uid());
+        self.pending.extend(self.dependents.get(old.uid()).into_iter().flatten().cloned());
+        // Those that may wait for it to go: its namespace and its definition, beside its owners.
+        if !place.1.namespace.is_empty() {
+            self.pending
+                .insert((GroupResource::new("", "namespaces"), Key::cluster(place.1.namespace.clone())));
+        }
+        self.pending
+            .insert((crd::shelf_id(), Key::cluster(format!("{}.{}", place.0.resource, place.0.group))));
+    }
+
+    fn of(&self, uid: &str) -> Vec<Place> {
+        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+}
+
+fn owner_uids(object: &Object) -> BTreeSet<String> {
+    let list = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(|owner| owner.get("uid").and_then(Value::as_str)).map(str::to_owned).collect()
+}
+
+/// What is known of an owner that an object names.
+enum Standing {
+    Present(Place, Arc<Object>),
+    Absent,
+    /// Its kind is not served, or cannot own this object: nothing may be concluded.
+    Unknown,
+}
+
+impl Store {
+    /// One step of what a control plane does by itself; whether it wrote anything.
+    ///
+    /// The garbage collector's part is what kube-controller-manager does: an object all of whose owners are gone is deleted, one that
+    /// still has some loses the references to the others; `foregroundDeletion` waits for blocking dependents, `orphan` cuts them off.
+    pub fn collect(&mut self, now: Timestamp) -> bool {
+        let before = self.revision();
+        for place in std::mem::take(&mut self.garbage.pending) {
+            self.look_at(&place, now);
+        }
+        self.revision() != before
+    }
+
+    /// Steps until nothing is left to do.
+    pub fn settle(&mut self, now: Timestamp) {
+        for _ in 0..STEPS_LIMIT {
+            if !self.collect(now) {
+                return;
+            }
+        }
+    }
+
+    fn object_at(&self, place: &Place) -> Option<&Arc<Object>> {
+        self.shelves.get(&place.0)?.objects.get(&place.1)
+    }
+
+    fn look_at(&mut self, place: &Place, now: Timestamp) {
+        let Some(object) = self.object_at(place).cloned() else { return };
+        if object.is_terminating() {
+            let finalizers = metadata::strings(&object, "finalizers");
+            if finalizers.iter().any(|f| f == ORPHAN) {
+                self.orphan_dependents(place, &object);
+            } else if finalizers.iter().any(|f| f == FOREGROUND) {
+                self.delete_dependents(place, &object, now);
+            }
+            if place.0 == GroupResource::new("", "namespaces") {
+                self.empty_namespace(place, now);
+            }
+            if place.0 == crd::shelf_id() {
+                self.empty_definition(place, &object, now);
+            }
+        }
+        self.check_owners(place, now);
+    }
+
+    fn check_owners(&mut self, place: &Place, now: Timestamp) {
+        let Some(object) = self.object_at(place).cloned() else { return };
+        let owners = metadata::owners(&object);
+        if owners.is_empty() {
+            return;
+        }
+        let (mut absent, mut solid) = (BTreeSet::new(), 0);
+        for owner in &owners {
+            match self.standing(&object, owner) {
+                Standing::Absent => {
+                    absent.insert(owner.uid.clone());
+                }
+                Standing::Present(..) | Standing::Unknown => solid += 1,
+            }
+        }
+        if solid == 0 && !object.is_terminating() {
+            let foreground = !self.garbage.of(object.uid()).is_empty()
+                && metadata::strings(&object, "finalizers").iter().any(|f| f == FOREGROUND);
+            let propagation = if foreground { Propagation::Foreground } else { Propagation::Background };
+            self.terminate(place, Some(propagation), now);
+        } else if solid > 0 && !absent.is_empty() {
+            self.edit(place, |object| drop_owners(object, &absent));
+        }
+        // An owner that waits for its dependents looks again whenever one of them changes.
+        for owner in &owners {
+            if let Standing::Present(at, owner) = self.standing(&object, owner)
+                && owner.is_terminating()
+            {
+                self.look_again(at);
+            }
+        }
+    }
+
+    fn look_again(&mut self, place: Place) {
+        self.garbage.pending.insert(place);
+    }
+
+    fn standing(&self, object: &Object, owner: &Owner) -> Standing {
+        let Some(resource) = self.resource_of(&owner.object.gvk) else { return Standing::Unknown };
+        if resource.namespaced && object.namespace().is_empty() {
+            return Standing::Unknown;
+        }
+        let key = if resource.namespaced {
+            owner.object.key.clone()
+        } else {
+            Key::cluster(owner.object.key.name.clone())
+        };
+        let place = (resource.id_of_storage(), key);
+        match self.object_at(&place) {
+            Some(found) if found.uid() == owner.uid => Standing::Present(place, found.clone()),
+            Some(_) | None => Standing::Absent,
+        }
+    }
+
+    fn orphan_dependents(&mut self, place: &Place, owner: &Object) {
+        let uid = BTreeSet::from([owner.uid().to_owned()]);
+        for dependent in self.garbage.of(owner.uid()) {
+            self.edit(&dependent, |object| drop_owners(object, &uid));
+        }
+        self.edit(place, |object| drop_finalizer(object, ORPHAN));
+    }
+
+    fn delete_dependents(&mut self, place: &Place, owner: &Object, now: Timestamp) {
+        let dependents = self.garbage.of(owner.uid());
+        for dependent in &dependents {
+            let Some(object) = self.object_at(dependent).cloned() else { continue };
+            let others = metadata::owners(&object)
+                .iter()
+                .any(|o| o.uid != owner.uid() && !matches!(self.standing(&object, o), Standing::Absent));
+            if others {
+                let uid = BTreeSet::from([owner.uid().to_owned()]);
+                self.edit(dependent, |object| drop_owners(object, &uid));
+            } else if !object.is_terminating() {
+                let propagation = if self.garbage.of(object.uid()).is_empty() {
+                    Propagation::Background
+                } else {
+                    Propagation::Foreground
+                };
+                self.terminate(dependent, Some(propagation), now);
+            }
+        }
+        let blocked = dependents.iter().filter_map(|place| self.object_at(place)).any(|object| {
+            let mut owners = metadata::owners(object).into_iter();
+            owners.any(|o| o.uid == owner.uid() && o.blocks)
+        });
+        if !blocked {
+            self.edit(place, |object| drop_finalizer(object, FOREGROUND));
+        }
+    }
+
+    fn empty_namespace(&mut self, place: &Place, now: Timestamp) {
+        let name = place.1.name.clone();
+        let inside = |store: &Self| -> Vec<Place> {
+            let shelves = store.shelves.iter().filter(|(_, shelf)| shelf.resource.namespaced);
+            shelves
+                .flat_map(|(id, shelf)| shelf.within(&name).map(|(key, _)| (id.clone(), key.clone())))
+                .collect()
+        };
+        for content in inside(self) {
+            if self.object_at(&content).is_some_and(|object| !object.is_terminating()) {
+                self.terminate(&content, Some(Propagation::Background), now);
+            }
+        }
+        if inside(self).is_empty() {
+            self.edit(place, |namespace| {
+                namespace.field_mut("spec").remove("finalizers");
+            });
+        }
+    }
+
+    fn empty_definition(&mut self, place: &Place, definition: &Object, now: Timestamp) {
+        let id = crd::resource_id(definition);
+        let instances = |store: &Self| -> Vec<Place> {
+            let shelf = store.shelves.get(&id).filter(|shelf| shelf.resource.custom);
+            shelf
+                .into_iter()
+                .flat_map(|shelf| shelf.objects.keys())
+                .map(|key| (id.clone(), key.clone()))
+                .collect()
+        };
+        for instance in instances(self) {
+            if self.object_at(&instance).is_some_and(|object| !object.is_terminating()) {
+                self.terminate(&instance, Some(Propagation::Background), now);
+            }
+        }
+        if instances(self).is_empty() {
+            self.edit(place, |object| drop_finalizer(object, crd::CLEANUP));
+        }
+    }
+
+    /// Changes a stored object as the control plane; one that nothing holds any more goes.
+    fn edit(&mut self, place: &Place, change: impl FnOnce(&mut Object)) {
+        let Some(shelf) = self.shelves.get(&place.0) else { return };
+        let (resource, Some(old)) = (shelf.resource.clone(), shelf.objects.get(&place.1)) else { return };
+        let mut new = Object::clone(old);
+        change(&mut new);
+        if new == **old {
+            return;
+        }
+        let goes = new.is_terminating() && strategy::is_finalized(&resource, &new);
+        self.commit(&place.0, &place.1, Some(new));
+        if goes {
+            self.remove(&place.0, &place.1);
+        }
+    }
+}
+
+fn drop_owners(object: &mut Object, uids: &BTreeSet<String>) {
+    let metadata = object.metadata_mut();
+    if let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) {
+        owners.retain(|owner| owner.get("uid").and_then(Value::as_str).is_none_or(|uid| !uids.contains(uid)));
+        if owners.is_empty() {
+            metadata.remove("ownerReferences");
+        }
+    }
+}
+
+fn drop_finalizer(object: &mut Object, finalizer: &str) {
+    let metadata = object.metadata_mut();
+    if let Some(finalizers) = metadata.get_mut("finalizers").and_then(Value::as_array_mut) {
+        finalizers.retain(|one| one != finalizer);
+        if finalizers.is_empty() {
+            metadata.remove("finalizers");
+        }
+    }
+}

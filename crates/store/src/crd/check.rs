@@ -1,0 +1,533 @@
+//! What is wrong with a definition: names, versions, and schemas that are not structural.
+//!
+//! The rules are those of apiextensions.k8s.io/v1: a schema says the type of every field, value checks in combinations say no types, and
+//! defaults are valid. What passes here, a real API server takes too.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use object::Object;
+
+use super::super::select::{is_dns_label, is_subdomain};
+use super::super::{FieldError, Schema, validate};
+use super::{Fields, Refs, flag, list, spec, text, texts};
+
+/// What is wrong with a definition, or with its change from `old`.
+pub(crate) fn check(old: Option<&Object>, definition: &Object) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let spec = spec(definition);
+    let names = spec.get("names").cloned().unwrap_or_default();
+    check_names(definition, &mut errors);
+    let scope = text(spec, "scope");
+    if !matches!(scope, "Cluster" | "Namespaced") {
+        errors.push(FieldError::unsupported(
+            "spec.scope",
+            &scope.into(),
+            ["Cluster", "Namespaced"].into_iter(),
+        ));
+    }
+    check_versions(spec, &mut errors);
+    check_schemas(spec, &mut errors);
+    let group = text(spec, "group");
+    let protected = group == "k8s.io"
+        || group.ends_with(".k8s.io")
+        || group == "kubernetes.io"
+        || group.ends_with(".kubernetes.io");
+    if protected && old.is_none() && !definition.annotations().contains_key("api-approved.kubernetes.io") {
+        let why = "protected groups must have approval annotation \"api-approved.kubernetes.io\", see https://github.com/kubernetes/enhancements/pull/1111";
+        errors.push(FieldError::required("metadata.annotations[api-approved.kubernetes.io]", why));
+    }
+    if let Some(old) = old {
+        let before = super::spec(old);
+        for (path, same) in [
+            ("spec.group", before.get("group") == spec.get("group")),
+            ("spec.scope", before.get("scope") == spec.get("scope")),
+            ("spec.names.plural", before.pointer("/names/plural") == names.get("plural")),
+            ("spec.names.kind", before.pointer("/names/kind") == names.get("kind")),
+        ] {
+            if !same {
+                let pointer = format!("/{}", path.trim_start_matches("spec.").replace('.', "/"));
+                errors.push(FieldError::invalid(
+                    path,
+                    spec.pointer(&pointer).unwrap_or(&Value::Null),
+                    "field is immutable",
+                ));
+            }
+        }
+    }
+    errors
+}
+
+fn check_names(definition: &Object, errors: &mut Vec<FieldError>) {
+    let spec = spec(definition);
+    let (group, names) = (text(spec, "group"), spec.get("names").cloned().unwrap_or_default());
+    if definition.name() != format!("{}.{group}", text(&names, "plural")) {
+        let why = "must be spec.names.plural+\".\"+spec.group";
+        errors.push(FieldError::invalid("metadata.name", &definition.name().into(), why));
+    }
+    if group.is_empty() {
+        errors.push(FieldError::required("spec.group", ""));
+    } else if !is_subdomain(group) || !group.contains('.') {
+        errors.push(FieldError::invalid(
+            "spec.group",
+            &group.into(),
+            "should be a domain with at least one dot",
+        ));
+    }
+    for field in ["plural", "singular"] {
+        let name = text(&names, field);
+        if name.is_empty() && field == "plural" {
+            errors.push(FieldError::required(format!("spec.names.{field}"), ""));
+        } else if !name.is_empty() && !is_dns_label(name) {
+            let why = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+            errors.push(FieldError::invalid(format!("spec.names.{field}"), &name.into(), why));
+        }
+    }
+    let kind = text(&names, "kind");
+    if kind.is_empty() {
+        errors.push(FieldError::required("spec.names.kind", ""));
+    } else if !is_dns_label(&kind.to_lowercase()) {
+        errors.push(FieldError::invalid(
+            "spec.names.kind",
+            &kind.into(),
+            "may have mixed case, but should otherwise match: a DNS-1035 label",
+        ));
+    }
+    if !kind.is_empty() && kind == text(&names, "listKind") {
+        errors.push(FieldError::invalid(
+            "spec.names.listKind",
+            &kind.into(),
+            "kind and listKind may not be the same",
+        ));
+    }
+    for (i, name) in texts(&names, "shortNames").iter().enumerate().filter(|(_, name)| !is_dns_label(name)) {
+        errors.push(FieldError::invalid(
+            format!("spec.names.shortNames[{i}]"),
+            &name.clone().into(),
+            "must be a DNS-1035 label",
+        ));
+    }
+}
+
+fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
+    let versions = list(spec, "versions");
+    if versions.is_empty() {
+        errors.push(FieldError::required("spec.versions", "must have at least one version"));
+        return;
+    }
+    let mut seen = BTreeSet::new();
+    for (i, version) in versions.iter().enumerate() {
+        let (path, name) = (format!("spec.versions[{i}]"), text(version, "name"));
+        if !is_dns_label(name) {
+            errors.push(FieldError::invalid(
+                format!("{path}.name"),
+                &name.into(),
+                "must be a DNS-1035 label",
+            ));
+        }
+        if !seen.insert(name) {
+            errors.push(FieldError::invalid(
+                "spec.versions",
+                &name.into(),
+                "must contain unique version names",
+            ));
+        }
+        for word in ["served", "storage"] {
+            if version.get(word).and_then(Value::as_bool).is_none() {
+                errors.push(FieldError::required(format!("{path}.{word}"), ""));
+            }
+        }
+        if version.pointer("/schema/openAPIV3Schema").is_none() {
+            errors.push(FieldError::required(format!("{path}.schema.openAPIV3Schema"), ""));
+        }
+        if version.get("deprecationWarning").is_some() && !flag(version, "deprecated") {
+            let why = "can only be set for deprecated versions";
+            errors.push(FieldError::invalid(
+                format!("{path}.deprecationWarning"),
+                &text(version, "deprecationWarning").into(),
+                why,
+            ));
+        }
+        check_columns(version, &path, errors);
+        check_scale(version, &path, errors);
+    }
+    if versions.iter().filter(|version| flag(version, "storage")).count() != 1 {
+        let names: Vec<_> = versions.iter().map(|version| text(version, "name")).collect();
+        errors.push(FieldError::invalid(
+            "spec.versions",
+            &names.into(),
+            "must have exactly one version marked as storage version",
+        ));
+    }
+    if flag(spec, "preserveUnknownFields") {
+        let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        errors.push(FieldError::invalid("spec.preserveUnknownFields", &true.into(), why));
+    }
+    let strategy = spec.pointer("/conversion/strategy").and_then(Value::as_str).unwrap_or("None");
+    if !matches!(strategy, "None" | "Webhook") {
+        errors.push(FieldError::unsupported(
+            "spec.conversion.strategy",
+            &strategy.into(),
+            ["None", "Webhook"].into_iter(),
+        ));
+    }
+    if strategy == "Webhook" && spec.pointer("/conversion/webhook/clientConfig").is_none() {
+        errors.push(FieldError::required(
+            "spec.conversion.webhook.clientConfig",
+            "required when strategy is set to Webhook",
+        ));
+    }
+}
+
+fn check_columns(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    for (i, column) in list(version, "additionalPrinterColumns").iter().enumerate() {
+        let path = format!("{path}.additionalPrinterColumns[{i}]");
+        let type_ = text(column, "type");
+        let types = ["integer", "number", "string", "boolean", "date"];
+        if text(column, "name").is_empty() {
+            errors.push(FieldError::required(format!("{path}.name"), ""));
+        }
+        if !types.contains(&type_) {
+            errors.push(FieldError::invalid(
+                format!("{path}.type"),
+                &type_.into(),
+                "must be one of boolean,date,integer,number,string",
+            ));
+        }
+        if !text(column, "jsonPath").starts_with('.') {
+            errors.push(FieldError::invalid(
+                format!("{path}.jsonPath"),
+                &text(column, "jsonPath").into(),
+                "must be a simple json path starting with .",
+            ));
+        }
+    }
+}
+
+fn check_scale(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let Some(scale) = version.pointer("/subresources/scale") else { return };
+    for (field, start) in [("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")] {
+        let value = text(scale, field);
+        if !value.starts_with(start) {
+            let why = format!("should be a json path under {}", start.trim_end_matches('.'));
+            errors.push(FieldError::invalid(
+                format!("{path}.subresources.scale.{field}"),
+                &value.into(),
+                why,
+            ));
+        }
+    }
+}
+
+fn check_schemas(spec: &Value, errors: &mut Vec<FieldError>) {
+    let schemas: Vec<_> = list(spec, "versions")
+        .iter()
+        .filter_map(|version| version.pointer("/schema/openAPIV3Schema"))
+        .collect();
+    let alike = schemas.windows(2).all(|pair| pair.first() == pair.last());
+    for (i, schema) in schemas.iter().enumerate().take(if alike { 1 } else { schemas.len() }) {
+        // Schemas that are alike are hoisted, and so are their errors.
+        let path = if alike {
+            "spec.validation.openAPIV3Schema".to_owned()
+        } else {
+            format!("spec.versions[{i}].schema.openAPIV3Schema")
+        };
+        Check { errors }.schema(schema, &path, At::Root);
+    }
+}
+
+/// Where a schema stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Root,
+    Field,
+    Item,
+    /// Below `metadata` of the root.
+    Metadata,
+    /// Inside `allOf`, `anyOf`, `oneOf` or `not`.
+    Combination,
+}
+
+struct Check<'e> {
+    errors: &'e mut Vec<FieldError>,
+}
+
+impl Check<'_> {
+    fn required(&mut self, path: String, why: &str) {
+        self.errors.push(FieldError::required(path, why));
+    }
+
+    fn forbidden(&mut self, path: String, why: &str) {
+        self.errors.push(FieldError::forbidden(path, why));
+    }
+
+    fn schema(&mut self, value: &Value, path: &str, at: At) {
+        let Some(schema) = value.as_object() else { return };
+        for word in
+            ["$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "id", "$schema"]
+        {
+            if schema.contains_key(word) {
+                self.forbidden(format!("{path}.{word}"), &format!("{word} is not supported"));
+            }
+        }
+        if flag(value, "uniqueItems") {
+            self.forbidden(
+                format!("{path}.uniqueItems"),
+                "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+            );
+        }
+        self.pattern(value, path);
+        if at == At::Combination {
+            self.combination(schema, path);
+        } else {
+            self.structure(value, path, at);
+            self.lists(value, path);
+            self.default(value, path);
+            self.rules(value, path);
+        }
+        self.below(schema, value, path, at);
+    }
+
+    fn below(&mut self, schema: &Fields, value: &Value, path: &str, at: At) {
+        let inside = if at == At::Combination { At::Combination } else { At::Field };
+        for (name, field) in value.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            let here = format!("{path}.properties[{name}]");
+            if at == At::Root && name == "metadata" {
+                self.metadata(field, &here);
+            } else {
+                self.schema(field, &here, inside);
+            }
+        }
+        if let Some(items) = schema.get("items") {
+            self.schema(items, &format!("{path}.items"), if at == At::Combination { at } else { At::Item });
+        }
+        if let Some(values @ Value::Object(_)) = schema.get("additionalProperties") {
+            self.schema(values, &format!("{path}.additionalProperties"), inside);
+        }
+        for word in ["allOf", "anyOf", "oneOf"] {
+            for (i, part) in list(value, word).iter().enumerate() {
+                self.schema(part, &format!("{path}.{word}[{i}]"), At::Combination);
+            }
+        }
+        if let Some(not) = schema.get("not") {
+            self.schema(not, &format!("{path}.not"), At::Combination);
+        }
+    }
+
+    /// `metadata` may limit names, and nothing else.
+    fn metadata(&mut self, schema: &Value, path: &str) {
+        if text(schema, "type") != "object" {
+            self.errors.push(FieldError::invalid(
+                format!("{path}.type"),
+                &text(schema, "type").into(),
+                "must be object",
+            ));
+        }
+        let fields = schema.get("properties").and_then(Value::as_object);
+        if fields.into_iter().flatten().any(|(name, _)| !matches!(name.as_str(), "name" | "generateName")) {
+            self.forbidden(
+                path.to_owned(),
+                "must not specify anything other than name and generateName, but metadata is implicitly specified",
+            );
+        }
+        for (name, field) in fields.into_iter().flatten() {
+            self.schema(field, &format!("{path}.properties[{name}]"), At::Metadata);
+        }
+    }
+
+    fn structure(&mut self, value: &Value, path: &str, at: At) {
+        let (type_, free) = (text(value, "type"), flag(value, "x-kubernetes-preserve-unknown-fields"));
+        let int_or_string = flag(value, "x-kubernetes-int-or-string");
+        match (type_, at) {
+            ("", At::Root) => self.required(format!("{path}.type"), "must not be empty at the root"),
+            ("", At::Item) if !int_or_string && !free => {
+                self.required(format!("{path}.type"), "must not be empty for specified array items")
+            }
+            ("", _) if !int_or_string && !free => {
+                self.required(format!("{path}.type"), "must not be empty for specified object fields")
+            }
+            ("object", _) => {}
+            (other, At::Root) => self.errors.push(FieldError::invalid(
+                format!("{path}.type"),
+                &other.into(),
+                "must be object at the root",
+            )),
+            (other, _) if !matches!(other, "" | "array" | "string" | "integer" | "number" | "boolean") => {
+                let known = ["array", "boolean", "integer", "number", "object", "string"];
+                self.errors.push(FieldError::unsupported(
+                    format!("{path}.type"),
+                    &other.into(),
+                    known.into_iter(),
+                ));
+            }
+            (_, _) => {}
+        }
+        if type_ == "array" && value.get("items").is_none() {
+            self.required(format!("{path}.items"), "must be specified");
+        }
+        if type_ == "null" || (type_.is_empty() && flag(value, "nullable") && !int_or_string && !free) {
+            self.forbidden(format!("{path}.nullable"), "must be accompanied by a type");
+        }
+        if value.get("items").is_some_and(Value::is_array) {
+            self.forbidden(format!("{path}.items"), "items must be a schema object and not an array");
+        }
+        let fields =
+            value.get("properties").and_then(Value::as_object).is_some_and(|fields| !fields.is_empty());
+        match value.get("additionalProperties") {
+            Some(Value::Bool(false)) => self.forbidden(
+                format!("{path}.additionalProperties"),
+                "additionalProperties cannot be set to false",
+            ),
+            Some(_) if fields => self.forbidden(
+                format!("{path}.additionalProperties"),
+                "additionalProperties and properties are mutual exclusive",
+            ),
+            Some(_) if at == At::Root => {
+                self.forbidden(format!("{path}.additionalProperties"), "must not be used at the root")
+            }
+            Some(_) | None => {}
+        }
+        if flag(value, "x-kubernetes-embedded-resource") && type_ != "object" {
+            self.errors.push(FieldError::invalid(
+                format!("{path}.type"),
+                &type_.into(),
+                "must be object if x-kubernetes-embedded-resource is true",
+            ));
+        }
+        if flag(value, "x-kubernetes-embedded-resource") && !free && !fields {
+            let why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+            self.required(format!("{path}.properties"), why);
+        }
+    }
+
+    fn pattern(&mut self, value: &Value, path: &str) {
+        if let Some(pattern) = value.get("pattern").and_then(Value::as_str)
+            && let Err(error) = regex::Regex::new(pattern)
+        {
+            let why = format!("must be a valid regular expression, but isn't: {error}");
+            self.errors.push(FieldError::invalid(format!("{path}.pattern"), &pattern.into(), why));
+        }
+    }
+
+    /// Combinations limit values; shapes and defaults are said outside.
+    fn combination(&mut self, schema: &Fields, path: &str) {
+        for word in [
+            "type",
+            "default",
+            "additionalProperties",
+            "title",
+            "description",
+            "nullable",
+            "x-kubernetes-preserve-unknown-fields",
+        ] {
+            let int_or_string = word == "type"
+                && matches!(schema.get("type").and_then(Value::as_str), Some("integer" | "string"));
+            if schema.contains_key(word) && !int_or_string {
+                self.forbidden(format!("{path}.{word}"), "must be empty to be structural");
+            }
+        }
+    }
+
+    fn lists(&mut self, value: &Value, path: &str) {
+        let (kind, keys, items) = (
+            text(value, "x-kubernetes-list-type"),
+            texts(value, "x-kubernetes-list-map-keys"),
+            value.get("items"),
+        );
+        if !matches!(kind, "" | "atomic" | "set" | "map") {
+            self.errors.push(FieldError::unsupported(
+                format!("{path}.x-kubernetes-list-type"),
+                &kind.into(),
+                ["atomic", "set", "map"].into_iter(),
+            ));
+        }
+        if !kind.is_empty() && text(value, "type") != "array" {
+            let why = "must be array if x-kubernetes-list-type is specified";
+            self.errors.push(FieldError::invalid(format!("{path}.type"), &text(value, "type").into(), why));
+        }
+        if kind == "map" && keys.is_empty() {
+            self.required(
+                format!("{path}.x-kubernetes-list-map-keys"),
+                "must not be empty if x-kubernetes-list-type is map",
+            );
+        }
+        if kind != "map" && !keys.is_empty() {
+            let path = format!("{path}.x-kubernetes-list-type");
+            self.errors.push(FieldError::invalid(
+                path,
+                &kind.into(),
+                "must be map if x-kubernetes-list-map-keys is non-empty",
+            ));
+        }
+        let Some(items) = items else { return };
+        if kind == "map" && text(items, "type") != "object" {
+            let why = "must be object if parent array's x-kubernetes-list-type is map";
+            self.errors.push(FieldError::invalid(
+                format!("{path}.items.type"),
+                &text(items, "type").into(),
+                why,
+            ));
+        }
+        for (i, key) in keys.iter().enumerate() {
+            let field = items.get("properties").and_then(|fields| fields.get(key));
+            match field {
+                None => {
+                    let why = "entries must all be names of item properties";
+                    self.errors.push(FieldError::invalid(
+                        format!("{path}.x-kubernetes-list-map-keys[{i}]"),
+                        &key.clone().into(),
+                        why,
+                    ));
+                }
+                Some(field) if field.get("default").is_none() && !texts(items, "required").contains(key) => {
+                    let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+                    self.required(format!("{path}.items.properties[{key}].default"), why);
+                }
+                Some(_) => {}
+            }
+        }
+        let atomic = text(items, "x-kubernetes-map-type") == "atomic"
+            || text(items, "x-kubernetes-list-type") == "atomic";
+        if kind == "set" && matches!(text(items, "type"), "object" | "array") && !atomic {
+            let why = "forbidden to be granular if parent array's x-kubernetes-list-type is set; use x-kubernetes-map-type atomic";
+            self.forbidden(format!("{path}.items.type"), why);
+        }
+    }
+
+    fn default(&mut self, value: &Value, path: &str) {
+        let Some(default) = value.get("default") else { return };
+        let schema = Schema::read(value, &mut Refs::none());
+        for error in validate::check_value(&schema, default, "default") {
+            let inner = error.field.strip_prefix("default").unwrap_or_default().to_owned();
+            let message = error.message.replace(" default in body", &format!(" {path}.default in body"));
+            self.errors.push(FieldError { field: format!("{path}.default{inner}"), message, ..error });
+        }
+    }
+
+    fn rules(&mut self, value: &Value, path: &str) {
+        for (i, rule) in list(value, "x-kubernetes-validations").iter().enumerate() {
+            let path = format!("{path}.x-kubernetes-validations[{i}]");
+            let expression = text(rule, "rule");
+            if expression.trim().is_empty() {
+                self.required(format!("{path}.rule"), "rule is not specified");
+            } else if let Err(error) = kube_cel::cel::Program::compile(expression) {
+                let why = format!("compilation failed: {error}");
+                self.errors.push(FieldError::invalid(format!("{path}.rule"), &expression.into(), why));
+            }
+            if rule.get("message").is_some() && text(rule, "message").trim().is_empty() {
+                self.errors.push(FieldError::invalid(
+                    format!("{path}.message"),
+                    &text(rule, "message").into(),
+                    "message must be non-empty if specified",
+                ));
+            }
+            if expression.contains('\n') && text(rule, "message").is_empty() {
+                self.required(
+                    format!("{path}.message"),
+                    "message must be specified if rule contains line breaks",
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Delete, and what goes with it.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use object::{Key, Object};
+
+use super::collect::Place;
+use super::{
+    ApiError, DeleteOptions, Deleted, GroupResource, ListOptions, Propagation, Resource, Store, Target,
+    metadata, strategy,
+};
+
+pub(super) const ORPHAN: &str = "orphan";
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
+
+impl Store {
+    /// Deletes an object, or marks it as going where finalizers or dependents hold it.
+    ///
+    /// # Errors
+    /// 404 where there is no such object, 409 where a precondition does not hold, 403 for a namespace that no cluster is without.
+    pub fn delete(
+        &mut self,
+        target: &Target,
+        options: &DeleteOptions,
+        now: Timestamp,
+    ) -> Result<Deleted, ApiError> {
+        let (shelf, lens) = self.lens(target)?;
+        if !target.subresource.is_empty() {
+            return Err(ApiError::method_not_allowed());
+        }
+        let (resource, id, key) = (shelf.resource.clone(), shelf.resource.id(), target.key());
+        let old = shelf.objects.get(&key).cloned().ok_or_else(|| ApiError::not_found(target))?;
+        check_preconditions(&lens.resource().kind, target, options, &old)?;
+        let is_namespace = id == GroupResource::new("", "namespaces");
+        if is_namespace && matches!(key.name.as_str(), "default" | "kube-system" | "kube-public") {
+            return Err(ApiError::forbidden(target, "this namespace may not be deleted"));
+        }
+        if options.dry_run {
+            let new = going(&resource, &old, options.propagation, now);
+            let deleted = if strategy::is_finalized(&resource, &new) {
+                Deleted::Gone(old)
+            } else {
+                Deleted::Terminating(Arc::new(new))
+            };
+            return self.shown(&lens, deleted);
+        }
+        let deleted = self
+            .terminate(&(id, key), options.propagation, now)
+            .ok_or_else(|| ApiError::not_found(target))?;
+        self.shown(&lens, deleted)
+    }
+
+    fn shown(&self, lens: &super::Lens, deleted: Deleted) -> Result<Deleted, ApiError> {
+        Ok(match deleted {
+            Deleted::Gone(object) => Deleted::Gone(self.through(lens, &object)?),
+            Deleted::Terminating(object) => Deleted::Terminating(self.through(lens, &object)?),
+        })
+    }
+
+    /// Deletes what stands at a place, or marks it where something holds it; `None` where nothing stands there.
+    pub(super) fn terminate(
+        &mut self,
+        place: &Place,
+        propagation: Option<Propagation>,
+        now: Timestamp,
+    ) -> Option<Deleted> {
+        let (id, key) = place;
+        let shelf = self.shelves.get(id)?;
+        let (resource, old) = (shelf.resource.clone(), shelf.objects.get(key)?.clone());
+        let new = going(&resource, &old, propagation, now);
+        if strategy::is_finalized(&resource, &new) {
+            return self.remove(id, key).map(Deleted::Gone);
+        }
+        let object = if new == *old { Some(old) } else { self.commit(id, key, Some(new)) };
+        object.map(Deleted::Terminating)
+    }
+
+    /// Deletes every object that a list would show.
+    ///
+    /// # Errors
+    /// As [`Store::list`]; objects that are held or gone meanwhile are no error.
+    pub fn delete_collection(
+        &mut self,
+        target: &Target,
+        list: &ListOptions,
+        options: &DeleteOptions,
+        now: Timestamp,
+    ) -> Result<super::List, ApiError> {
+        let (shelf, _) = self.lens(target)?;
+        let everywhere = shelf.resource.namespaced && target.namespace.is_empty();
+        if everywhere || shelf.resource.id() == GroupResource::new("", "namespaces") {
+            return Err(ApiError::method_not_allowed());
+        }
+        let listed = self.list(target, list)?;
+        for object in &listed.items {
+            match self.delete(&target.clone().at(&object.key()), options, now) {
+                Err(error) if error.code() != 404 => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(listed)
+    }
+
+    fn definition_of(&self, target: &Target) -> Option<&Arc<Object>> {
+        self.shelves
+            .get(&super::crd::shelf_id())?
+            .objects
+            .get(&Key::cluster(format!("{}.{}", target.resource, target.group)))
+    }
+
+    /// Takes an object off its shelf.
+    pub(super) fn remove(&mut self, id: &GroupResource, key: &Key) -> Option<Arc<Object>> {
+        self.commit(id, key, None)
+    }
+
+    /// Refuses objects for namespaces, and of kinds, that are missing or going.
+    pub(super) fn namespace_admits(
+        &self,
+        call: &super::write::Call<'_>,
+        target: &Target,
+    ) -> Result<(), ApiError> {
+        if call.lens.resource().custom
+            && self.definition_of(target).is_some_and(|definition| definition.is_terminating())
+        {
+            let target = Target { name: String::new(), ..target.clone() };
+            return Err(ApiError::forbidden(
+                &target,
+                "create not allowed while custom resource definition is terminating",
+            ));
+        }
+        if !call.lens.resource().namespaced {
+            return Ok(());
+        }
+        let namespace = self
+            .shelves
+            .get(&GroupResource::new("", "namespaces"))
+            .and_then(|shelf| shelf.objects.get(&Key::cluster(&target.namespace)));
+        match namespace {
+            None => {
+                Err(ApiError::not_found(&Target::resource("", "v1", "namespaces").named(&target.namespace)))
+            }
+            Some(namespace) if namespace.is_terminating() => Err(ApiError::namespace_terminating(target)),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+fn check_preconditions(
+    kind: &str,
+    target: &Target,
+    options: &DeleteOptions,
+    old: &Object,
+) -> Result<(), ApiError> {
+    let as_kind = Target { resource: kind.into(), ..target.clone() };
+    let (uid, version) = (&options.uid, &options.resource_version);
+    if !uid.is_empty() && uid != old.uid() {
+        let found = old.uid();
+        let why = format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({found}). The object might have been deleted and then recreated"
+        );
+        return Err(ApiError::conflict(&as_kind, &why));
+    }
+    if !version.is_empty() && version != old.resource_version() {
+        let found = old.resource_version();
+        let why = format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({found}). The object might have been modified"
+        );
+        return Err(ApiError::conflict(&as_kind, &why));
+    }
+    Ok(())
+}
+
+/// The object as a deletion leaves it where something holds it.
+fn going(resource: &Resource, old: &Object, propagation: Option<Propagation>, now: Timestamp) -> Object {
+    let mut new = old.clone();
+    if let Some(propagation) = propagation {
+        set_propagation(&mut new, propagation);
+    }
+    mark(&mut new, now);
+    let namespace = resource.group.is_empty() && resource.plural == "namespaces";
+    if namespace {
+        new.field_mut("status").insert("phase".into(), "Terminating".into());
+    }
+    if namespace || resource.id() == super::crd::shelf_id() {
+        // These two have a deletion of their own upstream, which knows no grace and counts no generation.
+        new.metadata_mut().remove("deletionGracePeriodSeconds");
+        if let Some(generation) = old.at(&["metadata", "generation"]) {
+            new.metadata_mut().insert("generation".into(), generation.clone());
+        }
+    }
+    new
+}
+
+fn set_propagation(object: &mut Object, propagation: Propagation) {
+    let mut finalizers = metadata::strings(object, "finalizers");
+    finalizers.retain(|f| f != ORPHAN && f != FOREGROUND);
+    match propagation {
+        Propagation::Background => {}
+        Propagation::Foreground => finalizers.push(FOREGROUND.into()),
+        Propagation::Orphan => finalizers.push(ORPHAN.into()),
+    }
+    if finalizers.is_empty() {
+        object.metadata_mut().remove("finalizers");
+    } else {
+        object.metadata_mut().insert("finalizers".into(), finalizers.into());
+    }
+}
+
+/// Marks an object as going; the mark counts as a change of what is wanted, and is set once.
+fn mark(object: &mut Object, now: Timestamp) {
+    if object.is_terminating() {
+        return;
+    }
+    let generation = object.generation();
+    let meta = object.metadata_mut();
+    if generation > 0 {
+        meta.insert("generation".into(), (generation + 1).into());
+    }
+    meta.insert("deletionTimestamp".into(), metadata::time(now));
+    meta.insert("deletionGracePeriodSeconds".into(), Value::from(0));
+    debug_assert!(object.is_terminating(), "{}", json!(object));
+}

@@ -1,0 +1,330 @@
+//! Refusals, as the `Status` objects a real API server answers with.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
+
+use super::{Resource, Target};
+
+/// A request that was refused: a Kubernetes `Status` with the reason, code, message and causes of kube-apiserver.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiError(Box<Status>);
+
+impl std::error::Error for ApiError {}
+
+impl std::fmt::Display for ApiError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+/// One field that is wrong, as `field.Error` of apimachinery words it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// Machine-readable kind of mistake, such as `FieldValueInvalid`.
+    pub reason: &'static str,
+    /// Path of the field, such as `spec.replicas`.
+    pub field: String,
+    /// What is wrong, such as `Invalid value: -1: must be positive`.
+    pub message: String,
+}
+
+impl FieldError {
+    fn new(reason: &'static str, field: impl Into<String>, message: String) -> Self {
+        Self { reason, field: field.into(), message }
+    }
+
+    /// The value may not be this; `value` is printed as JSON.
+    pub fn invalid(field: impl Into<String>, value: &serde_json::Value, why: impl std::fmt::Display) -> Self {
+        Self::new("FieldValueInvalid", field, format!("Invalid value: {value}: {why}"))
+    }
+
+    /// The value has the wrong type.
+    pub fn type_invalid(field: impl Into<String>, found: &str, why: impl std::fmt::Display) -> Self {
+        Self::new("FieldValueTypeInvalid", field, format!("Invalid value: {found:?}: {why}"))
+    }
+
+    /// The value is missing.
+    pub fn required(field: impl Into<String>, why: &str) -> Self {
+        let message = if why.is_empty() { "Required value".into() } else { format!("Required value: {why}") };
+        Self::new("FieldValueRequired", field, message)
+    }
+
+    /// The value is not one of those there are.
+    pub fn unsupported<'a>(
+        field: impl Into<String>,
+        value: &serde_json::Value,
+        supported: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        let supported: Vec<_> = supported.map(|one| format!("{one:?}")).collect();
+        Self::new(
+            "FieldValueNotSupported",
+            field,
+            format!("Unsupported value: {value}: supported values: {}", supported.join(", ")),
+        )
+    }
+
+    /// The value stands there twice.
+    pub fn duplicate(field: impl Into<String>, value: &serde_json::Value) -> Self {
+        Self::new("FieldValueDuplicate", field, format!("Duplicate value: {value}"))
+    }
+
+    /// The value may not be set, or not by this request.
+    pub fn forbidden(field: impl Into<String>, why: impl std::fmt::Display) -> Self {
+        Self::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
+    }
+
+    /// The text is too long.
+    pub fn too_long(field: impl Into<String>, most: u64) -> Self {
+        Self::new("FieldValueTooLong", field, format!("Too long: may not be more than {most} bytes"))
+    }
+
+    /// The list or map has too many entries.
+    pub fn too_many(field: impl Into<String>, found: usize, most: u64) -> Self {
+        Self::new("FieldValueTooMany", field, format!("Too many: {found}: must have at most {most} items"))
+    }
+}
+
+impl std::fmt::Display for FieldError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+impl ApiError {
+    fn failure(code: i32, reason: &str, message: String, details: Option<StatusDetails>) -> Self {
+        Self(Box::new(Status {
+            code: Some(code),
+            reason: (!reason.is_empty()).then(|| reason.to_owned()),
+            message: Some(message),
+            status: Some("Failure".into()),
+            details,
+            ..Status::default()
+        }))
+    }
+
+    /// The `Status` as it goes over the wire.
+    pub fn status(&self) -> &Status {
+        &self.0
+    }
+
+    /// The `Status` as it goes over the wire, by value.
+    pub fn into_status(self) -> Status {
+        *self.0
+    }
+
+    /// HTTP status code.
+    pub fn code(&self) -> u16 {
+        self.0.code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500)
+    }
+
+    /// CamelCase word, such as `NotFound`.
+    pub fn reason(&self) -> &str {
+        self.0.reason.as_deref().unwrap_or_default()
+    }
+
+    /// The sentence for people.
+    pub fn message(&self) -> &str {
+        self.0.message.as_deref().unwrap_or_default()
+    }
+
+    /// What is wrong field by field; empty where the refusal is not about fields.
+    pub fn causes(&self) -> &[StatusCause] {
+        self.0.details.as_ref().and_then(|details| details.causes.as_deref()).unwrap_or_default()
+    }
+
+    /// 404 for a path that is not served at all.
+    pub fn no_such_path() -> Self {
+        let details = StatusDetails::default();
+        Self::failure(
+            404,
+            "NotFound",
+            "the server could not find the requested resource".into(),
+            Some(details),
+        )
+    }
+
+    /// 404 for an object that does not exist.
+    pub fn not_found(target: &Target) -> Self {
+        Self::failure(
+            404,
+            "NotFound",
+            format!("{} {:?} not found", target.qualified(), target.name),
+            Some(target.details()),
+        )
+    }
+
+    /// 409 for an object that exists already.
+    pub fn already_exists(target: &Target) -> Self {
+        Self::failure(
+            409,
+            "AlreadyExists",
+            format!("{} {:?} already exists", target.qualified(), target.name),
+            Some(target.details()),
+        )
+    }
+
+    /// 409 for a write that lost a race.
+    pub fn conflict(target: &Target, why: &str) -> Self {
+        let message =
+            format!("Operation cannot be fulfilled on {} {:?}: {why}", target.qualified(), target.name);
+        Self::failure(409, "Conflict", message, Some(target.details()))
+    }
+
+    /// 409 for a server-side apply of fields that others own; one cause per field.
+    pub fn apply_conflict(conflicts: &[(String, String)]) -> Self {
+        let causes = conflicts.iter().map(|(manager, field)| StatusCause {
+            field: Some(field.clone()),
+            message: Some(format!("conflict with {manager}")),
+            reason: Some("FieldManagerConflict".into()),
+        });
+        let message = match conflicts {
+            [(manager, field)] => format!("Apply failed with 1 conflict: conflict with {manager}: {field}"),
+            many => {
+                let mut lines = format!("Apply failed with {} conflicts:", many.len());
+                let mut last = "";
+                for (manager, field) in many {
+                    if manager != last {
+                        lines +=
+                            &format!("{} conflicts with {manager}:", if last.is_empty() { "" } else { "\n" });
+                        last = manager;
+                    }
+                    lines += &format!("\n- {field}");
+                }
+                lines
+            }
+        };
+        let details = StatusDetails { causes: Some(causes.collect()), ..StatusDetails::default() };
+        Self::failure(409, "Conflict", message, Some(details))
+    }
+
+    /// 422 with every field that is wrong.
+    pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let mut listed: Vec<String> = Vec::new();
+        for error in errors.iter().map(ToString::to_string) {
+            if !listed.contains(&error) {
+                listed.push(error);
+            }
+        }
+        let list =
+            if let [one] = listed.as_slice() { one.clone() } else { format!("[{}]", listed.join(", ")) };
+        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let causes = errors.iter().map(|error| StatusCause {
+            field: Some(error.field.clone()),
+            message: Some(error.message.clone()),
+            reason: Some(error.reason.into()),
+        });
+        let details = StatusDetails {
+            causes: Some(causes.collect()),
+            group: (!group.is_empty()).then(|| group.to_owned()),
+            kind: Some(kind.to_owned()),
+            name: (!name.is_empty()).then(|| name.to_owned()),
+            ..StatusDetails::default()
+        };
+        Self::failure(422, "Invalid", format!("{qualified} {name:?} is invalid: {list}"), Some(details))
+    }
+
+    /// 422 for an object of a resource.
+    pub fn invalid_object(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
+        Self::invalid(&resource.group, &resource.kind, name, errors)
+    }
+
+    /// 400 for a request that makes no sense.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::failure(400, "BadRequest", message.into(), None)
+    }
+
+    /// 403 for a write that a rule of the server forbids whoever asks.
+    pub fn forbidden(target: &Target, why: &str) -> Self {
+        let name = if target.name.is_empty() { String::new() } else { format!(" {:?}", target.name) };
+        Self::failure(
+            403,
+            "Forbidden",
+            format!("{}{name} is forbidden: {why}", target.qualified()),
+            Some(target.details()),
+        )
+    }
+
+    /// 403 for a path that names no objects.
+    pub fn forbidden_path(why: &str) -> Self {
+        Self::failure(403, "Forbidden", format!("forbidden: {why}"), Some(StatusDetails::default()))
+    }
+
+    /// 401 for credentials that are not good.
+    pub fn unauthorized() -> Self {
+        Self::failure(401, "Unauthorized", "Unauthorized".into(), None)
+    }
+
+    /// 406 for a representation that there is none of.
+    pub fn not_acceptable(message: impl Into<String>) -> Self {
+        Self::failure(406, "NotAcceptable", message.into(), None)
+    }
+
+    /// 403 for content of a namespace that is going away.
+    pub fn namespace_terminating(target: &Target) -> Self {
+        let namespace = &target.namespace;
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let Self(mut status) = Self::forbidden(target, &why);
+        let cause = StatusCause {
+            field: Some("metadata.namespace".into()),
+            message: Some(format!("namespace {namespace} is being terminated")),
+            reason: Some("NamespaceTerminating".into()),
+        };
+        status.details.get_or_insert_default().causes = Some(vec![cause]);
+        Self(status)
+    }
+
+    /// 410 for a resource version, or a continue token, whose history is gone.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::failure(410, "Expired", message.into(), None)
+    }
+
+    /// 405 for a verb that the resource does not know.
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::failure(405, "MethodNotAllowed", message.into(), Some(StatusDetails::default()))
+    }
+
+    /// 504 for a resource version that lies in the future.
+    pub fn too_large_version(wanted: u64, current: u64) -> Self {
+        let cause = StatusCause {
+            reason: Some("ResourceVersionTooLarge".into()),
+            message: Some("Too large resource version".into()),
+            field: None,
+        };
+        let details = StatusDetails {
+            retry_after_seconds: Some(1),
+            causes: Some(vec![cause]),
+            ..StatusDetails::default()
+        };
+        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+        Self::failure(504, "Timeout", message, Some(details))
+    }
+
+    /// 413 for an object that is too large to store.
+    pub fn too_large(message: impl Into<String>) -> Self {
+        Self::failure(413, "RequestEntityTooLarge", message.into(), None)
+    }
+
+    /// 422 for a JSON patch that does not fit the object; kube-apiserver does not say why.
+    pub fn unprocessable() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        Self::failure(422, "Invalid", message.into(), Some(StatusDetails::default()))
+    }
+
+    /// 500 without a reason, as kube-apiserver answers where nobody named the mistake.
+    pub fn unexpected(message: impl Into<String>) -> Self {
+        Self::failure(500, "", message.into(), None)
+    }
+
+    /// 415 for a patch type that the resource does not take.
+    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::failure(415, "UnsupportedMediaType", message.into(), None)
+    }
+
+    /// 500 for what should not have happened.
+    pub fn internal(message: impl std::fmt::Display) -> Self {
+        let cause = StatusCause { message: Some(message.to_string()), ..StatusCause::default() };
+        let details = StatusDetails { causes: Some(vec![cause]), ..StatusDetails::default() };
+        Self::failure(500, "InternalError", format!("Internal error occurred: {message}"), Some(details))
+    }
+}

@@ -1,0 +1,65 @@
+//! Unique names from a seed: ring 1 has no randomness.
+
+/// A sequence of uids and name suffixes that depends on its seed alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ids {
+    state: u64,
+}
+
+impl Ids {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    /// splitmix64: a full-period sequence, well mixed.
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A version 4 UUID.
+    pub(super) fn uid(&mut self) -> String {
+        let (a, b) = (self.next(), self.next());
+        format!(
+            "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+            a >> 32,
+            (a >> 16) & 0xffff,
+            a & 0xfff,
+            0x8000 | (b >> 48) & 0x3fff,
+            b & 0xffff_ffff_ffff
+        )
+    }
+
+    /// An address for a service, out of 10.96.0.0/12.
+    pub(super) fn address(&mut self) -> String {
+        let bits = self.next();
+        format!("10.{}.{}.{}", 96 + (bits >> 16) % 16, (bits >> 8) & 0xff, 1 + bits % 254)
+    }
+
+    /// What `metadata.generateName` is completed with: five characters that spell no words.
+    pub(super) fn suffix(&mut self) -> String {
+        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        let bits = self.next();
+        let pick = |i: u32| {
+            ALPHABET.get(usize::try_from((bits >> (8 * i)) & 0xff).unwrap_or(0) % ALPHABET.len()).copied()
+        };
+        (0..5).filter_map(pick).map(char::from).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_ids() {
+        let (mut a, mut b, mut c) = (Ids::new(1), Ids::new(1), Ids::new(2));
+        let (first, second) = (a.uid(), a.uid());
+        assert_eq!((first.clone(), second.clone()), (b.uid(), b.uid()));
+        assert!(first != second && first != c.uid());
+        assert_eq!((first.len(), first.as_bytes()[14], a.suffix().len()), (36, b'4', 5));
+    }
+}

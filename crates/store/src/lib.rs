@@ -1,0 +1,203 @@
+//! The API machine in memory: what kube-apiserver, its garbage collector and its namespace controller do, as a value.
+//!
+//! A [`Store`] has no clock, no threads and no network: time comes in as an argument, uids come from a seed, and what a real
+//! control plane does by itself (collecting garbage, emptying namespaces) is a step that somebody calls ([`Store::collect`]).
+//! The simulator owns hundreds of them; `apiserver` puts HTTP in front of one. It is meant to be stricter than the real thing:
+//! what it accepts, a real API server accepts too.
+//!
+//! - Reads: [`Store::get`], [`Store::list`], [`Store::watch`] and [`Store::poll`].
+//! - Writes: [`Store::create`], [`Store::update`], [`Store::patch`], [`Store::delete`], [`Store::delete_collection`].
+//! - Names: [`Store::target`] finds the path of an object, [`Store::resources`] lists what is served.
+//! - Durability: [`Store::take_journal`] hands out what changed, [`Store::restore`] takes it back.
+//!
+//! Nothing here asks who may do what; a front asks `rbac` first.
+
+mod builtin;
+mod collect;
+mod crd;
+mod delete;
+mod error;
+mod format;
+mod ids;
+mod journal;
+mod metadata;
+mod ownership;
+mod patching;
+
+mod prune;
+pub mod rbac;
+mod read;
+mod resource;
+mod rules;
+mod scale;
+mod schema;
+mod select;
+mod shelf;
+mod strategy;
+mod subresource;
+mod target;
+#[cfg(test)]
+mod tests;
+mod validate;
+mod watch;
+mod write;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use object::{Gvk, Key, Object, ObjectRef};
+
+pub use error::{ApiError, FieldError};
+pub use journal::Entry;
+pub use read::Lens;
+pub use resource::{Column, Generation, GroupResource, NameRule, Resource, Resources, Scale, Version};
+pub use rules::Rules;
+pub use schema::{Checks, ListType, Schema, Type};
+pub use target::{
+    DeleteOptions, Deleted, FieldValidation, List, ListOptions, Patch, Propagation, Target, User,
+    WriteOptions, Written,
+};
+pub use watch::{EventType, Watch, WatchEvent, WatchOptions};
+
+use ids::Ids;
+use shelf::{Change, Shelf};
+
+/// The definitions that schemas of built-in kinds refer to, by name: `components.schemas` of an OpenAPI document.
+pub fn definitions() -> &'static serde_json::Map<String, serde_json::Value> {
+    &builtin::kinds::DEFINITIONS.openapi
+}
+
+/// Converts an object of a kind to another `apiVersion` of it.
+pub type Convert = fn(&Object, &str) -> Result<Object, String>;
+
+/// An API machine: objects, their kinds, and one resource version that counts every write.
+#[derive(Clone, Debug)]
+pub struct Store {
+    revision: u64,
+    ids: Ids,
+    shelves: BTreeMap<GroupResource, Shelf>,
+    /// Resources that show the objects of another one, such as `events.k8s.io`.
+    facets: Resources,
+    /// Conversions for kinds whose versions differ in more than their name, by group and kind.
+    conversions: BTreeMap<(String, String), Convert>,
+    journal: Option<Vec<Entry>>,
+    garbage: collect::Garbage,
+}
+
+impl Store {
+    /// An API machine with the built-in kinds and the namespaces every cluster has.
+    pub fn new(seed: u64, now: Timestamp) -> Self {
+        let mut store = Self::bare(seed);
+        for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+            let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+            let object = Object::from_value(namespace).expect("a JSON object just above");
+            let created = store.create(
+                &Target::resource("", "v1", "namespaces"),
+                object,
+                &WriteOptions::manager("kube-apiserver"),
+                now,
+            );
+            debug_assert!(created.is_ok(), "{created:?}");
+        }
+        store
+    }
+
+    /// An API machine with the built-in kinds and no object at all, for [`Store::restore`].
+    fn bare(seed: u64) -> Self {
+        let shelves =
+            builtin::resources().into_iter().map(|(id, resource)| (id, Shelf::new(resource, 0))).collect();
+        Self {
+            revision: 0,
+            ids: Ids::new(seed),
+            shelves,
+            facets: builtin::facets(),
+            conversions: BTreeMap::from([(
+                ("events.k8s.io".into(), "Event".into()),
+                builtin::events::convert as Convert,
+            )]),
+            journal: None,
+            garbage: collect::Garbage::default(),
+        }
+    }
+
+    /// Registers the conversion between the versions of a kind; without one, versions differ in `apiVersion` alone.
+    #[must_use]
+    pub fn converting(mut self, group: &str, kind: &str, convert: Convert) -> Self {
+        self.conversions.insert((group.into(), kind.into()), convert);
+        self
+    }
+
+    /// The resource version of the last write.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Everything that is served, ordered by group and plural name.
+    pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.shelves.values().map(|shelf| &shelf.resource).chain(self.facets.values())
+    }
+
+    /// The resource of a kind that serves its version.
+    pub fn resource_of(&self, gvk: &Gvk) -> Option<&Arc<Resource>> {
+        self.resources()
+            .find(|r| r.group == gvk.group && r.kind == gvk.kind && r.served(&gvk.version).is_some())
+    }
+
+    /// The path of an object; `None` where its kind is not served in that version.
+    pub fn target(&self, object: &ObjectRef) -> Option<Target> {
+        let resource = self.resource_of(&object.gvk)?;
+        Some(Target::resource(&resource.group, &object.gvk.version, &resource.plural).at(&object.key))
+    }
+
+    fn facet(&self, stored: &Arc<Resource>, target: &Target) -> Arc<Resource> {
+        let id = GroupResource::new(target.group.clone(), target.resource.clone());
+        self.facets.get(&id).unwrap_or(stored).clone()
+    }
+
+    fn convert(&self, object: &Object, resource: &Resource, api_version: &str) -> Result<Object, ApiError> {
+        if object.api_version() == api_version {
+            return Ok(object.clone());
+        }
+        match self.conversions.get(&(resource.group.clone(), resource.kind.clone())) {
+            Some(convert) => convert(object, api_version).map_err(|why| {
+                ApiError::internal(format!(
+                    "conversion of {} to {api_version} failed: {why}",
+                    object.reference()
+                ))
+            }),
+            None => {
+                let mut converted = object.clone();
+                converted.0.insert("apiVersion".into(), api_version.into());
+                Ok(converted)
+            }
+        }
+    }
+
+    /// The one door through which objects change. `new` has everything but its resource version; `None` deletes.
+    fn commit(&mut self, id: &GroupResource, key: &Key, new: Option<Object>) -> Option<Arc<Object>> {
+        self.revision += 1;
+        let stamp = |mut object: Object, revision: u64| {
+            object.metadata_mut().insert("resourceVersion".into(), revision.to_string().into());
+            Arc::new(object)
+        };
+        let revision = self.revision;
+        let shelf = self.shelves.get_mut(id)?;
+        let old = shelf.objects.get(key).cloned();
+        let new = new.map(|object| stamp(object, revision));
+        let old = if new.is_none() { old.map(|old| stamp(Object::clone(&old), revision)) } else { old };
+        let left = new.clone().or_else(|| old.clone());
+        self.garbage.note(&(id.clone(), key.clone()), old.as_deref(), new.as_deref());
+        shelf.record(Change { revision, key: key.clone(), old, new: new.clone() });
+        if let Some(journal) = &mut self.journal {
+            journal.push(Entry { revision, resource: id.clone(), key: key.clone(), object: new });
+        }
+        if *id == crd::shelf_id() {
+            self.definition_changed(left.as_deref(), key);
+            return self.shelves.get(id).and_then(|shelf| shelf.objects.get(key)).cloned().or(left);
+        }
+        left
+    }
+}

@@ -1,0 +1,217 @@
+//! What is true of the metadata of every object.
+
+use std::sync::LazyLock;
+
+use jiff::Timestamp;
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use object::selector::{key_fault, value_fault};
+use object::{Object, ObjectRef};
+
+use super::crd;
+use super::select::{is_dns_label, is_subdomain};
+use super::{FieldError, NameRule, Resource};
+
+/// Annotations of one object may not take more bytes than this (apimachinery `TotalAnnotationSizeLimitB`).
+const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+
+/// Longest name that `generateName` makes, before its five characters (apiserver `maxGeneratedNameLength`).
+pub(super) const GENERATED_NAME_LIMIT: usize = 63 - 5;
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+/// A moment as `metav1.Time` prints it.
+pub(super) fn time(now: Timestamp) -> Value {
+    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()
+}
+
+/// Fields that the server alone sets: an update that leaves them out, keeps them.
+pub(super) fn keep_system_fields(old: &Object, new: &mut Object) {
+    for field in ["uid", "name", "namespace"] {
+        if let Some(value) = old.at(&["metadata", field]) {
+            let metadata = new.metadata_mut();
+            if metadata.get(field).is_none_or(Value::is_null) {
+                metadata.insert(field.into(), value.clone());
+            }
+        }
+    }
+    for field in
+        ["creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]
+    {
+        match old.at(&["metadata", field]) {
+            Some(value) => new.metadata_mut().insert(field.into(), value.clone()),
+            None => new.metadata_mut().remove(field),
+        };
+    }
+}
+
+/// Removes empty maps and lists that an API server does not store.
+pub(super) fn tidy(object: &mut Object) {
+    let empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+        Value::String(text) => text.is_empty(),
+    };
+    object.metadata_mut().retain(|_, value| !empty(value));
+}
+
+/// What is wrong with the metadata of an object, whatever it was before.
+pub(super) fn validate(resource: &Resource, object: &Object) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    validate_name(resource, object, &mut errors);
+    let texts =
+        |field: &str| object.at(&["metadata", field]).and_then(Value::as_object).cloned().unwrap_or_default();
+    for (key, value) in texts("labels") {
+        if let Some(why) = key_fault(&key) {
+            errors.push(FieldError::invalid("metadata.labels", &key.clone().into(), why));
+        }
+        if let Some(why) = value_fault(value.as_str().unwrap_or_default()) {
+            errors.push(FieldError::invalid("metadata.labels", &value, why));
+        }
+    }
+    validate_annotations(&texts("annotations"), &mut errors);
+    for (i, finalizer) in strings(object, "finalizers").iter().enumerate() {
+        if let Some(why) = key_fault(finalizer) {
+            errors.push(FieldError::invalid(
+                format!("metadata.finalizers[{i}]"),
+                &finalizer.clone().into(),
+                why,
+            ));
+        } else if !finalizer.contains('/')
+            && !matches!(finalizer.as_str(), "orphan" | "foregroundDeletion" | "kubernetes" | crd::CLEANUP)
+        {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(
+                format!("metadata.finalizers[{i}]"),
+                &finalizer.clone().into(),
+                why,
+            ));
+        }
+    }
+    let finalizers = strings(object, "finalizers");
+    if finalizers.iter().any(|f| f == "orphan") && finalizers.iter().any(|f| f == "foregroundDeletion") {
+        let why = "finalizer \"orphan\" and \"foregroundDeletion\" cannot be both set";
+        errors.push(FieldError::invalid("metadata.finalizers", &finalizers.into(), why));
+    }
+    validate_owners(object, &mut errors);
+    errors
+}
+
+fn validate_name(resource: &Resource, object: &Object, errors: &mut Vec<FieldError>) {
+    static DNS_1035: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new("^[a-z]([-a-z0-9]*[a-z0-9])?$").expect("a constant pattern"));
+    let name = object.name();
+    if name.is_empty() {
+        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
+        return;
+    }
+    let too_long = |limit: usize| (name.len() > limit).then(|| format!("must be no more than {limit} bytes"));
+    let wrong = match resource.names {
+        NameRule::Subdomain => too_long(253).or_else(|| (!is_subdomain(name)).then(|| SUBDOMAIN.into())),
+        NameRule::Label => too_long(63).or_else(|| (!is_dns_label(name)).then(|| LABEL.into())),
+        NameRule::Label1035 => too_long(63).or_else(|| (!DNS_1035.is_match(name)).then(|| LABEL_1035.into())),
+        NameRule::PathSegment if matches!(name, "." | "..") => Some(format!("may not be '{name}'")),
+        NameRule::PathSegment => {
+            ['/', '%'].into_iter().find(|c| name.contains(*c)).map(|c| format!("may not contain '{c}'"))
+        }
+    };
+    if let Some(why) = wrong {
+        errors.push(FieldError::invalid("metadata.name", &name.into(), why));
+    }
+}
+
+fn validate_annotations(annotations: &Map<String, Value>, errors: &mut Vec<FieldError>) {
+    for (key, why) in annotations.keys().filter_map(|key| Some((key, key_fault(&key.to_lowercase())?))) {
+        errors.push(FieldError::invalid("metadata.annotations", &key.clone().into(), why));
+    }
+    let size: usize =
+        annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    if size > ANNOTATIONS_LIMIT {
+        errors.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_LIMIT as u64));
+    }
+}
+
+fn validate_owners(object: &Object, errors: &mut Vec<FieldError>) {
+    let owners =
+        object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut controllers = 0;
+    for (i, owner) in owners.iter().enumerate() {
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if owner.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
+                let path = format!("metadata.ownerReferences[{i}].{field}");
+                errors.push(FieldError::invalid(
+                    path,
+                    &"".into(),
+                    if field == "apiVersion" { "version must not be empty" } else { "must not be empty" },
+                ));
+            }
+        }
+        controllers += usize::from(owner.get("controller").and_then(Value::as_bool).unwrap_or(false));
+    }
+    if controllers > 1 {
+        let why = "Only one reference can have Controller set to true";
+        errors.push(FieldError::invalid("metadata.ownerReferences", &owners.into(), why));
+    }
+}
+
+/// What is wrong with the change of metadata from `old` to `new`.
+pub(super) fn validate_update(old: &Object, new: &Object) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for field in ["name", "namespace", "uid", "creationTimestamp"] {
+        let (before, after) = (old.at(&["metadata", field]), new.at(&["metadata", field]));
+        if before != after {
+            errors.push(FieldError::invalid(
+                format!("metadata.{field}"),
+                after.unwrap_or(&Value::Null),
+                "field is immutable",
+            ));
+        }
+    }
+    if old.is_terminating() {
+        let before = strings(old, "finalizers");
+        let added: Vec<_> = strings(new, "finalizers").into_iter().filter(|f| !before.contains(f)).collect();
+        if !added.is_empty() {
+            let listed: Vec<_> = added.iter().map(|f| format!("{f:?}")).collect();
+            let list = listed.join(", ");
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{list}}}"
+            );
+            errors.push(FieldError::forbidden("metadata.finalizers", why));
+        }
+    }
+    errors
+}
+
+/// A list of strings of the metadata.
+pub(super) fn strings(object: &Object, field: &str) -> Vec<String> {
+    let list = object.at(&["metadata", field]).and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// An owner an object names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) object: ObjectRef,
+    pub(super) uid: String,
+    pub(super) blocks: bool,
+}
+
+/// The owners an object names; a cluster-scoped owner has to be told from a namespaced one by its kind.
+pub(super) fn owners(object: &Object) -> Vec<Owner> {
+    let list = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).into_iter().flatten();
+    let text =
+        |owner: &Value, field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    list.map(|owner| Owner {
+        object: ObjectRef {
+            gvk: object::Gvk::parse(&text(owner, "apiVersion"), &text(owner, "kind")),
+            key: object::Key::namespaced(object.namespace(), text(owner, "name")),
+        },
+        uid: text(owner, "uid"),
+        blocks: owner.get("blockOwnerDeletion").and_then(Value::as_bool).unwrap_or(false),
+    })
+    .collect()
+}

@@ -1,0 +1,124 @@
+//! Who owns which field of stored objects: `metadata.managedFields`, through the algebra of [`fields`](object::fields).
+
+use serde_json::{Map, Value};
+
+use object::Object;
+use object::builtin_lists::{BUILTIN, Position};
+use object::fields::{Manager, Operation, Owners};
+
+use super::read::Lens;
+use super::write::Call;
+use super::{ApiError, metadata};
+
+/// What an apply came to.
+pub(super) struct Applied {
+    pub(super) object: Object,
+    pub(super) managed_fields: Vec<Value>,
+}
+
+/// How fields are owned in a version of a resource.
+pub(super) fn position(lens: &Lens) -> Position<'_> {
+    let resource = lens.resource();
+    if resource.custom {
+        Position::schema(&lens.version().openapi)
+    } else {
+        BUILTIN.root(&lens.api_version(), &resource.kind)
+    }
+}
+
+fn manager(call: &Call<'_>, operation: Operation) -> Manager {
+    let subresource = call.target.subresource.clone();
+    Manager {
+        operation,
+        name: call.options.manager.clone(),
+        api_version: call.lens.api_version(),
+        subresource,
+    }
+}
+
+fn time(call: &Call<'_>) -> String {
+    metadata::time(call.now).as_str().unwrap_or_default().to_owned()
+}
+
+/// The object without the entries themselves, and the entries.
+fn split(object: &Object) -> (Value, Owners) {
+    let mut fields = object.0.clone();
+    let entries = fields
+        .get_mut("metadata")
+        .and_then(Value::as_object_mut)
+        .and_then(|metadata| metadata.remove("managedFields"));
+    (Value::Object(fields), Owners::read(entries.as_ref()))
+}
+
+/// Server-side apply of a configuration onto what there is; refused where others own what it would change.
+pub(super) fn apply(call: &Call<'_>, old: Option<&Object>, config: &Object) -> Result<Applied, ApiError> {
+    let (live, owners) = old.map_or_else(|| (Value::Object(Map::new()), Owners::default()), split);
+    let config = Value::Object(covered(call, config).0);
+    let manager = manager(call, Operation::Apply);
+    let how = (call.options.force, time(call));
+    let applied = owners.applied(&manager, (&live, &config), position(&call.lens), (how.0, &how.1));
+    let (value, owners) = applied.map_err(|conflicts| {
+        let fields = conflicts
+            .iter()
+            .flat_map(|c| c.fields.paths().into_iter().map(|path| (c.manager.to_string(), path)));
+        ApiError::apply_conflict(&fields.collect::<Vec<_>>())
+    })?;
+    let object = Object::from_value(value).map_err(|e| ApiError::internal(e.to_string()))?;
+    Ok(Applied { object, managed_fields: owners.to_values() })
+}
+
+/// The part of a configuration that the subresource covers; the rest is ignored, as upstream's reset fields are.
+fn covered(call: &Call<'_>, config: &Object) -> Object {
+    let mut config = config.clone();
+    if call.target.subresource.is_empty() {
+        if call.lens.version().status {
+            config.0.remove("status");
+        }
+    } else {
+        config.0.retain(|field, _| matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+        config
+            .metadata_mut()
+            .retain(|field, _| matches!(field.as_str(), "name" | "namespace" | "resourceVersion" | "uid"));
+    }
+    config
+}
+
+/// The entries after an update that turned `old` into `new`.
+///
+/// Entries that the writer took out of the object stay, unless it emptied the list on purpose.
+pub(super) fn update(call: &Call<'_>, old: Option<&Object>, new: &Object) -> Vec<Value> {
+    let (before, owners) = old.map_or_else(|| (Value::Object(Map::new()), Owners::default()), split);
+    let (mut after, said) = split(new);
+    let mut before = before;
+    if call.target.subresource.is_empty() && call.lens.version().status {
+        // What the server says about a new object is nobody's.
+        let namespace = call.lens.resource().plural == "namespaces";
+        for fields in [&mut before, &mut after].into_iter().filter_map(Value::as_object_mut) {
+            fields.retain(|field, _| field != "status" && !(namespace && field == "spec"));
+        }
+    }
+    let reset = new
+        .at(&["metadata", "managedFields"])
+        .and_then(Value::as_array)
+        .is_some_and(|entries| !entries.is_empty())
+        && said.is_empty();
+    if reset {
+        return Vec::new();
+    }
+    let owners = if said.is_empty() { owners } else { said };
+    if call.options.manager.is_empty() {
+        return owners.to_values();
+    }
+    owners
+        .updated(&manager(call, Operation::Update), (&before, &after), position(&call.lens), &time(call))
+        .to_values()
+}
+
+/// Puts entries into an object.
+pub(super) fn write(object: &mut Object, fields: Vec<Value>) {
+    if fields.is_empty() {
+        object.metadata_mut().remove("managedFields");
+    } else {
+        object.metadata_mut().insert("managedFields".into(), fields.into());
+    }
+}

@@ -1,0 +1,48 @@
+//! Patches other than apply.
+
+use serde_json::Value;
+
+use object::Object;
+use object::patch::strategic_merge;
+
+use super::write::Call;
+use super::{ApiError, Patch};
+
+/// The object after a patch.
+pub(super) fn patched(call: &Call<'_>, object: &Object, patch: &Patch) -> Result<Object, ApiError> {
+    let mut value = Value::Object(object.0.clone());
+    match patch {
+        Patch::Json(operations) => {
+            let why = "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp";
+            let operations: json_patch::Patch = serde_json::from_value(operations.clone()).map_err(|e| {
+                ApiError::bad_request(if operations.is_array() {
+                    format!("error decoding patch: {e}")
+                } else {
+                    why.into()
+                })
+            })?;
+            json_patch::patch(&mut value, &operations).map_err(|_| ApiError::unprocessable())?;
+        }
+        Patch::Merge(patch) => {
+            if !patch.is_object() {
+                return Err(ApiError::bad_request("error decoding patch: a merge patch has to be an object"));
+            }
+            json_patch::merge(&mut value, patch);
+        }
+        Patch::Strategic(_) if call.lens.resource().custom => {
+            let why = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+            return Err(ApiError::unsupported_media_type(why));
+        }
+        Patch::Strategic(patch) => {
+            let Value::Object(patch) = patch.clone() else {
+                return Err(ApiError::bad_request(
+                    "error decoding patch: a strategic merge patch has to be an object",
+                ));
+            };
+            let merged = strategic_merge(object.0.clone(), patch, super::ownership::position(&call.lens));
+            return merged.map(Object).map_err(|e| ApiError::bad_request(e.to_string()));
+        }
+        Patch::Apply(_) => return Err(ApiError::internal("an apply is no plain patch")),
+    }
+    Object::from_value(value).map_err(|e| ApiError::bad_request(e.to_string()))
+}

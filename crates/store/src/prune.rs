@@ -1,0 +1,172 @@
+//! From what a client sent to what is kept: unknown fields go, nulls go, defaults come.
+
+use serde_json::{Map, Value};
+
+use object::Object;
+
+use super::read::Lens;
+use super::schema::{Schema, Type};
+use super::{builtin, crd};
+
+/// Drops fields that the schema does not know, and nulls where null means absent; returns the paths of the former.
+pub(super) fn prune(lens: &Lens, object: &mut Object) -> Vec<String> {
+    let mut how = Pruning { builtin: !lens.resource().custom, dropped: Vec::new() };
+    how.fields(&lens.version().schema, &mut object.0, "", true);
+    let mut dropped = how.dropped;
+    if lens.resource().id() == crd::shelf_id() {
+        crd::drop_unknown(object, &mut dropped);
+    }
+    dropped
+}
+
+struct Pruning {
+    builtin: bool,
+    dropped: Vec<String>,
+}
+
+impl Pruning {
+    fn fields(&mut self, schema: &Schema, fields: &mut Map<String, Value>, path: &str, root: bool) {
+        fields.retain(|name, value| {
+            let here = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let named =
+                (root || schema.embedded) && matches!(name.as_str(), "apiVersion" | "kind" | "metadata");
+            let Some(field) = schema.field(name) else {
+                let kept =
+                    schema.preserve || named || (schema.type_ == Type::Any && schema.properties.is_empty());
+                if !kept {
+                    self.dropped.push(here);
+                }
+                return kept;
+            };
+            if value.is_null() && !field.nullable && !field.preserve {
+                return false;
+            }
+            self.value(field, value, &here);
+            // Go leaves out empty maps and lists of its own types.
+            !(self.builtin && is_empty(field, value) && !schema.required.contains(name))
+        });
+    }
+
+    fn value(&mut self, schema: &Schema, value: &mut Value, path: &str) {
+        match value {
+            Value::Object(fields) => self.fields(schema, fields, path, false),
+            Value::Array(items) => {
+                if let Some(schema) = &schema.items {
+                    for (i, item) in items.iter_mut().enumerate() {
+                        self.value(schema, item, &format!("{path}[{i}]"));
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+}
+
+/// Whether a value is an empty list, or an empty map rather than an object of declared fields.
+fn is_empty(schema: &Schema, value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty() && schema.values.is_some(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Fills in the defaults of an object.
+pub(super) fn fill_in(lens: &Lens, object: &mut Object) {
+    let mut value = Value::Object(std::mem::take(&mut object.0));
+    fill(&lens.version().schema, &mut value);
+    if let Value::Object(fields) = value {
+        object.0 = fields;
+    }
+    if !lens.resource().custom {
+        builtin::defaults::fill(lens.resource(), object);
+    }
+}
+
+/// Fills in the defaults of absent fields, from the outside in.
+pub(super) fn fill(schema: &Schema, value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in &schema.properties {
+                if let Some(default) = &field.default
+                    && fields.get(name).is_none_or(|value| value.is_null() && !field.nullable)
+                {
+                    fields.insert(name.clone(), default.clone());
+                }
+            }
+            for (name, value) in fields.iter_mut() {
+                if let Some(field) = schema.field(name) {
+                    if value.is_null()
+                        && !field.nullable
+                        && let Some(default) = &field.default
+                    {
+                        *value = default.clone();
+                    }
+                    fill(field, value);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = &schema.items {
+                items.iter_mut().for_each(|item| fill(schema, item));
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Where a value has another type than its schema says, as Go's JSON decoder words it: `number`, `spec.replicas`, `int32`.
+pub(super) fn mistyped(schema: &Schema, value: &Value, path: &str) -> Option<String> {
+    if !value.is_null() && !admits(schema, value) {
+        let found = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        return Some(format!(
+            "json: cannot unmarshal {found} into Go struct field {path} of type {}",
+            go_type(schema)
+        ));
+    }
+    let is_time = schema.checks.as_ref().is_some_and(|checks| checks.format == "date-time");
+    if let Some(text) = value.as_str().filter(|text| is_time && !super::format::is_valid("date-time", text)) {
+        return Some(format!(
+            "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
+        ));
+    }
+    match value {
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| {
+            let at =
+                if schema.properties.contains_key(name) { format!("{path}.{name}") } else { path.to_owned() };
+            mistyped(schema.field(name)?, value, &at)
+        }),
+        Value::Array(items) => {
+            let schema = schema.items.as_ref()?;
+            items.iter().find_map(|item| mistyped(schema, item, path))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+/// Quantities are whole in their schema, but the server reads any number.
+fn admits(schema: &Schema, value: &Value) -> bool {
+    schema.type_.admits(value) || (schema.type_ == Type::IntOrString && value.is_number())
+}
+
+fn go_type(schema: &Schema) -> String {
+    let format = schema.checks.as_ref().map(|checks| checks.format.as_str()).unwrap_or_default();
+    match schema.type_ {
+        Type::Any | Type::Object => "map[string]interface {}".into(),
+        Type::Array => {
+            "[]".to_owned() + &schema.items.as_ref().map(|items| go_type(items)).unwrap_or_default()
+        }
+        Type::String => "string".into(),
+        Type::Integer => if format.is_empty() { "int64" } else { format }.into(),
+        Type::Number => "float64".into(),
+        Type::Boolean => "bool".into(),
+        Type::IntOrString => "intstr.IntOrString".into(),
+    }
+}

@@ -1,0 +1,416 @@
+//! Who may do what: roles and their bindings, as the RBAC authoriser of kube-apiserver reads them.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde::Deserialize;
+use serde_json::Value;
+
+use object::{Key, Object, Selector};
+
+use super::shelf::Shelf;
+use super::{ApiError, GroupResource, Store, Target, User};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+/// Members of this group may do everything, whatever the roles say.
+pub const MASTERS: &str = "system:masters";
+
+/// What somebody wants to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// `get`, `list`, `create` and so on; also verbs without a request, such as `approve`.
+    pub verb: String,
+    /// With what.
+    pub on: On,
+}
+
+/// What something is done with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum On {
+    /// Objects.
+    Objects(Target),
+    /// A path that names no objects, such as `/healthz`.
+    Path(String),
+}
+
+impl Attributes {
+    /// An action on objects.
+    pub fn objects(verb: impl Into<String>, target: Target) -> Self {
+        Self { verb: verb.into(), on: On::Objects(target) }
+    }
+
+    /// A request for a path that names no objects.
+    pub fn path(verb: impl Into<String>, path: impl Into<String>) -> Self {
+        Self { verb: verb.into(), on: On::Path(path.into()) }
+    }
+}
+
+impl Store {
+    /// Whether the roles bound to a user, or to one of its groups, allow an action.
+    pub fn allows(&self, user: &User, wanted: &Attributes) -> bool {
+        let namespace = match &wanted.on {
+            On::Objects(target) => target.namespace.as_str(),
+            On::Path(_) => "",
+        };
+        is_master(user) || self.rules_of(user, namespace).any(|rule| covers(&rule, wanted))
+    }
+
+    /// The rules that hold for a user in a namespace, those that hold everywhere included.
+    pub fn rules(&self, user: &User, namespace: &str) -> Vec<PolicyRule> {
+        let everything = is_master(user).then(|| {
+            let all = || Some(vec!["*".to_owned()]);
+            let objects = PolicyRule {
+                api_groups: all(),
+                resources: all(),
+                verbs: vec!["*".into()],
+                ..PolicyRule::default()
+            };
+            [
+                objects,
+                PolicyRule { non_resource_urls: all(), verbs: vec!["*".into()], ..PolicyRule::default() },
+            ]
+        });
+        everything.into_iter().flatten().chain(self.rules_of(user, namespace)).collect()
+    }
+
+    fn rules_of<'a>(&'a self, user: &'a User, namespace: &'a str) -> impl Iterator<Item = PolicyRule> + 'a {
+        let everywhere = self.bindings("clusterrolebindings", "");
+        let here = (!namespace.is_empty()).then(|| self.bindings("rolebindings", namespace));
+        everywhere
+            .chain(here.into_iter().flatten())
+            .filter(|binding| names(binding, user))
+            .flat_map(|binding| self.rules_bound(&binding))
+    }
+
+    fn bindings<'a>(
+        &'a self,
+        resource: &str,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = Arc<Object>> + use<'a> {
+        self.shelf_of(resource)
+            .into_iter()
+            .flat_map(move |shelf| shelf.within(namespace))
+            .map(|(_, object)| object.clone())
+    }
+
+    fn shelf_of(&self, resource: &str) -> Option<&Shelf> {
+        self.shelves.get(&GroupResource::new(GROUP, resource))
+    }
+
+    /// The rules of the role that a binding names; none where it does not exist.
+    fn rules_bound(&self, binding: &Object) -> Vec<PolicyRule> {
+        let Some(role) = read::<RoleRef>(binding, "roleRef") else { return Vec::new() };
+        let (resource, key) = match role.kind.as_str() {
+            "ClusterRole" => ("clusterroles", Key::cluster(role.name)),
+            _ => ("roles", Key::namespaced(binding.namespace(), role.name)),
+        };
+        self.shelf_of(resource)
+            .and_then(|shelf| shelf.objects.get(&key))
+            .map(|role| self.rules_in(role))
+            .unwrap_or_default()
+    }
+
+    /// The rules of a role: its own, or those of the roles it gathers (a real cluster has a controller copy them).
+    fn rules_in(&self, role: &Object) -> Vec<PolicyRule> {
+        let selectors = role.at(&["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array);
+        let selectors: Vec<Selector> = selectors
+            .into_iter()
+            .flatten()
+            .filter_map(|selector| LabelSelector::deserialize(selector).ok())
+            .filter_map(|selector| Selector::parse(&selector).ok())
+            .collect();
+        let gathered =
+            self.shelf_of("clusterroles").into_iter().flat_map(|shelf| shelf.objects.values()).filter(
+                |other| {
+                    let labels = other.labels();
+                    other.name() != role.name()
+                        && selectors.iter().any(|s| s.matches_with(|key| labels.get(key).copied()))
+                },
+            );
+        let own = read::<Vec<PolicyRule>>(role, "rules").unwrap_or_default();
+        own.into_iter()
+            .chain(gathered.flat_map(|other| read::<Vec<PolicyRule>>(other, "rules").unwrap_or_default()))
+            .collect()
+    }
+
+    /// Refuses roles and bindings by which a user would give what it does not have.
+    pub(super) fn check_grant(
+        &self,
+        user: &User,
+        target: &Target,
+        old: Option<&Object>,
+        new: &Object,
+    ) -> Result<(), ApiError> {
+        let grants = ["rules", "aggregationRule", "roleRef", "subjects"];
+        let same = old.is_some_and(|old| grants.iter().all(|field| old.0.get(*field) == new.0.get(*field)));
+        if target.group != GROUP || is_master(user) || same {
+            return Ok(());
+        }
+        let (verb, on, granted) = match target.resource.as_str() {
+            "roles" | "clusterroles" => ("escalate", target.clone(), self.rules_in(new)),
+            "rolebindings" | "clusterrolebindings" => {
+                let role = read::<RoleRef>(new, "roleRef").unwrap_or_default();
+                let roles = if role.kind == "ClusterRole" { "clusterroles" } else { "roles" };
+                let role = Target { resource: roles.into(), name: role.name, ..target.clone() };
+                ("bind", role, self.rules_bound(new))
+            }
+            _ => return Ok(()),
+        };
+        if self.allows(user, &Attributes::objects(verb, on)) {
+            return Ok(());
+        }
+        let held: Vec<PolicyRule> = self.rules_of(user, &target.namespace).collect();
+        let missing: Vec<String> = granted
+            .iter()
+            .flat_map(single_rules)
+            .filter(|one| !held.iter().any(|rule| encloses(rule, one)))
+            .map(|r| text(&r))
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let groups = user.groups.iter().map(|g| format!("{g:?}")).collect::<Vec<_>>().join(" ");
+        let who = format!("user {:?} (groups=[{groups}])", user.name);
+        let why = format!(
+            "{who} is attempting to grant RBAC permissions not currently held:\n{}",
+            missing.join("\n")
+        );
+        Err(ApiError::forbidden(&target.clone().named(new.name()), &why))
+    }
+}
+
+fn is_master(user: &User) -> bool {
+    user.groups.iter().any(|group| group == MASTERS)
+}
+
+fn read<T: serde::de::DeserializeOwned>(object: &Object, field: &str) -> Option<T> {
+    T::deserialize(object.0.get(field)?).ok()
+}
+
+/// Whether a binding names a user.
+fn names(binding: &Object, user: &User) -> bool {
+    let subjects = read::<Vec<Subject>>(binding, "subjects").unwrap_or_default();
+    subjects.iter().any(|subject| match subject.kind.as_str() {
+        "User" => user.name == subject.name,
+        "Group" => user.groups.contains(&subject.name),
+        "ServiceAccount" => {
+            let namespace = subject.namespace.as_deref().unwrap_or(binding.namespace());
+            user.name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'))
+                == Some((namespace, &subject.name))
+        }
+        _ => false,
+    })
+}
+
+fn holds(list: &[String], wanted: &str) -> bool {
+    list.iter().any(|one| one == "*" || one == wanted)
+}
+
+fn list(of: &Option<Vec<String>>) -> &[String] {
+    of.as_deref().unwrap_or_default()
+}
+
+/// Whether a rule allows an action.
+fn covers(rule: &PolicyRule, wanted: &Attributes) -> bool {
+    holds(&rule.verbs, &wanted.verb)
+        && match &wanted.on {
+            On::Path(path) => list(&rule.non_resource_urls).iter().any(|url| matches_path(url, path)),
+            On::Objects(target) => {
+                let resource = match target.subresource.as_str() {
+                    "" => target.resource.clone(),
+                    subresource => format!("{}/{subresource}", target.resource),
+                };
+                let names = list(&rule.resource_names);
+                holds(list(&rule.api_groups), &target.group)
+                    && list(&rule.resources).iter().any(|r| matches_resource(r, &resource))
+                    && (names.is_empty() || names.contains(&target.name))
+            }
+        }
+}
+
+fn matches_path(rule: &str, path: &str) -> bool {
+    rule == path || rule.strip_suffix('*').is_some_and(|start| path.starts_with(start))
+}
+
+/// `*` is every resource, `*/status` that subresource of every resource.
+fn matches_resource(rule: &str, resource: &str) -> bool {
+    let subresource = resource.split_once('/').map(|(_, subresource)| subresource);
+    rule == "*" || rule == resource || rule.strip_prefix("*/").is_some_and(|of| Some(of) == subresource)
+}
+
+/// A rule as rules of one verb, one group, one resource and one name each.
+fn single_rules(rule: &PolicyRule) -> Vec<PolicyRule> {
+    let mut singles = Vec::new();
+    let one = |text: &String| Some(vec![text.clone()]);
+    for verb in &rule.verbs {
+        for url in list(&rule.non_resource_urls) {
+            singles.push(PolicyRule {
+                verbs: vec![verb.clone()],
+                non_resource_urls: one(url),
+                ..PolicyRule::default()
+            });
+        }
+        for group in list(&rule.api_groups) {
+            for resource in list(&rule.resources) {
+                let single = PolicyRule {
+                    verbs: vec![verb.clone()],
+                    api_groups: one(group),
+                    resources: one(resource),
+                    ..PolicyRule::default()
+                };
+                match list(&rule.resource_names) {
+                    [] => singles.push(single),
+                    names => singles.extend(
+                        names.iter().map(|name| PolicyRule { resource_names: one(name), ..single.clone() }),
+                    ),
+                }
+            }
+        }
+    }
+    singles
+}
+
+/// Whether a rule allows everything that a single rule does.
+fn encloses(rule: &PolicyRule, single: &PolicyRule) -> bool {
+    let all = |of: &[String], by: &dyn Fn(&str) -> bool| of.iter().all(|one| by(one));
+    let names = list(&rule.resource_names);
+    let urls = list(&rule.non_resource_urls);
+    all(&single.verbs, &|verb| holds(&rule.verbs, verb))
+        && all(list(&single.non_resource_urls), &|url| urls.iter().any(|held| matches_path(held, url)))
+        && all(list(&single.api_groups), &|group| holds(list(&rule.api_groups), group))
+        && all(list(&single.resources), &|resource| {
+            list(&rule.resources).iter().any(|held| matches_resource(held, resource))
+        })
+        && (names.is_empty()
+            || (!list(&single.resource_names).is_empty()
+                && all(list(&single.resource_names), &|name| names.iter().any(|n| n == name))))
+}
+
+/// `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`, as kube-apiserver writes missing rules.
+fn text(rule: &PolicyRule) -> String {
+    let fields = [
+        ("NonResourceURLs", list(&rule.non_resource_urls)),
+        ("APIGroups", list(&rule.api_groups)),
+        ("Resources", list(&rule.resources)),
+        ("ResourceNames", list(&rule.resource_names)),
+        ("Verbs", &rule.verbs),
+    ];
+    let quoted = |values: &[String]| values.iter().map(|v| format!("{v:?}")).collect::<Vec<_>>().join(" ");
+    let fields = fields
+        .iter()
+        .filter(|(_, values)| !values.is_empty())
+        .map(|(name, values)| format!("{name}:[{}]", quoted(values)));
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tests::World;
+
+    fn user(name: &str, groups: &[&str]) -> User {
+        User {
+            name: name.into(),
+            groups: groups.iter().map(|g| (*g).to_owned()).collect(),
+            ..User::default()
+        }
+    }
+
+    fn world() -> World {
+        let mut world = World::new();
+        let role = |name: &str, labels: Value, rules: Value| json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": name, "labels": labels }, "rules": rules });
+        let reader = json!([
+            { "apiGroups": [""], "resources": ["configmaps", "*/status"], "verbs": ["get"], "resourceNames": [] },
+            { "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["mine"], "verbs": ["get"] },
+            { "nonResourceURLs": ["/metrics", "/logs/*"], "verbs": ["get"] },
+        ]);
+        world.create(role("reader", json!({}), reader)).unwrap();
+        let leases =
+            json!([{ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"] }]);
+        world.create(role("part", json!({ "sum": "yes" }), leases)).unwrap();
+        let mut sum = role("sum", json!({}), json!([]));
+        sum["aggregationRule"] = json!({ "clusterRoleSelectors": [{ "matchLabels": { "sum": "yes" } }] });
+        world.create(sum).unwrap();
+        let bind = |kind: &str, name: &str, role: &str, subject: Value| {
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": kind,
+                "metadata": { "name": name },
+                "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": role },
+                "subjects": [subject],
+            })
+        };
+        world
+            .create(bind("ClusterRoleBinding", "a", "reader", json!({ "kind": "Group", "name": "readers" })))
+            .unwrap();
+        let robot = json!({ "kind": "ServiceAccount", "name": "robot", "namespace": "default" });
+        world.create(bind("RoleBinding", "b", "sum", robot)).unwrap();
+        world
+    }
+
+    fn check(who: &User, verb: &str, target: &str, allowed: bool) {
+        let attributes = match target.strip_prefix('/') {
+            Some(_) => Attributes::path(verb, target),
+            None => {
+                let parts: Vec<&str> = target.split(' ').collect();
+                let (resource, sub) = parts[1].split_once('/').unwrap_or((parts[1], ""));
+                let name = parts.get(3).copied().unwrap_or_default();
+                Attributes::objects(
+                    verb,
+                    Target::resource(parts[0].trim_matches('-'), "v1", resource)
+                        .within(parts[2].trim_matches('-'))
+                        .named(name)
+                        .sub(sub),
+                )
+            }
+        };
+        assert_eq!(world().store.allows(who, &attributes), allowed, "{} {verb} {target}", who.name);
+    }
+
+    #[test]
+    fn rules_allow_what_they_name_and_nothing_else() {
+        let reader = user("r", &["readers"]);
+        check(&reader, "get", "- configmaps default a", true);
+        check(&reader, "update", "- configmaps default a", false);
+        check(&reader, "get", "- pods/status default a", true);
+        check(&reader, "get", "- pods default a", false);
+        check(&reader, "get", "- secrets default mine", true);
+        check(&reader, "get", "- secrets default other", false);
+        check(&reader, "list", "- secrets default", false);
+        check(&reader, "get", "/logs/x", true);
+        check(&reader, "get", "/metrics/x", false);
+        check(&user("r", &[]), "get", "- configmaps default a", false);
+        check(&user("m", &[MASTERS]), "delete", "- nodes - a", true);
+    }
+
+    #[test]
+    fn a_binding_in_a_namespace_holds_there_alone() {
+        let robot = user("system:serviceaccount:default:robot", &[]);
+        check(&robot, "update", "coordination.k8s.io leases default a", true);
+        check(&robot, "update", "coordination.k8s.io leases kube-system a", false);
+        check(&robot, "list", "coordination.k8s.io leases -", false);
+    }
+
+    #[test]
+    fn nobody_grants_what_it_does_not_have() {
+        let world = world();
+        let reader = user("r", &["readers"]);
+        let grant = |rule: Value| {
+            let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "n" }, "rules": [rule] });
+            world.store.check_grant(&reader, &world.target(&role), None, &Object::from_value(role).unwrap())
+        };
+        grant(json!({ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"] })).unwrap();
+        grant(json!({ "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["mine"], "verbs": ["get"] })).unwrap();
+        let error =
+            grant(json!({ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] })).unwrap_err();
+        assert!(
+            error.code() == 403
+                && error.message().ends_with(r#"{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}"#),
+            "{error}"
+        );
+        grant(json!({ "apiGroups": [""], "resources": ["*"], "verbs": ["get"] })).unwrap_err();
+    }
+}

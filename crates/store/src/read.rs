@@ -1,0 +1,257 @@
+//! Get and list.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use object::{Key, Object};
+
+use super::resource::Version;
+use super::select::{FieldSelector, LabelSelector};
+use super::shelf::Shelf;
+use super::{ApiError, List, ListOptions, Resource, Store, Target};
+
+/// One served version of a resource: what a request sees objects through.
+#[derive(Clone, Debug)]
+pub struct Lens {
+    resource: Arc<Resource>,
+    version: usize,
+}
+
+impl Lens {
+    /// The resource.
+    pub fn resource(&self) -> &Arc<Resource> {
+        &self.resource
+    }
+
+    /// The version.
+    pub fn version(&self) -> &Version {
+        self.resource.versions.get(self.version).expect("a lens is made from the index of a version")
+    }
+
+    /// `group/version` of the objects seen.
+    pub fn api_version(&self) -> String {
+        self.resource.api_version(&self.version().name)
+    }
+}
+
+/// Namespace and selectors of a list or a watch.
+#[derive(Clone, Debug)]
+pub(super) struct Filter {
+    pub(super) namespace: String,
+    name: Option<String>,
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Filter {
+    pub(super) fn new(
+        target: &Target,
+        version: &Version,
+        labels: &str,
+        fields: &str,
+    ) -> Result<Self, ApiError> {
+        let labels = LabelSelector::parse(labels).map_err(|e| ApiError::bad_request(e.to_string()))?;
+        let fields = FieldSelector::parse(fields).map_err(|e| ApiError::bad_request(e.why))?;
+        for (path, ..) in &fields.requirements {
+            let known =
+                path == "metadata.name" || path == "metadata.namespace" || version.selectable.contains(path);
+            if !known {
+                let why = if version.selectable.is_empty() {
+                    format!(
+                        "{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                    )
+                } else {
+                    format!("field label not supported: {path}")
+                };
+                return Err(ApiError::bad_request(why));
+            }
+        }
+        let name = (!target.name.is_empty()).then(|| target.name.clone());
+        Ok(Self { namespace: target.namespace.clone(), name, labels, fields })
+    }
+
+    pub(super) fn selects(&self, object: &Object) -> bool {
+        (self.namespace.is_empty() || object.namespace() == self.namespace)
+            && self.name.as_deref().is_none_or(|name| object.name() == name)
+            && (self.labels.is_empty() || self.labels.matches(&object.labels()))
+            && self.fields.matches(|path| field_text(object, path))
+    }
+}
+
+fn field_text<'a>(object: &'a Object, path: &str) -> Cow<'a, str> {
+    let path: Vec<_> = path.trim_start_matches('.').split('.').collect();
+    match object.at(&path) {
+        None | Some(Value::Null) => Cow::Borrowed(""),
+        Some(Value::String(text)) => Cow::Borrowed(text),
+        Some(other) => Cow::Owned(other.to_string()),
+    }
+}
+
+/// What a continue token says: the revision of the first page and the last key it held.
+#[derive(Serialize, Deserialize)]
+struct Continue {
+    v: String,
+    rv: u64,
+    namespace: String,
+    name: String,
+}
+
+pub(super) fn parse_revision(text: &str) -> Result<u64, ApiError> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    text.parse().map_err(|_| {
+        let why = format!(
+            "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+        );
+        ApiError::bad_request(why)
+    })
+}
+
+pub(super) fn too_large(wanted: u64, current: u64) -> ApiError {
+    ApiError::too_large_version(wanted, current)
+}
+
+impl Store {
+    /// The shelf and the version a path leads to.
+    pub(super) fn lens(&self, target: &Target) -> Result<(&Shelf, Lens), ApiError> {
+        let id = super::builtin::storage_of(&target.group, &target.resource);
+        let shelf = self.shelves.get(&id).ok_or_else(ApiError::no_such_path)?;
+        let served = self.facet(&shelf.resource, target);
+        let version = served
+            .versions
+            .iter()
+            .position(|v| v.served && v.name == target.version)
+            .ok_or_else(ApiError::no_such_path)?;
+        if !served.namespaced && !target.namespace.is_empty() {
+            return Err(ApiError::no_such_path());
+        }
+        Ok((shelf, Lens { resource: served, version }))
+    }
+
+    /// The object in the version of a lens; the stored one itself where that is the storage version.
+    pub(super) fn through(&self, lens: &Lens, object: &Arc<Object>) -> Result<Arc<Object>, ApiError> {
+        let wanted = lens.api_version();
+        if object.api_version() == wanted {
+            return Ok(object.clone());
+        }
+        self.convert(object, lens.resource(), &wanted).map(Arc::new)
+    }
+
+    /// One object.
+    ///
+    /// # Errors
+    /// 404 for a path that is not served, or an object that does not exist.
+    pub fn get(&self, target: &Target) -> Result<Arc<Object>, ApiError> {
+        let (shelf, lens) = self.lens(target)?;
+        let object = shelf.objects.get(&target.key()).ok_or_else(|| ApiError::not_found(target))?;
+        if target.subresource == "scale" {
+            return super::scale::read(lens.version(), object)
+                .map(Arc::new)
+                .ok_or_else(ApiError::no_such_path);
+        }
+        super::subresource::known(&lens, &target.subresource)?;
+        self.through(&lens, object)
+    }
+
+    /// The objects of a resource, in one namespace or in all.
+    ///
+    /// # Errors
+    /// 404 for a path that is not served, 400 for selectors or revisions that cannot be read, 410 for a page whose moment is forgotten.
+    pub fn list(&self, target: &Target, options: &ListOptions) -> Result<List, ApiError> {
+        let (shelf, lens) = self.lens(target)?;
+        let filter = Filter::new(target, lens.version(), &options.labels, &options.fields)?;
+        let page = self.page(options)?;
+        let now = self.revision();
+        let matching = |(key, object): (&Key, &Arc<Object>)| {
+            let later = page.as_ref().is_none_or(|(_, after)| after.as_ref().is_none_or(|after| key > after));
+            (later && filter.selects(object)).then(|| object.clone())
+        };
+        let revision = page.as_ref().map_or(now, |(revision, _)| *revision);
+        let mut items: Vec<_> = if revision == now {
+            shelf.within(&filter.namespace).filter_map(matching).collect()
+        } else {
+            let forgotten = || {
+                ApiError::expired(
+                    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
+                )
+            };
+            shelf.at(revision).ok_or_else(forgotten)?.into_iter().filter_map(matching).collect()
+        };
+        let limit = if options.limit == 0 { items.len() } else { options.limit };
+        let remaining = items.len().saturating_sub(limit);
+        items.truncate(limit);
+        let continue_token = items
+            .last()
+            .filter(|_| remaining > 0)
+            .map(|last| token(revision, &last.key()))
+            .unwrap_or_default();
+        Ok(List {
+            api_version: lens.api_version(),
+            kind: lens.resource().list_kind.clone(),
+            resource_version: revision.to_string(),
+            continue_token,
+            remaining: (remaining > 0 && options.labels.is_empty() && options.fields.is_empty())
+                .then_some(remaining),
+            items: items.iter().map(|object| self.through(&lens, object)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The moment a list shows, and the key it goes on after; `None` for a first page of now.
+    fn page(&self, options: &ListOptions) -> Result<Option<(u64, Option<Key>)>, ApiError> {
+        if !options.continue_token.is_empty() {
+            let read = URL_SAFE_NO_PAD
+                .decode(&options.continue_token)
+                .ok()
+                .and_then(|bytes| serde_json::from_slice::<Continue>(&bytes).ok());
+            let Some(at) = read else {
+                return Err(ApiError::bad_request(
+                    "invalid continue token: continue key is not valid: unrecognized format",
+                ));
+            };
+            return Ok(Some((at.rv, Some(Key::namespaced(at.namespace, at.name)))));
+        }
+        check_match(options)?;
+        let wanted = parse_revision(&options.resource_version)?;
+        if wanted > self.revision() {
+            return Err(too_large(wanted, self.revision()));
+        }
+        Ok((options.resource_version_match == "Exact").then_some((wanted, None)))
+    }
+}
+
+fn check_match(options: &ListOptions) -> Result<(), ApiError> {
+    let (rule, version) = (options.resource_version_match.as_str(), options.resource_version.as_str());
+    let field = "resourceVersionMatch";
+    let error = match rule {
+        "" => return Ok(()),
+        "Exact" | "NotOlderThan" if version.is_empty() => super::FieldError::forbidden(
+            field,
+            "resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ),
+        "Exact" if version == "0" => super::FieldError::forbidden(
+            field,
+            "resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"",
+        ),
+        "Exact" | "NotOlderThan" => return Ok(()),
+        other => {
+            super::FieldError::unsupported(field, &other.into(), ["Exact", "NotOlderThan", ""].into_iter())
+        }
+    };
+    Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &[error]))
+}
+
+fn token(revision: u64, last: &Key) -> String {
+    let token = Continue {
+        v: "meta.k8s.io/v1".into(),
+        rv: revision,
+        namespace: last.namespace.clone(),
+        name: last.name.clone(),
+    };
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a struct of strings and a number serialises"))
+}

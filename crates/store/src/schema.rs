@@ -1,0 +1,338 @@
+//! Structural schemas: the shape of objects, as CustomResourceDefinitions declare it and built-in types have it.
+//!
+//! A schema says which fields there are, how lists and maps are merged, what is filled in, and what is refused. The module
+//! holds the data.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+/// The shape of a value.
+#[derive(Clone, Debug, Default)]
+pub struct Schema {
+    /// JSON type.
+    pub type_: Type,
+    /// Whether `null` is a value rather than an absence.
+    pub nullable: bool,
+    /// What an absent field is filled in with.
+    pub default: Option<Value>,
+    /// Declared fields of an object.
+    pub properties: BTreeMap<String, Arc<Schema>>,
+    /// Shape of the values of an undeclared field (`additionalProperties`).
+    pub values: Option<Arc<Schema>>,
+    /// Shape of the items of a list.
+    pub items: Option<Arc<Schema>>,
+    /// How two versions of a list become one.
+    pub list: ListType,
+    /// Whether an object has one owner as a whole (`x-kubernetes-map-type: atomic`).
+    pub atomic: bool,
+    /// Whether unknown fields are kept.
+    pub preserve: bool,
+    /// Whether the value is an object with `apiVersion`, `kind` and `metadata` of its own.
+    pub embedded: bool,
+    /// Fields that must be present.
+    pub required: Vec<String>,
+    /// Limits on the value; `None` where there are none.
+    pub checks: Option<Box<Checks>>,
+}
+
+/// JSON type of a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Type {
+    /// Not declared.
+    #[default]
+    Any,
+    /// An object.
+    Object,
+    /// A list.
+    Array,
+    /// A string.
+    String,
+    /// A whole number.
+    Integer,
+    /// A number.
+    Number,
+    /// A boolean.
+    Boolean,
+    /// A whole number or a string.
+    IntOrString,
+}
+
+/// How two versions of a list become one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ListType {
+    /// The list is one value.
+    #[default]
+    Atomic,
+    /// Items are values, each at most once.
+    Set,
+    /// Items are objects told apart by these fields.
+    Map(Vec<String>),
+}
+
+/// Limits on a value, as JSON schema has them.
+#[derive(Clone, Debug, Default)]
+pub struct Checks {
+    /// The values there are.
+    pub enumeration: Vec<Value>,
+    /// Regular expression that a string must match somewhere.
+    pub pattern: Option<regex::Regex>,
+    /// Named format of a string or a number.
+    pub format: String,
+    /// Least number.
+    pub minimum: Option<f64>,
+    /// Greatest number.
+    pub maximum: Option<f64>,
+    /// Whether the least number itself is too small.
+    pub exclusive_minimum: bool,
+    /// Whether the greatest number itself is too great.
+    pub exclusive_maximum: bool,
+    /// A number must be a multiple of this.
+    pub multiple_of: Option<f64>,
+    /// Least number of characters.
+    pub min_length: Option<u64>,
+    /// Greatest number of characters.
+    pub max_length: Option<u64>,
+    /// Least number of items.
+    pub min_items: Option<u64>,
+    /// Greatest number of items.
+    pub max_items: Option<u64>,
+    /// Least number of fields.
+    pub min_properties: Option<u64>,
+    /// Greatest number of fields.
+    pub max_properties: Option<u64>,
+    /// Shapes that must all hold.
+    pub all_of: Vec<Schema>,
+    /// Shapes of which one must hold.
+    pub any_of: Vec<Schema>,
+    /// Shapes of which exactly one must hold.
+    pub one_of: Vec<Schema>,
+    /// Shape that must not hold.
+    pub not: Option<Schema>,
+}
+
+/// Definitions that schemas may name by `$ref`, read at most once each.
+pub(super) struct Refs<'a> {
+    definitions: Option<&'a Map<String, Value>>,
+    read: BTreeMap<String, Option<Arc<Schema>>>,
+}
+
+impl<'a> Refs<'a> {
+    /// No definitions, as in a CustomResourceDefinition.
+    pub(super) fn none() -> Refs<'static> {
+        Refs { definitions: None, read: BTreeMap::new() }
+    }
+
+    /// The definitions of an OpenAPI document.
+    pub(super) fn new(definitions: &'a Map<String, Value>) -> Self {
+        Self { definitions: Some(definitions), read: BTreeMap::new() }
+    }
+
+    /// The schema of a definition. One that contains itself is free-form where it comes round again.
+    pub(super) fn definition(&mut self, name: &str) -> Arc<Schema> {
+        if let Some(read) = self.read.get(name) {
+            return read.clone().unwrap_or_else(|| Arc::new(Schema { preserve: true, ..Schema::default() }));
+        }
+        self.read.insert(name.to_owned(), None);
+        let schema = self.definitions.and_then(|definitions| definitions.get(name));
+        let schema = Arc::new(schema.map(|schema| Schema::read(schema, self)).unwrap_or_default());
+        self.read.insert(name.to_owned(), Some(schema.clone()));
+        schema
+    }
+
+    fn is_builtin(&self) -> bool {
+        self.definitions.is_some()
+    }
+}
+
+impl Schema {
+    /// The shape of the value under a field, `None` where the schema does not know the field.
+    pub fn field(&self, name: &str) -> Option<&Arc<Schema>> {
+        self.properties.get(name).or(self.values.as_ref())
+    }
+
+    /// Reads an OpenAPI v3 schema. What is wrong with it is said elsewhere; here it is left out.
+    pub(super) fn read(value: &Value, refs: &mut Refs<'_>) -> Self {
+        let flag = |word: &str| value.get(word).and_then(Value::as_bool).unwrap_or(false);
+        let text = |word: &str| value.get(word).and_then(Value::as_str).unwrap_or_default();
+        let texts = |word: &str| -> Vec<String> {
+            let list = value.get(word).and_then(Value::as_array).into_iter().flatten();
+            list.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let fields = value.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let mut properties: BTreeMap<_, _> =
+            fields.map(|(name, field)| (name.clone(), Self::shared(field, refs))).collect();
+        if flag("x-kubernetes-embedded-resource") {
+            properties.insert("metadata".into(), super::builtin::schemas::metadata());
+        }
+        let values = match value.get("additionalProperties") {
+            Some(Value::Bool(true)) => Some(Arc::new(Self { preserve: true, ..Self::default() })),
+            Some(schema @ Value::Object(_)) => Some(Self::shared(schema, refs)),
+            _ => None,
+        };
+        let int_or_string = flag("x-kubernetes-int-or-string") || text("format") == "int-or-string";
+        let type_ = if int_or_string { Type::IntOrString } else { Type::named(text("type")) };
+        // Built-in types say "object" without fields where anything may stand: embedded objects, and JSON itself.
+        let free = refs.is_builtin()
+            && properties.is_empty()
+            && values.is_none()
+            && matches!(type_, Type::Object | Type::Any);
+        Self {
+            type_,
+            nullable: flag("nullable"),
+            default: value.get("default").cloned(),
+            items: value
+                .get("items")
+                .filter(|items| items.is_object())
+                .map(|items| Self::shared(items, refs)),
+            list: match text("x-kubernetes-list-type") {
+                "set" => ListType::Set,
+                "map" => ListType::Map(texts("x-kubernetes-list-map-keys")),
+                _ => ListType::Atomic,
+            },
+            atomic: text("x-kubernetes-map-type") == "atomic",
+            preserve: free || flag("x-kubernetes-preserve-unknown-fields"),
+            embedded: flag("x-kubernetes-embedded-resource"),
+            required: texts("required"),
+            checks: Checks::read(value, refs).map(Box::new),
+            properties,
+            values,
+        }
+    }
+
+    fn shared(value: &Value, refs: &mut Refs<'_>) -> Arc<Self> {
+        let reference = value
+            .get("$ref")
+            .and_then(Value::as_str)
+            .or_else(|| value.pointer("/allOf/0/$ref").and_then(Value::as_str));
+        match reference.and_then(|path| path.rsplit('/').next()) {
+            Some(name) if refs.is_builtin() => match (refs.definition(name), value.get("default")) {
+                (schema, None) => schema,
+                (schema, Some(default)) => {
+                    Arc::new(Self { default: Some(default.clone()), ..Self::clone(&schema) })
+                }
+            },
+            _ => Arc::new(Self::read(value, refs)),
+        }
+    }
+}
+
+impl Type {
+    fn named(name: &str) -> Self {
+        match name {
+            "object" => Self::Object,
+            "array" => Self::Array,
+            "string" => Self::String,
+            "integer" => Self::Integer,
+            "number" => Self::Number,
+            "boolean" => Self::Boolean,
+            _ => Self::Any,
+        }
+    }
+
+    /// The name in a schema; empty where none is declared.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Any => "",
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::IntOrString => "integer,string",
+        }
+    }
+
+    /// Whether a value is of the type; a number without a fraction is an integer.
+    pub fn admits(self, value: &Value) -> bool {
+        let whole =
+            |n: &serde_json::Number| n.is_i64() || n.is_u64() || n.as_f64().is_some_and(|n| n.fract() == 0.0);
+        match (self, value) {
+            (Self::Any, _)
+            | (Self::Object, Value::Object(_))
+            | (Self::Array, Value::Array(_))
+            | (Self::Number, Value::Number(_)) => true,
+            (Self::String | Self::IntOrString, Value::String(_)) | (Self::Boolean, Value::Bool(_)) => true,
+            (Self::Integer | Self::IntOrString, Value::Number(n)) => whole(n),
+            (_, _) => false,
+        }
+    }
+}
+
+impl Checks {
+    /// `None` where the schema limits nothing.
+    fn read(value: &Value, refs: &mut Refs<'_>) -> Option<Self> {
+        const WORDS: [&str; 18] = [
+            "enum",
+            "pattern",
+            "format",
+            "minimum",
+            "maximum",
+            "exclusiveMinimum",
+            "exclusiveMaximum",
+            "multipleOf",
+            "minLength",
+            "maxLength",
+            "minItems",
+            "maxItems",
+            "minProperties",
+            "maxProperties",
+            "allOf",
+            "anyOf",
+            "oneOf",
+            "not",
+        ];
+        if !WORDS.iter().any(|word| value.get(word).is_some()) {
+            return None;
+        }
+        let number = |word: &str| value.get(word).and_then(Value::as_f64);
+        let count = |word: &str| value.get(word).and_then(Value::as_u64);
+        let flag = |word: &str| value.get(word).and_then(Value::as_bool).unwrap_or(false);
+        let text = |word: &str| value.get(word).and_then(Value::as_str);
+        let mut schemas = |word: &str| -> Vec<Schema> {
+            let list = value.get(word).and_then(Value::as_array).into_iter().flatten();
+            list.map(|schema| Schema::read(schema, refs)).collect()
+        };
+        let (all_of, any_of, one_of) = (schemas("allOf"), schemas("anyOf"), schemas("oneOf"));
+        Some(Self {
+            enumeration: value.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
+            pattern: text("pattern").and_then(|pattern| regex::Regex::new(pattern).ok()),
+            format: text("format").unwrap_or_default().to_owned(),
+            minimum: number("minimum"),
+            maximum: number("maximum"),
+            exclusive_minimum: flag("exclusiveMinimum"),
+            exclusive_maximum: flag("exclusiveMaximum"),
+            multiple_of: number("multipleOf"),
+            min_length: count("minLength"),
+            max_length: count("maxLength"),
+            min_items: count("minItems"),
+            max_items: count("maxItems"),
+            min_properties: count("minProperties"),
+            max_properties: count("maxProperties"),
+            all_of,
+            any_of,
+            one_of,
+            not: value.get("not").map(|schema| Schema::read(schema, refs)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_declared_field_goes_before_additional_ones() {
+        let any = Arc::new(Schema::default());
+        let text = Arc::new(Schema { type_: Type::String, ..Schema::default() });
+        let schema = Schema {
+            properties: BTreeMap::from([("a".into(), text)]),
+            values: Some(any),
+            ..Schema::default()
+        };
+        assert_eq!(schema.field("a").map(|s| s.type_), Some(Type::String));
+        assert_eq!(schema.field("b").map(|s| s.type_), Some(Type::Any));
+    }
+}

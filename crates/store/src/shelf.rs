@@ -1,0 +1,117 @@
+//! The objects of one resource, and what happened to them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use object::{Key, Object};
+
+use super::Resource;
+
+/// Changes remembered per resource: a watcher that falls further behind has to list again, as with a real API server.
+pub(super) const LOG_LIMIT: usize = 16_384;
+
+/// One resource with its objects, in their storage version, and its recent history.
+#[derive(Clone, Debug)]
+pub(super) struct Shelf {
+    pub(super) resource: Arc<Resource>,
+    pub(super) objects: BTreeMap<Key, Arc<Object>>,
+    pub(super) log: VecDeque<Change>,
+    /// Changes at this revision and before are forgotten.
+    pub(super) compacted: u64,
+}
+
+/// An object before and after one write.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) revision: u64,
+    pub(super) key: Key,
+    pub(super) old: Option<Arc<Object>>,
+    /// For a deletion `None`; `old` then carries the revision of the deletion.
+    pub(super) new: Option<Arc<Object>>,
+}
+
+impl Shelf {
+    pub(super) fn new(resource: Arc<Resource>, revision: u64) -> Self {
+        Self { resource, objects: BTreeMap::new(), log: VecDeque::new(), compacted: revision }
+    }
+
+    /// The objects of one namespace, or of all where it is empty.
+    pub(super) fn within<'a>(
+        &'a self,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Object>)> + use<'a> {
+        let from = Key::namespaced(namespace, "");
+        self.objects
+            .range((Bound::Included(from), Bound::Unbounded))
+            .take_while(move |(key, _)| namespace.is_empty() || key.namespace == namespace)
+    }
+
+    /// Changes after a revision, oldest first; `None` where some of them are forgotten.
+    pub(super) fn since(&self, revision: u64) -> Option<impl Iterator<Item = &Change>> {
+        (revision >= self.compacted).then(|| {
+            let from = self.log.partition_point(|change| change.revision <= revision);
+            self.log.range(from..)
+        })
+    }
+
+    /// The objects as they were at a revision; `None` where that is forgotten.
+    pub(super) fn at(&self, revision: u64) -> Option<BTreeMap<&Key, &Arc<Object>>> {
+        let mut objects: BTreeMap<_, _> = self.objects.iter().collect();
+        let undone: Vec<_> = self.since(revision)?.collect();
+        for change in undone.into_iter().rev() {
+            match &change.old {
+                Some(old) => objects.insert(&change.key, old),
+                None => objects.remove(&change.key),
+            };
+        }
+        Some(objects)
+    }
+
+    pub(super) fn record(&mut self, change: Change) {
+        match &change.new {
+            Some(new) => self.objects.insert(change.key.clone(), new.clone()),
+            None => self.objects.remove(&change.key),
+        };
+        self.log.push_back(change);
+        if self.log.len() > LOG_LIMIT {
+            self.forget_oldest();
+        }
+    }
+
+    /// Forgets every change at or before a revision.
+    pub(super) fn compact(&mut self, revision: u64) {
+        while self.log.front().is_some_and(|change| change.revision <= revision) {
+            self.forget_oldest();
+        }
+        self.compacted = self.compacted.max(revision);
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(change) = self.log.pop_front() {
+            self.compacted = self.compacted.max(change.revision);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builtin;
+
+    #[test]
+    fn the_past_is_what_the_log_undoes() {
+        let mut shelf = Shelf::new(builtin::resources().into_values().next().unwrap(), 0);
+        let object = |v: i64| Some(Arc::new(Object::from_value(serde_json::json!({ "v": v })).unwrap()));
+        let change = |revision, name: &str, old, new| Change { revision, key: Key::cluster(name), old, new };
+        shelf.record(change(1, "a", None, object(1)));
+        shelf.record(change(2, "b", None, object(2)));
+        shelf.record(change(3, "a", object(1), object(3)));
+        shelf.record(change(4, "b", object(2), None));
+        let names = |revision| shelf.at(revision).unwrap().keys().map(|k| k.name.clone()).collect::<String>();
+        assert_eq!([0, 1, 2, 3, 4].map(names), ["", "a", "ab", "ab", "a"]);
+        assert_eq!(shelf.at(2).unwrap()[&Key::cluster("a")].0["v"], 1);
+        shelf.compact(2);
+        assert!(shelf.at(1).is_none() && shelf.since(2).unwrap().count() == 2);
+    }
+}

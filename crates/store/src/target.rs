@@ -1,0 +1,297 @@
+//! What a request names and what it asks for.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
+use serde_json::Value;
+
+use object::{Key, Kind, Object};
+
+/// The path of a request: `/apis/{group}/{version}/namespaces/{namespace}/{resource}/{name}/{subresource}`.
+///
+/// Parts that a request does not have are empty: the namespace of a cluster-scoped object or of a list over all namespaces,
+/// the name of a list or a creation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Resource in the plural, such as `deployments`.
+    pub resource: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Name of the object.
+    pub name: String,
+    /// `status`, `approval`, `finalize`, `scale`, `token` or nothing.
+    pub subresource: String,
+}
+
+impl Target {
+    /// All objects of a resource.
+    pub fn resource(group: &str, version: &str, resource: &str) -> Self {
+        Self { group: group.into(), version: version.into(), resource: resource.into(), ..Self::default() }
+    }
+
+    /// All objects of a typed kind.
+    pub fn all<K: Kind>() -> Self {
+        Self::resource(&K::group(&()), &K::version(&()), &K::plural(&()))
+    }
+
+    /// One object of a typed kind.
+    pub fn of<K: Kind>(key: &Key) -> Self {
+        Self::all::<K>().at(key)
+    }
+
+    /// The object at a key.
+    #[must_use]
+    pub fn at(mut self, key: &Key) -> Self {
+        self.namespace.clone_from(&key.namespace);
+        self.name.clone_from(&key.name);
+        self
+    }
+
+    /// The same within a namespace.
+    #[must_use]
+    pub fn within(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// The object of that name.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// A subresource of it.
+    #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "nobody subtracts from a path")]
+    pub fn sub(mut self, subresource: impl Into<String>) -> Self {
+        self.subresource = subresource.into();
+        self
+    }
+
+    /// Namespace and name.
+    pub fn key(&self) -> Key {
+        Key::namespaced(self.namespace.clone(), self.name.clone())
+    }
+
+    /// `group/version`, or `version` in the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// `resource.group`, as messages name it.
+    pub(super) fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}.{}", self.resource, self.group)
+        }
+    }
+
+    pub(super) fn details(&self) -> StatusDetails {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        StatusDetails {
+            name: some(&self.name),
+            group: some(&self.group),
+            kind: some(&self.resource),
+            ..StatusDetails::default()
+        }
+    }
+}
+
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    /// User name, such as `system:serviceaccount:default:robot`.
+    pub name: String,
+    /// Stable id behind the name, where the authenticator knows one.
+    pub uid: String,
+    /// Groups.
+    pub groups: Vec<String>,
+    /// More facts from the authenticator.
+    pub extra: std::collections::BTreeMap<String, Vec<String>>,
+}
+
+impl User {
+    /// The administrator of the API machine itself.
+    pub fn admin() -> Self {
+        Self {
+            name: "system:admin".into(),
+            groups: vec!["system:masters".into(), "system:authenticated".into()],
+            ..Self::default()
+        }
+    }
+}
+
+/// What to do with fields that the schema does not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Drop them silently.
+    Ignore,
+    /// Drop them and say so in [`Written::warnings`].
+    #[default]
+    Warn,
+    /// Refuse the request.
+    Strict,
+}
+
+/// Options of a write.
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    /// Who writes: role escalation is checked against it, and signing requests name it.
+    pub user: Arc<User>,
+    /// Owner of the written fields in `metadata.managedFields`; a front without one passes the first word of the user agent.
+    pub manager: String,
+    /// Do everything but store.
+    pub dry_run: bool,
+    /// Take fields from other managers (server-side apply only).
+    pub force: bool,
+    /// What to do with unknown fields.
+    pub field_validation: FieldValidation,
+}
+
+impl WriteOptions {
+    /// Writes as the administrator on behalf of a field manager.
+    pub fn manager(manager: impl Into<String>) -> Self {
+        Self {
+            user: Arc::new(User::admin()),
+            manager: manager.into(),
+            dry_run: false,
+            force: false,
+            field_validation: FieldValidation::default(),
+        }
+    }
+
+    /// The same as another user.
+    #[must_use]
+    pub fn by(mut self, user: Arc<User>) -> Self {
+        self.user = user;
+        self
+    }
+
+    /// The same, taking fields from other managers.
+    #[must_use]
+    pub fn forced(mut self) -> Self {
+        self.force = true;
+        self
+    }
+
+    /// The same, refusing unknown fields.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.field_validation = FieldValidation::Strict;
+        self
+    }
+
+    /// The same without storing.
+    #[must_use]
+    pub fn dry(mut self) -> Self {
+        self.dry_run = true;
+        self
+    }
+}
+
+/// What a write came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// The object as it is now, or would be after a dry run, in the version that was asked for.
+    pub object: Arc<Object>,
+    /// Whether it was created (HTTP 201) rather than changed.
+    pub created: bool,
+    /// Sentences for `Warning:` headers.
+    pub warnings: Vec<String>,
+}
+
+/// Body of a PATCH request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Patch {
+    /// RFC 6902, `application/json-patch+json`.
+    Json(Value),
+    /// RFC 7386, `application/merge-patch+json`.
+    Merge(Value),
+    /// `application/strategic-merge-patch+json`; built-in kinds only.
+    Strategic(Value),
+    /// Server-side apply, `application/apply-patch+yaml`.
+    Apply(Value),
+}
+
+/// Options of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListOptions {
+    /// Label selector as in a query string.
+    pub labels: String,
+    /// Field selector as in a query string.
+    pub fields: String,
+    /// Most items to return; 0 for all.
+    pub limit: usize,
+    /// Where to go on, from the list before.
+    pub continue_token: String,
+    /// Empty, `0`, or a version the list must not be older than (or exactly be).
+    pub resource_version: String,
+    /// `Exact` or `NotOlderThan`, empty for the default.
+    pub resource_version_match: String,
+}
+
+/// Objects of one resource at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct List {
+    /// `apiVersion` of the list, that of its items.
+    pub api_version: String,
+    /// `kind` of the list, such as `ConfigMapList`.
+    pub kind: String,
+    /// The moment, for a watch that goes on from here.
+    pub resource_version: String,
+    /// Token for the next page; empty on the last.
+    pub continue_token: String,
+    /// How many more there are, where it is known.
+    pub remaining: Option<usize>,
+    /// The items, ordered by namespace and name.
+    pub items: Vec<Arc<Object>>,
+}
+
+/// Who goes first when an object that others depend on is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Propagation {
+    /// The object; its dependents are collected after it.
+    #[default]
+    Background,
+    /// The dependents that block it, then the object.
+    Foreground,
+    /// The object; its dependents stay, without their owner.
+    Orphan,
+}
+
+/// Options of a deletion.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    /// The object must have this uid; empty for any.
+    pub uid: String,
+    /// The object must be at this version; empty for any.
+    pub resource_version: String,
+    /// Who goes first.
+    pub propagation: Option<Propagation>,
+    /// Do everything but delete.
+    pub dry_run: bool,
+}
+
+/// What a deletion came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Deleted {
+    /// The object is gone; this is its last state.
+    Gone(Arc<Object>),
+    /// The object is marked and waits for its finalizers.
+    Terminating(Arc<Object>),
+}
+
+impl Deleted {
+    /// The object, gone or going.
+    pub fn object(&self) -> &Arc<Object> {
+        match self {
+            Self::Gone(object) | Self::Terminating(object) => object,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Dependents, namespaces and definitions after a deletion.
+
+use serde_json::json;
+
+use super::*;
+
+fn owned(world: &mut World, name: &str, owners: &[&Object], blocks: bool) -> Arc<Object> {
+    let references: Vec<_> = owners
+        .iter()
+        .map(|owner| json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": owner.name(), "uid": owner.uid(), "blockOwnerDeletion": blocks }))
+        .collect();
+    let mut body = config_map(name, json!({}));
+    body["metadata"]["ownerReferences"] = references.into();
+    world.create(body).unwrap().object
+}
+
+fn target(name: &str) -> Target {
+    Target::resource("", "v1", "configmaps").within("default").named(name)
+}
+
+fn remaining(world: &World) -> Vec<String> {
+    world.names(&target(""))
+}
+
+fn delete(world: &mut World, name: &str, propagation: Propagation) {
+    let options = DeleteOptions { propagation: Some(propagation), ..DeleteOptions::default() };
+    world.store.delete(&target(name), &options, world.now).unwrap();
+}
+
+#[test]
+fn dependents_follow_their_last_owner_in_the_background() {
+    let mut world = World::new();
+    let (a, b) = (owned(&mut world, "a", &[], false), owned(&mut world, "b", &[], false));
+    let child = owned(&mut world, "child", &[&a], false);
+    owned(&mut world, "grandchild", &[&child], false);
+    owned(&mut world, "shared", &[&a, &b], false);
+    delete(&mut world, "a", Propagation::Background);
+    assert_eq!(remaining(&world), ["b", "child", "grandchild", "shared"]);
+    world.store.settle(world.now);
+    assert_eq!(remaining(&world), ["b", "shared"]);
+    let shared = world.store.get(&target("shared")).unwrap();
+    assert_eq!(shared.at(&["metadata", "ownerReferences"]).unwrap().as_array().unwrap().len(), 1);
+    assert!(!world.store.collect(world.now), "nothing is left to do");
+}
+
+#[test]
+fn an_object_with_an_owner_that_never_was_is_collected() {
+    let mut world = World::new();
+    let mut ghost = Object::from_value(config_map("ghost", json!({}))).unwrap();
+    ghost.metadata_mut().insert("uid".into(), "no-such".into());
+    owned(&mut world, "child", &[&ghost], false);
+    world.store.settle(world.now);
+    assert!(remaining(&world).is_empty());
+}
+
+#[test]
+fn foreground_deletion_waits_for_blocking_dependents() {
+    let mut world = World::new();
+    let a = owned(&mut world, "a", &[], false);
+    owned(&mut world, "child", &[&a], true);
+    world.merge(&target("child"), json!({ "metadata": { "finalizers": ["example.com/hold"] } })).unwrap();
+    delete(&mut world, "a", Propagation::Foreground);
+    world.store.settle(world.now);
+    assert_eq!(remaining(&world), ["a", "child"]);
+    assert!(world.store.get(&target("child")).unwrap().is_terminating());
+    world.merge(&target("child"), json!({ "metadata": { "finalizers": null } })).unwrap();
+    world.store.settle(world.now);
+    assert!(remaining(&world).is_empty());
+}
+
+#[test]
+fn orphans_stay_without_their_owner() {
+    let mut world = World::new();
+    let a = owned(&mut world, "a", &[], false);
+    owned(&mut world, "child", &[&a], true);
+    delete(&mut world, "a", Propagation::Orphan);
+    world.store.settle(world.now);
+    assert_eq!(remaining(&world), ["child"]);
+    assert_eq!(world.store.get(&target("child")).unwrap().at(&["metadata", "ownerReferences"]), None);
+}
+
+#[test]
+fn a_namespace_goes_when_it_is_empty() {
+    let mut world = World::new();
+    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "team" } });
+    let created = world.create(namespace.clone()).unwrap().object;
+    assert_eq!(created.at(&["status", "phase"]), Some(&json!("Active")));
+    assert_eq!(created.labels().get("kubernetes.io/metadata.name"), Some(&"team"));
+    let mut held = config_map("held", json!({}));
+    held["metadata"]["namespace"] = "team".into();
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    world.create(held.clone()).unwrap();
+    let place = world.target(&namespace);
+    let Deleted::Terminating(going) = world.delete(&place).unwrap() else { panic!("gone") };
+    assert_eq!(going.at(&["status", "phase"]), Some(&json!("Terminating")));
+    let mut late = config_map("late", json!({}));
+    late["metadata"]["namespace"] = "team".into();
+    let why = "configmaps \"late\" is forbidden: unable to create new content in namespace team because it is being terminated";
+    refused(world.create(late), 403, "Forbidden", why);
+    world.store.settle(world.now);
+    assert!(world.store.get(&place).is_ok(), "its content is held");
+    world.merge(&world.target(&held), json!({ "metadata": { "finalizers": null } })).unwrap();
+    world.store.settle(world.now);
+    assert_eq!(refusal(world.store.get(&place)).0, 404);
+    refused(
+        world.delete(&place.named("default")),
+        403,
+        "Forbidden",
+        "namespaces \"default\" is forbidden: this namespace may not be deleted",
+    );
+}
+
+#[test]
+fn a_definition_goes_with_its_objects() {
+    let mut world = World::new();
+    world.create(super::custom::definition()).unwrap();
+    let widget = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "a" }, "spec": { "size": "s" } });
+    world.create(widget.clone()).unwrap();
+    let all = world.target(&widget).named("");
+    assert!(matches!(
+        world.delete(&world.target(&super::custom::definition())).unwrap(),
+        Deleted::Terminating(_)
+    ));
+    let late = world.create(widget);
+    refused(
+        late,
+        403,
+        "Forbidden",
+        "widgets.example.com is forbidden: create not allowed while custom resource definition is terminating",
+    );
+    world.store.settle(world.now);
+    assert_eq!(refusal(world.store.list(&all, &ListOptions::default())).0, 404);
+}
+
+#[test]
+fn a_restored_store_is_the_same() {
+    let mut world = World::new();
+    world.store.keep_journal();
+    world.create(super::custom::definition()).unwrap();
+    let widget = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "a" }, "spec": { "size": "s" } });
+    world.create(widget.clone()).unwrap();
+    let a = owned(&mut world, "a", &[], false);
+    owned(&mut world, "child", &[&a], false);
+    let journal = world.store.take_journal();
+    let snapshot = World::new().store.snapshot().collect::<Vec<_>>();
+    let mut restored = Store::restore(2, snapshot.into_iter().chain(journal), world.now);
+    let all = |store: &Store| store.snapshot().collect::<Vec<_>>();
+    assert_eq!(all(&restored), all(&world.store));
+    assert_eq!(restored.revision(), world.store.revision());
+    restored.delete(&target("a"), &DeleteOptions::default(), world.now).unwrap();
+    restored.settle(world.now);
+    assert_eq!(refusal(restored.get(&target("child"))).0, 404);
+    assert!(restored.get(&world.target(&widget)).is_ok());
+}

@@ -1,0 +1,193 @@
+//! Watches: what changed since a revision, seen through selectors and in a version.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use object::Object;
+
+use super::read::{Filter, Lens};
+use super::shelf::Change;
+use super::{ApiError, GroupResource, Store, Target};
+
+/// Options of a watch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WatchOptions {
+    /// Label selector as in a query string.
+    pub labels: String,
+    /// Field selector as in a query string.
+    pub fields: String,
+    /// Where to begin: a revision, or empty or `0` for everything there is and then what changes.
+    pub resource_version: String,
+    /// Whether to begin with everything there is, ended by a bookmark (streaming list).
+    pub send_initial_events: Option<bool>,
+}
+
+/// The position of one watcher; [`Store::poll`] moves it on.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    id: GroupResource,
+    lens: Lens,
+    filter: Filter,
+    position: u64,
+    start: Start,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// The objects there are have been sent, or were not wanted.
+    Sent,
+    /// The objects there are come first.
+    State,
+    /// The same, and a bookmark after them.
+    StateAndBookmark,
+}
+
+/// Kind of a watch event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventType {
+    /// The object came into view.
+    Added,
+    /// The object changed.
+    Modified,
+    /// The object went out of view, or away; it is shown as it was last.
+    Deleted,
+    /// No object changed up to the resource version of this one.
+    Bookmark,
+}
+
+impl EventType {
+    /// As on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+            Self::Bookmark => "BOOKMARK",
+        }
+    }
+}
+
+/// One event of a watch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WatchEvent {
+    /// What happened.
+    pub type_: EventType,
+    /// To which object.
+    pub object: Arc<Object>,
+}
+
+impl Store {
+    /// Begins a watch; nothing is sent before [`Store::poll`].
+    ///
+    /// # Errors
+    /// For a path that is not served, selectors that cannot be read, a revision that is no number, or (410) one whose history is
+    /// forgotten.
+    pub fn watch(&self, target: &Target, options: &WatchOptions) -> Result<Watch, ApiError> {
+        let (shelf, lens) = self.lens(target)?;
+        let filter = Filter::new(target, lens.version(), &options.labels, &options.fields)?;
+        let given = super::read::parse_revision(&options.resource_version)?;
+        let initial = options.send_initial_events.unwrap_or(given == 0);
+        let start = match (initial, options.send_initial_events) {
+            (false, _) => Start::Sent,
+            (true, Some(true)) => Start::StateAndBookmark,
+            (true, _) => Start::State,
+        };
+        let position = if given == 0 || initial { self.revision() } else { given };
+        let watch = Watch { id: shelf.resource.id(), lens, filter, position, start };
+        if start == Start::Sent && shelf.since(position).is_none() {
+            return Err(too_old(position, shelf.compacted));
+        }
+        if given > self.revision() {
+            return Err(super::read::too_large(given, self.revision()));
+        }
+        Ok(watch)
+    }
+
+    /// The events since the last poll, in the order in which they happened.
+    ///
+    /// # Errors
+    /// 410 `Expired` where the watcher fell so far behind that the history it needs is forgotten, or its resource is gone: list again.
+    pub fn poll(&self, watch: &mut Watch) -> Result<Vec<WatchEvent>, ApiError> {
+        let shelf = self.shelves.get(&watch.id).ok_or_else(|| too_old(watch.position, self.revision()))?;
+        let mut events = Vec::new();
+        if watch.start != Start::Sent {
+            watch.position = self.revision();
+            for (_, object) in shelf.within(&watch.filter.namespace) {
+                if watch.filter.selects(object) {
+                    events.push(WatchEvent {
+                        type_: EventType::Added,
+                        object: self.through(&watch.lens, object)?,
+                    });
+                }
+            }
+            if watch.start == Start::StateAndBookmark {
+                events.push(self.bookmark(watch, true));
+            }
+            watch.start = Start::Sent;
+            return Ok(events);
+        }
+        let changes = shelf.since(watch.position).ok_or_else(|| too_old(watch.position, shelf.compacted))?;
+        for change in changes {
+            if let Some((type_, object)) = seen(&watch.filter, change) {
+                events.push(WatchEvent { type_, object: self.through(&watch.lens, &object)? });
+            }
+        }
+        watch.position = self.revision();
+        Ok(events)
+    }
+
+    /// A bookmark of where the watcher stands; `initial` marks the end of the objects there were when it began.
+    pub fn bookmark(&self, watch: &Watch, initial: bool) -> WatchEvent {
+        let resource = watch.lens.resource();
+        let mut metadata =
+            json!({ "resourceVersion": watch.position.to_string(), "creationTimestamp": null });
+        if initial && let Some(fields) = metadata.as_object_mut() {
+            fields.insert("annotations".into(), json!({ "k8s.io/initial-events-end": "true" }));
+        }
+        let mut object = Object::default();
+        object.0.insert("apiVersion".into(), resource.api_version(&watch.lens.version().name).into());
+        object.0.insert("kind".into(), resource.kind.clone().into());
+        object.0.insert("metadata".into(), metadata);
+        WatchEvent { type_: EventType::Bookmark, object: Arc::new(object) }
+    }
+
+    /// Forgets the history up to a revision; watchers that need it get 410.
+    pub fn compact(&mut self, revision: u64) {
+        for shelf in self.shelves.values_mut() {
+            shelf.compact(revision);
+        }
+    }
+}
+
+impl Watch {
+    /// The revision up to which everything has been sent.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The resource and version that is watched.
+    pub fn lens(&self) -> &Lens {
+        &self.lens
+    }
+}
+
+fn too_old(position: u64, oldest: u64) -> ApiError {
+    ApiError::expired(format!("too old resource version: {position} ({oldest})"))
+}
+
+/// What a change looks like through a selector: an object that stops matching is deleted, as far as the watcher can tell.
+fn seen(filter: &Filter, change: &Change) -> Option<(EventType, Arc<Object>)> {
+    let visible = |side: &Option<Arc<Object>>| side.clone().filter(|object| filter.selects(object));
+    match (visible(&change.old), visible(&change.new)) {
+        (None, None) => None,
+        (None, Some(new)) => Some((EventType::Added, new)),
+        (Some(_), Some(new)) => Some((EventType::Modified, new)),
+        (Some(old), None) if change.new.is_none() => Some((EventType::Deleted, old)),
+        (Some(old), None) => {
+            let mut last = Object::clone(&old);
+            last.metadata_mut().insert("resourceVersion".into(), change.revision.to_string().into());
+            Some((EventType::Deleted, Arc::new(last)))
+        }
+    }
+}
