@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn t21_ssh_without_known_hosts_never_connects() {
+    fn ssh_without_known_hosts_never_connects() {
         let remote = Remote::parse("git@git.example:x").unwrap();
         let error = secret(&[("identity", "key")]).unwrap().suits(&remote).unwrap_err();
         assert!(error.to_string().contains("ssh-keyscan -p 22 git.example"), "{error}");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn t19_credentials_stay_with_the_configured_host() {
+    fn credentials_stay_with_the_configured_host() {
         let remote = Remote::parse("https://git.example/x").unwrap();
         let credentials = secret(&[("token", "hunter22")]).unwrap();
         assert!(

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn t21_only_the_key_on_record_is_taken() {
+    fn only_the_key_on_record_is_taken() {
         let known = hosts(
             "# comment\n\ngit.example,10.0.0.1 ssh-ed25519 QUJD me@x\n[git.example]:2222 ssh-rsa REVG\n@revoked bad.example ssh-rsa R0hJ\n",
         );

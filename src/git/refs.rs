@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn t18_names_that_look_like_options_are_refused() {
+    fn names_that_look_like_options_are_refused() {
         for name in ["--output=x", "-x", "a b", "a..b", "a\nb", "a\0b", "", "/x", "x.lock", "a~1"] {
             assert!(RefSpec::branch(name).is_err(), "{name:?}");
             assert!(RefSpec::tag(name).is_err(), "{name:?}");

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t18_only_known_grammars_are_taken() {
+    fn only_known_grammars_are_taken() {
         let taken = [
             "https://git.example/team/config.git",
             "https://git.example:8443/config",

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_a_cluster_whose_agent_is_alive_keeps_its_identity() {
+    fn a_cluster_whose_agent_is_alive_keeps_its_identity() {
         check(&Case { accepted: true, alive: true, ..JOINING }, &[]);
     }
 

@@ -58,7 +58,7 @@ fn tags_versions_and_commits_are_followed() {
 }
 
 #[test]
-fn t7_an_empty_repository_and_a_missing_branch_are_named() {
+fn an_empty_repository_and_a_missing_branch_are_named() {
     let forge = Forge::new();
     let mut mirror = forge.local();
     assert_eq!(mirror.fetch(&main(), History::default()).unwrap_err().reason(), "SourceEmpty");
@@ -69,7 +69,7 @@ fn t7_an_empty_repository_and_a_missing_branch_are_named() {
 }
 
 #[test]
-fn t7_a_tag_that_is_no_commit_is_refused() {
+fn a_tag_that_is_no_commit_is_refused() {
     let forge = Forge::new();
     forge.commit("main", &[("a", "1")]);
     let repo = forge.repo();
@@ -79,7 +79,7 @@ fn t7_a_tag_that_is_no_commit_is_refused() {
 }
 
 #[test]
-fn t22_a_force_push_is_refused_until_a_person_allows_it() {
+fn a_force_push_is_refused_until_a_person_allows_it() {
     let forge = Forge::new();
     let base = forge.commit("main", &[("a", "1")]);
     let good = forge.commit("main", &[("a", "2")]);
@@ -109,7 +109,7 @@ fn t22_a_force_push_is_refused_until_a_person_allows_it() {
 }
 
 #[test]
-fn t22_a_rewind_while_we_were_away_is_noticed_with_an_empty_cache() {
+fn a_rewind_while_we_were_away_is_noticed_with_an_empty_cache() {
     let forge = Forge::new();
     let good = forge.commit("main", &[("a", "2")]);
     forge.commit_on(None, "main", &[("a", "0")]);
@@ -119,7 +119,7 @@ fn t22_a_rewind_while_we_were_away_is_noticed_with_an_empty_cache() {
 }
 
 #[test]
-fn t22_a_moved_tag_is_a_rewind_even_forwards() {
+fn a_moved_tag_is_a_rewind_even_forwards() {
     let forge = Forge::new();
     let old = forge.commit("main", &[("a", "1")]);
     let new = forge.commit("main", &[("a", "2")]);
@@ -131,7 +131,7 @@ fn t22_a_moved_tag_is_a_rewind_even_forwards() {
 }
 
 #[test]
-fn t1_t3_links_are_kept_apart_and_submodules_are_absent() {
+fn links_are_kept_apart_and_submodules_are_absent() {
     let forge = Forge::new();
     let repo = forge.repo();
     let mut tree = repo.treebuilder(None).unwrap();
@@ -164,7 +164,7 @@ fn raw_tree(repo: &Repository, entries: &[(&str, &[u8], Oid)]) -> Oid {
 }
 
 #[test]
-fn t3_names_that_no_checkout_could_hold_are_refused() {
+fn names_that_no_checkout_could_hold_are_refused() {
     let names: &[&[u8]] =
         &[b".git", b".GIT", b"git~1", ".g\u{200c}it".as_bytes(), b"..", b"a/b", b"\xff\xfe", &[b'n'; 5000]];
     for name in names {
@@ -181,7 +181,7 @@ fn t3_names_that_no_checkout_could_hold_are_refused() {
 }
 
 #[test]
-fn t4_names_are_distinct_by_their_bytes() {
+fn names_are_distinct_by_their_bytes() {
     let forge = Forge::new();
     forge.commit("main", &[("A.yaml", "1"), ("a.yaml", "2"), ("\u{e9}", "3"), ("e\u{301}", "4")]);
     let checkout = forge.local().fetch(&main(), History::default()).unwrap();
@@ -189,7 +189,7 @@ fn t4_names_are_distinct_by_their_bytes() {
 }
 
 #[test]
-fn t5_what_is_too_large_is_refused_by_name() {
+fn what_is_too_large_is_refused_by_name() {
     let forge = Forge::new();
     forge.commit("main", &[("deep/er/file", "12345"), ("link-like", "1")]);
     let cases = [
@@ -212,14 +212,14 @@ fn t5_what_is_too_large_is_refused_by_name() {
 }
 
 #[test]
-fn t20_a_silent_server_is_given_up_on() {
+fn a_silent_server_is_given_up_on() {
     let (forge, server) = (Forge::new(), Server::silent());
     let error = forge.mirror("cache", &server.url).fetch(&main(), History::default()).unwrap_err();
     assert_eq!(error.reason(), "SourceUnreachable", "{error}");
 }
 
 #[test]
-fn t21_a_server_that_refuses_us_is_not_asked_for_ever() {
+fn a_server_that_refuses_us_is_not_asked_for_ever() {
     let (forge, server) = (Forge::new(), Server::unauthorized());
     let data = [("token".to_owned(), k8s_openapi::ByteString(b"hunter22".to_vec()))].into();
     let credentials = Credentials::from_secret(&data).unwrap();
@@ -233,7 +233,7 @@ fn t21_a_server_that_refuses_us_is_not_asked_for_ever() {
 }
 
 #[test]
-fn t19_a_redirect_elsewhere_gets_no_credentials() {
+fn a_redirect_elsewhere_gets_no_credentials() {
     let (forge, elsewhere) = (Forge::new(), Server::unauthorized());
     let server = Server::redirecting(&elsewhere.url);
     let data = [("token".to_owned(), k8s_openapi::ByteString(b"hunter22".to_vec()))].into();

@@ -43,7 +43,7 @@ fn the_branch_is_created_without_parents_and_grows() {
 }
 
 #[test]
-fn i9_equal_files_make_no_commit() {
+fn equal_files_make_no_commit() {
     on_both(|forge, open| {
         let mirror = open("cache");
         mirror.push(&push("hub-a", &[("x", "1")]), &QUICK).unwrap().unwrap();
@@ -58,7 +58,7 @@ fn i9_equal_files_make_no_commit() {
 }
 
 #[test]
-fn w4_files_and_commits_of_others_stay() {
+fn files_and_commits_of_others_stay() {
     on_both(|forge, open| {
         let mirror = open("cache");
         mirror.push(&push("hub-a", &[("x", "1")]), &QUICK).unwrap();
@@ -73,7 +73,7 @@ fn w4_files_and_commits_of_others_stay() {
 }
 
 #[test]
-fn w4_a_deleted_or_replaced_branch_is_gone_on_from() {
+fn a_deleted_or_replaced_branch_is_gone_on_from() {
     on_both(|forge, open| {
         let mirror = open("cache");
         mirror.push(&push("", &[("x", "1")]), &QUICK).unwrap();
@@ -86,7 +86,7 @@ fn w4_a_deleted_or_replaced_branch_is_gone_on_from() {
 }
 
 #[test]
-fn w1_no_writer_loses_an_update() {
+fn no_writer_loses_an_update() {
     on_both(|forge, open| {
         const WRITERS: usize = 4;
         const UPDATES: usize = 8;
@@ -112,7 +112,7 @@ fn w1_no_writer_loses_an_update() {
 }
 
 #[test]
-fn w2_a_declining_hook_is_a_rejection_with_its_words() {
+fn a_declining_hook_is_a_rejection_with_its_words() {
     let forge = Forge::new();
     forge.hook("pre-receive", "echo 'branch is protected, password=hunter22' >&2; exit 1");
     let server = forge.serve();
@@ -131,7 +131,7 @@ fn w2_a_declining_hook_is_a_rejection_with_its_words() {
 }
 
 #[test]
-fn w2_a_declining_update_hook_is_not_success() {
+fn a_declining_update_hook_is_not_success() {
     let forge = Forge::new();
     forge.hook("update", "exit 1");
     let server = forge.serve();
@@ -140,7 +140,7 @@ fn w2_a_declining_update_hook_is_not_success() {
 }
 
 #[test]
-fn w3_a_connection_lost_before_the_branch_moved_is_tried_again_later() {
+fn a_connection_lost_before_the_branch_moved_is_tried_again_later() {
     let forge = Forge::new();
     forge.hook("pre-receive", "kill -9 $PPID");
     let server = forge.serve();
@@ -153,7 +153,7 @@ fn w3_a_connection_lost_before_the_branch_moved_is_tried_again_later() {
 }
 
 #[test]
-fn w3_a_connection_lost_after_the_branch_moved_is_success() {
+fn a_connection_lost_after_the_branch_moved_is_success() {
     let forge = Forge::new();
     forge.hook("post-receive", "kill -9 $PPID");
     let server = forge.serve();
@@ -164,7 +164,7 @@ fn w3_a_connection_lost_after_the_branch_moved_is_success() {
 }
 
 #[test]
-fn t37_a_branch_that_always_moves_is_given_up_on() {
+fn a_branch_that_always_moves_is_given_up_on() {
     let forge = Forge::new();
     forge.commit(BRANCH, &[("a", "1")]);
     // Each push finds the branch moved by somebody else while its hook runs, and the server's own check refuses it.
@@ -189,7 +189,7 @@ fn a_branch_that_is_checked_out_is_not_pulled_from_under_its_work_tree() {
 }
 
 #[test]
-fn t20_a_silent_server_does_not_hold_a_push() {
+fn a_silent_server_does_not_hold_a_push() {
     let (forge, server) = (Forge::new(), Server::silent());
     let error = forge.mirror("cache", &server.url).push(&push("", &[("x", "1")]), &QUICK).unwrap_err();
     assert_eq!(error.reason(), "SourceUnreachable", "{error}");

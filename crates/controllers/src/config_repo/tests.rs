@@ -117,7 +117,7 @@ fn a_commit_is_applied_and_the_next_one_too() {
 }
 
 #[test]
-fn i7_a_steady_hub_is_not_written_to() {
+fn a_steady_hub_is_not_written_to() {
     let mut hub = Hub::new(json!({}));
     hub.commit(&[("a.yaml", &map("a", "1")), ("set.yaml", SET)]);
     let before = (hub.versions(), hub.world.get::<ConfigRepo>(&key()).unwrap().metadata.resource_version);
@@ -213,7 +213,7 @@ fn a_source_that_never_came_deletes_nothing_after_a_restart() {
 }
 
 #[test]
-fn i5_deletions_over_the_budget_wait_for_their_approval() {
+fn deletions_over_the_budget_wait_for_their_approval() {
     let mut hub = Hub::new(json!({}));
     let all: Vec<_> = (0..8).map(|i| (format!("{i}.yaml"), map(&format!("m{i}"), "1"))).collect();
     let files: Vec<_> = all.iter().map(|(path, content)| (path.as_str(), content.as_str())).collect();
@@ -246,7 +246,7 @@ fn an_emptied_repository_deletes_nothing_by_itself() {
 }
 
 #[test]
-fn c1_a_fight_is_put_right_less_and_less_often_and_named() {
+fn a_fight_is_put_right_less_and_less_often_and_named() {
     let mut hub = Hub::new(json!({}));
     hub.commit(&[("a.yaml", &map("a", "1"))]);
     let edit = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "a"}, "data": {"k": "edited"}});
@@ -286,7 +286,7 @@ fn an_object_of_somebody_else_stops_the_commit_until_it_is_given_up() {
 }
 
 #[test]
-fn t39_w6_a_report_to_the_branch_that_is_followed_is_refused() {
+fn a_report_to_the_branch_that_is_followed_is_refused() {
     let repo: ConfigRepo = serde_json::from_value(json!({"metadata": {"namespace": "config", "name": "x"},
         "spec": {"url": "https://git.example/x", "ref": {"branch": "main"}, "report": {"branch": "main"}}}))
     .unwrap();
@@ -296,7 +296,7 @@ fn t39_w6_a_report_to_the_branch_that_is_followed_is_refused() {
 }
 
 #[test]
-fn t23_a_repository_whose_signatures_should_be_checked_is_not_applied_unchecked() {
+fn a_repository_whose_signatures_should_be_checked_is_not_applied_unchecked() {
     let mut hub = Hub::new(json!({"verify": {"secretRef": {"name": "keys"}}}));
     assert!(hub.commit(&[("a.yaml", &map("a", "1"))]).starts_with("Stalled NotSupported: spec.verify"));
     assert_eq!(hub.names().len(), 0);
@@ -361,7 +361,7 @@ fn a_deleted_repository_leaves_or_takes_its_objects_as_it_said() {
 }
 
 #[test]
-fn t26_t40_lost_answers_refusals_and_restarts_leave_no_orphan() {
+fn lost_answers_refusals_and_restarts_leave_no_orphan() {
     for seed in 0..6 {
         let mut hub = Hub::new(json!({"deletionBudget": {"objects": 100}}));
         hub.world = World::new(seed, hub.world.now);

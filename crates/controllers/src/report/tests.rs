@@ -50,7 +50,7 @@ fn reported(world: &World) -> (String, String) {
 }
 
 #[test]
-fn i9_w7_one_change_gives_one_report_and_a_report_gives_none() {
+fn one_change_gives_one_report_and_a_report_gives_none() {
     let mut world = world(json!({}));
     commit(&mut world, '1', "msa");
     run(&mut world, 60);
@@ -66,7 +66,7 @@ fn i9_w7_one_change_gives_one_report_and_a_report_gives_none() {
 }
 
 #[test]
-fn w9_changes_that_keep_coming_are_reported_once_an_interval() {
+fn changes_that_keep_coming_are_reported_once_an_interval() {
     let mut world = world(json!({}));
     for round in 0..120 {
         commit(&mut world, if round % 2 == 0 { '1' } else { '2' }, "msa");
@@ -111,7 +111,7 @@ fn after(outcome: Outcome, later: SignedDuration) -> (ConfigRepo, Plan) {
 }
 
 #[test]
-fn w2_a_refused_push_is_a_condition_and_is_asked_again_after_ten_minutes() {
+fn a_refused_push_is_a_condition_and_is_asked_again_after_ten_minutes() {
     let refusal = || {
         Err(Failure {
             kind: FailureKind::Forbidden,
@@ -132,7 +132,7 @@ fn w2_a_refused_push_is_a_condition_and_is_asked_again_after_ten_minutes() {
 }
 
 #[test]
-fn t37_an_unreachable_remote_gets_the_newest_state_when_it_is_back() {
+fn an_unreachable_remote_gets_the_newest_state_when_it_is_back() {
     let failure = || Err(Failure { kind: FailureKind::Unavailable, message: "down".into() });
     let (repo, soon) = after(failure(), SignedDuration::from_secs(10));
     assert_eq!(repo.status.unwrap().report.unwrap().error, "down");

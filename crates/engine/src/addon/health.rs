@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn r2_old_pods_that_are_ready_are_no_success() {
+    fn old_pods_that_are_ready_are_no_success() {
         check(work("new", "new", &with("UpdatedReplicas", 1), &applied()), "NotHealthy");
         check(work("new", "new", &with("Replicas", 3), &applied()), "NotHealthy");
         check(work("new", "new", &with("AvailableReplicas", 1), &applied()), "NotHealthy");
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn r3_what_the_agent_cannot_apply_is_a_refusal() {
+    fn what_the_agent_cannot_apply_is_a_refusal() {
         let refused = json!([condition("Applied", "False", 2), condition("Available", "True", 2)]);
         check(work("new", "new", &GOOD, &refused), "Refused");
         let before = json!([condition("Applied", "False", 1), condition("Available", "True", 2)]);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn b19_one_work_of_several_that_fails_shows() {
+    fn one_work_of_several_that_fails_shows() {
         let good = work("new", "new", &GOOD, &applied());
         let bad = work("new", "new", &GOOD, &json!([condition("Applied", "False", 2)]));
         assert_eq!(manifest_applied(&[&bad, &good]).unwrap().reason, "AddonManifestAppliedFailed");

@@ -139,18 +139,18 @@ mod tests {
     }
 
     #[test]
-    fn b18_a_large_first_manifest_makes_no_empty_work() {
+    fn a_large_first_manifest_makes_no_empty_work() {
         check(&[manifest("a", LIMIT - 200), manifest("b", 1000)], &[], &[(0, &["a"]), (1, &["b"])]);
     }
 
     #[test]
-    fn b18_a_freed_index_is_used_once() {
+    fn a_freed_index_is_used_once() {
         let manifests = [manifest("a", 300_000), manifest("b", 300_000), manifest("c", 300_000)];
         check(&manifests, &[(1, &["a"])], &[(0, &["b"]), (1, &["a"]), (2, &["c"])]);
     }
 
     #[test]
-    fn b18_manifests_that_grow_move_out_of_a_full_work() {
+    fn manifests_that_grow_move_out_of_a_full_work() {
         let manifests = [manifest("a", 250_000), manifest("b", 250_000)];
         check(&manifests, &[(0, &["a", "b"])], &[(0, &["a"]), (1, &["b"])]);
     }

@@ -165,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn r6_the_deadline_of_a_configuration_starts_when_it_is_assigned() {
+    fn the_deadline_of_a_configuration_starts_when_it_is_assigned() {
         let mut addon = assigned(&[config("a", "1")], at(10));
         assign(&mut addon, &[config("a", "2")], |_| 1, at(500));
         assert_eq!(cluster(&addon, &[config("a", "2")]).runs_since, Some(at(500)));
     }
 
     #[test]
-    fn r7_success_keeps_its_time_whatever_else_is_told() {
+    fn success_keeps_its_time_whatever_else_is_told() {
         let mut addon = assigned(&[config("a", "1")], at(10));
         arrive(&mut addon, at(20));
         let health = cluster(&addon, &[config("a", "1")]).health.unwrap();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn r13_what_was_good_stays_known_when_a_name_changes() {
+    fn what_was_good_stays_known_when_a_name_changes() {
         let mut addon = assigned(&[config("a-1", "1")], at(10));
         arrive(&mut addon, at(20));
         let good = cluster(&addon, &[config("a-1", "1")]).runs;
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn b22_an_entry_without_a_desired_configuration_is_to_do() {
+    fn an_entry_without_a_desired_configuration_is_to_do() {
         let mut addon = assigned(&[config("a", "1")], at(10));
         addon.status.as_mut().unwrap().config_references[0].desired_config = None;
         let told = cluster(&addon, &[config("a", "1")]);

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn b8_an_agent_is_bound_in_the_namespace_of_its_own_cluster_only() {
+    fn an_agent_is_bound_in_the_namespace_of_its_own_cluster_only() {
         let bindings = role_bindings(&addon(), &template(&json!([current("r")]))).unwrap();
         let subjects: Vec<_> =
             bindings[0].subjects.as_ref().unwrap().iter().map(|subject| subject.name.as_str()).collect();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn b9_b10_every_role_and_every_cluster_has_a_binding_of_its_own() {
+    fn every_role_and_every_cluster_has_a_binding_of_its_own() {
         let prefix = "open-cluster-management:a";
         let want = [
             format!("c1/{prefix}:clusterrole:r1:agent"),

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn u2_a_list_with_a_cluster_missing_is_not_whole() {
+    fn a_list_with_a_cluster_missing_is_not_whole() {
         let pages = [page("0", &["a", "b"]), page("0", &["c"])];
         assert!(Selection::read(Some(&placement(3)), &pages).settled);
         assert!(!Selection::read(Some(&placement(4)), &pages).settled);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn r12_a_group_index_that_is_no_number_stops_nothing() {
+    fn a_group_index_that_is_no_number_stops_nothing() {
         let pages = [page("x", &["b"]), page("1", &["a"])];
         let selection = Selection::read(Some(&placement(2)), &pages);
         assert_eq!(selection.clusters().collect::<Vec<_>>(), ["a", "b"]);

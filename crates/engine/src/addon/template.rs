@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn b13_a_value_cannot_leave_its_string() {
+    fn a_value_cannot_leave_its_string() {
         let config = json!({"agentInstallNamespace": "", "customizedVariables": [{"name": "X", "value": "\", \"evil\": \""}]});
         check(
             json!([config_map(json!({"a": "{{X}}"}))]),
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn b2_an_open_variable_is_an_error_and_no_crash() {
+    fn an_open_variable_is_an_error_and_no_crash() {
         let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [config_map(json!({"a": "{{X"}))]}}});
         let error = rendered(&template, &Value::Null, None).unwrap_err();
         assert_eq!(
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn b1_tolerations_need_no_node_selector() {
+    fn tolerations_need_no_node_selector() {
         let config = json!({"agentInstallNamespace": "", "nodePlacement": {"tolerations": [{"key": "k", "operator": "Exists"}]}});
         let container = json!({"name": "c", "env": [{"name": "CLUSTER_NAME", "value": "c1"}]});
         let want = deployment(container, json!({"tolerations": [{"key": "k", "operator": "Exists"}]}));
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn b12_the_proxy_certificates_go_where_the_workloads_are() {
+    fn the_proxy_certificates_go_where_the_workloads_are() {
         let config = json!({"agentInstallNamespace": "", "proxyConfig": {"httpsProxy": "https://p", "caBundle": "Q0E="}});
         let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [deployment(json!({"name": "c"}), json!({}))]}}});
         let objects = rendered(&template, &config, None).unwrap();

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn w3_ignored_fields_keep_their_live_value() {
+    fn ignored_fields_keep_their_live_value() {
         let object = |value: Value| Object::from_value(value).unwrap();
         let live = object(json!({"spec": {"replicas": 7, "image": "live"}}));
         let mut manifest = object(json!({"spec": {"replicas": 1, "image": "new", "gone": 1}}));

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn b6_the_agent_of_one_cluster_cannot_ask_for_the_addons_of_another() {
+    fn the_agent_of_one_cluster_cannot_ask_for_the_addons_of_another() {
         let ask = |requester: &str| {
             let group = format!("{PREFIX}cluster:cluster1:addon:a");
             let organizations = [group.as_str(), "system:open-cluster-management:addon:a"];

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_a_lease_without_a_time_has_run_out() {
+    fn a_lease_without_a_time_has_run_out() {
         assert!(expires(None, 60) < at(1));
     }
 

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn w10_t38_messages_of_spokes_are_redacted_escaped_and_capped() {
+    fn messages_of_spokes_are_redacted_escaped_and_capped() {
         let hostile = format!(
             "](javascript:x)|<b>\x1b[31m token=hunter22222 ::set-output \u{202e} {}",
             "A1b".repeat(400_000)
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn i8_the_same_fleet_gives_the_same_digest_and_any_change_another() {
+    fn the_same_fleet_gives_the_same_digest_and_any_change_another() {
         let of = |standing| digest(&files(&fleet(vec![cluster("c1", standing, "")])));
         assert_eq!(of(Standing::Done), of(Standing::Done));
         assert_ne!(of(Standing::Done), of(Standing::Waiting));

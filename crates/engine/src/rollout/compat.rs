@@ -318,7 +318,7 @@ fn hazard_r8_the_last_good_strategy_stays_while_the_new_one_is_refused() {
 
 /// OCM says nothing: a canary that is misspelt is no canary.
 #[test]
-fn m7_a_mandatory_group_that_is_not_there_stops_nothing_and_is_told() {
+fn a_mandatory_group_that_is_not_there_stops_nothing_and_is_told() {
     let misspelt = case("R2 F0", "m1 c1,c2", "").mandatory("g0").mandatory("g00");
     misspelt.gives("m1 |  |  |");
     let told: Vec<_> = misspelt.run().complaints().collect();

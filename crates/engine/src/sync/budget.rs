@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn i5_more_than_the_larger_of_five_and_five_percent_waits() {
+    fn more_than_the_larger_of_five_and_five_percent_waits() {
         assert!(
             !held(0, 0)
                 && !held(5, 5)
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn i5_an_approval_is_for_exactly_what_was_shown() {
+    fn an_approval_is_for_exactly_what_was_shown() {
         let budget = Budget::default();
         let approval = hold(budget, &ids(6, "ConfigMap"), 6, 1, "").unwrap().approval;
         assert_eq!(hold(budget, &ids(6, "ConfigMap"), 6, 1, &approval), None);

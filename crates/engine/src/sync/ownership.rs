@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn t28_an_object_of_somebody_else_is_taken_over_as_the_policy_says() {
+    fn an_object_of_somebody_else_is_taken_over_as_the_policy_says() {
         let (same, other) =
             (|| Some(config_map(json!({"x": "y"}), "1")), || Some(config_map(json!({}), "2")));
         assert_eq!(check(None, &[], Takeover::Never), Ok("free"));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn c4_what_argo_tracks_is_left_to_argo_but_a_copied_tracking_id_does_not_count() {
+    fn what_argo_tracks_is_left_to_argo_but_a_copied_tracking_id_does_not_count() {
         let tracked = |id: &str| Some(config_map(json!({ARGO_TRACKING: id}), "1"));
         let refused = check(tracked("shop:/ConfigMap:ns/a"), &[], Takeover::IfNoDiff).unwrap_err();
         assert!(
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn t31_two_repositories_never_share_an_object() {
+    fn two_repositories_never_share_an_object() {
         for live in [None, Some(config_map(json!({names::CONFIG_REPO_ANNOTATION: "ns/other"}), "1"))] {
             let refused = check(live, &[("a", "other")], Takeover::Always).unwrap_err();
             assert!(

@@ -127,7 +127,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn w8_a_name_is_reported_once() {
+    fn a_name_is_reported_once() {
         let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 2, "x": 1.5, "s": "y"}});
         let rules = json!([
             {"type": "WellKnownStatus"},

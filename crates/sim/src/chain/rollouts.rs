@@ -39,7 +39,7 @@ fn an_addon_reaches_every_cluster_and_works_there() {
 }
 
 #[test]
-fn r1_an_edit_in_place_reaches_only_the_clusters_whose_turn_it_is() {
+fn an_edit_in_place_reaches_only_the_clusters_whose_turn_it_is() {
     let mut world = world(4);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", progressive());
@@ -67,7 +67,7 @@ fn r1_an_edit_in_place_reaches_only_the_clusters_whose_turn_it_is() {
 }
 
 #[test]
-fn r2_a_version_that_never_becomes_ready_stops_at_the_canary() {
+fn a_version_that_never_becomes_ready_stops_at_the_canary() {
     let mut world = world(4);
     template(&mut world, "msa-0.4.0", "msa:0.4.0");
     template(&mut world, "msa-0.4.9", "msa:0.4.9");
@@ -116,7 +116,7 @@ fn a_rollout_writes_each_work_once_and_each_status_at_most_twice() {
 }
 
 #[test]
-fn u1_a_missing_placement_uninstalls_nothing() {
+fn a_missing_placement_uninstalls_nothing() {
     let mut world = world(3);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", json!({"type": "All"}));
@@ -137,7 +137,7 @@ fn installed(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn u1_a_removal_is_within_the_budget_or_waits() {
+fn a_removal_is_within_the_budget_or_waits() {
     let mut world = world(3);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", json!({"type": "All"}));
@@ -164,7 +164,7 @@ fn u1_a_removal_is_within_the_budget_or_waits() {
 }
 
 #[test]
-fn r5_a_breach_returns_clusters_to_what_worked() {
+fn a_breach_returns_clusters_to_what_worked() {
     let mut world = world(4);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", progressive());
@@ -232,7 +232,7 @@ fn broken_canary() -> World {
 
 /// The operator dies before and after every single write between the edit and the quiet after the rollback.
 #[test]
-fn t40_an_operator_that_dies_after_any_write_returns_the_canary_once_and_moves_nobody_else() {
+fn an_operator_that_dies_after_any_write_returns_the_canary_once_and_moves_nobody_else() {
     let mut deaths = 0;
     loop {
         let mut world = broken_canary();

@@ -120,7 +120,7 @@ impl Hub {
 }
 
 #[test]
-fn i7_a_second_plan_writes_nothing() {
+fn a_second_plan_writes_nothing() {
     let (mut hub, wanted) = (Hub::new(), commit(&[config_map("a", "1"), config_map("b", "1")]));
     assert!(hub.settle(&wanted).is_settled());
     assert_eq!(hub.writes, 2);
@@ -166,7 +166,7 @@ fn stages_are_barriers_in_order_and_deletions_go_the_other_way() {
 }
 
 #[test]
-fn t29_a_kind_that_cannot_be_read_freezes_its_deletions_and_writes() {
+fn a_kind_that_cannot_be_read_freezes_its_deletions_and_writes() {
     let mut hub = Hub::new();
     hub.settle(&commit(&[config_map("a", "1"), config_map("b", "1")]));
     hub.unread = vec!["ConfigMap"];
@@ -206,7 +206,7 @@ fn a_kind_defined_in_the_same_commit_does_not_wait() {
 }
 
 #[test]
-fn i5_deletions_over_the_budget_wait_for_exactly_their_approval() {
+fn deletions_over_the_budget_wait_for_exactly_their_approval() {
     let all: Vec<_> = (0..8).map(|i| config_map(&format!("c{i}"), "1")).collect();
     let mut hub = Hub::new();
     hub.settle(&commit(&all));
@@ -268,7 +268,7 @@ fn without_prune_nothing_is_deleted() {
 }
 
 #[test]
-fn t30_a_repository_never_deletes_itself_or_its_namespace() {
+fn a_repository_never_deletes_itself_or_its_namespace() {
     let own = object(
         json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": {"name": "repo", "namespace": "ns"}}),
     );
@@ -304,7 +304,7 @@ fn one_refused_object_refuses_the_commit() {
 }
 
 #[test]
-fn t17_t31_objects_are_checked_and_freed_of_what_a_repository_has_no_say_in() {
+fn objects_are_checked_and_freed_of_what_a_repository_has_no_say_in() {
     let rendered = |value: Value| Rendered { object: object(value), origin: "x.yaml:3".into() };
     let hostile = json!({"apiVersion": "v1", "kind": "ConfigMap", "status": {"x": 1}, "metadata": {"name": "a", "uid": "u", "resourceVersion": "1",
         "managedFields": [], "ownerReferences": [], "deletionTimestamp": "x", "annotations": {names::CONFIG_REPO_ANNOTATION: "evil/repo", "mine": "1"}}});
@@ -342,7 +342,7 @@ fn t17_t31_objects_are_checked_and_freed_of_what_a_repository_has_no_say_in() {
 }
 
 #[test]
-fn t11_an_object_that_is_there_twice_is_refused_by_both_places() {
+fn an_object_that_is_there_twice_is_refused_by_both_places() {
     let rendered = |version: &str, origin: &str| Rendered {
         object: object(
             json!({"apiVersion": version, "kind": "Deployment", "metadata": {"name": "a", "namespace": "ns"}}),
@@ -357,7 +357,7 @@ fn t11_an_object_that_is_there_twice_is_refused_by_both_places() {
 }
 
 #[test]
-fn t30_a_confined_repository_stays_in_its_namespace() {
+fn a_confined_repository_stays_in_its_namespace() {
     let check = |value: Value| {
         desired(&repo(), vec![Rendered { object: object(value), origin: String::new() }], true)
             .map_err(|p| p[0].reason)
@@ -391,7 +391,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn i5_to_i8_hold_over_random_commits_and_crashes(history in histories()) {
+    fn the_promises_hold_over_random_commits_and_crashes(history in histories()) {
         let mut hub = Hub::new();
         let foreign = config_map("foreign", "theirs");
         hub.act(&Action::apply(foreign.clone()));
