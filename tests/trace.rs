@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions};
 use wheelwright::apiserver::{Options, Server};
 use wheelwright::operator::{self, OperatorOptions};
-use wheelwright::shell::Selection;
+use wheelwright::shell::{Selection, now};
 
 use crate::e2e::{eventually, run_nodes};
 use crate::kube::{self as real, client_of};
@@ -237,7 +237,7 @@ async fn accept(hub: &::kube::Client, cluster: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_hub_gives_the_trace() {
     let admin = |server: &Server| server.kubeconfig("admin", &["system:masters"]).unwrap();
-    let definitions = |definitions: Vec<_>| Options { objects: definitions, ..Options::default() };
+    let definitions = |definitions: Vec<_>| Options { objects: definitions, ..Options::new(now) };
     let hub = Server::start(definitions(crds::hub().iter().map(Object::from_typed).collect())).await.unwrap();
     let mut servers = Vec::new();
     let mut spokes = Vec::new();

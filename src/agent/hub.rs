@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::join::{Credentials, JoinError};
 use crate::shell;
-use engine::addon::spec_hash::hex;
+use object::hex;
 
 /// A hub.
 pub(super) struct Hub {
@@ -48,7 +48,7 @@ impl Hub {
 
     /// SHA-256 of the URL in hexadecimal digits, as OCM's agent names what it applied.
     pub(super) fn hash(&self) -> String {
-        hex(&Sha256::digest(self.server.as_bytes()))
+        hex(Sha256::digest(self.server.as_bytes()))
     }
 
     /// A connection under the bootstrap identity.

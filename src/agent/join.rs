@@ -20,7 +20,7 @@ use api::cluster::v1::{ManagedCluster, ManagedClusterSpec};
 use api::names::{
     ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP, SUBJECT_PREFIX,
 };
-use engine::addon::spec_hash::hex;
+use object::hex;
 
 /// How often a request is looked at while it waits.
 const POLL: Duration = Duration::from_secs(1);
@@ -161,7 +161,7 @@ pub(super) async fn request(
     let key = pki::new_key()?;
     let agent = match old {
         Some(old) => old.agent.clone(),
-        None => hex(&Sha256::digest(key.serialize_pem())).chars().take(8).collect(),
+        None => hex(Sha256::digest(key.serialize_pem())).chars().take(8).collect(),
     };
     let group = format!("{SUBJECT_PREFIX}{cluster}");
     let subject = pki::Subject::new(user(cluster, &agent), &[&group, MANAGED_CLUSTERS_GROUP]);

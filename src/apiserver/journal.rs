@@ -276,7 +276,7 @@ fn decode(line: &[u8]) -> Result<Entry, String> {
 }
 
 fn digest(json: &[u8]) -> String {
-    Sha256::digest(json).iter().take(DIGEST / 2).map(|byte| format!("{byte:02x}")).collect()
+    object::hex(Sha256::digest(json).get(..DIGEST / 2).unwrap_or_default())
 }
 
 fn io<'a>(attempt: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> JournalError + 'a {

@@ -64,5 +64,5 @@ fn random_hex() -> Result<String, crate::pki::Error> {
     SystemRandom::new()
         .fill(&mut bytes)
         .map_err(|_| crate::pki::Error::new("draw a name", "no randomness"))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(object::hex(bytes))
 }

@@ -50,17 +50,11 @@ pub struct Options {
     pub clock: fn() -> Timestamp,
 }
 
-impl Default for Options {
-    fn default() -> Self {
+impl Options {
+    /// A server in memory that listens on a loopback port of the system's choice.
+    pub fn new(clock: fn() -> Timestamp) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self {
-            listen,
-            data: None,
-            names: Vec::new(),
-            objects: Vec::new(),
-            tokens: BTreeMap::new(),
-            clock: crate::shell::now,
-        }
+        Self { listen, data: None, names: Vec::new(), objects: Vec::new(), tokens: BTreeMap::new(), clock }
     }
 }
 

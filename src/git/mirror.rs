@@ -67,7 +67,7 @@ impl Mirror {
         process::set_up();
         credentials.suits(&remote)?;
         let digest = Sha256::digest(remote.identity());
-        let name: String = digest.iter().take(10).map(|byte| format!("{byte:02x}")).collect();
+        let name = object::hex(digest.get(..10).unwrap_or_default());
         let dir = cache.join(format!("{name}.git"));
         if Repository::open_bare(&dir).is_err() || packs(&dir) > MAX_PACKS {
             let _ = std::fs::remove_dir_all(&dir);

@@ -21,8 +21,8 @@ use crate::git::{Error, Remote, Watching, watch};
 use crate::shell::{Handle, PushFn, now};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
-use engine::rollout::duration;
 use object::Key;
+use object::duration;
 use reconcile::{Query, Source, View};
 
 /// How often the list of repositories is looked through for what is due.

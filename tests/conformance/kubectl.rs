@@ -7,6 +7,7 @@ use std::process::Stdio;
 use serde_json::json;
 use store::User;
 use wheelwright::apiserver::{Credential, Options, Server, kubeconfig_yaml, write_private};
+use wheelwright::shell::now;
 
 use super::{definition, schema};
 use crate::kube::{Kubectl, client_of, install_crypto};
@@ -26,7 +27,7 @@ impl Bench {
     /// A durable server on a directory.
     async fn open(dir: tempfile::TempDir) -> Self {
         install_crypto();
-        let server = Server::start(Options { data: Some(dir.path().join("data")), ..Options::default() })
+        let server = Server::start(Options { data: Some(dir.path().join("data")), ..Options::new(now) })
             .await
             .unwrap();
         let kubectl = Self::kubectl_as(&server, &dir, "admin", &["system:masters"]);
@@ -272,7 +273,7 @@ async fn thirteen_servers_run_in_one_process() {
     install_crypto();
     let mut servers = Vec::new();
     for _ in 0..13 {
-        servers.push(Server::start(Options::default()).await.unwrap());
+        servers.push(Server::start(Options::new(now)).await.unwrap());
     }
     for server in &servers {
         assert_eq!(server.client().apiserver_version().await.unwrap().minor, "36");
@@ -353,10 +354,9 @@ fn the_hub_command_keeps_every_answered_write_through_a_kill() {
 async fn a_known_token_speaks_for_its_user() {
     install_crypto();
     let user = User { name: "known".into(), groups: vec!["system:masters".into()], ..User::default() };
-    let server =
-        Server::start(Options { tokens: [("secret".to_owned(), user)].into(), ..Options::default() })
-            .await
-            .unwrap();
+    let server = Server::start(Options { tokens: [("secret".to_owned(), user)].into(), ..Options::new(now) })
+        .await
+        .unwrap();
     let dir = tempfile::tempdir().unwrap();
     let file = |token: &str| {
         let path = dir.path().join(token);

@@ -20,6 +20,7 @@ use std::pin::Pin;
 
 use serde_json::{Value, json};
 use wheelwright::apiserver::{Options, Server};
+use wheelwright::shell::now;
 
 use crate::kube::Cluster;
 use api::Api;
@@ -56,7 +57,7 @@ const AREAS: &[(&str, &[Case])] = &[
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_hub_conforms() {
-    let server = Server::start(Options::default()).await.unwrap();
+    let server = Server::start(Options::new(now)).await.unwrap();
     run("embedded hub", server.client()).await;
     server.stop().await;
 }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::rollout::duration;
+use object::duration;
 use serde_json::Value;
 
 use super::case::{Case, Cluster, Group, Status};

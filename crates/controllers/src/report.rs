@@ -19,7 +19,7 @@ use api::gitops::v1alpha1::{
 use api::names;
 use api::names::gitops_conditions::REPORTED;
 use engine::report::{self, Fleet};
-use engine::rollout::duration;
+use object::duration;
 use object::text;
 use object::{Key, Kind};
 use reconcile::{

@@ -5,7 +5,10 @@
 
 pub mod builtin_lists;
 mod diff;
+pub mod duration;
 pub mod fields;
+mod hex;
+pub mod jsonpath;
 mod key;
 mod number;
 pub mod patch;
@@ -21,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use diff::merge_diff;
+pub use hex::hex;
 pub use key::{Gvk, Key, Kind, ObjectRef};
 pub use number::whole_numbers;
 pub use random::Random;

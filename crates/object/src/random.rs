@@ -1,7 +1,7 @@
 //! Random numbers from a seed, the same on every machine.
 
 /// SplitMix64: small, fast, and good enough to shuffle faults.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Random(u64);
 
 impl Random {

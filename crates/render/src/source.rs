@@ -72,7 +72,7 @@ impl Closure {
                 hash.update(part);
             }
         }
-        hex(&hash.finalize())
+        object::hex(hash.finalize())
     }
 
     /// Whether a tree would show the same.
@@ -82,11 +82,6 @@ impl Closure {
             Seen::File(_) | Seen::Link(_) | Seen::Absent => look(tree, path) == *seen,
         })
     }
-}
-
-/// Lower-case hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn look(tree: &FileTree, path: &str) -> Seen {

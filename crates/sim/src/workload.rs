@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use engine::addon::spec_hash::hex;
+use object::hex;
 use object::{Object, merge_diff};
 
 /// What is true of every workload of a cluster.
@@ -50,7 +50,7 @@ pub fn step(object: &Object, world: &World, now: Timestamp) -> Step {
         _ => return Step::default(),
     }
     let pod = pod_spec(object);
-    let revision = hex(&Sha256::digest(pod.to_string().as_bytes())).get(..16).unwrap_or_default().to_owned();
+    let revision = hex(Sha256::digest(pod.to_string().as_bytes())).get(..16).unwrap_or_default().to_owned();
     let marked = object
         .annotations()
         .get(ROLLED_AT)

@@ -1,28 +1,19 @@
 //! Unique names from a seed: ring 1 has no randomness.
 
+use object::Random;
+
 /// A sequence of uids and name suffixes that depends on its seed alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ids {
-    state: u64,
-}
+pub(super) struct Ids(Random);
 
 impl Ids {
     pub(super) fn new(seed: u64) -> Self {
-        Self { state: seed }
-    }
-
-    /// splitmix64: a full-period sequence, well mixed.
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Self(Random::new(seed))
     }
 
     /// A version 4 UUID.
     pub(super) fn uid(&mut self) -> String {
-        let (a, b) = (self.next(), self.next());
+        let (a, b) = (self.0.draw(), self.0.draw());
         format!(
             "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
             a >> 32,
@@ -35,14 +26,14 @@ impl Ids {
 
     /// An address for a service, out of 10.96.0.0/12.
     pub(super) fn address(&mut self) -> String {
-        let bits = self.next();
+        let bits = self.0.draw();
         format!("10.{}.{}.{}", 96 + (bits >> 16) % 16, (bits >> 8) & 0xff, 1 + bits % 254)
     }
 
     /// What `metadata.generateName` is completed with: five characters that spell no words.
     pub(super) fn suffix(&mut self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-        let bits = self.next();
+        let bits = self.0.draw();
         let pick = |i: u32| {
             ALPHABET.get(usize::try_from((bits >> (8 * i)) & 0xff).unwrap_or(0) % ALPHABET.len()).copied()
         };

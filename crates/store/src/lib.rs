@@ -23,7 +23,6 @@ mod journal;
 mod metadata;
 mod ownership;
 mod patching;
-
 mod prune;
 pub mod rbac;
 mod read;

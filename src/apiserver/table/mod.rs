@@ -104,7 +104,7 @@ fn cells(version: &Version, object: &Object, now: Timestamp) -> Vec<Value> {
 
 /// The value at a column's path, if it has the column's type (as apiextensions-apiserver's `cellForJSONValue`).
 fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
-    let found = engine::work::find(object, &column.path).unwrap_or_default();
+    let found = object::jsonpath::find(object, &column.path).unwrap_or_default();
     let Some(first) = found.first() else { return Value::Null };
     match (column.type_.as_str(), first) {
         ("integer", Value::Number(n)) => {

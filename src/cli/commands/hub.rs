@@ -10,6 +10,7 @@ use super::operator::stop_on_signal;
 use crate::apiserver::{Options, Server, write_private};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
+use crate::shell::now;
 use api::crds;
 use object::Object;
 
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             data: Some(args.data.clone()),
             names: args.names.clone(),
             objects: definitions(),
-            ..Options::default()
+            ..Options::new(now)
         };
         let server = Server::start(options).await.map_err(|error| match error {
             crate::apiserver::StartError::Listen { .. } => {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::spec_hash::hex;
 use object::Key;
+use object::hex;
 
 /// A kind of configuration, by the plural name of its resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,7 +70,7 @@ pub fn annotation(configs: &[Config]) -> Option<String> {
 
 /// The address of a set of configurations: two clusters with equal addresses should run the same.
 pub fn address(configs: &[Config]) -> String {
-    hex(&Sha256::digest(annotation(configs).unwrap_or_default().as_bytes()))
+    hex(Sha256::digest(annotation(configs).unwrap_or_default().as_bytes()))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Number, Value};
 use sha2::{Digest as _, Sha256};
 
-use object::Object;
+use object::{Object, hex};
 
 /// Fields that say which object it is and how it fares, not what it wants.
 const NOT_CONTENT: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
@@ -33,15 +33,7 @@ pub fn spec_hash(object: &Object) -> String {
 pub fn content_hash(content: &Map<String, Value>) -> String {
     let mut json = String::new();
     write_map(&mut json, content);
-    hex(&Sha256::digest(json.as_bytes()))
-}
-
-/// Lower-case hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex(Sha256::digest(json.as_bytes()))
 }
 
 fn write_value(json: &mut String, value: &Value) {

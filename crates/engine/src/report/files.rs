@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{AddOn, Fleet, Standing};
-use crate::addon::spec_hash::hex;
+use object::hex;
 use object::text::{clip, markdown, plain};
 
 /// Clusters that are named of each add-on.

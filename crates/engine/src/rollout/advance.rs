@@ -371,5 +371,5 @@ fn gate_after(
 /// Names a set of clusters, so that an approval is about exactly these.
 fn digest(names: &[String]) -> String {
     let sum = Sha256::digest(names.join("\n"));
-    sum.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    object::hex(sum.get(..6).unwrap_or_default())
 }

@@ -24,10 +24,10 @@ fn strategy(words: &str, mandatory: &[Mandatory]) -> Strategy {
         match word {
             "All" => all = true,
             "PerGroup" => per_group = true,
-            _ if word.starts_with("soak") => options.soak = super::duration::parse(&word[4..]).unwrap(),
+            _ if word.starts_with("soak") => options.soak = object::duration::parse(&word[4..]).unwrap(),
             _ if word.starts_with('R') => concurrency = Some(size(&word[1..])),
             _ if word.starts_with('F') => options.failures = size(&word[1..]),
-            _ => options.deadline = Some(super::duration::parse(&word[1..]).unwrap()),
+            _ => options.deadline = Some(object::duration::parse(&word[1..]).unwrap()),
         }
     }
     match (all, per_group) {

@@ -4,8 +4,8 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::cron::Cron;
-use super::duration;
 use super::strategy::Refused;
+use object::duration;
 
 /// How many windows without a gap are joined; a freeze without an end is looked at again after that many.
 const JOINED: usize = 16;

@@ -53,7 +53,6 @@ pub(crate) mod bug;
 
 mod advance;
 mod cron;
-pub mod duration;
 pub mod freeze;
 pub mod input;
 pub mod policy;

@@ -4,9 +4,9 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Serialize;
 
-use super::duration;
 use super::input::GroupKey;
 use api::cluster::v1alpha1::{MandatoryDecisionGroup, RolloutStrategy, RolloutType};
+use object::duration;
 
 /// How new content goes out across the clusters of a placement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use super::Id;
-use crate::addon::spec_hash::hex;
+use object::hex;
 
 /// What may be deleted at once without approval: the larger of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{Id, Problem};
-use crate::addon::spec_hash::hex;
 use crate::applier;
 use api::{crds, names};
+use object::hex;
 use object::text;
 use object::{Gvk, Key, Object, ObjectRef};
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::jsonpath;
 use api::work::v1::{FeedbackRule, FeedbackType, FeedbackValue, FieldValue, FieldValueType};
 use object::Object;
+use object::jsonpath;
 
 /// Longest string that is reported; what a spoke says is not to be trusted with the size of hub objects.
 const MAX_STRING: usize = 1024;

@@ -2,12 +2,10 @@
 
 mod feedback;
 mod inventory;
-mod jsonpath;
 mod manifest;
 mod status;
 
 pub use feedback::feedback;
 pub use inventory::{Inventory, Removal, inventory, removal};
-pub use jsonpath::{PathError, find};
 pub use manifest::{Decision, Wanted, decide, read};
 pub use status::{Seen, was_applied, work_status};

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 
-use crate::source::hex;
 use crate::yaml::{Node, Reading, Unreadable};
+use object::hex;
 
 /// The hash that kustomize puts behind the name of an object.
 ///
@@ -48,7 +48,7 @@ pub(crate) fn name_hash(node: &Node) -> Result<String, (u32, Unreadable)> {
     };
     let mut text = String::new();
     write_json(&mut text, &content);
-    let digits = hex(&Sha256::digest(text));
+    let digits = hex(Sha256::digest(text));
     // Digits and vowels that could make words, or be taken for other digits, are replaced.
     let replaced = |c| match c {
         '0' => 'g',

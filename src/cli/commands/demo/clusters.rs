@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::apiserver::{Options, Server};
+use crate::shell::now;
 use api::cluster::v1::ManagedCluster;
 use api::{crds, names};
 use object::{Key, Object};
@@ -30,13 +31,13 @@ const IMAGES: [&str; 3] = [
 
 /// Starts the hub, with the definitions of every kind a hub has.
 pub(super) async fn start_hub() -> Result<Server> {
-    let options = Options { objects: definitions(crds::hub())?, ..Options::default() };
+    let options = Options { objects: definitions(crds::hub())?, ..Options::new(now) };
     Server::start(options).await.context("cannot start the hub")
 }
 
 /// Starts a spoke, with the definitions an agent needs.
 pub(super) async fn start_spoke(name: &str) -> Result<Server> {
-    let options = Options { objects: definitions(crds::spoke())?, ..Options::default() };
+    let options = Options { objects: definitions(crds::spoke())?, ..Options::new(now) };
     Server::start(options).await.with_context(|| format!("cannot start the cluster {name}"))
 }
 

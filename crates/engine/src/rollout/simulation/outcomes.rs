@@ -7,8 +7,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::scenario::{PlainState, Unreadable, read};
+use crate::rollout::Input;
 use crate::rollout::input::Hash;
-use crate::rollout::{Input, duration};
+use object::duration;
 
 /// A file of outcomes: `docs/simulate.md` describes it.
 #[derive(Clone, Debug, Deserialize)]

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use jiff::{SignedDuration, Timestamp};
 
 use super::trace::{GroupName, LEGEND, Trace};
-use crate::rollout::duration;
+use object::duration;
 
 const WIDTH: f64 = 960.0;
 const LINE: f64 = 16.0;

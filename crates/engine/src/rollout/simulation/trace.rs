@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::rollout::Wave;
-use crate::rollout::duration;
 use crate::rollout::input::{GroupKey, Hash};
 use crate::rollout::wave::{State, Verdict};
+use object::duration;
 
 /// Groups with more clusters are shown as counts.
 const WIDE: usize = 60;
