@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use object::{Key, Object};
-use reconcile::{Action, Controller, Plan, Query, Register as _, View, Watches};
+use reconcile::{Action, Controller, Plan, Query, Read, Register as _, View, Watches};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use wheelwright::shell::{Handle, Selection, Shell, ShellOptions};
@@ -32,22 +32,21 @@ impl Controller for Copier {
         });
     }
 
-    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Plan {
+    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
         let mut plan = Plan::nothing();
-        let (Ok(Some(original)), Ok(all)) =
-            (view.get::<ConfigMap>(key), view.list::<ConfigMap>(Query::namespace("default")))
-        else {
-            return plan;
-        };
+        let Some(original) = view.get::<ConfigMap>(key)? else { return Ok(plan) };
+        let all = view.list::<ConfigMap>(Query::namespace("default"))?;
         assert!(!key.name.starts_with("bug"), "a bug of this controller");
-        let Some(data) = original.data.as_ref().filter(|data| data.contains_key("key")) else { return plan };
+        let Some(data) = original.data.as_ref().filter(|data| data.contains_key("key")) else {
+            return Ok(plan);
+        };
         let is_copy = |map: &ConfigMap| {
             map.metadata.labels.as_ref().is_some_and(|labels| labels.get(LABEL) == Some(&key.name))
         };
         if is_copy(&original)
             || original.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(LABEL))
         {
-            return plan;
+            return Ok(plan);
         }
         if !all.iter().any(|map| is_copy(map) && map.data.as_ref() == Some(data)) {
             let copy = json!({
@@ -56,7 +55,7 @@ impl Controller for Copier {
             });
             plan.step([Action::apply(Object::from_value(copy).unwrap())]);
         }
-        plan
+        Ok(plan)
     }
 }
 

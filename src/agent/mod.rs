@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::shell::{Selection, Shell, ShellOptions, now};
-use controllers::agents::Identity;
+use controllers::agent_identity::Identity;
 use reconcile::Scope;
 
 pub use join::JoinError;

@@ -15,7 +15,7 @@ use super::join::{Credentials, JoinError, api};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::crds;
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET, KUBERNETES_VERSION_CLAIM};
-use controllers::agents::Identity;
+use controllers::agent_identity::Identity;
 
 const MANAGER: &str = "wheelwright-agent";
 /// How often, and how long, to look whether a definition is served.

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::shell::{Handle, now};
-use controllers::placement;
+use controllers::hub::placement;
 use object::Key;
 
 /// Serves `/livez`, `/readyz`, `/metrics` and `/debug/placements/{namespace}/{name}` until `stop`.

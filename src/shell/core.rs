@@ -247,7 +247,12 @@ impl Core {
     /// Plans one key, executes the plan and says what became of it.
     async fn work(self: Arc<Self>, controller: usize, key: Key) {
         let Some(runner) = self.registered.runners.get(controller) else { return };
-        let Some(mut plan) = self.decided(runner, &key, || (runner.plan)(&key, &self.caches(), now())) else {
+        let planned = self.decided(runner, &key, || (runner.plan)(&key, &self.caches(), now()));
+        let Some(Ok(mut plan)) = planned else {
+            if let Some(Err(unread)) = planned {
+                warn!(controller = runner.name, key = %key, why = %unread, "cannot decide yet; will be tried again");
+                self.metrics.unread(runner.name);
+            }
             return self.end(controller, &key, Some(FailureKind::Unavailable), None);
         };
         let notes = std::mem::take(&mut plan.notes);

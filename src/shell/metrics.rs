@@ -15,6 +15,7 @@ use reconcile::{Action, FailureKind};
 pub(super) struct Metrics {
     plans: Family<ByController, Counter>,
     panics: Family<ByController, Counter>,
+    unread: Family<ByController, Counter>,
     writes: Family<ByAction, Counter>,
     failures: Family<ByFailure, Counter>,
 }
@@ -39,6 +40,10 @@ struct ByFailure {
 impl Metrics {
     pub(super) fn planned(&self, controller: &'static str) {
         self.plans.get_or_create(&ByController { controller }).inc();
+    }
+
+    pub(super) fn unread(&self, controller: &'static str) {
+        self.unread.get_or_create(&ByController { controller }).inc();
     }
 
     pub(super) fn panicked(&self, controller: &'static str) {
@@ -81,6 +86,8 @@ impl Metrics {
         let mut registry = Registry::with_prefix("wheelwright");
         registry.register("plans", "Keys planned", self.plans.clone());
         registry.register("panics", "Decisions that panicked, each a bug", self.panics.clone());
+        let unread = "Keys that could not be planned because a cache they depend on could not be read";
+        registry.register("unread_plans", unread, self.unread.clone());
         registry.register("writes", "Requests that wrote something, by kind of action", self.writes.clone());
         registry.register("write_failures", "Requests that did not", self.failures.clone());
         registry.register("queue_keys", "Keys that are due or running", depth);

@@ -17,7 +17,7 @@ use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
-use controllers::placement::PlacementController;
+use controllers::hub::placement::PlacementController;
 use jiff::Timestamp;
 use object::{Key, Kind, Object, ObjectRef};
 use reconcile::{Action, Caches, Change, Controller, Delta, Plan, Routes, Site, Watches};
@@ -89,7 +89,7 @@ impl Hub {
         let (mut spent, mut plans, mut writes) = (Duration::ZERO, 0, 0);
         while let Some(key) = self.woken.pop_first() {
             let start = Instant::now();
-            let plan = PlacementController::plan(&key, &self.caches, now);
+            let plan = PlacementController::plan(&key, &self.caches, now).unwrap();
             spent += start.elapsed();
             plans += 1;
             writes += self.execute(plan);

@@ -51,7 +51,10 @@ pub trait Controller: 'static {
     fn watches<W: Watches>(watches: &mut W);
 
     /// Decides what should be written; no I/O, no clock, total.
-    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan;
+    ///
+    /// # Errors
+    /// [`Unread`] where something it decides from could not be read: that is logged, counted and planned again with a backoff.
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan>;
 
     /// Says what happened; the default writes the status the plan drafted once all its steps have succeeded.
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {

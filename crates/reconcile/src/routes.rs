@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::{Caches, Change, Controller, Executed, Plan, Site, StatusWrite};
+use super::{Caches, Change, Controller, Executed, Plan, Read, Site, StatusWrite};
 use object::{Gvk, Key, Kind, Object};
 
 /// Names the keys of a controller that a change concerns.
@@ -25,7 +25,7 @@ pub struct Runner {
     /// [`Controller::ONE_BY_ONE`].
     pub one_by_one: bool,
     /// [`Controller::plan`].
-    pub plan: fn(&Key, &Caches, Timestamp) -> Plan,
+    pub plan: fn(&Key, &Caches, Timestamp) -> Read<Plan>,
     /// [`Controller::conclude`].
     pub conclude: fn(&Key, &Caches, &Executed, Timestamp) -> Option<StatusWrite>,
 }

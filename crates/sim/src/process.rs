@@ -9,8 +9,8 @@ use super::execute::{Sites, execute};
 use object::Random;
 use object::{Gvk, Key, Kind, Object};
 use reconcile::{
-    Action, Caches, Change, Controller, Delta, Executed, Loop, Narrowed, Outcome, Plan, Register, Routes,
-    Runner, Scope, Site, Source, Wakes, Watches,
+    Action, Caches, Change, Controller, Delta, Executed, FailureKind, Loop, Narrowed, Outcome, Plan,
+    Register, Routes, Runner, Scope, Site, Source, Wakes, Watches,
 };
 use store::{EventType, ListOptions, Store, Target, Watch, WatchOptions};
 
@@ -129,7 +129,12 @@ impl Process {
         now: Timestamp,
     ) {
         let Some(runner) = self.runners.get(controller).cloned() else { return };
-        let mut plan = (runner.plan)(key, &self.caches, now);
+        let Ok(mut plan) = (runner.plan)(key, &self.caches, now) else {
+            if let Some(queue) = self.loops.get_mut(controller) {
+                queue.end(key, Some(FailureKind::Unavailable), None, now);
+            }
+            return;
+        };
         self.observe(controller, key, std::mem::take(&mut plan.observe));
         let wake_at = plan.wake_at;
         let done = self.run(runner.name, plan, sites, (faults, random), now);

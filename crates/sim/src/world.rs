@@ -13,7 +13,7 @@ use super::execute::{Branches, Sites};
 use super::process::{Faults, Process};
 use super::workload;
 use api::{cluster::v1::ManagedCluster, crds};
-use controllers::{self, agents::Identity};
+use controllers::{self, agent_identity::Identity};
 use object::Random;
 use object::tree::{Checkout, FileTree};
 use object::{Key, Kind, Object, ObjectRef};

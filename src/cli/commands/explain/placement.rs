@@ -12,7 +12,7 @@ use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
-use controllers::placement::explain;
+use controllers::hub::placement::explain;
 use engine::placement::explain::{Explanation, Story};
 use object::Key;
 

@@ -18,7 +18,7 @@ use api::addon::v1alpha1::{
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::RolloutPolicy;
-use controllers::addon_config::{Explanation, PlacementRollout, explain};
+use controllers::hub::addon_config::{Explanation, PlacementRollout, explain};
 use engine::addon::config::Config;
 use engine::rollout::input::Hash;
 use engine::rollout::simulation::{wave_json, wave_table};

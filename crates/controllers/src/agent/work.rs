@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 
-use super::agents::{self, Identity};
+use crate::agent_identity::{self, Identity};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::condition::{Observation, set_condition};
 use api::names::{APPLIED_KINDS_ANNOTATION, APPLIED_WORK_FINALIZER, WORK_FINALIZER, work_conditions};
@@ -29,15 +29,15 @@ use reconcile::{
 };
 
 /// See the [module](self).
-pub(super) struct Work;
+pub(crate) struct WorkController;
 
-impl Controller for Work {
+impl Controller for WorkController {
     const NAME: &'static str = "work-agent";
     type Primary = ManifestWork;
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on_site::<AppliedManifestWork>(Site::Spoke, |change, view| {
-            let Some(identity) = agents::identity(view) else { return Vec::new() };
+            let Ok(Some(identity)) = agent_identity::identity(view) else { return Vec::new() };
             let names =
                 change.sides().take(1).filter_map(|applied| identity.work(applied.metadata.name.as_deref()?));
             names.collect()
@@ -46,13 +46,14 @@ impl Controller for Work {
             change.sides().take(1).flat_map(|object| concerned(object, view)).collect()
         });
         watches.on_site::<ClusterClaim>(Site::Spoke, |change, view| {
-            let ours = change.sides().any(agents::is_identity);
-            if ours { super::addons::every::<ManifestWork>(view) } else { Vec::new() }
+            let ours = change.sides().any(agent_identity::is_identity);
+            if ours { crate::addon_reads::every::<ManifestWork>(view) } else { Vec::new() }
         });
     }
 
-    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Plan {
-        Reconcile::read(key, view).ok().flatten().map_or_else(Plan::nothing, |reconcile| reconcile.plan(view))
+    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+        let reconcile = Reconcile::read(key, view)?;
+        Ok(reconcile.map_or_else(Plan::nothing, |reconcile| reconcile.plan(view)))
     }
 
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
@@ -66,7 +67,7 @@ impl Controller for Work {
 
 /// The works an object on the spoke belongs to: those it names as owners, else those that report about it.
 fn concerned(object: &Object, view: &impl View) -> Vec<Key> {
-    let Some(identity) = agents::identity(view) else { return Vec::new() };
+    let Ok(Some(identity)) = agent_identity::identity(view) else { return Vec::new() };
     let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).into_iter().flatten();
     let names =
         owners.filter(|owner| owner.get("kind").and_then(Value::as_str) == Some("AppliedManifestWork"));
@@ -100,7 +101,7 @@ struct Reconcile {
 
 impl Reconcile {
     fn read(key: &Key, view: &impl View) -> Read<Option<Self>> {
-        let Some(identity) = agents::identity(view) else { return Ok(None) };
+        let Some(identity) = agent_identity::identity(view)? else { return Ok(None) };
         let work = view.get::<ManifestWork>(key)?;
         let applied =
             view.get_on::<AppliedManifestWork>(Site::Spoke, &Key::cluster(identity.applied_name(&key.name)))?;

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, json};
 
-use super::addons::{self, placements_of};
+use crate::addon_reads::{self, placements_of};
 use api::addon::v1alpha1::{
     ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn, PlacementStrategy,
 };
@@ -24,9 +24,9 @@ use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::{Action, Controller, Note, NoteType, Plan, Read, View, Watches};
 
 /// See the [module](self).
-pub(super) struct AddonInstall;
+pub(crate) struct AddonInstallController;
 
-impl Controller for AddonInstall {
+impl Controller for AddonInstallController {
     const NAME: &'static str = "addon-install";
     type Primary = ClusterManagementAddOn;
 
@@ -36,15 +36,15 @@ impl Controller for AddonInstall {
             let owners = |addon: &ManagedClusterAddOn| addon.metadata.owner_references.clone();
             let same =
                 matches!((&change.old, &change.new), (Some(old), Some(new)) if owners(old) == owners(new));
-            if same { Vec::new() } else { change.sides().take(1).map(addons::key_of_addon).collect() }
+            if same { Vec::new() } else { change.sides().take(1).map(addon_reads::key_of_addon).collect() }
         });
-        addons::wake_on_placements(watches);
+        addon_reads::wake_on_placements(watches);
         watches.read::<ManagedCluster>();
         watches.read::<RolloutPolicy>();
     }
 
-    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Plan {
-        plan(key, view).unwrap_or_default()
+    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+        plan(key, view)
     }
 }
 
@@ -54,7 +54,7 @@ fn plan(key: &Key, view: &impl View) -> Read<Plan> {
     if cma.metadata.deletion_timestamp.is_some() || !wire::is_managed(&cma) {
         return Ok(plan);
     }
-    let existing = addons::of_clusters(&key.name, view)?;
+    let existing = addon_reads::of_clusters(&key.name, view)?;
     let by_placement = cma.spec.install_strategy.r#type == InstallStrategyType::Placements;
     let (selected, settled) = if by_placement {
         selected(&cma.spec.install_strategy.placements, view)?
@@ -172,7 +172,7 @@ fn remove(
     };
     let ours: Vec<_> = existing.iter().filter(ours).collect();
     let cluster = |addon: &Arc<ManagedClusterAddOn>| addon.metadata.namespace.clone().unwrap_or_default();
-    let (policy, granted) = addons::policy(name, view)?;
+    let (policy, granted) = addon_reads::policy(name, view)?;
     // The removal budget is the engine's; what it is asked here is only who left.
     let mut input = Input::new(Hash::default(), Ok(Strategy::All { deadline: None }));
     input.groups = vec![Group { key: GroupKey::default(), clusters: selected.iter().cloned().collect() }];

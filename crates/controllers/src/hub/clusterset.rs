@@ -77,8 +77,8 @@ impl Controller for ClusterSetController {
         watches.on::<ManagedCluster>(|change, view| joined_or_left(change, view).unwrap_or_default());
     }
 
-    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
-        decide(key, view, now).unwrap_or_default()
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        decide(key, view, now)
     }
 }
 
@@ -196,8 +196,8 @@ mod tests {
     }
 
     fn plan(caches: &Caches, set: &str) -> Value {
-        serde_json::to_value(ClusterSetController::plan(&Key::cluster(set), caches, Timestamp::UNIX_EPOCH))
-            .unwrap()
+        let plan = ClusterSetController::plan(&Key::cluster(set), caches, Timestamp::UNIX_EPOCH);
+        serde_json::to_value(plan.unwrap()).unwrap()
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 
-use super::agents;
+use crate::agent_identity;
 use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn};
 use api::condition::{Observation, set_condition};
 use api::names::{DEFAULT_ADDON_NAMESPACE, addon_conditions};
@@ -16,15 +16,15 @@ use reconcile::{Controller, Plan, Read, Site, StatusWrite, View, Watches};
 const GRACE: SignedDuration = SignedDuration::from_secs(300);
 
 /// See the [module](self).
-pub(super) struct AddonLease;
+pub(crate) struct AddonLeaseController;
 
-impl Controller for AddonLease {
+impl Controller for AddonLeaseController {
     const NAME: &'static str = "addon-lease";
     type Primary = ManagedClusterAddOn;
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on_site::<Lease>(Site::Spoke, |change, view| {
-            let Some(identity) = agents::identity(view) else { return Vec::new() };
+            let Ok(Some(identity)) = agent_identity::identity(view) else { return Vec::new() };
             let names = change.sides().take(1).filter_map(|lease| lease.metadata.name.clone());
             let keys = names.map(|name| Key::namespaced(&identity.cluster, name));
             keys.filter(|key| view.get::<ManagedClusterAddOn>(key).is_ok_and(|addon| addon.is_some()))
@@ -32,8 +32,8 @@ impl Controller for AddonLease {
         });
     }
 
-    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
-        plan(key, view, now).unwrap_or_default()
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        plan(key, view, now)
     }
 }
 

@@ -15,9 +15,9 @@ use object::{Key, Object, ObjectRef};
 use reconcile::{Action, Controller, Note, NoteType, Plan, Read, StatusWrite, View, Watches};
 
 /// See the [module](self).
-pub(super) struct ClusterLease;
+pub(crate) struct ClusterLeaseController;
 
-impl Controller for ClusterLease {
+impl Controller for ClusterLeaseController {
     const NAME: &'static str = "cluster-lease";
     type Primary = ManagedCluster;
 
@@ -29,8 +29,8 @@ impl Controller for ClusterLease {
         });
     }
 
-    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
-        plan(key, view, now).unwrap_or_default()
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        plan(key, view, now)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::addons;
+use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
@@ -59,7 +59,7 @@ impl Rollout {
             cma: Arc::clone(&cma),
         };
         rollout.defaults = rollout.with_content(wire::defaults(&cma), view)?;
-        for (strategy, selection) in strategies.iter().zip(addons::placements_of(strategies, view)?) {
+        for (strategy, selection) in strategies.iter().zip(addon_reads::placements_of(strategies, view)?) {
             let held = cma.status.iter().flat_map(|status| &status.install_progressions);
             let held = held
                 .filter(|p| (&p.namespace, &p.name) == (&strategy.namespace, &strategy.name))
@@ -85,7 +85,7 @@ impl Rollout {
             rollout.placements.iter_mut().for_each(|earlier| earlier.taken.extend(own.iter().cloned()));
             rollout.placements.push(Node { configs, selection, group_size, taken: BTreeSet::new() });
         }
-        for addon in addons::of_clusters(&name, view)? {
+        for addon in addon_reads::of_clusters(&name, view)? {
             rollout.addons.insert(addon.metadata.namespace.clone().unwrap_or_default(), addon);
         }
         let selected =

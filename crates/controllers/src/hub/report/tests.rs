@@ -98,7 +98,7 @@ fn after(outcome: Outcome, later: SignedDuration) -> (ConfigRepo, Plan) {
     caches.replace(Site::Hub, world.list::<ManagedCluster>(), "1");
     caches.replace(Site::Hub, Vec::<ManagedClusterAddOn>::new(), "1");
     caches.replace(Site::Hub, Vec::<RolloutPolicy>::new(), "1");
-    let plan = ReportController::plan(&key(), &caches, now);
+    let plan = ReportController::plan(&key(), &caches, now).unwrap();
     assert_eq!(plan.steps.len(), 1);
     let done = Executed { plan, outcomes: vec![vec![outcome]] };
     let write = ReportController::conclude(&key(), &caches, &done, now).unwrap();
@@ -107,7 +107,7 @@ fn after(outcome: Outcome, later: SignedDuration) -> (ConfigRepo, Plan) {
     repo = serde_json::from_value(value).unwrap();
     repo.metadata.resource_version = Some("1000000".into());
     caches.apply(Site::Hub, Delta::Seen(repo.clone()));
-    (repo, ReportController::plan(&key(), &caches, now + later))
+    (repo, ReportController::plan(&key(), &caches, now + later).unwrap())
 }
 
 #[test]

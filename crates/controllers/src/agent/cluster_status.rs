@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::agents;
+use crate::agent_identity;
 use api::cluster::v1::{ManagedCluster, ManagedClusterClaim, ManagedClusterStatus};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::condition::{Observation, find_condition, set_condition};
@@ -18,9 +18,9 @@ use reconcile::{Controller, Plan, Query, Read, Site, StatusWrite, View, Watches}
 const MAX_CLAIMS: usize = 20;
 
 /// See the [module](self).
-pub(super) struct ClusterStatus;
+pub(crate) struct ClusterStatusController;
 
-impl Controller for ClusterStatus {
+impl Controller for ClusterStatusController {
     const NAME: &'static str = "cluster-status";
     type Primary = ManagedCluster;
 
@@ -36,13 +36,14 @@ impl Controller for ClusterStatus {
         });
     }
 
-    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
-        plan(key, view, now).unwrap_or_default()
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        plan(key, view, now)
     }
 }
 
 fn own(view: &impl View) -> Vec<Key> {
-    agents::identity(view).into_iter().map(|identity| Key::cluster(identity.cluster)).collect()
+    let identity = agent_identity::identity(view).ok().flatten();
+    identity.into_iter().map(|identity| Key::cluster(identity.cluster)).collect()
 }
 
 fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
@@ -51,7 +52,7 @@ fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     let is = |type_: &str, value: &str| {
         find_condition(&status.conditions, type_).is_some_and(|condition| condition.status == value)
     };
-    let is_ours = agents::identity(view).is_some_and(|identity| identity.cluster == key.name);
+    let is_ours = agent_identity::identity(view)?.is_some_and(|identity| identity.cluster == key.name);
     // A clock that is off would make every time below a lie; the hub says so.
     if !is_ours
         || !is(cluster_conditions::HUB_ACCEPTED, "True")

@@ -10,9 +10,9 @@ use object::{Key, Kind, Object};
 use reconcile::{Action, Controller, Plan, Read, View, Watches};
 
 /// See the [module](self).
-pub(super) struct Bootstrap;
+pub(crate) struct BootstrapController;
 
-impl Controller for Bootstrap {
+impl Controller for BootstrapController {
     const NAME: &'static str = "bootstrap";
     type Primary = ClusterRole;
     const EXPECTED: &'static [&'static str] = &[rbac::BOOTSTRAP_ROLE];
@@ -26,19 +26,15 @@ impl Controller for Bootstrap {
         });
     }
 
-    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Plan {
+    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
         if key.name != rbac::BOOTSTRAP_ROLE {
-            return Plan::nothing();
+            return Ok(Plan::nothing());
         }
         let mut plan = Plan::nothing();
-        let missing = || -> Read<Vec<Action>> {
-            Ok([missing(&rbac::bootstrap_role(), view)?, missing(&rbac::bootstrap_binding(), view)?]
-                .into_iter()
-                .flatten()
-                .collect())
-        };
-        plan.step(missing().unwrap_or_default());
-        plan
+        let role = missing(&rbac::bootstrap_role(), view)?;
+        let binding = missing(&rbac::bootstrap_binding(), view)?;
+        plan.step(role.into_iter().chain(binding));
+        Ok(plan)
     }
 }
 

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use self::facts::Rollout;
-use super::addons;
+use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
@@ -24,20 +24,20 @@ use engine::addon::config::{Config, ConfigKind};
 use engine::addon::wire;
 use engine::rollout::Wave;
 use engine::rollout::input::Hash;
-use object::{Gvk, Key};
+use object::{Gvk, Key, ObjectRef};
 use reconcile::{Change, Controller, Executed, Plan, Read, StatusWrite, View, Watches};
 
 /// See the [module](self).
-pub(super) struct AddonConfig;
+pub(crate) struct AddonConfigController;
 
-impl Controller for AddonConfig {
+impl Controller for AddonConfigController {
     const NAME: &'static str = "addon-config";
     type Primary = ClusterManagementAddOn;
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedClusterAddOn>(|change, _| {
             if concerns(change) {
-                change.sides().take(1).map(addons::key_of_addon).collect()
+                change.sides().take(1).map(addon_reads::key_of_addon).collect()
             } else {
                 Vec::new()
             }
@@ -45,30 +45,36 @@ impl Controller for AddonConfig {
         watches.on::<ManagedCluster>(|change, view| {
             let reachable = |cluster: &ManagedCluster| is_unreachable(cluster);
             let same = matches!((&change.old, &change.new), (Some(old), Some(new)) if reachable(old) == reachable(new));
-            if same { Vec::new() } else { addons::every::<ClusterManagementAddOn>(view) }
+            if same { Vec::new() } else { addon_reads::every::<ClusterManagementAddOn>(view) }
         });
         watches.on::<RolloutPolicy>(|change, view| {
             let same = matches!((&change.old, &change.new), (Some(old), Some(new)) if old.spec == new.spec);
-            if same { Vec::new() } else { addons::every::<ClusterManagementAddOn>(view) }
+            if same { Vec::new() } else { addon_reads::every::<ClusterManagementAddOn>(view) }
         });
         watches.on_observed(|change, view| {
             let ours = change.sides().any(|object| config_gvks().contains(&object.gvk()));
-            if ours { addons::every::<ClusterManagementAddOn>(view) } else { Vec::new() }
+            if ours { addon_reads::every::<ClusterManagementAddOn>(view) } else { Vec::new() }
         });
-        addons::wake_on_placements(watches);
+        addon_reads::wake_on_placements(watches);
         watches.read::<ControllerRevision>();
     }
 
-    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
-        let Ok(Some(cma)) = view.get::<ClusterManagementAddOn>(key) else { return Plan::nothing() };
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let Some(cma) = view.get::<ClusterManagementAddOn>(key)? else { return Ok(Plan::nothing()) };
         if cma.metadata.deletion_timestamp.is_some() {
-            return Plan::nothing();
+            return Ok(Plan::nothing());
         }
         let observe = if wire::has_template(&cma) { config_gvks() } else { Vec::new() };
-        let plan = Rollout::read(cma, view)
-            .and_then(|rollout| rollout.plan(view, now, &mut drop))
-            .unwrap_or_default();
-        Plan { observe, ..plan }
+        let is_read = |gvk: &Gvk| {
+            let none = ObjectRef { gvk: gvk.clone(), key: Key::default() };
+            view.observed(&none).is_ok()
+        };
+        match Rollout::read(cma, view).and_then(|rollout| rollout.plan(view, now, &mut drop)) {
+            Ok(plan) => Ok(Plan { observe, ..plan }),
+            // This plan asks for the kinds that are not observed yet; they wake the add-on when they are read.
+            Err(_) if !observe.iter().all(is_read) => Ok(Plan { observe, ..Plan::nothing() }),
+            Err(unread) => Err(unread),
+        }
     }
 
     /// The status tells of the rollout as a whole, so one cluster that could not be written does not hold it back.

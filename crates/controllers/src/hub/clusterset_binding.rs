@@ -9,9 +9,9 @@ use object::Key;
 use reconcile::{Controller, Plan, Query, Read, StatusWrite, View, Watches};
 
 /// Says of bindings whether their set exists. Placements do not ask this condition but look for the set.
-pub(super) struct ClusterSetBinding;
+pub(crate) struct ClusterSetBindingController;
 
-impl Controller for ClusterSetBinding {
+impl Controller for ClusterSetBindingController {
     const NAME: &'static str = "clustersetbinding";
     type Primary = ManagedClusterSetBinding;
 
@@ -24,8 +24,8 @@ impl Controller for ClusterSetBinding {
         });
     }
 
-    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
-        decide(key, view, now).unwrap_or_default()
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        decide(key, view, now)
     }
 }
 
@@ -77,7 +77,9 @@ mod tests {
             vec![serde_json::from_value(binding).unwrap()],
             "1",
         );
-        let plan = ClusterSetBinding::plan(&Key::namespaced("ns", "a"), &caches, Timestamp::UNIX_EPOCH);
+        let plan =
+            ClusterSetBindingController::plan(&Key::namespaced("ns", "a"), &caches, Timestamp::UNIX_EPOCH)
+                .unwrap();
         let patch = serde_json::to_value(plan.status?.action()).unwrap();
         let condition = &patch["patch"]["status"]["conditions"][0];
         Some(

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use api::cluster::v1alpha1::{ClusterClaim, ClusterClaimSpec};
 use api::names::{AGENT_CLAIM, SPOKE_ONLY_LABEL};
 use object::{Key, Object};
-use reconcile::{Site, View};
+use reconcile::{Read, Site, View};
 
 /// Whose agent runs on a spoke.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(super) fn is_identity(claim: &ClusterClaim) -> bool {
 }
 
 /// Whose agent this is; `None` until its claim has been read.
-pub(super) fn identity(view: &impl View) -> Option<Identity> {
-    let claim = view.get_on::<ClusterClaim>(Site::Spoke, &Key::cluster(AGENT_CLAIM)).ok()??;
-    Identity::parse(&claim.spec.value)
+pub(super) fn identity(view: &impl View) -> Read<Option<Identity>> {
+    let claim = view.get_on::<ClusterClaim>(Site::Spoke, &Key::cluster(AGENT_CLAIM))?;
+    Ok(claim.and_then(|claim| Identity::parse(&claim.spec.value)))
 }

@@ -23,9 +23,9 @@ use reconcile::{
 };
 
 /// See the [module](self).
-pub(super) struct Csr;
+pub(crate) struct CsrController;
 
-impl Controller for Csr {
+impl Controller for CsrController {
     const NAME: &'static str = "csr";
     type Primary = CertificateSigningRequest;
 
@@ -51,12 +51,12 @@ impl Controller for Csr {
         watches.on::<ClusterRoleBinding>(|change, view| {
             let ours =
                 change.sides().any(|binding| binding.metadata.name.as_deref() == Some(AUTO_APPROVE_BINDING));
-            if ours { super::addons::every::<CertificateSigningRequest>(view) } else { Vec::new() }
+            if ours { crate::addon_reads::every::<CertificateSigningRequest>(view) } else { Vec::new() }
         });
     }
 
-    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
-        plan(key, view, now).unwrap_or_default()
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        plan(key, view, now)
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
             vec![Object::from_value(binding).unwrap().to_typed().unwrap()],
             "1",
         );
-        let plan = Csr::plan(&Key::cluster("r"), &caches, NOW);
+        let plan = CsrController::plan(&Key::cluster("r"), &caches, NOW).unwrap();
         let word = |action: &Action| match action {
             Action::Patch { subresource: Subresource::Approval, .. } => "approve",
             Action::Patch { .. } => "accept",

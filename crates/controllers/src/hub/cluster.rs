@@ -27,9 +27,9 @@ use reconcile::{Action, Controller, Plan, Query, Read, StatusWrite, View, Watche
 const FINALIZERS: [&str; 2] = [CLUSTER_API_RESOURCE_FINALIZER, CLUSTER_RESOURCE_FINALIZER];
 
 /// See the [module](self).
-pub(super) struct Cluster;
+pub(crate) struct ClusterController;
 
-impl Controller for Cluster {
+impl Controller for ClusterController {
     const NAME: &'static str = "cluster";
     type Primary = ManagedCluster;
 
@@ -47,8 +47,8 @@ impl Controller for Cluster {
         watches.on::<Namespace>(|change, _| labelled(change.sides()));
     }
 
-    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
-        plan(key, view, now).unwrap_or_default()
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        plan(key, view, now)
     }
 }
 

@@ -1,22 +1,22 @@
 //! Renews the lease by which the hub knows that the cluster is alive.
 
 use jiff::{SignedDuration, Timestamp, Unit};
-use k8s_openapi::api::coordination::v1::Lease as Object;
+use k8s_openapi::api::coordination::v1::Lease as KubeLease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
 use api::names::{CLUSTER_LEASE, cluster_conditions};
 use engine::registration::lease;
-use object::{self, Key};
+use object::{Key, Object};
 use reconcile::{Action, Controller, Plan, Read, Site, View, Watches};
 
 /// See the [module](self).
-pub(super) struct Lease;
+pub(crate) struct LeaseController;
 
-impl Controller for Lease {
+impl Controller for LeaseController {
     const NAME: &'static str = "lease";
-    type Primary = Object;
+    type Primary = KubeLease;
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedCluster>(|change, _| {
@@ -25,8 +25,8 @@ impl Controller for Lease {
         });
     }
 
-    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
-        plan(key, view, now).unwrap_or_default()
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        plan(key, view, now)
     }
 }
 
@@ -42,7 +42,7 @@ fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         .and_then(|status| find_condition(&status.conditions, cluster_conditions::HUB_ACCEPTED));
     // The hub makes the lease; an agent may only renew it.
     let Some(held) =
-        view.get::<Object>(key)?.filter(|_| accepted.is_some_and(|condition| condition.is_true()))
+        view.get::<KubeLease>(key)?.filter(|_| accepted.is_some_and(|condition| condition.is_true()))
     else {
         return Ok(plan);
     };
@@ -59,10 +59,10 @@ fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         plan.wake(due);
         return Ok(plan);
     }
-    let mut new = Object::clone(&held);
+    let mut new = KubeLease::clone(&held);
     new.spec.get_or_insert_default().renew_time =
         Some(MicroTime(now.round(Unit::Microsecond).unwrap_or(now)));
-    plan.step([Action::Replace { site: Site::Hub, object: object::Object::from_typed(&new) }]);
+    plan.step([Action::Replace { site: Site::Hub, object: Object::from_typed(&new) }]);
     plan.wake(
         now.saturating_add(period.saturating_sub(early(&key.namespace, period))).unwrap_or(Timestamp::MAX),
     );

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value, json};
 
@@ -113,14 +113,10 @@ impl Controller for PlacementController {
         });
     }
 
-    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         decide(key, view, now)
-            .unwrap_or_else(|_| Plan { wake_at: now.saturating_add(UNREAD_WAIT).ok(), ..Plan::default() })
     }
 }
-
-/// How long a placement waits for what could not be read yet.
-const UNREAD_WAIT: SignedDuration = SignedDuration::from_secs(1);
 
 /// Wakes the placements whose standing asks for it and that are not due anyway, as those without a standing are.
 fn wake(view: &impl View, concerns: impl Fn(&Standing, &Fleet) -> bool) -> Vec<Key> {

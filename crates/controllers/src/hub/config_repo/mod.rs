@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
 use object::{Key, Object};
-use reconcile::{Change, Controller, Executed, Plan, Query, StatusWrite, View, Watches};
+use reconcile::{Change, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
 /// The controller of [`ConfigRepo`]s.
 #[derive(Debug)]
@@ -29,11 +29,9 @@ impl Controller for ConfigRepoController {
         watches.on_observed(owner);
     }
 
-    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
-        match view.get::<ConfigRepo>(key) {
-            Ok(Some(repo)) => decide::plan(&repo, view, now),
-            Ok(None) | Err(_) => Plan::nothing(),
-        }
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let repo = view.get::<ConfigRepo>(key)?;
+        Ok(repo.map_or_else(Plan::nothing, |repo| decide::plan(&repo, view, now)))
     }
 
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {

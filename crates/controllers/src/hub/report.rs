@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::addons;
+use crate::addon_reads;
 use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
@@ -35,7 +35,7 @@ const REFUSED_WAIT: SignedDuration = SignedDuration::from_mins(10);
 const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 
 /// See the [module](self).
-pub(super) struct ReportController;
+pub(crate) struct ReportController;
 
 impl Controller for ReportController {
     const NAME: &'static str = "report";
@@ -57,14 +57,14 @@ impl Controller for ReportController {
         watches.on::<RolloutPolicy>(|change, view| everyone(change, view, |policy| policy.status.clone()));
     }
 
-    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
-        let Ok(Some(repo)) = view.get::<ConfigRepo>(key) else { return Plan::nothing() };
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let Some(repo) = view.get::<ConfigRepo>(key)? else { return Ok(Plan::nothing()) };
         let active = repo.metadata.deletion_timestamp.is_none() && !repo.spec.suspend;
         match &repo.spec.report {
             Some(spec) if active && repo.status.as_ref().is_some_and(|status| status.seen.is_some()) => {
-                plan(&repo, spec, view, now).unwrap_or_default()
+                plan(&repo, spec, view, now)
             }
-            Some(_) | None => Plan::nothing(),
+            Some(_) | None => Ok(Plan::nothing()),
         }
     }
 
@@ -200,7 +200,7 @@ fn fleet(repo: &ConfigRepo, view: &impl View) -> Read<Fleet> {
     };
     let mut add_ons = Vec::new();
     for cma in view.list::<ClusterManagementAddOn>(Query::ALL)?.into_iter().filter(ours) {
-        let on = addons::of_clusters(cma.metadata.name.as_deref().unwrap_or_default(), view)?;
+        let on = addon_reads::of_clusters(cma.metadata.name.as_deref().unwrap_or_default(), view)?;
         add_ons.push((cma, on));
     }
     let clusters = view.list::<ManagedCluster>(Query::ALL)?;

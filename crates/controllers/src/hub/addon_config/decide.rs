@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::facts::{Node, Rollout};
 use super::memory::{remember, remembered, rollout_status};
 use super::{PlacementRollout, answers_since};
-use crate::addons;
+use crate::addon_reads;
 use api::addon::v1alpha1::{
     ClusterManagementAddOn, ClusterManagementAddOnStatus, InstallProgression, ManagedClusterAddOn,
 };
@@ -44,8 +44,8 @@ impl Rollout {
             ..self.cma.status.clone().unwrap_or_default()
         };
         let before = std::mem::take(&mut status.install_progressions);
-        let (policy, granted) = addons::policy(&self.name, view)?;
-        let memory = addons::policy_object(&self.name, view)?;
+        let (policy, granted) = addon_reads::policy(&self.name, view)?;
+        let memory = addon_reads::policy_object(&self.name, view)?;
         let mut assigned: BTreeMap<String, Vec<Config>> = BTreeMap::new();
         let mut ready = BTreeSet::new();
         let mut rollouts = Vec::new();

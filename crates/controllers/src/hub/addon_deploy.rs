@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
-use super::addons;
+use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::{Observation, find_condition, set_condition};
@@ -35,9 +35,9 @@ pub(super) const TOLERANCE: SignedDuration = SignedDuration::from_secs(30);
 const SOON: SignedDuration = SignedDuration::from_secs(1);
 
 /// See the [module](self).
-pub(super) struct AddonDeploy;
+pub(crate) struct AddonDeployController;
 
-impl Controller for AddonDeploy {
+impl Controller for AddonDeployController {
     const NAME: &'static str = "addon-deploy";
     type Primary = ManagedClusterAddOn;
 
@@ -68,7 +68,7 @@ impl Controller for AddonDeploy {
                 return Vec::new();
             }
             let names = change.sides().take(1).filter_map(|cma| cma.metadata.name.clone());
-            let addons = names.flat_map(|name| addons::of_clusters(&name, view).unwrap_or_default());
+            let addons = names.flat_map(|name| addon_reads::of_clusters(&name, view).unwrap_or_default());
             addons.map(|addon| Key::of(addon.as_ref())).collect()
         });
         watches.read::<ControllerRevision>();
@@ -76,16 +76,14 @@ impl Controller for AddonDeploy {
         watches.read::<api::gitops::v1alpha1::RolloutPolicy>();
     }
 
-    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Plan {
-        let Ok(Some(addon)) = view.get::<ManagedClusterAddOn>(key) else { return Plan::nothing() };
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return Ok(Plan::nothing()) };
         if addon.metadata.deletion_timestamp.is_some() {
             // The works go with it, by their owner reference.
-            return Plan::nothing();
+            return Ok(Plan::nothing());
         }
-        Deployment::read(addon, view).map_or_else(
-            |_| Plan::nothing(),
-            |deployment| deployment.map_or_else(Plan::nothing, |d| d.plan(now)),
-        )
+        let deployment = Deployment::read(addon, view)?;
+        Ok(deployment.map_or_else(Plan::nothing, |deployment| deployment.plan(now)))
     }
 
     /// An error of the API is for the next attempt; the status tells of outcomes.
@@ -138,7 +136,7 @@ impl Deployment {
             .and_then(|status| wire::desired(&status.config_references))
             .unwrap_or_default();
         let has_template = wire::has_template(&cma);
-        let policy = addons::policy_object(&name, view)?;
+        let policy = addon_reads::policy_object(&name, view)?;
         let mut deployment = Self {
             needs_health: has_template && policy.is_none_or(|policy| policy.spec.success != Success::Applied),
             sources: Ok(None),

@@ -1,0 +1,14 @@
+//! The controllers of the hub, one a file; a folder where one needs more.
+
+pub mod addon_config;
+pub(crate) mod addon_deploy;
+pub(crate) mod addon_install;
+pub(crate) mod bootstrap;
+pub(crate) mod cluster;
+pub(crate) mod cluster_lease;
+pub mod clusterset;
+pub(crate) mod clusterset_binding;
+pub mod config_repo;
+pub(crate) mod csr;
+pub mod placement;
+pub(crate) mod report;
