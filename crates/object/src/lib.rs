@@ -10,8 +10,10 @@ pub mod fields;
 mod hex;
 pub mod jsonpath;
 mod key;
+pub mod names;
 mod number;
 pub mod patch;
+pub mod quantity;
 mod random;
 pub mod selector;
 mod stored;
@@ -148,6 +150,11 @@ impl Object {
     /// `metadata.labels` as they are ordered in a selector: by key.
     pub fn labels(&self) -> BTreeMap<&str, &str> {
         self.str_map(&["metadata", "labels"])
+    }
+
+    /// One of `metadata.labels`.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.at(&["metadata", "labels", key])?.as_str()
     }
 
     /// `metadata.annotations`.

@@ -17,7 +17,6 @@ mod generate;
 #[cfg(test)]
 mod golden;
 mod kustomization;
-mod labels;
 pub mod limits;
 mod load;
 mod path;

@@ -276,10 +276,10 @@ impl Resource {
 
     /// Whether labels and annotations meet the conditions of a selector.
     pub(super) fn meets_labels(&self, selector: &Selector) -> bool {
-        let meets = |field, requirements: &[super::labels::Requirement]| {
-            requirements.is_empty() || {
+        let meets = |field, selector: &object::Selector| {
+            selector.is_empty() || {
                 let map = self.string_map(field);
-                requirements.iter().all(|requirement| requirement.matches(&map))
+                selector.matches_with(|key| map.get(key).copied())
             }
         };
         meets("labels", &selector.labels) && meets("annotations", &selector.annotations)

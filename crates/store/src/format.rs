@@ -26,7 +26,7 @@ pub(super) fn is_valid(format: &str, text: &str) -> bool {
                 .is_some_and(|(scheme, _)| scheme.starts_with(|c: char| c.is_ascii_alphabetic()))
                 || text.starts_with('/')
         }
-        "hostname" => super::select::is_subdomain(&text.to_lowercase()),
+        "hostname" => object::names::is_dns_subdomain(&text.to_lowercase()),
         "email" => text.split_once('@').is_some_and(|(who, host)| !who.is_empty() && !host.is_empty()),
         _ => true,
     }

@@ -6,11 +6,10 @@ use jiff::Timestamp;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use object::selector::{key_fault, value_fault};
+use object::names::{is_dns_label, is_dns_subdomain, label_value_fault, qualified_name_fault};
 use object::{Object, ObjectRef};
 
 use super::crd;
-use super::select::{is_dns_label, is_subdomain};
 use super::{FieldError, NameRule, Resource};
 
 /// Annotations of one object may not take more bytes than this (apimachinery `TotalAnnotationSizeLimitB`).
@@ -66,16 +65,16 @@ pub(super) fn validate(resource: &Resource, object: &Object) -> Vec<FieldError> 
     let texts =
         |field: &str| object.at(&["metadata", field]).and_then(Value::as_object).cloned().unwrap_or_default();
     for (key, value) in texts("labels") {
-        if let Some(why) = key_fault(&key) {
+        if let Some(why) = qualified_name_fault(&key) {
             errors.push(FieldError::invalid("metadata.labels", &key.clone().into(), why));
         }
-        if let Some(why) = value_fault(value.as_str().unwrap_or_default()) {
+        if let Some(why) = label_value_fault(value.as_str().unwrap_or_default()) {
             errors.push(FieldError::invalid("metadata.labels", &value, why));
         }
     }
     validate_annotations(&texts("annotations"), &mut errors);
     for (i, finalizer) in strings(object, "finalizers").iter().enumerate() {
-        if let Some(why) = key_fault(finalizer) {
+        if let Some(why) = qualified_name_fault(finalizer) {
             errors.push(FieldError::invalid(
                 format!("metadata.finalizers[{i}]"),
                 &finalizer.clone().into(),
@@ -111,7 +110,7 @@ fn validate_name(resource: &Resource, object: &Object, errors: &mut Vec<FieldErr
     }
     let too_long = |limit: usize| (name.len() > limit).then(|| format!("must be no more than {limit} bytes"));
     let wrong = match resource.names {
-        NameRule::Subdomain => too_long(253).or_else(|| (!is_subdomain(name)).then(|| SUBDOMAIN.into())),
+        NameRule::Subdomain => too_long(253).or_else(|| (!is_dns_subdomain(name)).then(|| SUBDOMAIN.into())),
         NameRule::Label => too_long(63).or_else(|| (!is_dns_label(name)).then(|| LABEL.into())),
         NameRule::Label1035 => too_long(63).or_else(|| (!DNS_1035.is_match(name)).then(|| LABEL_1035.into())),
         NameRule::PathSegment if matches!(name, "." | "..") => Some(format!("may not be '{name}'")),
@@ -125,7 +124,9 @@ fn validate_name(resource: &Resource, object: &Object, errors: &mut Vec<FieldErr
 }
 
 fn validate_annotations(annotations: &Map<String, Value>, errors: &mut Vec<FieldError>) {
-    for (key, why) in annotations.keys().filter_map(|key| Some((key, key_fault(&key.to_lowercase())?))) {
+    for (key, why) in
+        annotations.keys().filter_map(|key| Some((key, qualified_name_fault(&key.to_lowercase())?)))
+    {
         errors.push(FieldError::invalid("metadata.annotations", &key.clone().into(), why));
     }
     let size: usize =

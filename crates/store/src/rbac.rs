@@ -123,9 +123,8 @@ impl Store {
         let gathered =
             self.shelf_of("clusterroles").into_iter().flat_map(|shelf| shelf.objects.values()).filter(
                 |other| {
-                    let labels = other.labels();
                     other.name() != role.name()
-                        && selectors.iter().any(|s| s.matches_with(|key| labels.get(key).copied()))
+                        && selectors.iter().any(|s| s.matches_with(|key| other.label(key)))
                 },
             );
         let own = read::<Vec<PolicyRule>>(role, "rules").unwrap_or_default();

@@ -8,10 +8,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use object::{Key, Object};
+use object::selector::InvalidSelector;
+use object::{Key, Object, Selector};
 
+use super::field_selector::FieldSelector;
 use super::resource::Version;
-use super::select::{FieldSelector, LabelSelector};
 use super::shelf::Shelf;
 use super::{ApiError, List, ListOptions, Resource, Store, Target};
 
@@ -44,7 +45,7 @@ impl Lens {
 pub(super) struct Filter {
     pub(super) namespace: String,
     name: Option<String>,
-    labels: LabelSelector,
+    labels: Selector,
     fields: FieldSelector,
 }
 
@@ -55,8 +56,9 @@ impl Filter {
         labels: &str,
         fields: &str,
     ) -> Result<Self, ApiError> {
-        let labels = LabelSelector::parse(labels).map_err(|e| ApiError::bad_request(e.to_string()))?;
-        let fields = FieldSelector::parse(fields).map_err(|e| ApiError::bad_request(e.why))?;
+        let refused = |e: InvalidSelector| ApiError::bad_request(format!("unable to parse requirement: {e}"));
+        let labels = labels.parse().map_err(refused)?;
+        let fields = FieldSelector::parse(fields).map_err(|e| ApiError::bad_request(e.to_string()))?;
         for (path, ..) in &fields.requirements {
             let known =
                 path == "metadata.name" || path == "metadata.namespace" || version.selectable.contains(path);
@@ -78,7 +80,7 @@ impl Filter {
     pub(super) fn selects(&self, object: &Object) -> bool {
         (self.namespace.is_empty() || object.namespace() == self.namespace)
             && self.name.as_deref().is_none_or(|name| object.name() == name)
-            && (self.labels.is_empty() || self.labels.matches(&object.labels()))
+            && self.labels.matches_with(|key| object.label(key))
             && self.fields.matches(|path| field_text(object, path))
     }
 }

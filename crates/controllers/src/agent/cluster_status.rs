@@ -12,6 +12,7 @@ use api::cluster::v1alpha1::ClusterClaim;
 use api::condition::{Observation, find_condition, set_condition};
 use api::names::{KUBERNETES_VERSION_CLAIM, RESERVED_CLAIMS, SPOKE_ONLY_LABEL, cluster_conditions};
 use object::Key;
+use object::quantity::{self, NANO};
 use reconcile::{Controller, Plan, Query, Read, Site, StatusWrite, View, Watches};
 
 /// Custom claims that are told to the hub, at most.
@@ -97,12 +98,14 @@ fn resources(status: &mut ManagedClusterStatus, view: &impl View) -> Read<()> {
     Ok(())
 }
 
+/// Sums by resource, in thousandths.
 type Sums = BTreeMap<String, i128>;
 
 fn add(sums: &mut Sums, resources: Option<&BTreeMap<String, Quantity>>) {
     for (name, quantity) in resources.into_iter().flatten() {
-        if let Some(milli) = thousandths(&quantity.0) {
-            *sums.entry(name.clone()).or_default() += milli;
+        if let Some(nanos) = quantity::nanos(&quantity.0) {
+            let sum = sums.entry(name.clone()).or_default();
+            *sum = sum.saturating_add(nanos / (NANO / 1000));
         }
     }
 }
@@ -112,28 +115,6 @@ fn written(sums: Sums) -> impl Iterator<Item = (String, Quantity)> {
         let text = if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") };
         (name, Quantity(text))
     })
-}
-
-/// A quantity in thousandths.
-fn thousandths(text: &str) -> Option<i128> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let scale: i128 = match text.get(digits.len()..)? {
-        "m" => 1,
-        "" => 1_000,
-        "k" => 1_000_000,
-        "M" => 1_000_000_000,
-        "G" => 1_000_000_000_000,
-        "T" => 1_000_000_000_000_000,
-        "Ki" => 1_000 << 10,
-        "Mi" => 1_000 << 20,
-        "Gi" => 1_000 << 30,
-        "Ti" => 1_000 << 40,
-        _ => return None,
-    };
-    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-    let of_ten = 10_i128.checked_pow(u32::try_from(part.len()).ok()?)?;
-    let value: i128 = format!("{whole}{part}").parse().ok()?;
-    value.checked_mul(scale).map(|value| value / of_ten)
 }
 
 /// Reserved claims first, then the others by name, as many as are told; those that stay on the spoke are left out.
@@ -164,15 +145,11 @@ mod tests {
 
     #[test]
     fn quantities_add_up() {
-        let cases = [
-            ("2", Some(2000)),
-            ("1500m", Some(1500)),
-            ("1.5", Some(1500)),
-            ("1Ki", Some(1_024_000)),
-            ("x", None),
-        ];
-        for (text, want) in cases {
-            assert_eq!(thousandths(text), want, "{text}");
+        let mut sums = Sums::new();
+        for text in ["2", "1500m", "1.5", "x", "1Ki"] {
+            add(&mut sums, Some(&[("cpu".to_owned(), Quantity(text.into()))].into()));
         }
+        let total: Vec<_> = written(sums).collect();
+        assert_eq!(total, [("cpu".to_owned(), Quantity("1029".into()))]);
     }
 }

@@ -20,10 +20,10 @@ pub(crate) struct Selector {
     pub name: Option<Regex>,
     /// Pattern of the namespace.
     pub namespace: Option<Regex>,
-    /// Conditions on labels.
-    pub labels: Vec<crate::labels::Requirement>,
-    /// Conditions on annotations, of the same form.
-    pub annotations: Vec<crate::labels::Requirement>,
+    /// Requirements on labels.
+    pub labels: object::Selector,
+    /// Requirements on annotations, of the same form.
+    pub annotations: object::Selector,
 }
 
 impl Selector {
@@ -56,7 +56,10 @@ impl Selector {
             ..Self::default()
         };
         let requirements = |value: &Located<'_>| {
-            crate::labels::parse(&value.string()?).map_err(|why| value.error(Reason::InvalidValue, why))
+            let text = value.string()?;
+            text.parse::<object::Selector>().map_err(|why| {
+                value.error(Reason::InvalidValue, format!("{text:?} is not a label selector: {why}"))
+            })
         };
         selector.labels = fields.one("labelSelector", requirements)?.unwrap_or_default();
         selector.annotations = fields.one("annotationSelector", requirements)?.unwrap_or_default();

@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use object::Object;
 
-use super::super::select::{is_dns_label, is_subdomain};
 use super::super::{FieldError, Schema, validate};
 use super::{Fields, Refs, flag, list, spec, text, texts};
+use object::names::{is_dns_label, is_dns_subdomain};
 
 /// What is wrong with a definition, or with its change from `old`.
 pub(crate) fn check(old: Option<&Object>, definition: &Object) -> Vec<FieldError> {
@@ -68,7 +68,7 @@ fn check_names(definition: &Object, errors: &mut Vec<FieldError>) {
     }
     if group.is_empty() {
         errors.push(FieldError::required("spec.group", ""));
-    } else if !is_subdomain(group) || !group.contains('.') {
+    } else if !is_dns_subdomain(group) || !group.contains('.') {
         errors.push(FieldError::invalid(
             "spec.group",
             &group.into(),

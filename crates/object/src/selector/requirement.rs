@@ -1,7 +1,8 @@
-//! Label selectors: parsed and validated once, matched many times.
+//! A selector as requirements on labels.
 
 use std::collections::BTreeMap;
 
+use crate::names::{label_value_fault, qualified_name_fault};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 /// Requirements on labels, all of which must hold; without any it matches everything.
@@ -18,7 +19,7 @@ pub struct Requirement {
     pub key: String,
     /// What to compare.
     pub operator: Operator,
-    /// Compared with by `In` and `NotIn`, empty for the others.
+    /// Any number of values for `In` and `NotIn`, one for `GreaterThan` and `LessThan`, none for the others.
     pub values: Vec<String>,
 }
 
@@ -33,6 +34,10 @@ pub enum Operator {
     Exists,
     /// Absent.
     DoesNotExist,
+    /// Present with an integer above the value; text alone can say it.
+    GreaterThan,
+    /// Present with an integer below the value; text alone can say it.
+    LessThan,
 }
 
 /// A selector the API machinery would refuse, in its words.
@@ -64,6 +69,11 @@ impl Selector {
         Ok(Self { requirements })
     }
 
+    /// Whether there are no requirements, so that everything matches.
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
     /// Whether labels satisfy every requirement.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.matches_with(|key| labels.get(key).map(String::as_str))
@@ -81,7 +91,7 @@ impl Requirement {
     /// # Errors
     /// What the API machinery would say.
     pub fn new(key: &str, operator: Operator, values: Vec<String>) -> Result<Self, InvalidSelector> {
-        if let Some(why) = key_fault(key) {
+        if let Some(why) = qualified_name_fault(key) {
             return Err(InvalidSelector(format!("key: Invalid value: {key:?}: {why}")));
         }
         match (operator, values.is_empty()) {
@@ -95,9 +105,18 @@ impl Requirement {
                 let why = "values set must be empty for exists and does not exist";
                 return Err(InvalidSelector(format!("values: Invalid value: {values:?}: {why}")));
             }
+            (Operator::GreaterThan | Operator::LessThan, _) => {
+                if let Some(value) = values.iter().find(|value| value.parse::<i64>().is_err()) {
+                    let why = "for 'Gt', 'Lt' operators, the value must be an integer";
+                    return Err(InvalidSelector(format!(
+                        "values[0][{key}]: Invalid value: {value:?}: {why}"
+                    )));
+                }
+            }
             (Operator::In | Operator::NotIn, false) | (Operator::Exists | Operator::DoesNotExist, true) => {}
         }
-        let faults = values.iter().enumerate().filter_map(|(i, value)| Some((i, value, value_fault(value)?)));
+        let faults =
+            values.iter().enumerate().filter_map(|(i, value)| Some((i, value, label_value_fault(value)?)));
         if let Some((i, value, why)) = faults.into_iter().next() {
             return Err(InvalidSelector(format!("values[{i}][{key}]: Invalid value: {value:?}: {why}")));
         }
@@ -125,7 +144,15 @@ impl Requirement {
             Operator::NotIn => !value.is_some_and(among),
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),
+            Operator::GreaterThan => self.compares(value, i64::gt),
+            Operator::LessThan => self.compares(value, i64::lt),
         }
+    }
+
+    fn compares(&self, value: Option<&str>, holds: fn(&i64, &i64) -> bool) -> bool {
+        let number = |text: &str| text.parse::<i64>().ok();
+        let bound = self.values.first().and_then(|bound| number(bound));
+        value.and_then(number).zip(bound).is_some_and(|(value, bound)| holds(&value, &bound))
     }
 }
 
@@ -138,59 +165,10 @@ impl std::fmt::Display for Requirement {
             Operator::NotIn => write!(f, "{key} notin ({})", values.join(",")),
             Operator::Exists => write!(f, "{key}"),
             Operator::DoesNotExist => write!(f, "!{key}"),
+            Operator::GreaterThan => write!(f, "{key}>{}", values.join(",")),
+            Operator::LessThan => write!(f, "{key}<{}", values.join(",")),
         }
     }
-}
-
-const VALUE_FAULT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and \
-     end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
-     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-const NAME_FAULT: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
-     character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const PREFIX_FAULT: &str = "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
-     start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-
-/// Why a text is no label value; `None` when it is one.
-pub fn value_fault(value: &str) -> Option<&'static str> {
-    match value {
-        "" => None,
-        value if value.len() > 63 => Some("must be no more than 63 characters"),
-        value if !is_name(value) => Some(VALUE_FAULT),
-        _ => None,
-    }
-}
-
-/// Why a text is no qualified name, which label keys must be; `None` when it is one.
-pub fn key_fault(key: &str) -> Option<&'static str> {
-    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    match (prefix, name) {
-        (Some(""), _) => Some("prefix part must be non-empty"),
-        (Some(prefix), _) if prefix.len() > 253 => Some("prefix part must be no more than 253 characters"),
-        (Some(prefix), _) if !is_subdomain(prefix) => Some(PREFIX_FAULT),
-        (_, "") => Some("name part must be non-empty"),
-        (_, name) if name.len() > 63 => Some("name part must be no more than 63 characters"),
-        (_, name) if !is_name(name) => Some(NAME_FAULT),
-        _ => None,
-    }
-}
-
-fn is_name(text: &str) -> bool {
-    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = text.as_bytes();
-    edge(bytes.first())
-        && edge(bytes.last())
-        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
-}
-
-fn is_subdomain(text: &str) -> bool {
-    let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    text.split('.').all(|part| {
-        let bytes = part.as_bytes();
-        bytes.first().is_some_and(alphanumeric)
-            && bytes.last().is_some_and(alphanumeric)
-            && bytes.iter().all(|b| alphanumeric(b) || *b == b'-')
-    })
 }
 
 #[cfg(test)]
