@@ -15,6 +15,7 @@ mod number;
 pub mod patch;
 pub mod quantity;
 mod random;
+mod rendered;
 pub mod selector;
 mod stored;
 pub mod text;
@@ -30,6 +31,7 @@ pub use hex::hex;
 pub use key::{Gvk, Key, Kind, ObjectRef};
 pub use number::whole_numbers;
 pub use random::Random;
+pub use rendered::{Place, RenderedObject};
 pub use selector::Selector;
 pub use stored::{Stored, version};
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::decode::Result;
-use super::error::{Place, Reason, RenderError};
+use super::error::{Reason, RenderError};
 use super::generate::merge_data;
 use super::kustomization::{Behavior, Generator};
 use super::limits::MAX_OBJECTS;
 use super::resource::{Id, Resource};
+use object::Place;
 
 /// Adds objects that must not be there yet.
 ///

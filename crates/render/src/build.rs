@@ -8,7 +8,7 @@ use super::absorb::{append, check_changed};
 use super::config::{Config, DEFAULT};
 use super::crds;
 use super::decode::{Located, Result};
-use super::error::{Place, Reason, RenderError};
+use super::error::{Reason, RenderError};
 use super::generate::at;
 use super::kustomization::{BuildMetadata, FILE_NAMES, FieldSpec, Kustomization, SortOptions, Text, Var};
 use super::limits::MAX_NESTING;
@@ -19,6 +19,7 @@ use super::schemas::Schemas;
 use super::source::{Source, Target, relative_join};
 use super::transform::{annotations, labels, names, references, sort, vars};
 use super::yaml::{self, Node, Reading, documents};
+use object::Place;
 
 /// What kubectl 1.32 writes for `managedByLabel`: it does not know which kustomize it was built with.
 const MANAGED_BY: &str = "kustomize-(devel)";

@@ -5,6 +5,7 @@ use std::fmt::{Display, Formatter};
 use serde::Serialize;
 
 use super::yaml::Malformed;
+use object::Place;
 
 /// A refusal: where, what and how to put it right.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -43,15 +44,6 @@ pub struct ExcerptLine {
     pub line: u32,
     /// Its text, cut where it is long.
     pub text: String,
-}
-
-/// A file and a line in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Place {
-    /// From the repository's root; empty for what no file holds.
-    pub file: String,
-    /// Counted from 1; 0 where no line is to blame.
-    pub line: u32,
 }
 
 /// The kinds of mistakes.

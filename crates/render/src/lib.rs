@@ -1,10 +1,9 @@
 //! From overlays to objects: kustomizations are rendered as `kubectl kustomize` renders them, without a binary.
 //!
-//! [`render`] is a function of the files of one commit. It reads nothing else, starts nothing, and says exactly what it looked at: the
-//! [`Closure`] of a rendering decides whether it has to be done again. [`Renderer`] renders many overlays on all cores and keeps what did
-//! not change.
+//! [`render`] is a function of the files of one commit. It reads nothing else and starts nothing. It returns the [`Closure`] of the
+//! files it read: as long as a tree holds the same closure, its rendering is the same and need not be repeated.
 //!
-//! What kustomize would fetch or run is refused: remote bases (unless a copy is in the tree), Helm charts, programs and containers.
+//! Remote bases without a copy in the tree, Helm charts, programs and containers are refused, because kustomize would fetch or run them.
 
 mod absorb;
 mod build;
@@ -23,7 +22,6 @@ mod path;
 mod pattern;
 mod plugins;
 mod remote;
-mod renderer;
 mod resource;
 mod schemas;
 mod source;
@@ -31,13 +29,12 @@ mod steps;
 mod transform;
 pub mod yaml;
 
-pub use error::{ExcerptLine, Place, Reason, RenderError};
-pub use renderer::{Outcome, Renderer};
+pub use error::{ExcerptLine, Reason, RenderError};
 pub use source::{Closure, Seen};
 
 use build::Build;
-use object::Object;
 use object::tree::FileTree;
+use object::{Object, RenderedObject};
 use source::Source;
 use yaml::Reading;
 
@@ -48,15 +45,6 @@ pub struct Rendered {
     pub objects: Vec<RenderedObject>,
     /// Everything that was looked at.
     pub closure: Closure,
-}
-
-/// An object and where it was read, or what made it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RenderedObject {
-    /// The object.
-    pub object: Object,
-    /// The file and line that it starts at; the generator's for generated objects.
-    pub origin: Place,
 }
 
 impl Rendered {

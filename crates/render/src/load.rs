@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use super::decode::Result;
-use super::error::{Place, Reason, RenderError};
+use super::error::{Reason, RenderError};
 use super::limits::{MAX_LIST_DEPTH, MAX_OBJECTS};
 use super::resource::Resource;
 use super::yaml::{Node, Value, documents};
+use object::Place;
 
 /// Reads the objects of a file; lists of objects are taken apart.
 ///

@@ -3,7 +3,7 @@
 use super::absorb::{absorb, append};
 use super::build::{Build, Gathered};
 use super::decode::{Fields, Located, Result};
-use super::error::{Place, Reason, RenderError, did_you_mean};
+use super::error::{Reason, RenderError, did_you_mean};
 use super::generate::{self, Made};
 use super::kustomization::{
     FieldSpec, Generator, Image, Patch, PatchOptions, Replacement, Replica, Selector, Text,
@@ -12,6 +12,7 @@ use super::resource::{Origin, Resource, set_text};
 use super::transform::namespace::{self, Namespace, Subjects};
 use super::transform::{images, labels, names, replacements, replicas};
 use super::yaml::{Node, Reading};
+use object::Place;
 
 const BUILTIN: &str = "builtin";
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::error::Place;
 use super::kustomization::Selector;
 use super::schemas::BUILTIN;
 use super::yaml::{Node, Scalar, Style, Tag, Value, looks_like_something_else};
 use object::Gvk;
+use object::Place;
 
 /// The namespace of objects without one.
 pub(super) const DEFAULT_NAMESPACE: &str = "default";

@@ -1,11 +1,11 @@
-//! How much may be deleted without a person.
+//! The number of deletions that need no approval.
 
 use sha2::{Digest, Sha256};
 
-use super::Id;
+use super::ObjectId;
 use object::hex;
 
-/// What may be deleted at once without approval: the larger of the two.
+/// The number of objects that may be deleted at once without approval: the larger of the two limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Number of objects.
@@ -21,19 +21,29 @@ impl Default for Budget {
     }
 }
 
-/// Deletions that wait for a person.
+/// Deletions that wait for approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// The value that approves exactly these.
+pub struct DeletionHold {
+    /// The value that approves exactly these deletions.
     pub approval: String,
-    /// What would be deleted, in order.
-    pub objects: Vec<Id>,
-    /// Why it waits.
+    /// The objects that would be deleted, in order.
+    pub objects: Vec<ObjectId>,
+    /// Says why approval is needed.
     pub why: String,
 }
 
-/// Kinds that take everything below them along, so that no number of them is small.
-fn cascades(id: &Id) -> bool {
+/// Deletions and the sizes that the budget compares them with.
+pub(super) struct Deletions<'a> {
+    /// The objects to delete, in order.
+    pub(super) objects: &'a [ObjectId],
+    /// Number of objects in the inventory.
+    pub(super) owned: usize,
+    /// Number of objects in the commit.
+    pub(super) desired: usize,
+}
+
+/// Whether deleting an object deletes other objects with it. Such deletions always need approval.
+fn cascades(id: &ObjectId) -> bool {
     matches!(
         (id.group.as_str(), id.kind.as_str()),
         ("", "Namespace")
@@ -43,30 +53,23 @@ fn cascades(id: &Id) -> bool {
 }
 
 /// Says why deletions must wait; `None` if they are within the budget, or if exactly these were approved.
-///
-/// `owned` is the size of the inventory, `wanted` the number of objects in the commit.
-pub(super) fn hold(
-    budget: Budget,
-    doomed: &[Id],
-    owned: usize,
-    wanted: usize,
-    approved: &str,
-) -> Option<Held> {
+pub(super) fn hold(budget: Budget, deletions: &Deletions<'_>, approved: &str) -> Option<DeletionHold> {
+    let Deletions { objects, owned, desired } = *deletions;
     let allowed = budget.objects.max(owned.saturating_mul(budget.percent) / 100);
-    let why = if doomed.is_empty() {
+    let why = if objects.is_empty() {
         return None;
-    } else if wanted == 0 {
+    } else if desired == 0 {
         "the repository holds no objects any more".to_owned()
-    } else if doomed.len() > allowed {
-        format!("{} deletions are over the budget of {allowed}", doomed.len())
-    } else if let Some(id) = doomed.iter().find(|id| cascades(id)) {
+    } else if objects.len() > allowed {
+        format!("{} deletions are over the budget of {allowed}", objects.len())
+    } else if let Some(id) = objects.iter().find(|id| cascades(id)) {
         format!("deleting {id} deletes everything in it")
     } else {
         return None;
     };
-    let hash = doomed.iter().fold(Sha256::new(), |hash, id| hash.chain_update(format!("{id}\n")));
+    let hash = objects.iter().fold(Sha256::new(), |hash, id| hash.chain_update(format!("{id}\n")));
     let approval = hex(hash.finalize().get(..8).unwrap_or_default());
-    (approval != approved).then(|| Held { approval, objects: doomed.to_vec(), why })
+    (approval != approved).then(|| DeletionHold { approval, objects: objects.to_vec(), why })
 }
 
 #[cfg(test)]
@@ -74,45 +77,49 @@ mod tests {
     use super::*;
     use object::Key;
 
-    fn ids(n: usize, kind: &str) -> Vec<Id> {
-        (0..n)
-            .map(|i| Id {
-                group: String::new(),
-                kind: kind.into(),
-                key: Key::namespaced("ns", format!("{i:04}")),
-            })
-            .collect()
+    fn ids(n: usize, kind: &str) -> Vec<ObjectId> {
+        let id = |i| ObjectId {
+            group: String::new(),
+            kind: kind.into(),
+            key: Key::namespaced("ns", format!("{i:04}")),
+        };
+        (0..n).map(id).collect()
     }
 
-    fn held(doomed: usize, owned: usize) -> bool {
-        hold(Budget::default(), &ids(doomed, "ConfigMap"), owned, 1, "").is_some()
+    fn held(objects: &[ObjectId], owned: usize, approved: &str) -> Option<DeletionHold> {
+        hold(Budget::default(), &Deletions { objects, owned, desired: 1 }, approved)
     }
 
     #[test]
     fn more_than_the_larger_of_five_and_five_percent_waits() {
-        assert!(
-            !held(0, 0)
-                && !held(5, 5)
-                && held(6, 6)
-                && held(6, 100)
-                && !held(6, 120)
-                && !held(10, 200)
-                && held(11, 200)
-        );
+        let cases = [
+            (0, 0, false),
+            (5, 5, false),
+            (6, 6, true),
+            (6, 100, true),
+            (6, 120, false),
+            (10, 200, false),
+            (11, 200, true),
+        ];
+        for (deletions, owned, expected) in cases {
+            let is_held = held(&ids(deletions, "ConfigMap"), owned, "").is_some();
+            assert_eq!(is_held, expected, "{deletions} of {owned}");
+        }
     }
 
     #[test]
-    fn an_approval_is_for_exactly_what_was_shown() {
-        let budget = Budget::default();
-        let approval = hold(budget, &ids(6, "ConfigMap"), 6, 1, "").unwrap().approval;
-        assert_eq!(hold(budget, &ids(6, "ConfigMap"), 6, 1, &approval), None);
-        assert!(hold(budget, &ids(7, "ConfigMap"), 7, 1, &approval).is_some());
-        assert!(hold(budget, &ids(6, "Secret"), 6, 1, &approval).is_some());
+    fn an_approval_is_for_exactly_the_deletions_that_were_shown() {
+        let approval = held(&ids(6, "ConfigMap"), 6, "").unwrap().approval;
+        assert_eq!(held(&ids(6, "ConfigMap"), 6, &approval), None);
+        assert!(held(&ids(7, "ConfigMap"), 7, &approval).is_some());
+        assert!(held(&ids(6, "Secret"), 6, &approval).is_some());
     }
 
     #[test]
-    fn the_last_objects_and_what_cascades_always_wait() {
-        assert!(hold(Budget::default(), &ids(1, "ConfigMap"), 1, 0, "").is_some());
-        assert!(hold(Budget::default(), &ids(1, "Namespace"), 100, 99, "").is_some());
+    fn the_last_objects_and_cascading_deletions_always_wait() {
+        let last = Deletions { objects: &ids(1, "ConfigMap"), owned: 1, desired: 0 };
+        assert!(hold(Budget::default(), &last, "").is_some());
+        let cascading = Deletions { objects: &ids(1, "Namespace"), owned: 100, desired: 99 };
+        assert!(hold(Budget::default(), &cascading, "").is_some());
     }
 }

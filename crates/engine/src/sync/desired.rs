@@ -1,4 +1,4 @@
-//! The objects of a commit as they will be sent: checked, completed, and freed of what a repository has no say in.
+//! Completes the objects of a commit: checks them, and removes the fields that a repository may not set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -6,33 +6,32 @@ use std::sync::LazyLock;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Id, Problem};
-use crate::applier;
+use super::{ObjectId, Problem};
 use api::{crds, names};
+use object::builtin_lists::BUILTIN;
 use object::hex;
-use object::text;
-use object::{Gvk, Key, Object, ObjectRef};
+use object::{Gvk, Key, Object, ObjectRef, Place, RenderedObject};
 
-/// An object as it was rendered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rendered {
-    /// The object.
-    pub object: Object,
-    /// File and line it came from.
-    pub origin: String,
+/// The completed objects of a commit. It is made once for a commit and shared by all plans for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Desired {
+    /// The objects, in stage order.
+    pub objects: Vec<DesiredObject>,
+    /// Digest of all objects.
+    pub digest: String,
 }
 
-/// An object as it will be sent.
+/// A completed object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Desired {
-    /// What it is and where.
+pub struct DesiredObject {
+    /// Its kind, namespace and name.
     pub reference: ObjectRef,
-    /// With the marks of its owner.
+    /// The object, without the annotations of its owner.
     pub object: Object,
-    /// Digest of the object without those marks; the live object carries it as a mark.
+    /// Digest of the object. The live object carries it as an annotation.
     pub digest: String,
-    /// File and line it came from.
-    pub origin: String,
+    /// The place in the repository that it comes from.
+    pub origin: Place,
 }
 
 /// Metadata that only the API server writes, or that names other objects of one cluster by uid.
@@ -48,115 +47,152 @@ const SERVER_FIELDS: &[&str] = &[
     "ownerReferences",
 ];
 
-/// Largest object that is sent: etcd takes requests of 1.5 MiB, and the server adds to what it stores.
+/// Annotations that only we and `kubectl apply` write.
+const OWNER_ANNOTATIONS: [&str; 3] =
+    [names::CONFIG_REPO_ANNOTATION, names::APPLIED_DIGEST_ANNOTATION, names::LAST_APPLIED_ANNOTATION];
+
+/// Largest object that is sent: etcd takes requests of 1.5 MiB, and the server adds to the objects that it stores.
 const MAX_OBJECT_BYTES: usize = 1_400_000;
 
-/// Checks and completes the objects of a commit, in stage order; `tenant` confines them to the namespace of the repository.
-///
-/// # Errors
-/// All that is wrong with them; nothing of the commit may then be applied.
-pub fn desired(repo: &Key, rendered: Vec<Rendered>, tenant: bool) -> Result<Vec<Desired>, Vec<Problem>> {
-    let scopes = Scopes::of(&rendered);
-    let mut problems = Vec::new();
-    let mut found: BTreeMap<Id, Desired> = BTreeMap::new();
-    for Rendered { object, origin } in rendered {
-        let problem = |reason, message| Problem { reason, message, origin: origin.clone() };
-        let desired = match complete(repo, object, &scopes, &origin) {
-            Ok(desired) => desired,
-            Err(why) => {
-                problems.push(problem("InvalidObject", why));
-                continue;
+impl Desired {
+    /// Checks and completes the rendered objects of a commit of `repo`. A confined repository may only hold objects of its namespace.
+    ///
+    /// # Errors
+    /// All problems of the objects; nothing of the commit may be applied then.
+    pub fn complete(
+        repo: &Key,
+        rendered: Vec<RenderedObject>,
+        is_confined: bool,
+    ) -> Result<Self, Vec<Problem>> {
+        let scopes = Scopes::of(&rendered);
+        let mut problems = Vec::new();
+        let mut found: BTreeMap<ObjectId, DesiredObject> = BTreeMap::new();
+        for RenderedObject { object, origin } in rendered {
+            let desired = match DesiredObject::complete(repo, object, &scopes) {
+                Ok(desired) => DesiredObject { origin, ..desired },
+                Err(message) => {
+                    problems.push(Problem { reason: "InvalidObject", message, origin });
+                    continue;
+                }
+            };
+            let origin = desired.origin.clone();
+            if is_confined && let Some(message) = confinement_breach(repo, &desired, &scopes) {
+                problems.push(Problem { reason: "NotAllowed", message, origin: origin.clone() });
             }
-        };
-        if tenant && let Some(why) = out_of_bounds(repo, &desired, &scopes) {
-            problems.push(problem("NotAllowed", why));
+            let id = ObjectId::of(&desired.reference);
+            if let Some(first) = found.get(&id) {
+                let first = &first.origin;
+                let message = format!(
+                    "{id} is there twice; remove one of them, or give them different names (the other: {first})"
+                );
+                problems.push(Problem { reason: "DuplicateObject", message, origin });
+            } else {
+                found.insert(id, desired);
+            }
         }
-        let id = Id::of(&desired.reference);
-        if let Some(first) = found.get(&id) {
-            let message = format!(
-                "{id} is there twice; remove one of them, or give them different names (the other: {})",
-                first.origin
-            );
-            problems.push(problem("DuplicateObject", message));
-        } else {
-            found.insert(id, desired);
+        if !problems.is_empty() {
+            return Err(problems);
         }
+        let mut objects: Vec<_> = found.into_values().collect();
+        objects.sort_by_key(|desired| super::stage(&desired.reference.gvk));
+        Ok(Self { digest: digest(&objects), objects })
     }
-    if !problems.is_empty() {
-        return Err(problems);
+
+    /// The place in the repository that an object comes from.
+    pub fn origin(&self, reference: &ObjectRef) -> Option<&Place> {
+        self.objects.iter().find(|desired| desired.reference == *reference).map(|desired| &desired.origin)
     }
-    let mut desired: Vec<_> = found.into_values().collect();
-    desired.sort_by_key(|desired| super::stage(&desired.reference.gvk));
-    Ok(desired)
+
+    /// The namespaces that objects are in and that the commit itself does not create.
+    pub fn required_namespaces(&self) -> BTreeSet<String> {
+        let created: BTreeSet<&str> = self
+            .objects
+            .iter()
+            .filter(|desired| desired.reference.gvk.kind == "Namespace")
+            .map(|desired| desired.reference.key.name.as_str())
+            .collect();
+        let used = self.objects.iter().map(|desired| desired.reference.key.namespace.as_str());
+        let used: BTreeSet<&str> = used.filter(|namespace| !namespace.is_empty()).collect();
+        used.difference(&created).map(|namespace| (*namespace).to_owned()).collect()
+    }
 }
 
-/// The digest of a whole commit's objects.
-pub fn digest(desired: &[Desired]) -> String {
-    let parts: BTreeSet<_> = desired.iter().map(|d| format!("{} {}\n", d.reference, d.digest)).collect();
-    short(parts.iter().fold(Sha256::new(), |hash, part| hash.chain_update(part)))
+impl DesiredObject {
+    /// The object with the annotations that mark it as the property of a ConfigRepo.
+    pub fn marked(&self, repo: &Key) -> Object {
+        let mut object = self.object.clone();
+        let annotations = object.metadata_mut().entry("annotations").or_insert(Value::Null);
+        if annotations.is_null() {
+            *annotations = Value::Object(serde_json::Map::new());
+        }
+        if let Some(annotations) = annotations.as_object_mut() {
+            annotations.insert(names::CONFIG_REPO_ANNOTATION.into(), repo.to_string().into());
+            annotations.insert(names::APPLIED_DIGEST_ANNOTATION.into(), self.digest.clone().into());
+        }
+        object
+    }
+
+    /// Completes an object; its origin is not set.
+    fn complete(repo: &Key, mut object: Object, scopes: &Scopes) -> Result<Self, String> {
+        let reference = object.reference();
+        if reference.gvk.version.is_empty() || reference.gvk.kind.is_empty() {
+            return Err("an object has no apiVersion or no kind".into());
+        }
+        if reference.key.name.is_empty() {
+            return Err(format!(
+                "an object of kind {} has no metadata.name; generateName cannot be applied",
+                reference.gvk
+            ));
+        }
+        object.0.remove("status");
+        let metadata = object.metadata_mut();
+        for field in SERVER_FIELDS {
+            metadata.remove(*field);
+        }
+        match scopes.is_namespaced(&reference.gvk) {
+            Some(false) => {
+                metadata.remove("namespace");
+            }
+            Some(true) if reference.key.namespace.is_empty() => {
+                metadata.insert("namespace".into(), repo.namespace.clone().into());
+            }
+            Some(true) | None => {}
+        }
+        match metadata.get_mut("annotations") {
+            Some(Value::Object(annotations)) => {
+                for annotation in OWNER_ANNOTATIONS {
+                    annotations.remove(annotation);
+                }
+            }
+            Some(Value::Null) | None => {}
+            Some(_) => return Err(format!("metadata.annotations of {reference} is not a map")),
+        }
+        let bytes = serde_json::to_vec(&object)
+            .map_err(|error| format!("{reference} cannot be written as JSON: {error}"))?;
+        if bytes.len() > MAX_OBJECT_BYTES {
+            return Err(format!(
+                "{reference} has {} bytes, and an API server takes {MAX_OBJECT_BYTES} at most",
+                bytes.len()
+            ));
+        }
+        let digest = short_hex(Sha256::new_with_prefix(bytes));
+        Ok(Self { reference: object.reference(), object, digest, origin: Place::default() })
+    }
 }
 
-/// 64 bits are plenty to tell versions of one object apart.
-fn short(hash: Sha256) -> String {
+/// The digest of all objects of a commit.
+fn digest(objects: &[DesiredObject]) -> String {
+    let parts: BTreeSet<_> = objects.iter().map(|d| format!("{} {}\n", d.reference, d.digest)).collect();
+    short_hex(parts.iter().fold(Sha256::new(), |hash, part| hash.chain_update(part)))
+}
+
+/// The first 64 bits of a hash, which are enough to tell versions of one object apart.
+fn short_hex(hash: Sha256) -> String {
     hex(hash.finalize().get(..8).unwrap_or_default())
 }
 
-fn complete(repo: &Key, mut object: Object, scopes: &Scopes, origin: &str) -> Result<Desired, String> {
-    let what = object.reference();
-    if what.gvk.version.is_empty() || what.gvk.kind.is_empty() {
-        return Err("an object has no apiVersion or no kind".into());
-    }
-    if what.key.name.is_empty() {
-        return Err(format!(
-            "an object of kind {} has no metadata.name; generateName cannot be applied",
-            what.gvk
-        ));
-    }
-    let size = serde_json::to_vec(&object).map_or(usize::MAX, |bytes| bytes.len());
-    if size > MAX_OBJECT_BYTES {
-        return Err(format!("{what} has {size} bytes, and an API server takes {MAX_OBJECT_BYTES} at most"));
-    }
-    object.0.remove("status");
-    let metadata = object.metadata_mut();
-    for field in SERVER_FIELDS {
-        metadata.remove(*field);
-    }
-    let scope = scopes.is_namespaced(&what.gvk);
-    if scope == Some(false) {
-        metadata.remove("namespace");
-    } else if scope == Some(true) && what.key.namespace.is_empty() {
-        metadata.insert("namespace".into(), repo.namespace.clone().into());
-    }
-    for mark in
-        [names::CONFIG_REPO_ANNOTATION, names::APPLIED_DIGEST_ANNOTATION, names::LAST_APPLIED_ANNOTATION]
-    {
-        metadata
-            .get_mut("annotations")
-            .and_then(Value::as_object_mut)
-            .map(|annotations| annotations.remove(mark));
-    }
-    let bytes = serde_json::to_vec(&object).map_err(|e| format!("{what} cannot be written as JSON: {e}"))?;
-    let digest = short(Sha256::new_with_prefix(bytes));
-    mark(&mut object, repo, &digest)?;
-    Ok(Desired { reference: object.reference(), object, digest, origin: origin.to_owned() })
-}
-
-fn mark(object: &mut Object, repo: &Key, digest: &str) -> Result<(), String> {
-    let what = object.reference();
-    let slot =
-        object.metadata_mut().entry("annotations").or_insert_with(|| Value::Object(Default::default()));
-    if slot.is_null() {
-        *slot = Value::Object(Default::default());
-    }
-    let annotations =
-        slot.as_object_mut().ok_or_else(|| format!("metadata.annotations of {what} is not a map"))?;
-    annotations.insert(names::CONFIG_REPO_ANNOTATION.into(), repo.to_string().into());
-    annotations.insert(names::APPLIED_DIGEST_ANNOTATION.into(), digest.into());
-    Ok(())
-}
-
-/// Why a repository that is confined to its namespace may not hold an object.
-fn out_of_bounds(repo: &Key, desired: &Desired, scopes: &Scopes) -> Option<String> {
+/// Says why a ConfigRepo that is confined to its namespace may not hold an object.
+fn confinement_breach(repo: &Key, desired: &DesiredObject, scopes: &Scopes) -> Option<String> {
     let ObjectRef { gvk, key } = &desired.reference;
     let hint = "this ConfigRepo has a serviceAccountName, which confines it to its namespace; move the object to a ConfigRepo without one";
     if scopes.is_namespaced(gvk) == Some(false) || key.namespace.is_empty() {
@@ -172,13 +208,13 @@ fn out_of_bounds(repo: &Key, desired: &Desired, scopes: &Scopes) -> Option<Strin
     escalates.then(|| format!("{} could give it more rights: {hint}", desired.reference))
 }
 
-/// Which kinds live in namespaces, as far as it is known without asking the hub.
+/// Says which kinds are namespaced, as far as that is known without asking the hub.
 struct Scopes {
     in_commit: BTreeMap<(String, String), bool>,
 }
 
 impl Scopes {
-    fn of(rendered: &[Rendered]) -> Self {
+    fn of(rendered: &[RenderedObject]) -> Self {
         let definitions = rendered.iter().filter(|r| r.object.kind() == "CustomResourceDefinition");
         let in_commit = definitions.filter_map(|r| {
             let field = |path: &[&str]| r.object.at(path).and_then(Value::as_str).map(str::to_owned);
@@ -196,20 +232,7 @@ impl Scopes {
             crds::all().into_iter().map(scope).collect()
         });
         let name = (gvk.group.clone(), gvk.kind.clone());
-        let builtin = || {
-            let (with, without) = (applier::is_namespaced(gvk, "x"), applier::is_namespaced(gvk, ""));
-            (with == without).then_some(with)
-        };
+        let builtin = || BUILTIN.is_namespaced(&gvk.api_version(), &gvk.kind);
         self.in_commit.get(&name).or_else(|| OURS.get(&name)).copied().or_else(builtin)
     }
-}
-
-/// The message of a list of problems: the worst few, and how many there are.
-pub fn summary(problems: &[Problem]) -> String {
-    const SHOWN: usize = 3;
-    let shown: Vec<_> =
-        problems.iter().take(SHOWN).map(|problem| text::plain(&problem.to_string(), 400)).collect();
-    let more = problems.len().saturating_sub(SHOWN);
-    let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
-    format!("{}{rest}", shown.join("; "))
 }

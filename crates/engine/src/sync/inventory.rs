@@ -1,14 +1,16 @@
-//! The record of what a repository owns on the hub.
+//! The record of the objects that a ConfigRepo owns on the hub.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter};
 
 use api::gitops::v1alpha1::InventoryEntry;
 use object::{Gvk, Key, ObjectRef};
 
-/// What tells objects of a hub apart; the API version does not.
+use super::DesiredObject;
+
+/// Identifies an object of the hub; its API version does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Id {
+pub struct ObjectId {
     /// API group.
     pub group: String,
     /// Kind.
@@ -17,11 +19,18 @@ pub struct Id {
     pub key: Key,
 }
 
-/// Objects, and the API version each was last applied in.
-pub type Inventory = BTreeMap<Id, String>;
+/// Owned objects, each with the API version that it was last applied in.
+pub type Inventory = BTreeMap<ObjectId, String>;
 
-impl Id {
-    /// The identity of an object.
+/// Lists the kinds that must be read to decide about a commit and an inventory.
+pub fn kinds(desired: &[DesiredObject], inventory: &Inventory) -> Vec<Gvk> {
+    let desired = desired.iter().map(|desired| desired.reference.gvk.clone());
+    let owned = inventory.iter().map(|(id, version)| id.at(version).gvk);
+    desired.chain(owned).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+impl ObjectId {
+    /// Identifies an object.
     pub fn of(object: &ObjectRef) -> Self {
         Self { group: object.gvk.group.clone(), kind: object.gvk.kind.clone(), key: object.key.clone() }
     }
@@ -32,7 +41,7 @@ impl Id {
         ObjectRef { gvk, key: self.key.clone() }
     }
 
-    /// As a status records it.
+    /// Writes the entry of a status.
     pub fn entry(&self, version: &str) -> InventoryEntry {
         InventoryEntry {
             group: self.group.clone(),
@@ -44,7 +53,7 @@ impl Id {
         }
     }
 
-    /// From what a status recorded.
+    /// Reads the entry of a status: the object and its API version.
     pub fn from_entry(entry: &InventoryEntry) -> (Self, String) {
         let key = Key::namespaced(entry.namespace.clone(), entry.name.clone());
         (Self { group: entry.group.clone(), kind: entry.kind.clone(), key }, entry.version.clone())
@@ -52,7 +61,7 @@ impl Id {
 }
 
 /// `Kind.group namespace/name`.
-impl Display for Id {
+impl Display for ObjectId {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         self.at("").fmt(f)
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::parts::{Text, place_of};
 use crate::decode::{Fields, Located, Result};
-use crate::error::{Place, Reason};
+use crate::error::Reason;
+use object::Place;
 
 /// A ConfigMap or Secret that is made of files and texts.
 #[derive(Clone, Debug, Default)]

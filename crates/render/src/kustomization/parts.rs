@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::selector::Selector;
 use crate::decode::{Fields, Located, Result};
-use crate::error::{Place, Reason};
+use crate::error::Reason;
 use object::Gvk;
+use object::Place;
 
 /// A string that somebody wrote, and where.
 #[derive(Clone, Debug, Default)]

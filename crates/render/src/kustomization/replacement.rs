@@ -3,8 +3,9 @@
 use super::parts::{Source, Text, place_of, take_gvk};
 use super::selector::Selector;
 use crate::decode::{Fields, Located, Result};
-use crate::error::{Place, Reason};
+use crate::error::Reason;
 use object::Gvk;
+use object::Place;
 
 /// Values that are copied from one object to others.
 #[derive(Clone, Debug, Default)]

@@ -1,11 +1,12 @@
 //! `namespace`.
 
 use crate::decode::{Located, Result};
-use crate::error::{Place, Reason, RenderError};
+use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, set_scalar, visit};
 use crate::kustomization::FieldSpec;
 use crate::resource::Resource;
 use crate::yaml::{Node, Tag, Value};
+use object::Place;
 
 /// A namespace and how it is set.
 #[derive(Clone, Debug, Default)]

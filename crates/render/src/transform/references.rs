@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::config::{NameReference, is_selected};
 use crate::decode::Result;
-use crate::error::{Place, Reason, RenderError};
+use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, visit};
 use crate::kustomization::FieldSpec;
 use crate::resource::{Id, NOT_NAMESPACED, Resource, set_text};
 use crate::yaml::{Node, Scalar, Tag, Value};
 use object::Gvk;
+use object::Place;
 
 /// What the other objects need to know of one.
 struct Candidate {

@@ -2,13 +2,14 @@
 
 use crate::config::is_selected;
 use crate::decode::Result;
-use crate::error::{Place, Reason, RenderError, did_you_mean};
+use crate::error::{Reason, RenderError, did_you_mean};
 use crate::generate::write_json;
 use crate::kustomization::{FieldOptions, Replacement, Selector, SourceSelector, TargetSelector, Text};
 use crate::limits::MAX_OUTPUT_VALUES;
 use crate::path::{self, Shape};
 use crate::resource::{DEFAULT_NAMESPACE, Id, Resource};
 use crate::yaml::{Node, Reading, Scalar, Value, documents, print_stream};
+use object::Place;
 
 /// The field that is meant where none is named.
 const DEFAULT_FIELD: &str = "metadata.name";

@@ -1,26 +1,48 @@
-//! From a commit to the objects that will be sent.
+//! Renders a commit and completes its objects, once for all plans that need them.
 
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroUsize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::gitops::v1alpha1::ConfigRepo;
-use engine::sync::{self, Desired, Problem, Rendered};
+use engine::sync::{Desired, Problem};
 use object::Key;
 use object::text;
-use object::tree::{Checkout, FileTree};
+use object::tree::Checkout;
 use reconcile::{Change, Index, Read, View};
-use render::{self, Place, RenderError, Renderer};
+use render::{Closure, RenderError, render};
 
-/// Most objects of one repository: its inventory lists them all in one status, at some 150 bytes each.
+/// Most objects of one repository: the inventory in the status lists them all, with about 150 bytes each.
 const MAX_OBJECTS: usize = 5000;
 
-/// What repositories rendered to last: only a new commit or path costs a rendering, not every status write.
-#[derive(Default)]
-struct Renderings(BTreeMap<Key, Renderer>);
+/// The objects of a commit, or the problems that keep it from being applied.
+pub(super) type Completed = Result<Arc<Desired>, Arc<Vec<Problem>>>;
 
-impl Index for Renderings {
+/// Everything that the objects of a commit depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Completion {
+    repo: Key,
+    /// The directory to render.
+    path: String,
+    /// Whether the objects must be in the namespace of the ConfigRepo.
+    is_confined: bool,
+    checkout: Arc<Checkout>,
+}
+
+/// A completed commit, and the files that it was rendered from.
+#[derive(Clone, Debug)]
+struct Memo {
+    completion: Completion,
+    /// `None` if the commit could not be rendered.
+    closure: Option<Arc<Closure>>,
+    completed: Completed,
+}
+
+/// The last completed commit of each ConfigRepo.
+#[derive(Default)]
+struct Memos(BTreeMap<Key, Memo>);
+
+impl Index for Memos {
     fn build(_: &impl View) -> Read<Self> {
         Ok(Self::default())
     }
@@ -32,75 +54,98 @@ impl Index for Renderings {
     }
 }
 
-impl Renderings {
-    fn render(&mut self, repo: Key, tree: &FileTree, root: &str) -> Result<Arc<render::Rendered>, String> {
-        let renderer = self.0.entry(repo).or_insert_with(|| Renderer::new(NonZeroUsize::MIN));
-        let mut outcome = renderer.render(tree, &BTreeSet::from([root.to_owned()]));
-        let result =
-            outcome.overlays.remove(root).expect("a renderer answers for every overlay it is asked for");
-        result.map_err(|error| one_line(&error))
+/// Returns the objects of a commit, completed for a ConfigRepo.
+///
+/// # Errors
+/// The problems of the spec or of the commit, or a read that must be repeated.
+pub(super) fn completed(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl View) -> Read<Completed> {
+    if let Some(problem) = spec_problem(repo) {
+        return Ok(Err(Arc::new(vec![problem])));
+    }
+    let completion = Completion {
+        repo: Key::of(repo),
+        path: repo.spec.path.trim_matches('/').to_owned(),
+        is_confined: !repo.spec.service_account_name.is_empty(),
+        checkout: Arc::clone(checkout),
+    };
+    view.index(|memos: &mut Memos| {
+        let memo = completion.compute(memos.0.get(&completion.repo));
+        let completed = memo.completed.clone();
+        memos.0.insert(completion.repo, memo);
+        completed
+    })
+}
+
+impl Completion {
+    /// Completes the commit, unless the last completion of the ConfigRepo depends on the same inputs.
+    fn compute(&self, last: Option<&Memo>) -> Memo {
+        if let Some(last) = last.filter(|last| last.holds_for(self)) {
+            return Memo { completion: self.clone(), ..last.clone() };
+        }
+        let (closure, completed) = match self.render() {
+            Ok((closure, desired)) => (Some(Arc::new(closure)), desired),
+            Err(problem) => (None, Err(vec![problem])),
+        };
+        let completed = completed.map(Arc::new).map_err(Arc::new);
+        Memo { completion: self.clone(), closure, completed }
+    }
+
+    fn render(&self) -> Result<(Closure, Result<Desired, Vec<Problem>>), Problem> {
+        let (path, tree) = (self.path.as_str(), &self.checkout.tree);
+        let failed = |message: String| Problem::of_commit("RenderFailed", message);
+        if !tree.is_dir(path.trim_start_matches("./")) && !path.contains("..") {
+            let path = text::plain(path, 200);
+            return Err(failed(format!("spec.path: there is no directory {path:?} in the repository")));
+        }
+        let rendered = render(tree, path).map_err(|error| failed(one_line(&error)))?;
+        if rendered.objects.len() > MAX_OBJECTS {
+            let message = format!(
+                "the repository renders to {} objects and {MAX_OBJECTS} is the limit; split it into several ConfigRepos",
+                rendered.objects.len()
+            );
+            return Err(Problem::of_commit("TooManyObjects", message));
+        }
+        Ok((rendered.closure, Desired::complete(&self.repo, rendered.objects, self.is_confined)))
     }
 }
 
-/// What of the repository is followed, as people write it.
+impl Memo {
+    /// Whether a completion with other inputs has the same result. A failed rendering holds for its own commit only.
+    fn holds_for(&self, completion: &Completion) -> bool {
+        let Completion { repo, path, is_confined, checkout } = &self.completion;
+        let is_same_spec =
+            (repo, path, is_confined) == (&completion.repo, &completion.path, &completion.is_confined);
+        let is_same_tree = Arc::ptr_eq(checkout, &completion.checkout)
+            || self.closure.as_ref().is_some_and(|closure| closure.holds_in(&completion.checkout.tree));
+        is_same_spec && is_same_tree
+    }
+}
+
+/// The branch, tag, version or commit that a ConfigRepo follows.
 pub(super) fn reference(repo: &ConfigRepo) -> String {
     let of = &repo.spec.r#ref;
     let named = [&of.commit, &of.semver, &of.tag, &of.branch].into_iter().find(|name| !name.is_empty());
     named.map_or("main", String::as_str).to_owned()
 }
 
-/// Renders a commit; an error names the file and says what to do.
-pub(super) fn desired(
-    repo: &ConfigRepo,
-    checkout: &Checkout,
-    view: &impl View,
-) -> Result<Vec<Desired>, Vec<Problem>> {
+/// The reason why no commit can be applied under the spec.
+fn spec_problem(repo: &ConfigRepo) -> Option<Problem> {
     if follows_its_own_report(repo) {
         let message = "spec.report.branch is the branch that is followed, so every report would be a new commit to apply; give the report a branch of its own";
-        return Err(vec![Problem { reason: "InvalidSpec", message: message.into(), origin: String::new() }]);
+        return Some(Problem::of_commit("InvalidSpec", message));
     }
     if repo.spec.verify.is_some() {
-        let message = "spec.verify asks for signatures to be checked, which this version cannot; remove it to apply commits unchecked";
-        return Err(vec![Problem { reason: "NotSupported", message: message.into(), origin: String::new() }]);
+        let message = "spec.verify asks for signatures to be checked, which this version cannot do; remove it to apply commits unchecked";
+        return Some(Problem::of_commit("NotSupported", message));
     }
-    let rendered = rendered(repo, checkout, view).map_err(|problem| vec![problem])?;
-    if rendered.len() > MAX_OBJECTS {
-        let message = format!(
-            "the repository renders to {} objects and {MAX_OBJECTS} is the limit; split it into several ConfigRepos",
-            rendered.len()
-        );
-        return Err(vec![Problem { reason: "TooManyObjects", message, origin: String::new() }]);
-    }
-    sync::desired(&Key::of(repo), rendered, !repo.spec.service_account_name.is_empty())
+    None
 }
 
-/// A report that is pushed to the branch it reports on would never end.
+/// Whether every report would be a new commit of the branch that it reports on.
 fn follows_its_own_report(repo: &ConfigRepo) -> bool {
     let Some(report) = &repo.spec.report else { return false };
-    let same_url = report.url.is_empty() || report.url == repo.spec.url;
-    same_url && report.branch == reference(repo)
-}
-
-fn rendered(repo: &ConfigRepo, checkout: &Checkout, view: &impl View) -> Result<Vec<Rendered>, Problem> {
-    let root = repo.spec.path.trim_matches('/');
-    let problem = |message: String| Problem { reason: "RenderFailed", message, origin: String::new() };
-    if !checkout.tree.is_dir(root.trim_start_matches("./")) && !root.contains("..") {
-        return Err(problem(format!(
-            "spec.path: there is no directory {:?} in the repository",
-            text::plain(root, 200)
-        )));
-    }
-    let rendered =
-        view.index(|renderings: &mut Renderings| renderings.render(Key::of(repo), &checkout.tree, root));
-    let rendered = rendered.map_err(|unread| problem(unread.to_string()))?.map_err(problem)?;
-    let place = |place: &Place| {
-        if place.line == 0 { place.file.clone() } else { format!("{}:{}", place.file, place.line) }
-    };
-    Ok(rendered
-        .objects
-        .iter()
-        .map(|one| Rendered { object: one.object.clone(), origin: place(&one.origin) })
-        .collect())
+    let is_same_url = report.url.is_empty() || report.url == repo.spec.url;
+    is_same_url && report.branch == reference(repo)
 }
 
 /// `file:line: field: message; hint`, without the excerpt, which needs lines of its own.
@@ -113,17 +158,52 @@ fn one_line(error: &RenderError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use object::tree::FileTree;
+
+    const A: &[u8] = b"{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
+    const B: &[u8] = b"{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}";
+
+    fn completion(path: &str, files: &[(&str, &[u8])]) -> Completion {
+        let tree: FileTree = files.iter().map(|(path, bytes)| (*path, *bytes)).collect();
+        let checkout = Arc::new(Checkout { revision: "1".into(), tree });
+        Completion {
+            repo: Key::namespaced("config", "fleet"),
+            path: path.into(),
+            is_confined: false,
+            checkout,
+        }
+    }
+
+    fn name(memo: &Memo) -> &str {
+        memo.completed.as_ref().unwrap().objects[0].object.name()
+    }
 
     #[test]
-    fn a_commit_is_rendered_once_however_often_it_is_planned() {
-        let mut tree = FileTree::default();
-        tree.insert("a.yaml", *b"{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}");
-        let (mut renderings, key) = (Renderings::default(), || Key::namespaced("config", "fleet"));
-        let first = renderings.render(key(), &tree, "").unwrap();
-        assert!(Arc::ptr_eq(&first, &renderings.render(key(), &tree.clone(), "").unwrap()));
+    fn a_commit_that_changes_no_rendered_file_shares_the_objects_of_the_last_one() {
+        let first = completion("prod", &[("prod/a.yaml", A)]).compute(None);
+        let unrelated = completion("prod", &[("prod/a.yaml", A), ("README.md", B)]).compute(Some(&first));
+        assert!(Arc::ptr_eq(first.completed.as_ref().unwrap(), unrelated.completed.as_ref().unwrap()));
 
-        tree.insert("a.yaml", *b"{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}");
-        assert_eq!(renderings.render(key(), &tree, "").unwrap().objects[0].object.name(), "b");
-        assert!(renderings.render(key(), &tree, "absent").is_err());
+        let changed = completion("prod", &[("prod/a.yaml", B)]).compute(Some(&first));
+        assert_eq!((name(&first), name(&changed)), ("a", "b"));
+    }
+
+    #[test]
+    fn another_path_or_confinement_completes_the_commit_again() {
+        let files: &[(&str, &[u8])] = &[("prod/a.yaml", A), ("test/b.yaml", B)];
+        let first = completion("prod", files).compute(None);
+        assert_eq!(name(&completion("test", files).compute(Some(&first))), "b");
+        let confined = Completion { is_confined: true, ..first.completion.clone() }.compute(Some(&first));
+        assert!(!Arc::ptr_eq(first.completed.as_ref().unwrap(), confined.completed.as_ref().unwrap()));
+    }
+
+    #[test]
+    fn a_commit_that_cannot_be_rendered_is_rendered_once() {
+        let failing = completion("prod", &[("prod/a.yaml", b"{")]);
+        let first = failing.compute(None);
+        let second = failing.compute(Some(&first));
+        assert!(Arc::ptr_eq(first.completed.as_ref().unwrap_err(), second.completed.as_ref().unwrap_err()));
+        let mended = completion("prod", &[("prod/a.yaml", A)]).compute(Some(&first));
+        assert_eq!(name(&mended), "a");
     }
 }

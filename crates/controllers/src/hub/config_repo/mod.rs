@@ -1,10 +1,12 @@
-//! Applies what a repository holds to the hub, and says what became of it.
+//! Applies the objects of a repository to the hub, and reports the result in conditions.
 //!
-//! The git station fetches; this controller renders what was fetched, plans the writes and concludes with conditions. Whatever
-//! fails (the fetch, the rendering, a refused object, a write), what was applied last stays applied.
+//! The source controller fetches a commit. This controller renders it, plans the writes and sets the conditions. If a fetch, a
+//! rendering, an object or a write fails, the commit that was applied last stays applied.
 
 mod commit;
-mod decide;
+mod deletion;
+mod observe;
+mod plan;
 mod status;
 
 use jiff::Timestamp;
@@ -24,14 +26,13 @@ impl Controller for ConfigRepoController {
     type Primary = ConfigRepo;
 
     fn watches<W: Watches>(watches: &mut W) {
-        watches.on::<ConfigRepo>(rivals);
-        watches.on::<Namespace>(waiting);
-        watches.on_observed(owner);
+        watches.on::<ConfigRepo>(wake_competing_repos);
+        watches.on::<Namespace>(wake_waiting_repos);
+        watches.on_observed(wake_owners);
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-        let repo = view.get::<ConfigRepo>(key)?;
-        Ok(repo.map_or_else(Plan::nothing, |repo| decide::plan(&repo, view, now)))
+        view.get::<ConfigRepo>(key)?.map_or_else(|| Ok(Plan::nothing()), |repo| plan::plan(&repo, view, now))
     }
 
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
@@ -43,21 +44,21 @@ impl Controller for ConfigRepoController {
     }
 }
 
-/// Other repositories may go on when one lets go of an object.
-fn rivals<V: View>(change: &Change<ConfigRepo>, view: &V) -> Vec<Key> {
+/// Wakes the other ConfigRepos when one releases an object that they may want.
+fn wake_competing_repos<V: View>(change: &Change<ConfigRepo>, view: &V) -> Vec<Key> {
     let owned = |repo: Option<&ConfigRepo>| {
         repo.and_then(|repo| repo.status.as_ref()).map_or(0, |status| status.inventory.len())
     };
     if owned(change.new.as_deref()) >= owned(change.old.as_deref()) {
         return Vec::new();
     }
-    let own: Vec<_> = change.sides().map(Key::of).collect();
+    let changed: Vec<_> = change.sides().map(Key::of).collect();
     let all = view.list::<ConfigRepo>(Query::ALL).unwrap_or_default();
-    all.iter().map(|repo| Key::of(&**repo)).filter(|key| !own.contains(key)).collect()
+    all.iter().map(|repo| Key::of(&**repo)).filter(|key| !changed.contains(key)).collect()
 }
 
-/// A namespace that comes may be what a repository waits for.
-fn waiting<V: View>(change: &Change<Namespace>, view: &V) -> Vec<Key> {
+/// Wakes the ConfigRepos that wait for a namespace when one is created.
+fn wake_waiting_repos<V: View>(change: &Change<Namespace>, view: &V) -> Vec<Key> {
     if change.old.is_some() {
         return Vec::new();
     }
@@ -69,8 +70,8 @@ fn waiting<V: View>(change: &Change<Namespace>, view: &V) -> Vec<Key> {
     all.iter().filter(|repo| waits(repo)).map(|repo| Key::of(&**repo)).collect()
 }
 
-/// The repositories an object belongs or belonged to, unless nothing but its status changed.
-fn owner<V: View>(change: &Change<Object>, _: &V) -> Vec<Key> {
+/// Wakes the ConfigRepos that an object belongs or belonged to, unless only its status changed.
+fn wake_owners<V: View>(change: &Change<Object>, _: &V) -> Vec<Key> {
     if let (Some(old), Some(new)) = (&change.old, &change.new)
         && content(old).eq(content(new))
         && old.annotations() == new.annotations()

@@ -1,4 +1,4 @@
-//! What a repository's status says.
+//! Writes the status of a ConfigRepo.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -9,61 +9,67 @@ use api::condition::{Observation, set_condition};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Revision};
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
 use engine::sync::{self, Problem};
-use object::text;
-use object::{Object, ObjectRef};
+use object::tree::Checkout;
+use object::{Object, ObjectRef, text};
 use reconcile::{Action, Executed, Failure, FailureKind, StatusWrite, View};
 
-/// Longest message of a condition; what is longer does not help.
+/// Longest message of a condition; a longer one does not help its reader.
 const MESSAGE: usize = 1500;
 
-/// Where a repository stands.
+/// The condition that is true, in the words of kstatus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The hub is as the repository says.
     Ready,
-    /// It will be, without anybody's help.
-    Progressing,
-    /// It will not be before a person does something.
+    /// The hub will become so by itself.
+    Reconciling,
+    /// The hub will become so only after a person does something.
     Stalled,
 }
 
 /// A phase with its reason and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct Readiness {
     pub(super) phase: Phase,
     pub(super) reason: String,
     pub(super) message: String,
 }
 
-impl Verdict {
+impl Readiness {
     pub(super) fn new(phase: Phase, reason: &str, message: impl AsRef<str>) -> Self {
         Self { phase, reason: reason.into(), message: message.as_ref().into() }
     }
 
-    /// Problems that stop a commit.
-    pub(super) fn stopped(problems: &[Problem], applied: Option<&Revision>) -> Self {
+    /// A commit that is refused for its problems.
+    pub(super) fn refused(problems: &[Problem], applied: Option<&Revision>) -> Self {
         let reason = problems.first().map_or("Refused", |problem| problem.reason);
-        Self::new(Phase::Stalled, reason, format!("{}; {}", sync::summary(problems), stays(applied)))
+        let message = format!("{}; {}", sync::summary(problems), still_applied(applied));
+        Self::new(Phase::Stalled, reason, message)
     }
 }
 
-/// What stays applied when something fails.
-pub(super) fn stays(applied: Option<&Revision>) -> String {
+/// Names the commit that stays applied.
+pub(super) fn still_applied(applied: Option<&Revision>) -> String {
     match applied {
-        Some(applied) => format!("{} stays applied", short(&applied.commit)),
+        Some(applied) => format!("{} stays applied", short_commit(&applied.commit)),
         None => "nothing has been applied yet".into(),
     }
 }
 
-/// The first digits of a commit, as people name it.
-pub(super) fn short(commit: &str) -> &str {
+/// The first twelve digits of a commit.
+pub(super) fn short_commit(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
 /// Sets the three conditions that kstatus reads.
-pub(super) fn conclude(status: &mut ConfigRepoStatus, generation: i64, verdict: &Verdict, now: Timestamp) {
-    let Verdict { phase, reason, message } = verdict;
-    // Several lines are one: what is shown in a table has no room for more.
+pub(super) fn conclude(
+    status: &mut ConfigRepoStatus,
+    generation: i64,
+    readiness: &Readiness,
+    now: Timestamp,
+) {
+    let Readiness { phase, reason, message } = readiness;
+    // A table shows one line.
     let message = text::plain(message, MESSAGE);
     let mut set = |condition: &str, holds: bool, says: bool| {
         let (reason, message) =
@@ -76,24 +82,26 @@ pub(super) fn conclude(status: &mut ConfigRepoStatus, generation: i64, verdict: 
         );
     };
     set(READY, *phase == Phase::Ready, true);
-    set(RECONCILING, *phase == Phase::Progressing, *phase == Phase::Progressing);
+    set(RECONCILING, *phase == Phase::Reconciling, *phase == Phase::Reconciling);
     set(STALLED, *phase == Phase::Stalled, *phase == Phase::Stalled);
     status.observed_generation = Some(generation);
 }
 
-/// A revision, dated from when it became what it is now.
+/// A revision; its time stays as long as the revision does not change.
 pub(super) fn revision(
     before: Option<&Revision>,
-    commit: &str,
+    checkout: &Checkout,
     reference: &str,
     digest: &str,
     now: Timestamp,
 ) -> Revision {
-    let same = before
-        .filter(|before| before.commit == commit && before.digest == digest && before.reference == reference);
+    let commit = &checkout.revision;
+    let same = before.filter(|before| {
+        before.commit == *commit && before.digest == digest && before.reference == reference
+    });
     let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
     same.cloned().unwrap_or_else(|| Revision {
-        commit: commit.into(),
+        commit: commit.clone(),
         reference: reference.into(),
         digest: digest.into(),
         since: Some(Time(seconds)),
@@ -101,7 +109,8 @@ pub(super) fn revision(
     })
 }
 
-/// A drafted status on the object as it is now: writing the inventory ahead has changed it since, and another controller may have.
+/// Rebases a drafted status onto the object as it is now. The step that records the inventory has changed the object since, and
+/// another controller may have.
 pub(super) fn rebase(now: &ConfigRepo, draft: &StatusWrite) -> Option<StatusWrite> {
     let mut value = Object::from_typed(now).into_value();
     json_patch::merge(&mut value, &Value::Object(draft.patch.clone()));
@@ -119,7 +128,7 @@ pub(super) fn rebase(now: &ConfigRepo, draft: &StatusWrite) -> Option<StatusWrit
     StatusWrite::between(now, &new)
 }
 
-/// What a plan that was not executed whole leaves to say.
+/// Drafts the status after a plan of which a write failed.
 pub(super) fn failed(
     repo: &ConfigRepo,
     view: &impl View,
@@ -129,43 +138,42 @@ pub(super) fn failed(
     let failures: Vec<(&Action, &Failure)> = done.failures().collect();
     let worst = failures.iter().map(|(_, failure)| failure).max_by_key(|failure| failure.kind)?;
     let (phase, reason) = match worst.kind {
-        // Somebody wrote in between; the next plan is on its way.
+        // Somebody wrote in between, and that write wakes the next plan.
         FailureKind::Conflict => return None,
         FailureKind::Owned => (Phase::Stalled, "FieldConflict"),
         FailureKind::Invalid => (Phase::Stalled, "InvalidObject"),
         FailureKind::Forbidden => (Phase::Stalled, "Forbidden"),
         FailureKind::NotFound => (Phase::Stalled, "NotFound"),
-        FailureKind::Unavailable => (Phase::Progressing, "ApplyFailed"),
+        FailureKind::Unavailable => (Phase::Reconciling, "ApplyFailed"),
     };
     let mut new = repo.clone();
     let status = new.status.get_or_insert_default();
     let generation = repo.metadata.generation.unwrap_or_default();
     let source = view.source(&object::Key::of(repo));
     let checkout = source.as_ref().and_then(|source| source.checkout.as_ref());
-    let desired =
-        checkout.and_then(|checkout| commit::desired(repo, checkout, view).ok()).unwrap_or_default();
-    let origin = |what: &ObjectRef| {
-        desired.iter().find(|d| d.reference == *what).map(|d| d.origin.clone()).unwrap_or_default()
+    let desired = checkout.and_then(|checkout| commit::completed(repo, checkout, view).ok()?.ok());
+    let origin = |action: &Action| {
+        let origin = desired.as_ref()?.origin(&target(action)?);
+        origin.cloned()
     };
-    let problems: Vec<_> = failures
-        .iter()
-        .map(|(action, failure)| {
-            let origin = action_target(action).map(|what| origin(&what)).unwrap_or_default();
-            Problem { reason, message: failure.message.clone(), origin }
-        })
-        .collect();
+    let problem = |(action, failure): &(&Action, &Failure)| Problem {
+        reason,
+        message: failure.message.clone(),
+        origin: origin(action).unwrap_or_default(),
+    };
+    let problems: Vec<_> = failures.iter().map(problem).collect();
     let commit = checkout.map(|checkout| checkout.revision.clone()).unwrap_or_default();
     let message = format!(
         "cannot apply {}: {}; {}",
-        short(&commit),
+        short_commit(&commit),
         sync::summary(&problems),
-        stays(status.applied.as_ref())
+        still_applied(status.applied.as_ref())
     );
-    conclude(status, generation, &Verdict::new(phase, reason, message), now);
+    conclude(status, generation, &Readiness::new(phase, reason, message), now);
     StatusWrite::between(repo, &new)
 }
 
-fn action_target(action: &Action) -> Option<ObjectRef> {
+fn target(action: &Action) -> Option<ObjectRef> {
     match action {
         Action::Apply { object, .. } | Action::Create { object, .. } | Action::Replace { object, .. } => {
             Some(object.reference())

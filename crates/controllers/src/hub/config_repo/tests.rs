@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
@@ -246,18 +248,18 @@ fn an_emptied_repository_deletes_nothing_by_itself() {
 }
 
 #[test]
-fn a_fight_is_put_right_less_and_less_often_and_named() {
+fn a_repeated_drift_is_corrected_less_and_less_often_and_named() {
     let mut hub = Hub::new(json!({}));
     hub.commit(&[("a.yaml", &map("a", "1"))]);
     let edit = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "a"}, "data": {"k": "edited"}});
     hub.apply(edit.clone());
     hub.run();
-    assert_eq!(hub.data("a").as_deref(), Some("1"), "the first change is put right at once");
-    let mut right = 0;
+    assert_eq!(hub.data("a").as_deref(), Some("1"), "the first drift is corrected at once");
+    let mut corrected = 0;
     for _ in 0..120 {
         hub.apply(edit.clone());
         let told = hub.run();
-        right += u32::from(hub.data("a").as_deref() == Some("1"));
+        corrected += u32::from(hub.data("a").as_deref() == Some("1"));
         if hub.data("a").as_deref() == Some("edited") {
             assert!(
                 told.starts_with("Reconciling Drifted: ConfigMap config/a was changed on the hub "),
@@ -265,7 +267,7 @@ fn a_fight_is_put_right_less_and_less_often_and_named() {
             );
         }
     }
-    assert!((3..=8).contains(&right), "{right} of 120 in ten minutes");
+    assert!((3..=8).contains(&corrected), "{corrected} of 120 in ten minutes");
 }
 
 #[test]
@@ -290,8 +292,8 @@ fn a_report_to_the_branch_that_is_followed_is_refused() {
     let repo: ConfigRepo = serde_json::from_value(json!({"metadata": {"namespace": "config", "name": "x"},
         "spec": {"url": "https://git.example/x", "ref": {"branch": "main"}, "report": {"branch": "main"}}}))
     .unwrap();
-    let checkout = object::tree::Checkout { revision: String::new(), tree: FileTree::default() };
-    let problems = commit::desired(&repo, &checkout, &Caches::default()).unwrap_err();
+    let checkout = Arc::new(object::tree::Checkout { revision: String::new(), tree: FileTree::default() });
+    let problems = commit::completed(&repo, &checkout, &Caches::default()).unwrap().unwrap_err();
     assert!(problems[0].message.starts_with("spec.report.branch is the branch that is followed"));
 }
 

@@ -7,12 +7,13 @@ mod strategic;
 use serde_json::Value as Json;
 
 use crate::decode::Result;
-use crate::error::{Place, Reason, RenderError, did_you_mean};
+use crate::error::{Reason, RenderError, did_you_mean};
 use crate::kustomization::{Patch, PatchOptions, Selector};
 use crate::load::objects_of;
 use crate::resource::{Id, Resource};
 use crate::schemas::Schemas;
 use crate::yaml::{Node, Reading, Scalar, Style, Tag, Value, documents};
+use object::Place;
 
 use json6902::Operation;
 

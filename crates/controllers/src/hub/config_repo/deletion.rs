@@ -1,0 +1,60 @@
+//! Deletion of a ConfigRepo, and the finalizer that lets us delete its objects first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde_json::{Map, json};
+
+use super::plan::{Draft, delete};
+use api::gitops::v1alpha1::{ConfigRepo, DeletionPolicy};
+use api::names;
+use engine::sync::{self, Desired, Input, SyncPolicy};
+use reconcile::{Action, Plan, View};
+
+/// Deletes the objects of a ConfigRepo if its deletion policy says so, and then removes the finalizer.
+pub(super) fn finalize(repo: &ConfigRepo, view: &impl View) -> Plan {
+    let finalizers = repo.metadata.finalizers.clone().unwrap_or_default();
+    if !finalizers.iter().any(|finalizer| finalizer == names::CONFIG_REPO_FINALIZER) {
+        return Plan::nothing();
+    }
+    let mut plan = Plan::default();
+    if repo.spec.deletion_policy == DeletionPolicy::Delete {
+        let draft = Draft::of(repo, Timestamp::UNIX_EPOCH);
+        let inventory = draft.inventory();
+        let input = Input {
+            repo: &draft.key,
+            inventory: &inventory,
+            claimed: &BTreeMap::new(),
+            missing_namespaces: &BTreeSet::new(),
+            policy: &SyncPolicy { prune: true, ..SyncPolicy::default() },
+        };
+        let nothing = Desired::default();
+        let sync = sync::plan(&nothing, &input, |what| view.observed(what));
+        if !sync.inventory.is_empty() {
+            plan.observe = sync::kinds(&[], &inventory);
+            for stage in sync.delete {
+                plan.step(stage.into_iter().map(delete));
+            }
+            return plan;
+        }
+    }
+    let rest: Vec<_> =
+        finalizers.into_iter().filter(|finalizer| finalizer != names::CONFIG_REPO_FINALIZER).collect();
+    plan.step([finalizers_patch(repo, &rest)]);
+    plan
+}
+
+/// Adds the finalizer if the deletion policy needs it and it is not there.
+pub(super) fn missing_finalizer(repo: &ConfigRepo) -> Option<Action> {
+    let mut finalizers = repo.metadata.finalizers.clone().unwrap_or_default();
+    let wanted = repo.spec.deletion_policy == DeletionPolicy::Delete;
+    if !wanted || finalizers.iter().any(|finalizer| finalizer == names::CONFIG_REPO_FINALIZER) {
+        return None;
+    }
+    finalizers.push(names::CONFIG_REPO_FINALIZER.into());
+    Some(finalizers_patch(repo, &finalizers))
+}
+
+fn finalizers_patch(repo: &ConfigRepo, finalizers: &[String]) -> Action {
+    Action::patch(repo, Map::from_iter([("metadata".to_owned(), json!({ "finalizers": finalizers }))]))
+}

@@ -1,0 +1,45 @@
+//! Mode Observe: another tool applies the commit, and the status says how far it is.
+
+use engine::sync::{self, Desired};
+use object::tree::Checkout;
+use reconcile::View;
+
+use super::commit;
+use super::plan::Draft;
+use super::status::{Phase, Readiness, revision, short_commit};
+
+/// Compares the hub with a commit and drafts the status.
+pub(super) fn observe(draft: &mut Draft<'_>, checkout: &Checkout, desired: &Desired, view: &impl View) {
+    let commit = checkout.revision.as_str();
+    draft.status.inventory.clear();
+    draft.status.held_deletions = None;
+    let mut differing = Vec::new();
+    for wanted in &desired.objects {
+        match view.observed(&wanted.reference) {
+            Ok(Some(live)) if sync::is_covered(&live, &wanted.object) => {}
+            Ok(_) => differing.push(wanted.reference.to_string()),
+            Err(error) => {
+                draft.wait(commit, "Waiting", &error.to_string());
+                return;
+            }
+        }
+    }
+    let (total, commit_name) = (desired.objects.len(), short_commit(commit));
+    draft.readiness = Some(match differing.first() {
+        None => {
+            let reference = commit::reference(draft.repo);
+            let applied = draft.status.applied.take();
+            draft.status.applied =
+                Some(revision(applied.as_ref(), checkout, &reference, &desired.digest, draft.now));
+            let message = format!("the hub is as {commit_name} says ({total} objects)");
+            Readiness::new(Phase::Ready, "Observed", message)
+        }
+        Some(first) => {
+            let message = format!(
+                "{} of {total} objects are not as {commit_name} says, {first} for one; mode Observe leaves them to the tool that applies them",
+                differing.len(),
+            );
+            Readiness::new(Phase::Reconciling, "NotApplied", message)
+        }
+    });
+}

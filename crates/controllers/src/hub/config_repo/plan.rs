@@ -1,0 +1,360 @@
+//! Plans the writes for a ConfigRepo and drafts its status.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::status::{Phase, Readiness, conclude, revision, short_commit, still_applied};
+use super::{commit, deletion, observe};
+use api::gitops::v1alpha1::{
+    self as gitops, ConfigRepo, ConfigRepoMode, ConfigRepoSpec, ConfigRepoStatus, DeletionBudget,
+    DriftStatus, HeldDeletions,
+};
+use api::names;
+use engine::sync::{
+    self, Apply, Budget, Deletion, Desired, Input, Inventory, ObjectId, SyncPlan, SyncPolicy, Takeover,
+};
+use object::Key;
+use object::tree::Checkout;
+use reconcile::{Action, Plan, Precondition, Query, Read, Site, Source, StatusWrite, View};
+
+/// Most objects that a status names of those that are held or drifted.
+const NAMED: usize = 10;
+/// Longest wait between two corrections of the same drift.
+const LONGEST_DRIFT_WAIT: SignedDuration = SignedDuration::from_mins(10);
+/// Time until a refusal that depends on objects of others is checked again.
+const REFUSAL_RECHECK: SignedDuration = SignedDuration::from_mins(1);
+
+/// Reasons of failed fetches that go away by themselves; the others wait for a person.
+const TRANSIENT: &[&str] = &["SourceUnreachable", "SourceTimeout", "GitCacheFailed"];
+
+/// Plans the writes for a ConfigRepo.
+///
+/// # Errors
+/// The commit is still being completed.
+pub(super) fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<Plan> {
+    if repo.metadata.deletion_timestamp.is_some() {
+        return Ok(deletion::finalize(repo, view));
+    }
+    if let Some(finalizer) = deletion::missing_finalizer(repo) {
+        return Ok(Plan { steps: vec![vec![finalizer]], ..Plan::default() });
+    }
+    let mut draft = Draft::of(repo, now);
+    if repo.spec.suspend {
+        return Ok(draft.finish());
+    }
+    match view.source(&Key::of(repo)) {
+        None => draft.wait("", "Fetching", "the repository has not been fetched yet"),
+        Some(source) => reconcile_source(&mut draft, &source, view)?,
+    }
+    Ok(draft.finish())
+}
+
+/// A plan, and the status that holds when the plan has been executed.
+pub(super) struct Draft<'a> {
+    pub(super) repo: &'a ConfigRepo,
+    pub(super) key: Key,
+    pub(super) now: Timestamp,
+    pub(super) status: ConfigRepoStatus,
+    pub(super) readiness: Option<Readiness>,
+    pub(super) plan: Plan,
+}
+
+impl<'a> Draft<'a> {
+    /// Starts with the status as it is.
+    pub(super) fn of(repo: &'a ConfigRepo, now: Timestamp) -> Self {
+        let mut status = repo.status.clone().unwrap_or_default();
+        status.last_handled_reconcile_at = annotation(repo, names::RECONCILE_AT_ANNOTATION);
+        Self { repo, key: Key::of(repo), now, status, readiness: None, plan: Plan::default() }
+    }
+
+    /// The inventory that the status records.
+    pub(super) fn inventory(&self) -> Inventory {
+        self.repo.status.iter().flat_map(|status| &status.inventory).map(ObjectId::from_entry).collect()
+    }
+
+    /// Records the inventory. A step of its own does it before new objects are created.
+    fn record_ownership(&mut self, inventory: &Inventory) {
+        self.status.inventory = inventory.iter().map(|(id, version)| id.entry(version)).collect();
+        let known = self.inventory();
+        if inventory.keys().all(|id| known.contains_key(id)) {
+            return;
+        }
+        let mut ahead = self.repo.clone();
+        ahead.status.get_or_insert_default().inventory = self.status.inventory.clone();
+        self.plan.step(StatusWrite::between(self.repo, &ahead).map(|write| write.action()));
+    }
+
+    /// Says that a read is awaited. After a restart, the status of a commit that was applied before stays.
+    pub(super) fn wait(&mut self, commit: &str, reason: &str, message: &str) {
+        let was_applied = self.repo.status.iter().any(|status| match &status.applied {
+            Some(applied) => commit.is_empty() || applied.commit == commit,
+            None => false,
+        });
+        if !was_applied {
+            self.readiness = Some(Readiness::new(Phase::Reconciling, reason, message));
+        }
+    }
+
+    fn finish(mut self) -> Plan {
+        if let Some(readiness) = &self.readiness {
+            let generation = self.repo.metadata.generation.unwrap_or_default();
+            conclude(&mut self.status, generation, readiness, self.now);
+        }
+        let mut new = self.repo.clone();
+        new.status = Some(self.status);
+        self.plan.status = StatusWrite::between(self.repo, &new);
+        self.plan
+    }
+}
+
+/// Applies or observes the commit that was fetched last, and reports a failed fetch.
+fn reconcile_source(draft: &mut Draft<'_>, source: &Source, view: &impl View) -> Read<()> {
+    if let Some(checkout) = &source.checkout {
+        reconcile_commit(draft, checkout, view)?;
+    }
+    let Some(failure) = &source.failure else { return Ok(()) };
+    // A commit that cannot be applied matters more than a remote that cannot be reached.
+    if draft.readiness.as_ref().is_some_and(|readiness| readiness.phase == Phase::Stalled) {
+        return Ok(());
+    }
+    let phase = if TRANSIENT.contains(&failure.reason) { Phase::Reconciling } else { Phase::Stalled };
+    let message = format!("{}; {}", failure.message, still_applied(draft.status.applied.as_ref()));
+    draft.readiness = Some(Readiness::new(phase, failure.reason, message));
+    Ok(())
+}
+
+fn reconcile_commit(draft: &mut Draft<'_>, checkout: &Arc<Checkout>, view: &impl View) -> Read<()> {
+    let repo = draft.repo;
+    let reference = commit::reference(repo);
+    draft.status.seen = Some(revision(draft.status.seen.as_ref(), checkout, &reference, "", draft.now));
+    let inventory = draft.inventory();
+    let desired = match commit::completed(repo, checkout, view)? {
+        Ok(desired) => desired,
+        Err(problems) => {
+            draft.plan.observe = sync::kinds(&[], &inventory);
+            draft.readiness = Some(Readiness::refused(&problems, draft.status.applied.as_ref()));
+            return Ok(());
+        }
+    };
+    draft.plan.observe = sync::kinds(&desired.objects, &inventory);
+    if repo.spec.mode == ConfigRepoMode::Observe {
+        observe::observe(draft, checkout, &desired, view);
+        return Ok(());
+    }
+    let (claimed, missing_namespaces) =
+        match (claimed_objects(&draft.key, view), missing_namespaces(&desired, view)) {
+            (Ok(claimed), Ok(missing)) => (claimed, missing),
+            (Err(error), _) | (_, Err(error)) => {
+                draft.wait(&checkout.revision, "Waiting", &error.to_string());
+                return Ok(());
+            }
+        };
+    let input = Input {
+        repo: &draft.key,
+        inventory: &inventory,
+        claimed: &claimed,
+        missing_namespaces: &missing_namespaces,
+        policy: &sync_policy(repo),
+    };
+    let sync = sync::plan(&desired, &input, |what| view.observed(what));
+    write(draft, checkout, &desired, sync);
+    Ok(())
+}
+
+/// Turns the engine's plan into steps and a status.
+fn write(draft: &mut Draft<'_>, checkout: &Checkout, desired: &Desired, sync: SyncPlan<'_>) {
+    let applied = draft.status.applied.clone();
+    if !sync.problems.is_empty() {
+        draft.plan.wake(later(draft.now, REFUSAL_RECHECK));
+        draft.readiness = Some(Readiness::refused(&sync.problems, applied.as_ref()));
+        return;
+    }
+    if let Some(first) = sync.unread.first() {
+        draft.wait(&checkout.revision, "Waiting", first);
+        return;
+    }
+    draft.record_ownership(&sync.inventory);
+    let actions = |applies: &[Apply<'_>], repo: &Key| -> Vec<Action> {
+        applies.iter().map(|one| apply(one, repo)).collect()
+    };
+    for stage in &sync.apply {
+        draft.plan.step(actions(stage, &draft.key));
+    }
+    let drift = correct(draft, &sync.correct);
+    for stage in &sync.delete {
+        draft.plan.step(stage.iter().cloned().map(delete));
+    }
+    let reference = commit::reference(draft.repo);
+    draft.status.applied = Some(revision(applied.as_ref(), checkout, &reference, &desired.digest, draft.now));
+    draft.status.held_deletions = sync.hold.as_ref().map(|hold| HeldDeletions {
+        approval: hold.approval.clone(),
+        total: i32::try_from(hold.objects.len()).unwrap_or(i32::MAX),
+        objects: hold.objects.iter().take(NAMED).map(|id| id.entry("")).collect(),
+        ..HeldDeletions::default()
+    });
+    draft.readiness = Some(readiness(short_commit(&checkout.revision), desired, &sync, drift));
+}
+
+/// Says how far a commit is that is being applied.
+fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, drift: Option<Readiness>) -> Readiness {
+    if let Some(hold) = &sync.hold {
+        let names: Vec<_> = hold.objects.iter().take(3).map(ToString::to_string).collect();
+        let more = if hold.objects.len() > names.len() { ", …" } else { "" };
+        let message = format!(
+            "{commit} is applied, but deletions wait: {} ({}{more}). To approve, annotate the ConfigRepo: {}={}",
+            hold.why,
+            names.join(", "),
+            names::APPROVE_DELETION_ANNOTATION,
+            hold.approval
+        );
+        return Readiness::new(Phase::Stalled, "DeletionsHeld", message);
+    }
+    if let Some(drift) = drift {
+        return drift;
+    }
+    if let Some(first) = sync.pending_namespace.first() {
+        let more = sync.pending_namespace.len().saturating_sub(1);
+        let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let message = format!(
+            "{commit} is applied but for {first}{others}: namespace {} does not exist. It is applied when the namespace exists; \
+             the namespace of a cluster comes with the cluster, any other belongs into the repository",
+            first.key.namespace
+        );
+        return Readiness::new(Phase::Reconciling, "NamespaceNotFound", message);
+    }
+    if sync.terminating > 0 {
+        let message = format!("{commit} is applied; {} objects are being deleted", sync.terminating);
+        return Readiness::new(Phase::Reconciling, "Deleting", message);
+    }
+    let count = desired.objects.len();
+    let objects = if count == 1 { "object" } else { "objects" };
+    Readiness::new(Phase::Ready, "Applied", format!("applied {commit} ({count} {objects})"))
+}
+
+/// Applies objects again that somebody changed on the hub. The wait doubles with each correction.
+fn correct(draft: &mut Draft<'_>, drifted: &[Apply<'_>]) -> Option<Readiness> {
+    let before = draft.status.drift.clone().unwrap_or_default();
+    let last = before.last_time.as_ref().map(|time| time.0);
+    let Some(first) = drifted.first() else {
+        // A drift that ended long ago is forgotten, so that the next one is corrected at once.
+        if last.is_some_and(|last| draft.now.duration_since(last) > LONGEST_DRIFT_WAIT * 3) {
+            draft.status.drift = None;
+        }
+        return None;
+    };
+    let wait = SignedDuration::from_secs(1 << before.corrections.clamp(0, 10)).min(LONGEST_DRIFT_WAIT);
+    let due = last.map(|last| later(last, wait)).filter(|due| before.corrections > 0 && *due > draft.now);
+    if let Some(due) = due {
+        draft.plan.wake(due);
+        let message = format!(
+            "{} was changed on the hub {} times and corrected each time; the next correction is at {due}. Stop the program or person that changes it, or remove the field from the repository",
+            first.desired.reference, before.corrections
+        );
+        return Some(Readiness::new(Phase::Reconciling, "Drifted", message));
+    }
+    let actions: Vec<_> = drifted.iter().map(|one| apply(one, &draft.key)).collect();
+    draft.plan.step(actions);
+    let entry = |apply: &Apply<'_>| {
+        let reference = &apply.desired.reference;
+        ObjectId::of(reference).entry(&reference.gvk.version)
+    };
+    let seconds = Timestamp::from_second(draft.now.as_second()).unwrap_or(draft.now);
+    draft.status.drift = Some(DriftStatus {
+        corrections: before.corrections.saturating_add(1),
+        last_time: Some(Time(seconds)),
+        objects: drifted.iter().take(NAMED).map(entry).collect(),
+        ..before
+    });
+    None
+}
+
+/// The action that applies an object of the commit.
+fn apply(apply: &Apply<'_>, repo: &Key) -> Action {
+    Action::Apply {
+        site: Site::Hub,
+        object: apply.desired.marked(repo),
+        force: apply.force,
+        manager: Some(names::CONFIG_REPO_MANAGER.to_owned()),
+    }
+}
+
+/// The action that deletes an object that left the repository.
+pub(super) fn delete(deletion: Deletion) -> Action {
+    let Deletion { target, uid } = deletion;
+    let precondition = Precondition { uid, resource_version: String::new() };
+    Action::Delete { site: Site::Hub, target, precondition, orphan: false }
+}
+
+/// The objects in the inventories of other ConfigRepos.
+fn claimed_objects(key: &Key, view: &impl View) -> Read<BTreeMap<ObjectId, Key>> {
+    let mut claimed = BTreeMap::new();
+    for other in view.list::<ConfigRepo>(Query::ALL)?.iter().filter(|other| Key::of(&***other) != *key) {
+        for entry in other.status.iter().flat_map(|status| &status.inventory) {
+            claimed.insert(ObjectId::from_entry(entry).0, Key::of(&**other));
+        }
+    }
+    Ok(claimed)
+}
+
+/// The namespaces that objects wait for.
+fn missing_namespaces(desired: &Desired, view: &impl View) -> Read<BTreeSet<String>> {
+    let mut missing = BTreeSet::new();
+    for name in desired.required_namespaces() {
+        if view.get::<Namespace>(&Key::cluster(name.as_str()))?.is_none() {
+            missing.insert(name);
+        }
+    }
+    Ok(missing)
+}
+
+/// Reads the part of the spec that decides how a commit is applied.
+fn sync_policy(repo: &ConfigRepo) -> SyncPolicy {
+    let ConfigRepoSpec {
+        prune,
+        deletion_budget,
+        takeover,
+        // The source controller reads these.
+        url: _,
+        interval: _,
+        secret_ref: _,
+        rewind: _,
+        // `commit` reads these.
+        r#ref: _,
+        path: _,
+        verify: _,
+        service_account_name: _,
+        // `plan` and `deletion` read these.
+        mode: _,
+        suspend: _,
+        deletion_policy: _,
+        // The report controller reads this.
+        report: _,
+        unknown: _,
+    } = &repo.spec;
+    let DeletionBudget { objects, percent, .. } = deletion_budget;
+    let count = |n: i32| usize::try_from(n).unwrap_or_default();
+    SyncPolicy {
+        takeover: match takeover {
+            gitops::Takeover::IfNoDiff => Takeover::IfNoDiff,
+            gitops::Takeover::Always => Takeover::Always,
+            // An unknown word gets the safest meaning.
+            gitops::Takeover::Never | gitops::Takeover::Other(_) => Takeover::Never,
+        },
+        prune: *prune,
+        budget: Some(Budget { objects: count(*objects), percent: count(*percent) }),
+        approved: annotation(repo, names::APPROVE_DELETION_ANNOTATION),
+    }
+}
+
+fn annotation(repo: &ConfigRepo, name: &str) -> String {
+    let annotations = repo.metadata.annotations.as_ref();
+    annotations.and_then(|annotations| annotations.get(name)).cloned().unwrap_or_default()
+}
+
+fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
+    at.saturating_add(by).unwrap_or(Timestamp::MAX)
+}

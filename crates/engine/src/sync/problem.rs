@@ -1,0 +1,44 @@
+//! Reasons not to apply an object of a commit.
+
+use std::fmt::{Display, Formatter};
+
+use object::{Place, text};
+
+/// Why an object of a commit is not applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// CamelCase word for conditions.
+    pub reason: &'static str,
+    /// Names the object, what is wrong with it, and what to do.
+    pub message: String,
+    /// The place that the object comes from; empty if it is not known.
+    pub origin: Place,
+}
+
+impl Problem {
+    /// A problem of the commit as a whole.
+    pub fn of_commit(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), origin: Place::default() }
+    }
+}
+
+/// `message (origin)`.
+impl Display for Problem {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)?;
+        if self.origin.file.is_empty() {
+            return Ok(());
+        }
+        write!(f, " ({})", self.origin)
+    }
+}
+
+/// Describes the first three problems, and counts the rest.
+pub fn summary(problems: &[Problem]) -> String {
+    const SHOWN: usize = 3;
+    let shown: Vec<_> =
+        problems.iter().take(SHOWN).map(|problem| text::plain(&problem.to_string(), 400)).collect();
+    let more = problems.len().saturating_sub(SHOWN);
+    let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
+    format!("{}{rest}", shown.join("; "))
+}

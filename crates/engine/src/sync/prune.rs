@@ -1,0 +1,88 @@
+//! Deletion of the objects that left the repository.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::Arc;
+
+use api::names;
+use object::{Object, ObjectRef};
+
+use super::budget::{self, Deletions};
+use super::order::STAGES;
+use super::ownership::is_marked;
+use super::plan::{Input, SyncPlan};
+use super::{Inventory, ObjectId, stage};
+
+/// Deletes an object if it still has the uid that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// The object.
+    pub target: ObjectRef,
+    /// Its uid.
+    pub uid: String,
+}
+
+/// Decides about an object that is in the inventory and not in the repository.
+enum PruneDecision {
+    /// It is gone, it belongs to somebody else, or it is kept on purpose. It leaves the inventory.
+    Release,
+    /// Its kind could not be read, so it stays in the inventory.
+    Unknown,
+    /// It is being deleted. It stays in the inventory until it is gone.
+    Terminating,
+    /// It is deleted. It stays in the inventory until it is gone.
+    Delete(Arc<Object>),
+}
+
+/// Decides about every object that left the repository, and adds the deletions to the plan.
+pub(super) fn prune<E: Display>(
+    input: &Input<'_>,
+    live: &impl Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>,
+    plan: &mut SyncPlan<'_>,
+) {
+    let mut to_delete: BTreeMap<ObjectId, Arc<Object>> = BTreeMap::new();
+    let (owned, desired) = (input.inventory.len(), plan.inventory.len());
+    let mut kept = Inventory::new();
+    for (id, version) in input.inventory.iter().filter(|(id, _)| !plan.inventory.contains_key(*id)) {
+        match decide(input, id, live(&id.at(version))) {
+            PruneDecision::Release => continue,
+            PruneDecision::Unknown => {}
+            PruneDecision::Terminating => plan.terminating += 1,
+            PruneDecision::Delete(object) => {
+                to_delete.insert(id.clone(), object);
+            }
+        }
+        kept.insert(id.clone(), version.clone());
+    }
+    plan.inventory.extend(kept);
+    let ids: Vec<ObjectId> = to_delete.keys().cloned().collect();
+    let deletions = Deletions { objects: &ids, owned, desired };
+    plan.hold =
+        input.policy.budget.and_then(|budget| budget::hold(budget, &deletions, &input.policy.approved));
+    if plan.hold.is_some() {
+        return;
+    }
+    for wanted in (0..STAGES).rev() {
+        let of_stage = to_delete.values().filter(|object| stage(&object.gvk()) == wanted);
+        let deletions: Vec<_> = of_stage
+            .map(|object| Deletion { target: object.reference(), uid: object.uid().to_owned() })
+            .collect();
+        if !deletions.is_empty() {
+            plan.delete.push(deletions);
+        }
+    }
+}
+
+fn decide<E>(input: &Input<'_>, id: &ObjectId, live: Result<Option<Arc<Object>>, E>) -> PruneDecision {
+    let Ok(live) = live else { return PruneDecision::Unknown };
+    let Some(live) = live.filter(|live| is_marked(live, input.repo)) else { return PruneDecision::Release };
+    let is_kept = live.annotations().get(names::PRUNE_ANNOTATION) == Some(&"disabled");
+    // A ConfigRepo that deletes itself or its namespace cannot report the deletion.
+    let is_repo = id.kind == "ConfigRepo" && id.group == names::GITOPS_GROUP && id.key == *input.repo;
+    let is_its_namespace =
+        id.kind == "Namespace" && id.group.is_empty() && id.key.name == input.repo.namespace;
+    if !input.policy.prune || is_kept || is_repo || is_its_namespace {
+        return PruneDecision::Release;
+    }
+    if live.is_terminating() { PruneDecision::Terminating } else { PruneDecision::Delete(live) }
+}

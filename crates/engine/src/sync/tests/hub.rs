@@ -1,0 +1,151 @@
+//! A hub that executes plans, and the objects of commits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::sync::ownership::is_marked;
+use crate::sync::{Apply, Budget, Deletion, Desired, Input, Inventory, ObjectId, SyncPlan, SyncPolicy, plan};
+use api::names;
+use object::{Key, Object, ObjectRef, Place, RenderedObject};
+
+pub(super) fn repo() -> Key {
+    Key::namespaced("ns", "repo")
+}
+
+pub(super) fn object(value: Value) -> Object {
+    Object::from_value(value).unwrap()
+}
+
+pub(super) fn config_map(name: &str, data: &str) -> Object {
+    object(
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "ns"}, "data": {"k": data}}),
+    )
+}
+
+pub(super) fn rendered(object: Object, file: &str, line: u32) -> RenderedObject {
+    RenderedObject { object, origin: Place { file: file.into(), line } }
+}
+
+pub(super) fn commit(objects: &[Object]) -> Desired {
+    let rendered = objects.iter().map(|object| rendered(object.clone(), "a.yaml", 1));
+    Desired::complete(&repo(), rendered.collect(), false).unwrap()
+}
+
+/// A hub that executes plans.
+pub(super) struct Hub {
+    pub(super) objects: BTreeMap<ObjectId, Arc<Object>>,
+    pub(super) inventory: Inventory,
+    pub(super) policy: SyncPolicy,
+    /// Kinds that cannot be read.
+    pub(super) unread: Vec<&'static str>,
+    pub(super) missing_namespaces: BTreeSet<String>,
+    pub(super) writes: usize,
+    pub(super) deleted: Vec<ObjectId>,
+}
+
+impl Hub {
+    pub(super) fn new() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            inventory: Inventory::new(),
+            policy: SyncPolicy { prune: true, budget: Some(Budget::default()), ..SyncPolicy::default() },
+            unread: Vec::new(),
+            missing_namespaces: BTreeSet::new(),
+            writes: 0,
+            deleted: Vec::new(),
+        }
+    }
+
+    fn read(&self, what: &ObjectRef) -> Result<Option<Arc<Object>>, String> {
+        if self.unread.contains(&what.gvk.kind.as_str()) {
+            return Err(format!("cannot read {}: its first list has not been read yet", what.gvk));
+        }
+        Ok(self.objects.get(&ObjectId::of(what)).cloned())
+    }
+
+    pub(super) fn plan<'a>(&self, desired: &'a Desired) -> SyncPlan<'a> {
+        let input = Input {
+            repo: &repo(),
+            inventory: &self.inventory,
+            claimed: &BTreeMap::new(),
+            missing_namespaces: &self.missing_namespaces,
+            policy: &self.policy,
+        };
+        plan(desired, &input, |what| self.read(what))
+    }
+
+    /// Executes a plan, and crashes after some writes; the first of them records the inventory.
+    pub(super) fn execute(&mut self, plan: &SyncPlan<'_>, mut writes: usize) {
+        if writes == 0 {
+            return;
+        }
+        self.inventory = plan.inventory.clone();
+        for apply in plan.apply.iter().flatten().chain(&plan.correct) {
+            writes -= 1;
+            if writes == 0 {
+                return;
+            }
+            self.apply(apply);
+            self.check();
+        }
+        for deletion in plan.delete.iter().flatten() {
+            writes -= 1;
+            if writes == 0 {
+                return;
+            }
+            self.delete(deletion);
+            self.check();
+        }
+    }
+
+    fn apply(&mut self, apply: &Apply<'_>) {
+        self.writes += 1;
+        self.insert(apply.desired.marked(&repo()));
+    }
+
+    fn delete(&mut self, deletion: &Deletion) {
+        self.writes += 1;
+        let id = ObjectId::of(&deletion.target);
+        self.objects.remove(&id);
+        self.deleted.push(id);
+    }
+
+    /// Puts an object onto the hub.
+    pub(super) fn insert(&mut self, object: Object) {
+        self.objects.insert(ObjectId::of(&object.reference()), Arc::new(object));
+    }
+
+    /// Edits an object on the hub.
+    pub(super) fn edit(&mut self, name: &str, edit: impl FnOnce(&mut Object)) {
+        let live = self.objects.values().find(|object| object.name() == name).unwrap();
+        let mut edited = (**live).clone();
+        edit(&mut edited);
+        self.insert(edited);
+    }
+
+    /// The inventory lists every object that carries our annotation and is not kept on purpose.
+    pub(super) fn check(&self) {
+        for (id, object) in &self.objects {
+            let is_kept = object.annotations().contains_key(names::PRUNE_ANNOTATION);
+            assert!(
+                is_kept || !is_marked(object, &repo()) || self.inventory.contains_key(id),
+                "{id} is not in the inventory"
+            );
+        }
+    }
+
+    /// Plans and executes until nothing changes, and returns the next plan.
+    pub(super) fn settle<'a>(&mut self, desired: &'a Desired) -> SyncPlan<'a> {
+        for _ in 0..4 {
+            let plan = self.plan(desired);
+            self.execute(&plan, usize::MAX);
+        }
+        self.plan(desired)
+    }
+
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.objects.keys().map(|id| id.key.name.as_str()).collect()
+    }
+}

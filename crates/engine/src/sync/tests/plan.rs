@@ -1,0 +1,180 @@
+use serde_json::json;
+
+use super::hub::{Hub, commit, config_map, object};
+use crate::sync::{Apply, Deletion};
+use api::names;
+use object::Key;
+
+#[test]
+fn a_second_plan_writes_nothing() {
+    let (mut hub, wanted) = (Hub::new(), commit(&[config_map("a", "1"), config_map("b", "1")]));
+    assert!(hub.settle(&wanted).is_settled());
+    assert_eq!(hub.writes, 2);
+    assert_eq!(hub.plan(&wanted).inventory, hub.inventory);
+}
+
+#[test]
+fn a_field_that_left_the_manifest_is_applied_away() {
+    let mut hub = Hub::new();
+    let mut first = config_map("a", "1");
+    first.0.insert("immutable".into(), true.into());
+    hub.settle(&commit(&[first]));
+    let second = commit(&[config_map("a", "1")]);
+    assert_eq!(hub.plan(&second).apply.len(), 1, "the live object covers the manifest and is applied anyway");
+}
+
+#[test]
+fn stages_are_barriers_in_order_and_deletions_go_the_other_way() {
+    let namespace = object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}));
+    let addon = object(
+        json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn", "metadata": {"name": "m"}}),
+    );
+    let wanted = commit(&[addon, config_map("a", "1"), namespace, config_map("b", "1")]);
+    let mut hub = Hub::new();
+    let kind = |apply: &Apply<'_>| apply.desired.reference.gvk.kind.clone();
+    let applied: Vec<Vec<String>> =
+        hub.plan(&wanted).apply.iter().map(|stage| stage.iter().map(kind).collect()).collect();
+    assert_eq!(applied, [vec!["Namespace"], vec!["ConfigMap", "ConfigMap"], vec!["ClusterManagementAddOn"]]);
+    hub.settle(&wanted);
+    let gone = commit(&[object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}))]);
+    let kind = |deletion: &Deletion| deletion.target.gvk.kind.clone();
+    let deleted: Vec<Vec<String>> =
+        hub.plan(&gone).delete.iter().map(|stage| stage.iter().map(kind).collect()).collect();
+    assert_eq!(deleted, [vec!["ClusterManagementAddOn"], vec!["ConfigMap", "ConfigMap"]]);
+}
+
+#[test]
+fn a_kind_that_cannot_be_read_freezes_its_deletions_and_writes() {
+    let mut hub = Hub::new();
+    hub.settle(&commit(&[config_map("a", "1"), config_map("b", "1")]));
+    hub.unread = vec!["ConfigMap"];
+    let secret =
+        object(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "ns"}}));
+    let wanted = commit(&[secret]);
+    let plan = hub.plan(&wanted);
+    assert!(plan.delete.is_empty() && plan.hold.is_none() && plan.apply.len() == 1);
+    assert_eq!(plan.inventory.len(), 3, "an object that could not be read stays in the inventory");
+    let wanted = commit(&[config_map("a", "2")]);
+    let plan = hub.plan(&wanted);
+    assert!(plan.apply.is_empty() && plan.inventory == hub.inventory);
+    assert_eq!(
+        plan.unread,
+        [
+            "cannot read ConfigMap: its first list has not been read yet; if this stays, is the definition of ConfigMap installed?"
+        ]
+    );
+}
+
+#[test]
+fn a_kind_defined_in_the_same_commit_does_not_wait() {
+    let definition = object(
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "foos.x.io"},
+        "spec": {"group": "x.io", "scope": "Namespaced", "names": {"kind": "Foo"}}}),
+    );
+    let foo = object(json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "f"}}));
+    let mut hub = Hub::new();
+    hub.unread = vec!["Foo"];
+    let wanted = commit(&[foo, definition]);
+    let namespaced = Key::namespaced("ns", "f");
+    assert_eq!(
+        wanted.objects[1].reference.key, namespaced,
+        "the definition says that the kind is namespaced"
+    );
+    let plan = hub.plan(&wanted);
+    assert_eq!((plan.apply.len(), plan.unread.len()), (2, 0));
+    assert!(!plan.apply[1][0].force);
+}
+
+#[test]
+fn deletions_over_the_budget_wait_for_exactly_their_approval() {
+    let all: Vec<_> = (0..8).map(|i| config_map(&format!("c{i}"), "1")).collect();
+    let mut hub = Hub::new();
+    hub.settle(&commit(&all));
+    let left = commit(&all[..1]);
+    let hold = hub.settle(&left).hold.unwrap();
+    assert_eq!((hold.objects.len(), hub.names().len(), hub.inventory.len()), (7, 8, 8));
+    assert_eq!(hold.why, "7 deletions are over the budget of 5");
+    hub.policy.approved = "something else".into();
+    assert!(hub.settle(&left).hold.is_some());
+    hub.policy.approved = hold.approval;
+    assert!(hub.settle(&left).is_settled());
+    assert_eq!((hub.names(), hub.inventory.len()), (vec!["c0"], 1));
+}
+
+#[test]
+fn an_object_that_is_kept_or_belongs_to_another_repository_leaves_the_inventory() {
+    let mut hub = Hub::new();
+    hub.settle(&commit(&[
+        config_map("stays", "1"),
+        config_map("kept", "1"),
+        config_map("theirs", "1"),
+        config_map("x", "1"),
+    ]));
+    let annotate = |hub: &mut Hub, name: &str, annotation: &str, value: &str| {
+        hub.edit(name, |live| live.metadata_mut()["annotations"][annotation] = value.into());
+    };
+    annotate(&mut hub, "kept", names::PRUNE_ANNOTATION, "disabled");
+    annotate(&mut hub, "theirs", names::CONFIG_REPO_ANNOTATION, "ns/other");
+    assert!(hub.settle(&commit(&[config_map("stays", "1")])).is_settled());
+    assert_eq!(hub.names(), ["kept", "stays", "theirs"]);
+    assert_eq!(hub.inventory.len(), 1);
+}
+
+#[test]
+fn an_object_that_waits_for_its_namespace_does_not_hold_up_the_others() {
+    let mut hub = Hub::new();
+    let mut elsewhere = config_map("b", "1");
+    elsewhere.metadata_mut().insert("namespace".into(), "cluster-1".into());
+    let wanted = commit(&[config_map("a", "1"), elsewhere]);
+    assert_eq!(wanted.required_namespaces(), ["cluster-1".to_owned(), "ns".to_owned()].into());
+    hub.missing_namespaces = ["cluster-1".to_owned()].into();
+    let plan = hub.settle(&wanted);
+    assert_eq!((hub.names(), plan.pending_namespace.len(), plan.is_settled()), (vec!["a"], 1, false));
+    hub.missing_namespaces.clear();
+    assert!(hub.settle(&wanted).is_settled());
+}
+
+#[test]
+fn without_prune_nothing_is_deleted() {
+    let mut hub = Hub::new();
+    hub.policy.prune = false;
+    hub.settle(&commit(&[config_map("a", "1"), config_map("b", "1")]));
+    assert!(hub.settle(&commit(&[config_map("a", "1")])).is_settled());
+    assert_eq!(hub.names(), ["a", "b"]);
+}
+
+#[test]
+fn a_repository_never_deletes_itself_or_its_namespace() {
+    let itself = object(
+        json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": {"name": "repo", "namespace": "ns"}}),
+    );
+    let namespace = object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}));
+    let mut hub = Hub::new();
+    hub.settle(&commit(&[itself, namespace, config_map("a", "1")]));
+    assert!(hub.settle(&commit(&[config_map("a", "1")])).is_settled());
+    assert_eq!(hub.deleted, []);
+}
+
+#[test]
+fn drift_is_corrected_apart_from_changes_of_the_repository() {
+    let (mut hub, wanted) = (Hub::new(), commit(&[config_map("a", "1"), config_map("b", "1")]));
+    hub.settle(&wanted);
+    hub.edit("a", |live| {
+        live.0["data"]["k"] = "edited".into();
+        live.0["data"]["more"] = "not ours".into();
+    });
+    let plan = hub.plan(&wanted);
+    assert_eq!((plan.apply.len(), plan.correct.len()), (0, 1));
+}
+
+#[test]
+fn one_refused_object_refuses_the_commit() {
+    let mut hub = Hub::new();
+    hub.settle(&commit(&[config_map("old", "1")]));
+    hub.insert(config_map("theirs", "2"));
+    let wanted = commit(&[config_map("new", "1"), config_map("theirs", "1")]);
+    let plan = hub.plan(&wanted);
+    assert!(plan.apply.is_empty() && plan.delete.is_empty() && plan.inventory == hub.inventory);
+    assert_eq!(plan.problems[0].reason, "TakeoverRefused");
+    assert!(plan.problems[0].to_string().ends_with("(a.yaml:1)"));
+}
