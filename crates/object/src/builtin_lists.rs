@@ -298,6 +298,15 @@ impl<'a> Position<'a> {
         }
     }
 
+    /// Whether the object that stands here has fields of its own, rather than the entries of a map.
+    pub fn has_declared_fields(self) -> bool {
+        match self {
+            Self::Unknown => false,
+            Self::Builtin(here) => matches!(here.inside, Some((Relation::Of, _))),
+            Self::Schema { schema, .. } => schema.get("properties").is_some(),
+        }
+    }
+
     /// Whether anything is known about this place.
     pub fn is_known(self) -> bool {
         !matches!(self, Self::Unknown)

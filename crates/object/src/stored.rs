@@ -1,6 +1,7 @@
 //! What caches and watches need to know of an object, typed or not.
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::{Gvk, Key, Kind, Object};
 
@@ -8,6 +9,10 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// An object as an API server stores it: of a typed kind, or a plain [`Object`].
 pub trait Stored: DeserializeOwned + Send + Sync + 'static {
+    /// Whether [`Stored::trim`] keeps who applied which fields. Managed fields are a third of most objects, so only objects that are
+    /// compared with what was applied keep them; see [`is_as_applied`](crate::fields::is_as_applied).
+    const KEEPS_APPLIED_FIELDS: bool;
+
     /// Namespace and name.
     fn key(&self) -> Key;
 
@@ -31,6 +36,8 @@ pub fn version(text: &str) -> u64 {
 }
 
 impl<K: Kind> Stored for K {
+    const KEEPS_APPLIED_FIELDS: bool = false;
+
     fn key(&self) -> Key {
         Key::of(self)
     }
@@ -54,6 +61,8 @@ impl<K: Kind> Stored for K {
 }
 
 impl Stored for Object {
+    const KEEPS_APPLIED_FIELDS: bool = true;
+
     fn key(&self) -> Key {
         self.key()
     }
@@ -67,7 +76,9 @@ impl Stored for Object {
     }
 
     fn trim(mut self, gvk: &Gvk) -> Self {
-        self.metadata_mut().remove("managedFields");
+        if let Some(Value::Array(entries)) = self.metadata_mut().get_mut("managedFields") {
+            entries.retain(|entry| entry.get("operation").is_some_and(|operation| operation == "Apply"));
+        }
         // Items of a list of built-in kinds do not say what they are.
         self.0.insert("apiVersion".into(), gvk.api_version().into());
         self.0.insert("kind".into(), gvk.kind.as_str().into());

@@ -5,10 +5,12 @@
 //! apply do to the sets of everyone, and when they conflict. How lists and maps are owned comes from a
 //! [`Position`](super::builtin_lists::Position), so built-in kinds and custom ones go the same way.
 
+mod applied;
 mod owners;
 mod set;
 mod walk;
 
+pub use applied::{covers, first_difference, is_as_applied};
 pub use owners::{Conflict, Manager, Operation, Owners};
 pub use set::{Element, FieldSet};
 pub use walk::{Comparison, compare, merged, set_of, without};

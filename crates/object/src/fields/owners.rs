@@ -128,6 +128,15 @@ impl Owners {
             .unwrap_or_default()
     }
 
+    /// The fields that a manager applied last, if it did so in this `apiVersion`: in another one they may have other names.
+    pub fn applied_by(&self, manager: &str, api_version: &str) -> Option<&FieldSet> {
+        let applies = self.entries.iter().filter(|entry| entry.manager.operation == Operation::Apply);
+        let mut ours = applies.filter(|Entry { manager: entry, .. }| {
+            entry.name == manager && entry.subresource.is_empty() && entry.api_version == api_version
+        });
+        ours.next().map(|entry| &entry.fields)
+    }
+
     /// An update by `manager` that turned `old` into `new`: what it changed is its own now, and nobody else's.
     #[must_use]
     pub fn updated(

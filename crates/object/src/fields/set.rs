@@ -101,6 +101,11 @@ impl FieldSet {
         self.nodes.get(element).map(|node| (node.member, &node.below))
     }
 
+    /// The elements the set says something about: whether each is in, and which paths below it are.
+    pub(super) fn elements(&self) -> impl Iterator<Item = (&Element, bool, &FieldSet)> {
+        self.nodes.iter().map(|(element, node)| (element, node.member, &node.below))
+    }
+
     /// Paths in either.
     #[must_use]
     pub fn union(mut self, other: &Self) -> Self {

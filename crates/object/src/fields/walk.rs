@@ -44,7 +44,7 @@ fn parts<'a>(value: &'a Value, at: Position<'_>) -> Parts<'a> {
 }
 
 /// What tells an item of a keyed list apart; keys it does not have, and that have no default, are left out.
-fn key_of(item: &Value, keys: &[MapKey<'_>]) -> Element {
+pub(super) fn key_of(item: &Value, keys: &[MapKey<'_>]) -> Element {
     let field = |key: &MapKey<'_>| {
         item.get(key.name).filter(|value| !value.is_null()).or(key.default.as_ref()).cloned()
     };

@@ -1,0 +1,331 @@
+//! Whether an object is as it was applied.
+//!
+//! There are two ways to know. `metadata.managedFields` says it exactly: a client that changes an applied field takes it from the
+//! applier, and a value that the server writes in another form, such as a quantity, stays with the applier. Without the entries, the
+//! values are compared by the rules of the kind: which keys tell the items of a list apart, and which maps are one value.
+
+use serde_json::{Map, Value};
+
+use super::walk::key_of;
+use super::{Element, FieldSet, Owners};
+use crate::Object;
+use crate::builtin_lists::{BUILTIN, ListType, MapType, Position};
+
+/// What an applier can set in the metadata of an object; the rest identifies the object or belongs to the server.
+const METADATA: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
+
+/// Whether `live` still is what `manager` applied last, which was `desired`.
+///
+/// The caller has to know that `desired` was applied last, for example from a digest: fields of an earlier configuration are not
+/// searched. Where `metadata.managedFields` has no entry of the manager in this `apiVersion`, the answer is that of [`covers`].
+pub fn is_as_applied(live: &Object, desired: &Object, manager: &str) -> bool {
+    let owners = Owners::read(live.at(&["metadata", "managedFields"]));
+    let Some(owned) = owners.applied_by(manager, desired.api_version()) else {
+        return covers(live, desired);
+    };
+    desired.0.iter().all(|(name, value)| match (name.as_str(), field(owned, name)) {
+        ("apiVersion" | "kind", _) | ("status", None) => true,
+        ("metadata", metadata) => {
+            let settable = METADATA.iter().filter_map(|name| Some((*name, value.get(name)?)));
+            settable.into_iter().all(|(name, value)| {
+                is_empty(value) || metadata.is_some_and(|owned| owns_field(owned, name, value))
+            })
+        }
+        (name, _) => owns_field(owned, name, value),
+    })
+}
+
+/// Whether `live` has every value of `desired`, whatever else it has.
+///
+/// The API server may write a value in another form than it was sent in, such as a quantity; then the answer is no.
+pub fn covers(live: &Object, desired: &Object) -> bool {
+    first_difference(live, desired).is_none()
+}
+
+/// The path of the first field of `desired` that `live` does not have, or has with another value.
+pub fn first_difference(live: &Object, desired: &Object) -> Option<String> {
+    let root = BUILTIN.root_of(&desired.gvk());
+    desired.0.iter().find_map(|(name, value)| {
+        // Metadata has the same fields in every kind, so any kind of the table leads to it.
+        let parent = if name == "metadata" { BUILTIN.root("v1", "ConfigMap") } else { root };
+        let path =
+            field_difference(live.0.get(name), value, Place { at: parent.field(name), in_atomic: false })?;
+        Some(format!("{name}{path}"))
+    })
+}
+
+/// A place in an object, and whether an object around it is one value.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    at: Position<'a>,
+    in_atomic: bool,
+}
+
+fn field_difference(live: Option<&Value>, desired: &Value, place: Place<'_>) -> Option<String> {
+    match live {
+        _ if desired.is_null() => None,
+        Some(live) => difference(live, desired, place),
+        None => (!is_empty(desired)).then(String::new),
+    }
+}
+
+/// The path from here to the first value that differs; empty where it is the one here.
+fn difference(live: &Value, desired: &Value, place: Place<'_>) -> Option<String> {
+    let Place { at, in_atomic } = place;
+    let differs = |differs: bool| differs.then(String::new);
+    match (live, desired) {
+        (Value::Object(live), Value::Object(desired)) => {
+            let is_atomic = in_atomic || at.map_type() == MapType::Atomic;
+            if is_atomic && !at.has_declared_fields() {
+                return differs(live != desired);
+            }
+            // The server may add defaults to an object with declared fields, even to an atomic one.
+            desired.iter().find_map(|(name, value)| {
+                let place = Place { at: at.field(name), in_atomic: is_atomic };
+                field_difference(live.get(name), value, place).map(|path| format!(".{name}{path}"))
+            })
+        }
+        (Value::Array(live), Value::Array(desired)) => {
+            let items = Place { at: at.items(), in_atomic: false };
+            match at.list_type() {
+                ListType::Set => differs(!desired.iter().all(|item| live.contains(item))),
+                ListType::Map(keys) => differs(!desired.iter().all(|item| {
+                    let key = key_of(item, &keys);
+                    let mut same = live.iter().filter(|live| key_of(live, &keys) == key);
+                    same.any(|live| difference(live, item, items).is_none())
+                })),
+                ListType::Atomic if live.len() != desired.len() => Some(String::new()),
+                ListType::Atomic => live.iter().zip(desired).enumerate().find_map(|(i, (live, item))| {
+                    difference(live, item, items).map(|path| format!("[{i}]{path}"))
+                }),
+            }
+        }
+        (live, desired) => differs(live != desired),
+    }
+}
+
+/// What API servers may drop instead of storing it.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+fn field<'a>(owned: &'a FieldSet, name: &str) -> Option<&'a FieldSet> {
+    owned.at(&Element::Field(name.to_owned())).map(|(_, below)| below)
+}
+
+fn owns_field(owned: &FieldSet, name: &str, value: &Value) -> bool {
+    let node = owned.at(&Element::Field(name.to_owned()));
+    is_empty(value) || node.is_some_and(|(member, below)| owns(member, below, value))
+}
+
+/// Whether a set has every part of a value, given what it says about the place of the value.
+fn owns(member: bool, below: &FieldSet, value: &Value) -> bool {
+    match value {
+        _ if below.is_empty() => member,
+        Value::Object(fields) => fields.iter().all(|(name, value)| owns_field(below, name, value)),
+        Value::Array(items) => items.iter().all(|item| {
+            let mut same = below.elements().filter(|(element, ..)| is_item(element, item));
+            same.any(|(_, member, below)| owns(member, below, item))
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => member,
+    }
+}
+
+/// Whether an element stands for an item of a list. A key that the item does not have was defaulted by the server.
+fn is_item(element: &Element, item: &Value) -> bool {
+    match element {
+        Element::Key(key) => {
+            let key: Map<String, Value> = serde_json::from_str(key).unwrap_or_default();
+            key.iter().all(|(name, value)| item.get(name).is_none_or(|own| own == value))
+        }
+        Element::Value(value) => serde_json::from_str(value).is_ok_and(|value: Value| value == *item),
+        Element::Field(_) | Element::Index(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const MANAGER: &str = "gitops";
+
+    fn object(api_version: &str, kind: &str, fields: Value) -> Object {
+        let mut object = Object::from_value(fields).unwrap();
+        object.0.insert("apiVersion".into(), api_version.into());
+        object.0.insert("kind".into(), kind.into());
+        object
+    }
+
+    /// Where a Deployment's, a Service's, a Pod's or a custom object's value differs from what is wanted.
+    fn check(api_version: &str, kind: &str, live: Value, desired: Value, difference: Option<&str>) {
+        let (live, desired) = (object(api_version, kind, live), object(api_version, kind, desired));
+        assert_eq!(first_difference(&live, &desired).as_deref(), difference, "{desired:?} on {live:?}");
+    }
+
+    #[test]
+    fn an_object_covers_what_it_has_all_values_of() {
+        let container = json!({"name": "a", "image": "i:1", "imagePullPolicy": "Always"});
+        let live = json!({"metadata": {"labels": {"a": "b", "c": "d"}}, "status": {}, "spec": {"replicas": 1,
+            "template": {"spec": {"containers": [{"name": "injected"}, container]}}}});
+        let containers = |image: &str| json!({"spec": {"template": {"spec": {"containers": [{"name": "a", "image": image}]}}}});
+        let check = |desired, difference| check("apps/v1", "Deployment", live.clone(), desired, difference);
+        check(containers("i:1"), None);
+        check(containers("i:2"), Some("spec.template.spec.containers"));
+        check(json!({"spec": {"replicas": 2}}), Some("spec.replicas"));
+        check(json!({"spec": {"paused": true}}), Some("spec.paused"));
+        check(json!({"spec": {"selector": {}, "args": [], "x": null}}), None);
+        check(json!({"metadata": {"labels": {"a": "b"}, "creationTimestamp": null}}), None);
+        check(json!({"metadata": {"labels": {"a": "x"}}}), Some("metadata.labels.a"));
+    }
+
+    /// `name`, `uid`, `mountPath`, `containerPort` and `type` are keys of some lists and ordinary fields in others.
+    #[test]
+    fn items_of_lists_are_told_apart_by_the_keys_of_the_list() {
+        let ports = |ports: Value| json!({"spec": {"ports": ports}});
+        let (http, renamed) = (json!({"name": "http", "port": 80}), json!({"name": "web", "port": 80}));
+        // Ports of a Service: port and protocol, not name.
+        let live = ports(json!([{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 80}]));
+        check("v1", "Service", live.clone(), ports(json!([http])), None);
+        check("v1", "Service", live.clone(), ports(json!([renamed])), Some("spec.ports"));
+        check(
+            "v1",
+            "Service",
+            live,
+            ports(json!([{"name": "http", "port": 80, "protocol": "UDP"}])),
+            Some("spec.ports"),
+        );
+        // Subjects of a binding: an atomic list, though every item has a name.
+        let subjects = |names: &[&str]| json!({"subjects": names.iter().map(|name| json!({"kind": "User", "name": name})).collect::<Vec<_>>()});
+        let binding = |live: &[&str], desired: &[&str], difference| {
+            check(
+                "rbac.authorization.k8s.io/v1",
+                "RoleBinding",
+                subjects(live),
+                subjects(desired),
+                difference,
+            );
+        };
+        binding(&["ann"], &["ann"], None);
+        binding(&["ann", "mallory"], &["ann"], Some("subjects"));
+        binding(&["bob", "ann"], &["ann", "bob"], Some("subjects[0].name"));
+        // Mounts of a container: the path, not the name.
+        let pod = |container: Value| json!({"spec": {"containers": [container]}});
+        let two_mounts = json!({"name": "a", "volumeMounts": [
+            {"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b"}]});
+        check("v1", "Pod", pod(two_mounts.clone()), pod(two_mounts.clone()), None);
+        let other_path = json!({"name": "a", "volumeMounts": [{"name": "v", "mountPath": "/c"}]});
+        check("v1", "Pod", pod(two_mounts), pod(other_path), Some("spec.containers"));
+    }
+
+    #[test]
+    fn an_atomic_map_has_nothing_more_than_what_is_wanted() {
+        let selector = |labels: Value| json!({"spec": {"selector": labels}});
+        check(
+            "v1",
+            "Service",
+            selector(json!({"a": "b", "c": "d"})),
+            selector(json!({"a": "b"})),
+            Some("spec.selector"),
+        );
+        let labels = |labels: Value| selector(json!({"matchLabels": labels}));
+        let (more, one) = (labels(json!({"a": "b", "c": "d"})), labels(json!({"a": "b"})));
+        check("apps/v1", "Deployment", more, one, Some("spec.selector.matchLabels"));
+        let env = |field: Value| json!({"spec": {"containers": [{"name": "a", "env": [{"name": "E", "valueFrom": {"fieldRef": field}}]}]}});
+        let defaulted = env(json!({"apiVersion": "v1", "fieldPath": "spec.nodeName"}));
+        check("v1", "Pod", defaulted, env(json!({"fieldPath": "spec.nodeName"})), None);
+    }
+
+    #[test]
+    fn metadata_has_the_same_rules_in_every_kind() {
+        let metadata = |finalizers: &[&str], uids: &[&str]| {
+            let owners: Vec<_> = uids.iter().map(|uid| json!({"uid": uid, "name": "same"})).collect();
+            json!({"metadata": {"finalizers": finalizers, "ownerReferences": owners}})
+        };
+        let check = |live, desired, difference| check("x.io/v1", "Custom", live, desired, difference);
+        check(metadata(&["x/a", "x/b"], &["1", "2"]), metadata(&["x/b"], &["2"]), None);
+        check(metadata(&["x/a"], &["1"]), metadata(&["x/b"], &[]), Some("metadata.finalizers"));
+        check(metadata(&[], &["1"]), metadata(&[], &["3"]), Some("metadata.ownerReferences"));
+    }
+
+    /// `desired`, applied and then changed by others, as the API server would keep it.
+    fn applied(desired: &Object, at: Position<'_>, changes: impl FnOnce(&mut Value)) -> Object {
+        use super::super::{Manager, Operation};
+        let manager = |operation, name: &str| Manager {
+            operation,
+            name: name.into(),
+            api_version: desired.api_version().into(),
+            subresource: String::new(),
+        };
+        let config = Value::Object(desired.0.clone());
+        let us = manager(Operation::Apply, MANAGER);
+        let (value, owners) = Owners::default().applied(&us, (&json!({}), &config), at, (false, "")).unwrap();
+        let mut after = value.clone();
+        changes(&mut after);
+        let owners = owners.updated(&manager(Operation::Update, "other"), (&value, &after), at, "");
+        let mut live = Object::from_value(after).unwrap();
+        live.metadata_mut().insert("managedFields".into(), owners.to_values().into());
+        live
+    }
+
+    #[test]
+    fn managed_fields_decide_what_values_cannot() {
+        let desired = object(
+            "apps/v1",
+            "Deployment",
+            json!({"metadata": {"name": "d", "labels": {"a": "b"}},
+            "spec": {"replicas": 2, "template": {"spec": {"containers": [{"name": "a", "image": "i",
+                "resources": {"limits": {"cpu": "1000m"}}, "ports": [{"containerPort": 80}]}]}}}}),
+        );
+        let at = BUILTIN.root("apps/v1", "Deployment");
+        let check = |change: &dyn Fn(&mut Value), expected: bool, claim: &str| {
+            assert_eq!(is_as_applied(&applied(&desired, at, change), &desired, MANAGER), expected, "{claim}");
+        };
+        check(&|_| {}, true, "an untouched object is as applied");
+        check(&|live| live["spec"]["replicas"] = 3.into(), false, "another value");
+        check(&|live| live["spec"]["paused"] = true.into(), true, "a field of another manager");
+        check(&|live| live["metadata"]["labels"] = json!({}), false, "a label that went");
+        let container = |live: &mut Value| live["spec"]["template"]["spec"]["containers"][0].take();
+        let injected = |live: &mut Value| {
+            let ours = container(live);
+            live["spec"]["template"]["spec"]["containers"] = json!([{"name": "injected"}, ours]);
+        };
+        check(&injected, true, "a container of another manager");
+        let mut live = applied(&desired, at, |_| {});
+        live.0["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "1".into();
+        assert!(
+            !covers(&live, &desired) && is_as_applied(&live, &desired, MANAGER),
+            "the server writes quantities its way"
+        );
+        assert_eq!(is_as_applied(&live, &desired, "somebody-else"), covers(&live, &desired));
+    }
+
+    #[test]
+    fn managed_fields_tell_the_lists_of_custom_kinds() {
+        let schema = json!({"properties": {"spec": {"properties": {
+            "taints": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key"], "items": {"properties": {}}},
+            "tags": {"x-kubernetes-list-type": "set"}, "steps": {}}}}});
+        let desired = object(
+            "x.io/v1",
+            "Custom",
+            json!({"metadata": {"name": "c"},
+            "spec": {"taints": [{"key": "k", "name": "n"}], "tags": ["t"], "steps": [{"name": "s"}]}}),
+        );
+        let check = |change: &dyn Fn(&mut Value), expected: bool| {
+            let live = applied(&desired, Position::schema(&schema), change);
+            assert_eq!(is_as_applied(&live, &desired, MANAGER), expected, "{live:?}");
+        };
+        check(
+            &|live| live["spec"]["taints"].as_array_mut().unwrap().insert(0, json!({"key": "other"})),
+            true,
+        );
+        check(&|live| live["spec"]["tags"].as_array_mut().unwrap().push("u".into()), true);
+        check(&|live| live["spec"]["steps"].as_array_mut().unwrap().push(json!({"name": "t"})), false);
+        check(&|live| live["spec"]["taints"][0]["name"] = "m".into(), false);
+    }
+}
