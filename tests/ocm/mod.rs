@@ -14,7 +14,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use engine::rollout::advance;
-use engine::rollout::simulation::{Scenario, wave_json};
+use engine::rollout::simulation::{Scenario, decision_json};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -75,7 +75,7 @@ fn strings(list: &Value) -> BTreeSet<String> {
 /// What the engine answers, by the input and the output of `simulate rollout`.
 fn engine_output(case: &Case) -> Value {
     let input = Scenario::read(&case.scenario().to_string()).unwrap().into_input();
-    wave_json(&advance(&input, now()))
+    decision_json(&advance(&input, now()))
 }
 
 fn engine_answer(output: &Value) -> Option<Answer> {

@@ -9,8 +9,7 @@ use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::PLACEMENT_LABEL;
 use engine::addon::selection::Selection;
-use engine::rollout::Policy;
-use engine::rollout::strategy::Refused;
+use engine::rollout::{Policy, Refused};
 use object::{Key, Kind};
 use reconcile::{Query, Read, View, Watches};
 

@@ -13,8 +13,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use engine::rollout::input::{Cluster, Group, GroupKey, Hash, Health, Report};
-use engine::rollout::strategy::{Mandatory, Options, Size};
-use engine::rollout::{Input, Strategy, advance};
+use engine::rollout::strategy::{Mandatory, Options, Progressive};
+use engine::rollout::{Input, Size, Strategy, advance};
 use jiff::{SignedDuration, Timestamp};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -29,11 +29,11 @@ fn input(clusters: usize) -> Input {
         deadline: Some(SignedDuration::from_mins(10)),
         failures: Size::Percent(50),
     };
-    let strategy = Strategy::Progressive {
+    let strategy = Strategy::Progressive(Progressive {
         options,
         mandatory: vec![Mandatory::Index(0)],
         concurrency: Some(Size::Percent(20)),
-    };
+    });
     let mut input =
         Input::new("5df41881f1a5d6e4c0b1b8f5f2a4cdef5df41881f1a5d6e4c0b1b8f5f2a4cdef", Ok(strategy));
     let name = |at: usize| format!("cluster-{:05}", at * 7919 % clusters);
@@ -93,9 +93,9 @@ fn main() {
     let mut ratios = Vec::new();
     for clusters in [1_000, 10_000, 100_000] {
         let input = input(clusters);
-        let wave = advance(&input, NOW);
+        let decision = advance(&input, NOW);
         assert!(
-            wave.starting().count() > 0 && wave.counts.total == clusters,
+            decision.starting().count() > 0 && decision.counts.total == clusters,
             "the bench asks for something that is decided"
         );
         let (ours, base) = (time(|| advance(&input, NOW)), time(|| baseline(&input)));

@@ -8,7 +8,9 @@ use jiff::Timestamp;
 
 use crate::cli::{CommandError, CommandResult, output::Ui};
 use engine::rollout::advance;
-use engine::rollout::simulation::{Outcomes, Scenario, Unreadable, run as play, wave_json, wave_table};
+use engine::rollout::simulation::{
+    Outcomes, Scenario, Unreadable, decision_json, decision_table, run as play,
+};
 
 /// Try something on paper: no hub, no cluster.
 #[derive(Debug, clap::Args)]
@@ -78,10 +80,10 @@ fn rollout(args: &Rollout, ui: &mut Ui) -> CommandResult {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let wave = advance(&input, now);
+    let decision = advance(&input, now);
     match args.output {
-        Format::Text => ui.text(wave_table(&wave))?,
-        Format::Json => ui.json(&wave_json(&wave))?,
+        Format::Text => ui.text(decision_table(&decision))?,
+        Format::Json => ui.json(&decision_json(&decision))?,
         Format::Svg => {
             return Err(CommandError::hinted(
                 anyhow::anyhow!("one step is no picture"),

@@ -19,6 +19,7 @@ use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::{ADDON_ANNOTATION_PREFIX, INSTALLED_BY_ANNOTATION};
 use engine::addon::wire;
 use engine::rollout::input::{Cluster, Group, GroupKey, Hash};
+use engine::rollout::strategy::All;
 use engine::rollout::{self, Input, Strategy};
 use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::{Action, Controller, Note, NoteType, Plan, Read, View, Watches};
@@ -174,27 +175,27 @@ fn remove(
     let cluster = |addon: &Arc<ManagedClusterAddOn>| addon.metadata.namespace.clone().unwrap_or_default();
     let (policy, granted) = addon_reads::policy(name, view)?;
     // The removal budget is the engine's; what it is asked here is only who left.
-    let mut input = Input::new(Hash::default(), Ok(Strategy::All { deadline: None }));
+    let mut input = Input::new(Hash::default(), Ok(Strategy::All(All::default())));
     input.groups = vec![Group { key: GroupKey::default(), clusters: selected.iter().cloned().collect() }];
     input.clusters = ours
         .iter()
         .map(|addon| Cluster { name: cluster(addon), runs: Some(Hash::default()), ..Cluster::default() })
         .collect();
     (input.policy, input.granted) = (policy, granted);
-    let wave = rollout::advance(&input, Timestamp::UNIX_EPOCH);
+    let decision = rollout::advance(&input, Timestamp::UNIX_EPOCH);
     plan.step(
         ours.iter()
-            .filter(|addon| wave.removed.contains(&cluster(addon)))
+            .filter(|addon| decision.removed.contains(&cluster(addon)))
             .map(|addon| Action::delete(addon.as_ref())),
     );
-    if !wave.kept.is_empty() {
-        let tokens = wave
+    if !decision.kept.is_empty() {
+        let tokens = decision
             .approvals
             .iter()
             .map(|token| format!("; to allow it, add {token} to spec.approved of a RolloutPolicy"));
         let message = format!(
             "{} clusters are not selected any more; removing the add-on from all of them waits{}",
-            wave.kept.len(),
+            decision.kept.len(),
             tokens.collect::<String>()
         );
         plan.notes.push(Note {

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::config::{Config, address};
 use super::wire;
+use crate::rollout::RolloutDecision;
 use crate::rollout::input::{Cluster, Hash, Health, Report};
-use crate::rollout::wave::Wave;
 use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, InstallProgression, ManagedClusterAddOn};
 use api::condition::{Observation, find_condition, set_condition};
@@ -102,8 +102,8 @@ pub fn began(progression: &mut InstallProgression, desired: &[Config], now: Time
 }
 
 /// How a placement fares, in OCM's words, and in ours where OCM has none: what failed, and what holds the rollout.
-pub fn placement_condition(selected: usize, own: usize, wave: &Wave) -> Observation {
-    let counts = &wave.counts;
+pub fn placement_condition(selected: usize, own: usize, decision: &RolloutDecision) -> Observation {
+    let counts = &decision.counts;
     let (done, failed, timed_out) =
         (counts.done + counts.skipped, counts.failed + counts.quarantined, counts.timed_out);
     let rolling = counts.starting + counts.progressing + counts.soaking;
@@ -113,7 +113,7 @@ pub fn placement_condition(selected: usize, own: usize, wave: &Wave) -> Observat
             format!("{head} {done}/{own} completed with no errors, {failed} failed {timed_out} timeout.");
         return Observation::new(PROGRESSING, "False", COMPLETED, message);
     }
-    if let Some(breach) = &wave.breach {
+    if let Some(breach) = &decision.breach {
         let message = format!(
             "{head} {done}/{own} stopped, {failed} failed {timed_out} timeout. {breach}; the rest waits."
         );
@@ -121,7 +121,7 @@ pub fn placement_condition(selected: usize, own: usize, wave: &Wave) -> Observat
     }
     let mut message =
         format!("{head} {}/{own} progressing..., {failed} failed {timed_out} timeout.", rolling + done);
-    for more in wave.complaints().chain(wave.hold.iter().map(ToString::to_string)) {
+    for more in decision.complaints().chain(decision.hold.iter().map(ToString::to_string)) {
         message = format!("{message} {more}.");
     }
     Observation::new(PROGRESSING, "True", UNDER_WAY, message)

@@ -1,24 +1,26 @@
-//! The decision: judge every cluster, count every failure, then release.
+//! The decision: the engine judges every cluster, counts every failure, and only then releases clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest as _, Sha256};
 
+use super::classify::{classify, finished, superseded};
+use super::decision::{Assignment, Counts, RolloutDecision, Stage};
 use super::freeze::frozen;
 use super::input::{Cluster, Group, Hash, Input};
-use super::policy::{Joining, OnBreach, Policy};
-use super::stage::{Member, Plan, grouped, stages};
-use super::stand::{Limits, Stand, finished, stand, superseded};
-use super::strategy::{Mandatory, Options, Strategy};
-use super::wave::{Breach, Counts, Stage, State, Verdict, Wait, Wave};
+use super::policy::{Joining, OnBreach, Policy, Superseding};
+use super::stage::{Member, StagePlan, grouped, stages};
+use super::state::{Breach, ClusterState, Wait};
+use super::strategy::{Limits, Mandatory, Strategy};
+use object::hex;
 
-/// Says where a rollout stands and what is to be done now.
+/// Decides what a rollout does now.
 ///
 /// The function is total and has no memory: what must be remembered (what was assigned when, the quarantined revision, granted
-/// approvals) is part of the input. Its answer depends on `now` only through the times it names; [`Wave::recheck`] is the first
-/// moment at which the same input could give another one.
-pub fn advance(input: &Input, now: Timestamp) -> Wave {
+/// approvals) is part of the input. Its answer depends on `now` only through the times it names, and
+/// [`RolloutDecision::recheck`] is the first moment at which the same input can give another answer.
+pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
     let strategy = input.strategy.as_ref().ok().or(input.last_strategy.as_ref());
     let fallback = Policy::default();
     let policy = input.policy.as_ref().unwrap_or(&fallback);
@@ -26,23 +28,20 @@ pub fn advance(input: &Input, now: Timestamp) -> Wave {
     let clusters = by_name(&input.clusters);
     let mut plans = stages(strategy, policy, grouped(&input.groups, &clusters));
     for member in plans.iter_mut().flat_map(|plan| &mut plan.members) {
-        member.stand = stand(member.cluster, &limits, now);
+        member.state = classify(member.cluster, &limits, now);
     }
     mark_newcomers(&mut plans, input);
 
-    let remembered = is_remembered(input, policy);
-    let breach = if remembered { None } else { breach(&plans) };
-    let is_quarantined = remembered || breach.is_some() && is_rejected(input, policy, &plans);
+    let is_remembered = is_remembered(input, policy);
+    let breach = if is_remembered { None } else { breach(&plans) };
+    let is_quarantined = is_remembered || breach.is_some() && is_rejected(input, policy, &plans);
     let quarantine = is_quarantined.then(|| input.revision.clone());
-    let turn = Turn { input, policy, limits, quarantine: quarantine.as_ref(), now };
-    let hold = turn.hold(strategy.is_some(), &plans, breach.as_ref());
-    let mut wave = Wave {
+    let pass = Pass { input, policy, limits, quarantine: quarantine.as_ref(), now };
+    let hold = pass.hold(strategy.is_some(), &plans, breach.as_ref());
+    let refused = [input.strategy.as_ref().err(), input.policy.as_ref().err()];
+    let mut decision = RolloutDecision {
         strategy: strategy.cloned(),
-        refused: [input.strategy.as_ref().err(), input.policy.as_ref().err()]
-            .into_iter()
-            .flatten()
-            .cloned()
-            .collect(),
+        refused: refused.into_iter().flatten().cloned().collect(),
         absent: absent(strategy, &input.groups),
         clusters: BTreeMap::new(),
         stages: Vec::new(),
@@ -55,36 +54,26 @@ pub fn advance(input: &Input, now: Timestamp) -> Wave {
         recheck: None,
         counts: Counts::default(),
     };
-    turn.release(plans, &mut wave);
-    turn.remove(&clusters, &mut wave);
-    turn.recheck(&mut wave);
-    wave.counts = Counts::of(wave.clusters.values().map(|verdict| &verdict.state));
-    wave
+    pass.release(plans, &mut decision);
+    pass.remove(&clusters, &mut decision);
+    pass.recheck(&mut decision);
+    decision.counts = Counts::of(decision.clusters.values().map(|assignment| &assignment.state));
+    decision
 }
 
+/// What every cluster is held to: by the strategy, and by the policy where that is stricter or the strategy is silent.
 fn limits(strategy: Option<&Strategy>, policy: &Policy) -> Limits {
-    let no_options = Options::default();
-    let (options, start_unreachable) = match strategy {
-        None => (&no_options, false),
-        Some(Strategy::All { deadline }) => (&Options { deadline: *deadline, ..no_options }, true),
-        Some(Strategy::Progressive { options, .. } | Strategy::ProgressivePerGroup { options, .. }) => {
-            (options, false)
-        }
-    };
-    Limits {
-        // All has nothing that would wait for a soak.
-        soak: if start_unreachable { SignedDuration::ZERO } else { options.soak.max(policy.soak) },
-        deadline: options.deadline.or(policy.deadline),
-        start_unreachable,
-        superseding: policy.superseding,
-    }
+    let none = Limits { soak: Some(SignedDuration::ZERO), ..Limits::default() };
+    let Limits { soak, deadline, start_unreachable } = strategy.map_or(none, Strategy::limits);
+    let soak = soak.map(|soak| soak.max(policy.soak));
+    Limits { soak, deadline: deadline.or(policy.deadline), start_unreachable }
 }
 
-/// Mandatory groups that are not there; a placement without any group has not decided yet.
+/// Mandatory groups that the placement does not have; a placement without any group has not decided yet.
 fn absent(strategy: Option<&Strategy>, groups: &[Group]) -> Vec<Mandatory> {
-    let mandatory =
-        strategy.filter(|_| !groups.is_empty()).map(Strategy::mandatory).unwrap_or_default().iter();
-    mandatory.filter(|wanted| !groups.iter().any(|group| wanted.selects(&group.key))).cloned().collect()
+    let mut mandatory = strategy.map(Strategy::mandatory).unwrap_or_default();
+    mandatory.retain(|wanted| !groups.is_empty() && !groups.iter().any(|group| wanted.selects(&group.key)));
+    mandatory
 }
 
 /// Clusters by name; of entries with one name, the one that sorts first.
@@ -94,76 +83,42 @@ fn by_name(clusters: &[Cluster]) -> BTreeMap<&str, &Cluster> {
     sorted.into_iter().map(|cluster| (cluster.name.as_str(), cluster)).collect()
 }
 
-/// A newcomer joined after the rollout began: where nobody knows when that was, when the first cluster was moved to the revision.
-fn mark_newcomers(plans: &mut [Plan], input: &Input) {
+/// Marks the clusters that joined after the rollout began. Where the input does not say when that was, it was when the first
+/// cluster was moved to the revision.
+fn mark_newcomers(plans: &mut [StagePlan], input: &Input) {
     let clusters = plans.iter().flat_map(|plan| &plan.members).filter_map(|member| member.cluster);
     let moved = clusters
         .filter(|cluster| cluster.runs.as_ref() == Some(&cluster.wants) && cluster.wants == input.revision);
     let begin = input.began.or_else(|| moved.filter_map(|cluster| cluster.runs_since).min());
     for member in plans.iter_mut().flat_map(|plan| &mut plan.members) {
         let joined = member.cluster.and_then(|cluster| cluster.joined);
-        member.newcomer =
-            begin.zip(joined).is_some_and(|(begin, joined)| joined > begin) && !bug!(NewcomersAreWaitedFor);
+        member.newcomer = begin.zip(joined).is_some_and(|(begin, joined)| joined > begin);
     }
 }
 
 /// The first stage with more failures than it tolerates, counted over all its clusters before anything is released.
-fn breach(plans: &[Plan]) -> Option<Breach> {
-    plans.iter().enumerate().filter(|(at, _)| *at == 0 || !bug!(CountsFirstStageOnly)).find_map(
-        |(_, plan)| {
-            let failures = plan.failures();
-            let allowed = plan.allowed? + usize::from(bug!(BreachOneLate));
-            (failures > allowed).then(|| Breach { stage: plan.name.clone(), failures, allowed })
-        },
-    )
+fn breach(plans: &[StagePlan]) -> Option<Breach> {
+    plans.iter().find_map(|plan| {
+        let (failures, allowed) = (plan.failures(), plan.allowed?);
+        (failures > allowed).then(|| Breach { stage: plan.name.clone(), failures, allowed })
+    })
 }
 
-/// Whether the revision was quarantined before. Its failures are history then: clusters have other things to do than to run it.
+/// Whether the revision was quarantined before. Its failures no longer count then: its clusters run something else.
 fn is_remembered(input: &Input, policy: &Policy) -> bool {
-    let released = policy.released.contains(&input.revision);
-    input.quarantined.as_ref() == Some(&input.revision) && !released && !bug!(QuarantineIsForgotten)
+    input.quarantined.as_ref() == Some(&input.revision) && !policy.released.contains(&input.revision)
 }
 
 /// Whether a breach quarantines the revision. Without anything to return to it is a pause.
-fn is_rejected(input: &Input, policy: &Policy, plans: &[Plan]) -> bool {
-    let way_back = || plans.iter().flat_map(|plan| &plan.members).any(|member| member.way_back().is_some());
+fn is_rejected(input: &Input, policy: &Policy, plans: &[StagePlan]) -> bool {
     policy.on_breach == OnBreach::Rollback
         && !policy.paused
         && !policy.released.contains(&input.revision)
-        && way_back()
-}
-
-impl Plan<'_> {
-    fn failures(&self) -> usize {
-        self.members
-            .iter()
-            .filter(|member| matches!(&member.stand, Stand::Settled(state) if state.is_failure()))
-            .count()
-    }
-}
-
-impl<'a> Member<'a> {
-    fn runs(&self) -> Option<&'a Hash> {
-        self.cluster.and_then(|cluster| cluster.runs.as_ref())
-    }
-
-    /// When its stand ends by itself: for a silent cluster that had succeeded, with its soak.
-    fn ends(&self, limits: &Limits) -> Option<Timestamp> {
-        match &self.stand {
-            Stand::ToDo => None,
-            Stand::Settled(State::Unreachable { moved: true }) => finished(self.cluster?, limits),
-            Stand::Settled(state) => state.ends(),
-        }
-    }
-
-    /// The last good hash, if that is another one than the cluster should run.
-    fn way_back(&self) -> Option<&'a Hash> {
-        self.cluster.and_then(|cluster| cluster.last_good.as_ref().filter(|good| **good != cluster.wants))
-    }
+        && plans.iter().flat_map(|plan| &plan.members).any(|member| member.way_back().is_some())
 }
 
 /// What holds for every stage of one pass.
-struct Turn<'a> {
+struct Pass<'a> {
     input: &'a Input,
     policy: &'a Policy,
     limits: Limits,
@@ -171,39 +126,41 @@ struct Turn<'a> {
     now: Timestamp,
 }
 
-impl Turn<'_> {
+impl Pass<'_> {
     /// Why nothing may start anywhere; the reason that lasts longest comes first.
-    fn hold(&self, has_strategy: bool, plans: &[Plan], breach: Option<&Breach>) -> Option<Wait> {
+    fn hold(&self, has_strategy: bool, plans: &[StagePlan], breach: Option<&Breach>) -> Option<Wait> {
         if !has_strategy || self.input.policy.is_err() {
             return Some(Wait::Refused);
         }
-        if self.policy.paused && !bug!(PauseIsIgnored) {
+        if self.policy.paused {
             return Some(Wait::Paused);
         }
         if let Some(revision) = self.quarantine {
             return Some(Wait::Quarantine { revision: revision.clone() });
         }
-        if let Some(breach) = breach.filter(|_| !bug!(BreachIsIgnored)) {
+        if let Some(breach) = breach {
             return Some(Wait::Breach(breach.clone()));
         }
-        if let Some((window, until)) =
-            frozen(&self.policy.freezes, self.now).filter(|_| !bug!(FreezeIsIgnored))
-        {
+        if let Some((window, until)) = frozen(&self.policy.freezes, self.now) {
             return Some(Wait::Frozen { window: window.into(), until });
         }
         self.silence(plans).or_else(|| self.unfinished_revision(plans))
     }
 
-    fn silence(&self, plans: &[Plan]) -> Option<Wait> {
+    fn silence(&self, plans: &[StagePlan]) -> Option<Wait> {
         let members = || plans.iter().flat_map(|plan| &plan.members);
-        let clusters =
-            members().filter(|member| member.cluster.is_some_and(|c| c.unreachable && !c.skip)).count();
-        let allowed = self.policy.unreachable.of(members().count());
-        let within = clusters <= allowed || self.limits.start_unreachable || bug!(UnreachableIsUnlimited);
-        (!within).then_some(Wait::Unreachable { clusters, allowed })
+        let is_silent = |member: &&Member| member.cluster.is_some_and(|c| c.unreachable && !c.skip);
+        let (clusters, allowed) =
+            (members().filter(is_silent).count(), self.policy.unreachable.of(members().count()));
+        let is_held = clusters > allowed && !self.limits.start_unreachable;
+        is_held.then_some(Wait::Unreachable { clusters, allowed })
     }
 
-    fn unfinished_revision(&self, plans: &[Plan]) -> Option<Wait> {
+    fn unfinished_revision(&self, plans: &[StagePlan]) -> Option<Wait> {
+        match self.policy.superseding {
+            Superseding::Latest => return None,
+            Superseding::FinishCurrent => {}
+        }
         let members = plans.iter().flat_map(|plan| &plan.members).filter_map(|member| member.cluster);
         let untils: Vec<_> =
             members.filter_map(|cluster| superseded(cluster, &self.limits, self.now)).collect();
@@ -211,165 +168,163 @@ impl Turn<'_> {
     }
 
     /// Walks the stages in order and starts what may start.
-    fn release(&self, plans: Vec<Plan>, wave: &mut Wave) {
-        let mut gate = wave.hold.clone();
+    fn release(&self, plans: Vec<StagePlan>, decision: &mut RolloutDecision) {
+        let mut gate = decision.hold.clone();
         for plan in plans {
-            let has_to_do = plan.members.iter().any(|member| member.stand == Stand::ToDo);
+            let has_to_do = plan.members.iter().any(|member| member.state.is_none());
             if gate.is_none() && has_to_do {
-                gate = self.approval(&plan, wave);
+                gate = self.approval(&plan, decision);
             }
-            let soaked = plan
-                .members
-                .iter()
-                .filter(|member| !member.newcomer)
-                .filter_map(|member| finished(member.cluster?, &self.limits))
-                .max();
-            let stage = self.start(plan, gate.as_ref(), wave);
+            let waited_for = plan.members.iter().filter(|member| !member.newcomer);
+            let finished = waited_for.filter_map(|member| finished(member.cluster?, &self.limits)).max();
+            let stage = self.start(plan, gate.as_ref(), decision);
             if gate.is_none() {
-                gate = gate_after(&stage, soaked, self.now, self.policy.group_soak);
+                gate = self.gate_after(&stage, finished);
             }
-            wave.stages.push(stage);
+            decision.stages.push(stage);
         }
     }
 
-    fn approval(&self, plan: &Plan, wave: &mut Wave) -> Option<Wait> {
-        let token = format!("{}/{}", self.input.revision, plan.name);
-        if !plan.needs_approval || self.input.granted.contains(&token) || bug!(ApprovalIsIgnored) {
+    fn approval(&self, plan: &StagePlan, decision: &mut RolloutDecision) -> Option<Wait> {
+        let token = approval_token(&self.input.revision, &plan.name);
+        if !plan.needs_approval || self.input.granted.contains(&token) {
             return None;
         }
-        wave.approvals.insert(token.clone());
+        decision.approvals.insert(token.clone());
         Some(Wait::Approval { token })
     }
 
-    /// Gives every cluster of a stage its verdict.
-    fn start(&self, plan: Plan, gate: Option<&Wait>, wave: &mut Wave) -> Stage {
-        let settled: Vec<Option<State>> = plan.members.iter().map(|member| self.settled(member)).collect();
+    /// Gives every cluster of a stage its assignment.
+    fn start(&self, plan: StagePlan, gate: Option<&Wait>, decision: &mut RolloutDecision) -> Stage {
+        let known: Vec<Option<ClusterState>> = plan.members.iter().map(|member| self.state(member)).collect();
         let mut stage = Stage {
             name: plan.name,
             mandatory: plan.mandatory,
             clusters: plan.members.len(),
-            slots: plan.slots + usize::from(bug!(OneSlotTooMany)),
-            busy: settled.iter().flatten().filter(|state| state.holds_slot()).count(),
-            failures: settled.iter().flatten().filter(|state| state.is_failure()).count(),
+            slots: plan.slots,
+            busy: known.iter().flatten().filter(|state| state.holds_slot()).count(),
+            failures: known.iter().flatten().filter(|state| state.is_failure()).count(),
             allowed: plan.allowed,
             unfinished: 0,
         };
-        for (member, settled) in plan.members.into_iter().zip(settled) {
-            let state = match (settled, gate) {
+        for (member, known) in plan.members.into_iter().zip(known) {
+            let state = match (known, gate) {
                 (Some(state), _) => state,
-                (None, Some(wait)) => State::Waiting(wait.clone()),
+                (None, Some(wait)) => ClusterState::Waiting(wait.clone()),
                 (None, None) if stage.busy < stage.slots => {
                     stage.busy += 1;
-                    State::Starting
+                    ClusterState::Starting
                 }
-                (None, None) => State::Waiting(Wait::Slot { slots: stage.slots }),
+                (None, None) => ClusterState::Waiting(Wait::Slot { slots: stage.slots }),
             };
-            let waits = matches!(state, State::Waiting(_));
             // A breach counts clusters that its quarantine shows as something else.
-            let matters = wave.breach.is_some() || !matches!(state, State::Quarantined { .. });
-            let ends = member.ends(&self.limits).filter(|at| matters && *at > self.now);
-            wave.recheck = wave.recheck.into_iter().chain(ends).min();
-            stage.unfinished +=
-                usize::from(!member.newcomer && (waits || state.holds_slot() && !bug!(GroupsOverlap)));
+            let counts = decision.breach.is_some() || !matches!(state, ClusterState::Quarantined { .. });
+            let ends = self.ends(&member).filter(|at| counts && *at > self.now);
+            decision.recheck = decision.recheck.into_iter().chain(ends).min();
+            let is_open = matches!(state, ClusterState::Waiting(_)) || state.holds_slot();
+            stage.unfinished += usize::from(is_open && !member.newcomer);
             let assigned = self.assigned(&member, &state);
-            wave.clusters
-                .insert(member.name.to_owned(), Verdict { group: member.group.clone(), state, assigned });
+            let assignment = Assignment { group: member.group.clone(), state, assigned };
+            decision.clusters.insert(member.name.to_owned(), assignment);
         }
         stage
     }
 
     /// The state of a cluster about which there is nothing to decide.
-    fn settled(&self, member: &Member) -> Option<State> {
-        self.quarantined(member).or_else(|| match &member.stand {
-            Stand::ToDo => None,
-            Stand::Settled(state) => Some(state.clone()),
-        })
+    fn state(&self, member: &Member) -> Option<ClusterState> {
+        self.quarantined(member).or_else(|| member.state.clone())
+    }
+
+    /// When the state of a cluster ends by itself: that of a silent cluster that succeeded ends with its soak.
+    fn ends(&self, member: &Member) -> Option<Timestamp> {
+        match member.state.as_ref()? {
+            ClusterState::Unreachable { moved: true } => finished(member.cluster?, &self.limits),
+            state => state.ends(),
+        }
     }
 
     /// What the quarantine of the revision makes of a cluster that should run it.
-    fn quarantined(&self, member: &Member) -> Option<State> {
+    fn quarantined(&self, member: &Member) -> Option<ClusterState> {
         self.quarantine?;
-        let cluster = member
-            .cluster
-            .filter(|cluster| !cluster.skip && cluster.last_good.as_ref() != Some(&cluster.wants));
-        let on_it = cluster.is_some_and(|cluster| cluster.runs.as_ref() == Some(&cluster.wants));
-        let returns_to =
-            member.way_back().filter(|_| on_it && !self.policy.paused && !bug!(RollbackIsForgotten)).cloned();
-        (cluster.is_some() || member.cluster.is_none()).then_some(State::Quarantined { returns_to })
+        let Some(cluster) = member.cluster else {
+            return Some(ClusterState::Quarantined { returns_to: None });
+        };
+        if cluster.skip || cluster.last_good.as_ref() == Some(&cluster.wants) {
+            return None;
+        }
+        let returns = cluster.runs.as_ref() == Some(&cluster.wants) && !self.policy.paused;
+        Some(ClusterState::Quarantined { returns_to: member.way_back().filter(|_| returns).cloned() })
     }
 
-    fn assigned(&self, member: &Member, state: &State) -> Option<Hash> {
-        let wants = || member.cluster.map_or(&self.input.revision, |cluster| &cluster.wants);
+    /// What a cluster in this state is to run from now on.
+    fn assigned(&self, member: &Member, state: &ClusterState) -> Option<Hash> {
         match state {
-            State::Starting => Some(wants().clone()),
-            State::Quarantined { returns_to: Some(good) } => Some(good.clone()),
-            State::Waiting(_) if bug!(AssignsEarly) => Some(wants().clone()),
-            State::Waiting(_)
-            | State::Quarantined { returns_to: None }
-            | State::Unreachable { moved: false } => {
+            ClusterState::Starting => {
+                Some(member.cluster.map_or(&self.input.revision, |cluster| &cluster.wants).clone())
+            }
+            ClusterState::Quarantined { returns_to: Some(good) } => Some(good.clone()),
+            ClusterState::Waiting(_)
+            | ClusterState::Quarantined { returns_to: None }
+            | ClusterState::Unreachable { moved: false } => {
                 let joins = member.runs().is_none()
                     && self.policy.joining == Joining::LastGood
                     && !self.policy.paused;
                 if joins { member.way_back().cloned() } else { member.runs().cloned() }
             }
-            State::Done
-            | State::Soaking { .. }
-            | State::Progressing { .. }
-            | State::Failed { .. }
-            | State::TimedOut
-            | State::Skipped
-            | State::Unreachable { moved: true } => member.runs().cloned(),
+            ClusterState::Done
+            | ClusterState::Soaking { .. }
+            | ClusterState::Progressing { .. }
+            | ClusterState::Failed { .. }
+            | ClusterState::TimedOut
+            | ClusterState::Skipped
+            | ClusterState::Unreachable { moved: true } => member.runs().cloned(),
         }
     }
 
+    /// Why the stages after this one wait; `finished` is when the last of its clusters was finished.
+    fn gate_after(&self, stage: &Stage, finished: Option<Timestamp>) -> Option<Wait> {
+        if stage.unfinished > 0 {
+            return Some(Wait::Stage { stage: stage.name.clone(), unfinished: stage.unfinished });
+        }
+        let until = finished?.min(self.now).checked_add(self.policy.group_soak).ok()?;
+        (until > self.now).then(|| Wait::StageSoak { stage: stage.name.clone(), until })
+    }
+
     /// Lets clusters that left their groups lose their content, unless they are suspiciously many.
-    fn remove(&self, clusters: &BTreeMap<&str, &Cluster>, wave: &mut Wave) {
-        let left: Vec<String> = clusters
-            .keys()
-            .filter(|name| !wave.clusters.contains_key(**name))
-            .map(|name| (*name).to_owned())
-            .collect();
-        let allowed = self.policy.removals.of(wave.clusters.len() + left.len());
-        let token = format!("remove/{}", digest(&left));
-        let within = left.len() <= allowed || self.input.granted.contains(&token) || bug!(RemovalIsUnlimited);
+    fn remove(&self, clusters: &BTreeMap<&str, &Cluster>, decision: &mut RolloutDecision) {
+        let left = clusters.keys().filter(|name| !decision.clusters.contains_key(**name));
+        let left: Vec<String> = left.map(|name| (*name).to_owned()).collect();
+        let allowed = self.policy.removals.of(decision.clusters.len() + left.len());
+        let token = removal_token(&left);
         if self.policy.paused || self.input.policy.is_err() {
-            wave.kept = left;
-        } else if within {
-            wave.removed = left;
+            decision.kept = left;
+        } else if left.len() <= allowed || self.input.granted.contains(&token) {
+            decision.removed = left;
         } else {
-            wave.approvals.insert(token);
-            wave.kept = left;
+            decision.approvals.insert(token);
+            decision.kept = left;
         }
     }
 
     /// Looks again when something that is waited for ends by itself.
-    fn recheck(&self, wave: &mut Wave) {
-        let waits = wave.clusters.values().filter_map(|verdict| match &verdict.state {
-            State::Waiting(
+    fn recheck(&self, decision: &mut RolloutDecision) {
+        let waits = decision.clusters.values().filter_map(|assignment| match &assignment.state {
+            ClusterState::Waiting(
                 Wait::Frozen { until, .. } | Wait::StageSoak { until, .. } | Wait::Superseded { until, .. },
             ) => Some(*until),
             _ => None,
         });
-        wave.recheck = waits.filter(|at| *at > self.now).chain(wave.recheck).min();
+        decision.recheck = waits.filter(|at| *at > self.now).chain(decision.recheck).min();
     }
 }
 
-/// Why the stages after this one wait; `finished` is when the last of its clusters was done with.
-fn gate_after(
-    stage: &Stage,
-    finished: Option<Timestamp>,
-    now: Timestamp,
-    soak: SignedDuration,
-) -> Option<Wait> {
-    if stage.unfinished > 0 {
-        return Some(Wait::Stage { stage: stage.name.clone(), unfinished: stage.unfinished });
-    }
-    let until = finished?.min(now).checked_add(soak).ok().filter(|until| *until > now)?;
-    Some(Wait::StageSoak { stage: stage.name.clone(), until })
+/// The token that lets a stage start with a revision.
+pub(super) fn approval_token(revision: &Hash, stage: &str) -> String {
+    format!("{revision}/{stage}")
 }
 
-/// Names a set of clusters, so that an approval is about exactly these.
-fn digest(names: &[String]) -> String {
+/// The token that lets exactly these clusters lose their content.
+pub(super) fn removal_token(names: &[String]) -> String {
     let sum = Sha256::digest(names.join("\n"));
-    object::hex(sum.get(..6).unwrap_or_default())
+    format!("remove/{}", hex(sum.get(..6).unwrap_or_default()))
 }

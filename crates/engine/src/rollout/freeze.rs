@@ -4,7 +4,8 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::cron::Cron;
-use super::strategy::Refused;
+use super::refused::Refused;
+use api::gitops::v1alpha1::FreezeWindow;
 use object::duration;
 
 /// How many windows without a gap are joined; a freeze without an end is looked at again after that many.
@@ -28,37 +29,27 @@ impl Freeze {
     ///
     /// # Errors
     /// When a part cannot be read, or the window is empty or longer than a year.
-    pub fn read(name: &str, schedule: &str, zone: &str, lasts: &str) -> Result<Self, Refused> {
-        let field = |field: &str| format!("freezeWindows[{name}].{field}");
-        let cron = Cron::parse(schedule).map_err(|why| {
-            Refused::new(
-                field("schedule"),
-                schedule,
-                why,
-                "write minute hour day month weekday, such as \"0 18 * * fri\"",
-            )
+    pub fn read(window: &FreezeWindow) -> Result<Self, Refused> {
+        let FreezeWindow { name, schedule, time_zone, duration, unknown: _ } = window;
+        let refused = |field: &str, value: &str, reason: &str, hint: &str| {
+            Refused::new(format!("freezeWindows[{name}].{field}"), value, reason, hint)
+        };
+        let cron = Cron::parse(schedule).map_err(|reason| {
+            let hint = "write minute hour day month weekday, such as \"0 18 * * fri\"";
+            refused("schedule", schedule, &reason, hint)
         })?;
-        let time_zone = match zone {
+        let zone = match time_zone.as_str() {
             "" => TimeZone::UTC,
             zone => TimeZone::get(zone).map_err(|_| {
-                Refused::new(
-                    field("timeZone"),
-                    zone,
-                    "no such time zone",
-                    "write an IANA name, such as Europe/Berlin",
-                )
+                refused("timeZone", zone, "no such time zone", "write an IANA name, such as Europe/Berlin")
             })?,
         };
-        let duration =
-            duration::parse(lasts).filter(|d| d.is_positive() && *d <= LONGEST).ok_or_else(|| {
-                Refused::new(
-                    field("duration"),
-                    lasts,
-                    "not a duration up to a year",
-                    "write hours or minutes, such as 60h",
-                )
-            })?;
-        Ok(Self { name: name.into(), schedule: cron, zone: time_zone, duration })
+        let lasts = duration::parse(duration).filter(|lasts| lasts.is_positive() && *lasts <= LONGEST);
+        let lasts = lasts.ok_or_else(|| {
+            let hint = "write hours or minutes, such as 60h";
+            refused("duration", duration, "not a duration up to a year", hint)
+        })?;
+        Ok(Self { name: name.clone(), schedule: cron, zone, duration: lasts })
     }
 
     /// When the window that is open at `now` ends. Of windows that overlap, the last that began ends last.
@@ -85,8 +76,18 @@ pub fn frozen(freezes: &[Freeze], now: Timestamp) -> Option<(&str, Timestamp)> {
 mod tests {
     use super::*;
 
+    fn read(name: &str, schedule: &str, zone: &str, lasts: &str) -> Result<Freeze, Refused> {
+        Freeze::read(&FreezeWindow {
+            name: name.into(),
+            schedule: schedule.into(),
+            time_zone: zone.into(),
+            duration: lasts.into(),
+            ..FreezeWindow::default()
+        })
+    }
+
     fn freeze(name: &str, schedule: &str, zone: &str, lasts: &str) -> Freeze {
-        Freeze::read(name, schedule, zone, lasts).unwrap()
+        read(name, schedule, zone, lasts).unwrap()
     }
 
     #[test]
@@ -128,7 +129,7 @@ mod tests {
     #[test]
     fn mistakes_name_the_window_and_the_field() {
         let check = |schedule: &str, zone: &str, lasts: &str, expected: &str| {
-            let refused = Freeze::read("w", schedule, zone, lasts).unwrap_err().to_string();
+            let refused = read("w", schedule, zone, lasts).unwrap_err().to_string();
             assert!(refused.starts_with(expected), "{refused}");
         };
         check(

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::policy::Policy;
-use super::strategy::{Refused, Strategy};
+use super::refused::Refused;
+use super::strategy::Strategy;
 
 /// The address of a content: two clusters with equal hashes run the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -58,11 +59,11 @@ pub struct Input {
     pub groups: Vec<Group>,
     /// What is known of clusters: those of the groups, and those to remove.
     pub clusters: Vec<Cluster>,
-    /// The revision in quarantine, as the last [`Wave::quarantine`](super::Wave::quarantine) said.
+    /// The revision in quarantine, as the last [`RolloutDecision::quarantine`](super::RolloutDecision::quarantine) said.
     pub quarantined: Option<Hash>,
     /// When the rollout of `revision` began. Where absent, it began when the first cluster was moved, as far as clusters tell.
     pub began: Option<Timestamp>,
-    /// Tokens of [`Wave::approvals`](super::Wave::approvals) that people granted.
+    /// Tokens of [`RolloutDecision::approvals`](super::RolloutDecision::approvals) that people granted.
     pub granted: BTreeSet<String>,
 }
 

@@ -1,6 +1,6 @@
 //! The rollout engine: which clusters of a placement get new content now, which wait, and why.
 //!
-//! [`advance`] is a pure function from everything that is known ([`Input`]) to everything that follows ([`Wave`]). It compiles a
+//! [`advance`] is a pure function from everything that is known ([`Input`]) to everything that follows ([`RolloutDecision`]). It compiles a
 //! [`Strategy`] into a list of stages; a stage has clusters, slots and an allowance for failures. Then it judges every cluster by
 //! itself, counts failures over the whole fleet, and only then walks the stages in order and fills their slots by cluster name.
 //! It never looks at an outcome that is not about the hash the cluster was assigned, never starts a stage while the one before
@@ -8,18 +8,18 @@
 //!
 //! # For callers
 //!
-//! - Write [`Verdict::assigned`](wave::Verdict::assigned) where it differs from what the cluster runs, with the time; that is all there is to do.
+//! - Write [`Assignment::assigned`](decision::Assignment::assigned) where it differs from what the cluster runs, with the time; that is all there is to do.
 //!   It says what a cluster is to run from now on: what it should run, what it ran before, or what it returns to.
 //! - Give what was written back as [`Cluster::runs`](input::Cluster::runs) and `runs_since` at the next call, before any report arrives: a
 //!   cluster that was moved and not heard of holds its slot.
 //! - Leave clusters out of [`Input::groups`] that another rollout looks after; they would be waited for.
-//! - Keep [`Wave::quarantine`] and the approvals people granted, and give them back. Write the quarantine before the assignments: a
+//! - Keep [`RolloutDecision::quarantine`] and the approvals people granted, and give them back. Write the quarantine before the assignments: a
 //!   cluster that returned no longer counts as failed, so a crash in between would start the bad revision again.
-//! - Call again at [`Wave::recheck`].
+//! - Call again at [`RolloutDecision::recheck`].
 //!
 //! # Differences from OCM's library
 //!
-//! On the same input the answer is that of `sdk-go/pkg/apis/cluster/v1alpha1` (`ClustersToRollout` is [`Wave::rolling`]), but for
+//! On the same input the answer is that of `sdk-go/pkg/apis/cluster/v1alpha1` (`ClustersToRollout` is [`RolloutDecision::rolling`]), but for
 //! these. `tests/ocm` asks the library itself, on thousands of random inputs, and takes no difference without a row; the tests of
 //! `compat` show an example of each hazard.
 //!
@@ -48,31 +48,30 @@
 //! What OCM has no word for (unreachable clusters, pauses, freezes, approvals, rollback, quarantine, joining, superseding) is
 //! governed by the [`Policy`]; its default adds nothing to the list above.
 
-#[macro_use]
-pub(crate) mod bug;
-
 mod advance;
+mod classify;
 mod cron;
+pub mod decision;
 pub mod freeze;
 pub mod input;
+pub mod oracle;
 pub mod policy;
+pub mod refused;
 pub mod simulation;
+pub mod size;
 mod stage;
-mod stand;
+pub mod state;
+mod story;
 pub mod strategy;
-pub mod wave;
 
 #[cfg(test)]
-mod compat;
-#[cfg(test)]
-mod fleet;
-#[cfg(test)]
-mod model;
-#[cfg(test)]
-mod properties;
+mod tests;
 
 pub use advance::advance;
+pub use decision::RolloutDecision;
 pub use input::Input;
 pub use policy::Policy;
+pub use refused::Refused;
+pub use size::Size;
+pub use state::ClusterState;
 pub use strategy::Strategy;
-pub use wave::Wave;

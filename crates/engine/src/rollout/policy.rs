@@ -6,7 +6,8 @@ use jiff::SignedDuration;
 
 use super::freeze::Freeze;
 use super::input::Hash;
-use super::strategy::{Refused, Size, read_deadline, read_soak};
+use super::refused::Refused;
+use super::size::{Size, read_deadline, read_soak};
 use api::gitops::v1alpha1 as wire;
 
 /// How rollouts are held, stopped and undone. The default is what holds without a `RolloutPolicy`.
@@ -44,51 +45,57 @@ impl Policy {
     /// # Errors
     /// Names the first field that cannot be used. Nothing may start then: what the policy forbids is not known.
     pub fn read(spec: &wire::RolloutPolicySpec) -> Result<Self, Refused> {
-        let freeze = |w: &wire::FreezeWindow| Freeze::read(&w.name, &w.schedule, &w.time_zone, &w.duration);
+        let wire::RolloutPolicySpec {
+            add_ons: _, // selects the policy
+            paused,
+            on_breach,
+            success: _, // tells the add-on's works when they have arrived
+            superseding,
+            joining,
+            default_deadline,
+            soak,
+            group_soak,
+            unreachable_budget,
+            removal_budget,
+            approval,
+            approved: _, // is Input::granted
+            freeze_windows,
+            released_revisions,
+            unknown: _,
+        } = spec;
         Ok(Self {
-            paused: spec.paused,
-            on_breach: match &spec.on_breach {
+            paused: *paused,
+            on_breach: match on_breach {
                 wire::OnBreach::Pause => OnBreach::Pause,
                 wire::OnBreach::Rollback => OnBreach::Rollback,
                 wire::OnBreach::Other(other) => {
-                    return Err(unknown("onBreach", other, wire::OnBreach::VALUES));
+                    return Err(Refused::unknown("onBreach", other, wire::OnBreach::VALUES));
                 }
             },
-            superseding: match &spec.superseding {
+            superseding: match superseding {
                 wire::Superseding::Latest => Superseding::Latest,
                 wire::Superseding::FinishCurrent => Superseding::FinishCurrent,
                 wire::Superseding::Other(other) => {
-                    return Err(unknown("superseding", other, wire::Superseding::VALUES));
+                    return Err(Refused::unknown("superseding", other, wire::Superseding::VALUES));
                 }
             },
-            approval: match &spec.approval.mode {
-                wire::ApprovalMode::Never => Approval::Never,
-                wire::ApprovalMode::BetweenGroups => Approval::BetweenGroups,
-                wire::ApprovalMode::Groups => {
-                    Approval::Groups(spec.approval.groups.iter().cloned().collect())
-                }
-                wire::ApprovalMode::Other(other) => {
-                    return Err(unknown("approval.mode", other, wire::ApprovalMode::VALUES));
-                }
-            },
-            freezes: spec.freeze_windows.iter().map(freeze).collect::<Result<_, _>>()?,
-            soak: read_soak("soak", &spec.soak)?,
-            group_soak: read_soak("groupSoak", &spec.group_soak)?,
-            deadline: read_deadline("defaultDeadline", &spec.default_deadline)?,
-            unreachable: Size::read("unreachableBudget", &spec.unreachable_budget)?,
-            removals: Size::read("removalBudget", &spec.removal_budget)?,
-            joining: match &spec.joining {
+            approval: Approval::read(approval)?,
+            freezes: freeze_windows.iter().map(Freeze::read).collect::<Result<_, _>>()?,
+            soak: read_soak("soak", soak)?,
+            group_soak: read_soak("groupSoak", group_soak)?,
+            deadline: read_deadline("defaultDeadline", default_deadline)?,
+            unreachable: Size::read("unreachableBudget", unreachable_budget)?,
+            removals: Size::read("removalBudget", removal_budget)?,
+            joining: match joining {
                 wire::Joining::InTurn => Joining::InTurn,
                 wire::Joining::LastGood => Joining::LastGood,
-                wire::Joining::Other(other) => return Err(unknown("joining", other, wire::Joining::VALUES)),
+                wire::Joining::Other(other) => {
+                    return Err(Refused::unknown("joining", other, wire::Joining::VALUES));
+                }
             },
-            released: spec.released_revisions.iter().map(|revision| Hash::from(revision.as_str())).collect(),
+            released: released_revisions.iter().map(|revision| Hash::from(revision.as_str())).collect(),
         })
     }
-}
-
-fn unknown(field: &str, value: &str, values: &[&str]) -> Refused {
-    Refused::new(field, value, "no such value", format!("write one of {}", values.join(", ")))
 }
 
 impl Default for Policy {
@@ -145,6 +152,20 @@ pub enum Approval {
     Groups(BTreeSet<String>),
 }
 
+impl Approval {
+    fn read(wire: &wire::Approval) -> Result<Self, Refused> {
+        let wire::Approval { mode, groups, unknown: _ } = wire;
+        match mode {
+            wire::ApprovalMode::Never => Ok(Self::Never),
+            wire::ApprovalMode::BetweenGroups => Ok(Self::BetweenGroups),
+            wire::ApprovalMode::Groups => Ok(Self::Groups(groups.iter().cloned().collect())),
+            wire::ApprovalMode::Other(other) => {
+                Err(Refused::unknown("approval.mode", other, wire::ApprovalMode::VALUES))
+            }
+        }
+    }
+}
+
 /// What a cluster that runs nothing runs until its turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Joining {
@@ -181,7 +202,15 @@ mod tests {
             on_breach: OnBreach::Rollback,
             superseding: Superseding::FinishCurrent,
             approval: Approval::Groups(BTreeSet::from(["prod".to_owned()])),
-            freezes: vec![Freeze::read("weekend", "0 18 * * fri", "", "62h").unwrap()],
+            freezes: vec![
+                Freeze::read(&wire::FreezeWindow {
+                    name: "weekend".into(),
+                    schedule: "0 18 * * fri".into(),
+                    duration: "62h".into(),
+                    ..wire::FreezeWindow::default()
+                })
+                .unwrap(),
+            ],
             group_soak: SignedDuration::from_hours(1),
             unreachable: Size::Count(3),
             removals: Size::Percent(5),

@@ -2,25 +2,39 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::input::{Cluster, Group, GroupKey};
+use super::input::{Cluster, Group, GroupKey, Hash};
 use super::policy::{Approval, Policy};
-use super::stand::Stand;
-use super::strategy::{Mandatory, Size, Strategy};
+use super::state::ClusterState;
+use super::strategy::{All, Failures, Mandatory, StageRule, Strategy};
 
 /// A cluster of a group.
 #[derive(Clone, Debug)]
 pub(super) struct Member<'a> {
     pub(super) name: &'a str,
     pub(super) group: &'a GroupKey,
+    /// What is known of it, if anything is.
     pub(super) cluster: Option<&'a Cluster>,
-    pub(super) stand: Stand,
-    /// It joined when the rollout was under way: no other stage waits for it.
+    /// Its state by what is known of it alone; `None` is a cluster that waits for its turn.
+    pub(super) state: Option<ClusterState>,
+    /// It joined when the rollout was under way: no later stage waits for it.
     pub(super) newcomer: bool,
 }
 
-/// Clusters that go together.
+impl<'a> Member<'a> {
+    /// What was assigned to it last.
+    pub(super) fn runs(&self) -> Option<&'a Hash> {
+        self.cluster.and_then(|cluster| cluster.runs.as_ref())
+    }
+
+    /// The last good hash, if that is another one than the cluster should run.
+    pub(super) fn way_back(&self) -> Option<&'a Hash> {
+        self.cluster.and_then(|cluster| cluster.last_good.as_ref().filter(|good| **good != cluster.wants))
+    }
+}
+
+/// Clusters that go together, before any of them is released.
 #[derive(Debug)]
-pub(super) struct Plan<'a> {
+pub(super) struct StagePlan<'a> {
     pub(super) name: String,
     pub(super) mandatory: bool,
     /// In the order in which they start: by name.
@@ -32,27 +46,28 @@ pub(super) struct Plan<'a> {
     pub(super) needs_approval: bool,
 }
 
+impl StagePlan<'_> {
+    /// How many clusters failed or timed out.
+    pub(super) fn failures(&self) -> usize {
+        let failed = |member: &&Member| member.state.as_ref().is_some_and(ClusterState::is_failure);
+        self.members.iter().filter(failed).count()
+    }
+}
+
+type Groups<'a> = BTreeMap<&'a GroupKey, Vec<Member<'a>>>;
+
 /// The groups by index, each cluster in the first of its groups only.
-pub(super) fn grouped<'a>(
-    groups: &'a [Group],
-    clusters: &BTreeMap<&str, &'a Cluster>,
-) -> BTreeMap<&'a GroupKey, Vec<Member<'a>>> {
+pub(super) fn grouped<'a>(groups: &'a [Group], clusters: &BTreeMap<&str, &'a Cluster>) -> Groups<'a> {
     let mut sorted: Vec<&Group> = groups.iter().collect();
     sorted.sort_by_key(|group| &group.key);
     let mut seen = BTreeSet::new();
-    let mut by_key = BTreeMap::<&GroupKey, Vec<Member<'a>>>::new();
+    let mut by_key = Groups::new();
     for group in sorted {
         let members = by_key.entry(&group.key).or_default();
         for name in group.clusters.iter().filter(|name| !name.is_empty()) {
             if seen.insert(name.as_str()) {
                 let cluster = clusters.get(name.as_str()).copied();
-                members.push(Member {
-                    name,
-                    group: &group.key,
-                    cluster,
-                    stand: Stand::ToDo,
-                    newcomer: false,
-                });
+                members.push(Member { name, group: &group.key, cluster, state: None, newcomer: false });
             }
         }
     }
@@ -63,33 +78,19 @@ pub(super) fn grouped<'a>(
 pub(super) fn stages<'a>(
     strategy: Option<&Strategy>,
     policy: &Policy,
-    groups: BTreeMap<&'a GroupKey, Vec<Member<'a>>>,
-) -> Vec<Plan<'a>> {
+    mut groups: Groups<'a>,
+) -> Vec<StagePlan<'a>> {
     let total: usize = groups.values().map(Vec::len).sum();
+    let all = Strategy::All(All::default());
     let mut stages = Vec::new();
-    match strategy {
-        None | Some(Strategy::All { .. }) => {
-            stages.push(merged("all", groups.into_values(), |clusters| (clusters, None)))
+    for rule in strategy.unwrap_or(&all).stages() {
+        let taken = take(&mut groups, rule.groups);
+        match rule.together {
+            Some(name) => stages.push(stage(name.into(), taken.into_values().flatten(), &rule, total)),
+            None => stages.extend(
+                taken.into_iter().map(|(key, members)| stage(key.to_string(), members, &rule, total)),
+            ),
         }
-        Some(Strategy::Progressive { options, mandatory, concurrency }) => {
-            let (first, rest) = split(groups, mandatory);
-            stages.extend(first);
-            let concurrency = concurrency.unwrap_or(Size::Percent(100));
-            stages.push(merged("rest", rest.into_values(), |clusters| {
-                (concurrency.of(clusters), Some(options.failures.of(total)))
-            }));
-        }
-        Some(Strategy::ProgressivePerGroup { options, mandatory }) => {
-            let (first, rest) = split(groups, mandatory);
-            stages.extend(first);
-            stages.extend(rest.into_iter().map(|(key, members)| {
-                let allowed = options.failures.of(members.len());
-                Plan { allowed: Some(allowed), ..whole(key, members) }
-            }));
-        }
-    }
-    for stage in &mut stages {
-        stage.members.sort_by_key(|member| member.name);
     }
     stages.retain(|stage| !stage.members.is_empty());
     for (at, stage) in stages.iter_mut().enumerate() {
@@ -102,36 +103,29 @@ pub(super) fn stages<'a>(
     stages
 }
 
-/// Mandatory groups as stages, and the other groups. The order of the list means nothing: groups go by index.
-fn split<'a>(
-    groups: BTreeMap<&'a GroupKey, Vec<Member<'a>>>,
-    mandatory: &[Mandatory],
-) -> (Vec<Plan<'a>>, BTreeMap<&'a GroupKey, Vec<Member<'a>>>) {
-    let is_mandatory = |key: &GroupKey| mandatory.iter().any(|wanted| wanted.selects(key));
-    let (first, rest): (BTreeMap<_, _>, BTreeMap<_, _>) =
-        groups.into_iter().partition(|(key, _)| is_mandatory(key));
-    (first.into_iter().map(|(key, members)| Plan { mandatory: true, ..whole(key, members) }).collect(), rest)
+/// Takes the groups that a list selects, or all of them. The order of the list means nothing: groups go by index.
+fn take<'a>(groups: &mut Groups<'a>, selected: Option<&[Mandatory]>) -> Groups<'a> {
+    let is_selected =
+        |key: &GroupKey| selected.is_none_or(|selected| selected.iter().any(|wanted| wanted.selects(key)));
+    let (taken, left) = std::mem::take(groups).into_iter().partition(|(key, _)| is_selected(key));
+    *groups = left;
+    taken
 }
 
-/// A group that goes as a whole and tolerates no failure.
-fn whole<'a>(key: &GroupKey, members: Vec<Member<'a>>) -> Plan<'a> {
-    Plan {
-        name: key.to_string(),
-        mandatory: false,
-        slots: members.len(),
-        allowed: Some(0),
-        members,
-        needs_approval: false,
-    }
-}
-
-/// Several groups as one stage; `sizes` gives its slots and allowance from its number of clusters.
-fn merged<'a>(
-    name: &str,
-    groups: impl Iterator<Item = Vec<Member<'a>>>,
-    sizes: impl Fn(usize) -> (usize, Option<usize>),
-) -> Plan<'a> {
-    let members: Vec<_> = groups.flatten().collect();
-    let (slots, allowed) = sizes(members.len());
-    Plan { name: name.into(), mandatory: false, members, slots, allowed, needs_approval: false }
+/// A stage of these members; `total` is the number of clusters of all stages.
+fn stage<'a>(
+    name: String,
+    members: impl IntoIterator<Item = Member<'a>>,
+    rule: &StageRule<'_>,
+    total: usize,
+) -> StagePlan<'a> {
+    let mut members: Vec<_> = members.into_iter().collect();
+    members.sort_by_key(|member| member.name);
+    let allowed = match rule.failures {
+        Failures::Unlimited => None,
+        Failures::OfStage(size) => Some(size.of(members.len())),
+        Failures::OfAll(size) => Some(size.of(total)),
+    };
+    let slots = rule.slots.of(members.len());
+    StagePlan { name, mandatory: rule.groups.is_some(), members, slots, allowed, needs_approval: false }
 }

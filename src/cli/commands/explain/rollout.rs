@@ -21,7 +21,7 @@ use api::gitops::v1alpha1::RolloutPolicy;
 use controllers::hub::addon_config::{Explanation, PlacementRollout, explain};
 use engine::addon::config::Config;
 use engine::rollout::input::Hash;
-use engine::rollout::simulation::{wave_json, wave_table};
+use engine::rollout::simulation::{decision_json, decision_table};
 
 /// Explain where the rollout of an add-on stands: what each cluster runs, why it waits, for what and until when.
 #[derive(Debug, clap::Args)]
@@ -68,14 +68,14 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The waves by placement, and the configurations behind their hashes.
+/// The decisions by placement, and the configurations behind their hashes.
 fn json(explanation: &Explanation) -> Value {
     let placements: Map<String, Value> = explanation
         .rollouts
         .iter()
-        .map(|PlacementRollout { placement, revision, wave }| {
-            let mut value = match wave {
-                Ok(wave) => wave_json(wave),
+        .map(|PlacementRollout { placement, revision, decision }| {
+            let mut value = match decision {
+                Ok(decision) => decision_json(decision),
                 Err(why) => json!({"hold": {"reason": "NotAsked", "message": why}}),
             };
             if let Some(fields) = value.as_object_mut() {
@@ -102,16 +102,16 @@ fn text(addon: &str, explanation: &Explanation) -> String {
         );
     }
     let mut seen = BTreeSet::new();
-    for PlacementRollout { placement, revision, wave } in &explanation.rollouts {
+    for PlacementRollout { placement, revision, decision } in &explanation.rollouts {
         seen.insert(revision);
-        let wave = match wave {
-            Ok(wave) => wave,
+        let decision = match decision {
+            Ok(decision) => decision,
             Err(why) => {
                 let _ = writeln!(page, "{addon} on placement {placement}: {why}");
                 continue;
             }
         };
-        let counts = &wave.counts;
+        let counts = &decision.counts;
         let _ = writeln!(
             page,
             "{addon} on placement {placement}: {} of {} clusters done with {}",
@@ -119,7 +119,7 @@ fn text(addon: &str, explanation: &Explanation) -> String {
             counts.total,
             revision.short()
         );
-        for stage in &wave.stages {
+        for stage in &decision.stages {
             let allowed = stage.allowed.map_or_else(|| "any".into(), |allowed| allowed.to_string());
             let _ = writeln!(
                 page,
@@ -127,12 +127,12 @@ fn text(addon: &str, explanation: &Explanation) -> String {
                 stage.name, stage.clusters, stage.unfinished, stage.busy, stage.slots, stage.failures
             );
         }
-        if let Some(hold) = &wave.hold {
+        if let Some(hold) = &decision.hold {
             let _ = writeln!(page, "  nothing starts: {hold}");
         }
-        page += &wave_table(wave);
+        page += &decision_table(decision);
         page.push('\n');
-        seen.extend(wave.clusters.values().filter_map(|verdict| verdict.assigned.as_ref()));
+        seen.extend(decision.clusters.values().filter_map(|assignment| assignment.assigned.as_ref()));
     }
     for (hash, configs) in explanation.contents.iter().filter(|(hash, _)| seen.contains(hash)) {
         let _ = writeln!(page, "{}: {}", hash.short(), names(configs).join(", "));

@@ -22,8 +22,7 @@ use api::names::{SYSTEM_NAMESPACE, addon_conditions};
 use engine::addon::config::{Config, address, resolve};
 use engine::addon::{progress, registration, snapshot, spec_hash, wire};
 use engine::rollout::input::Hash;
-use engine::rollout::wave::Wave;
-use engine::rollout::{self, Input, Strategy};
+use engine::rollout::{self, Input, RolloutDecision, Strategy};
 use object::{Key, Object};
 use reconcile::{Action, Plan, Read, StatusWrite, View};
 
@@ -64,32 +63,30 @@ impl Rollout {
                 tell(PlacementRollout {
                     placement,
                     revision: Hash(address(&desired)),
-                    wave: Err(condition.message.clone()),
+                    decision: Err(condition.message.clone()),
                 });
                 set_condition(&mut progression.conditions, condition, now);
                 status.install_progressions.push(progression);
                 continue;
             }
-            let mut input = Input::new(
-                address(&desired),
-                Strategy::read(&strategy.rollout_strategy).map(|s| s.or_concurrency(node.group_size)),
-            );
+            let mut input =
+                Input::new(address(&desired), Strategy::read(&strategy.rollout_strategy, node.group_size));
             (input.policy, input.granted) = (policy.clone(), granted.clone());
             input.began = progress::began(&mut progression, &desired, now);
             let remembered = memory.as_ref().and_then(|policy| remembered(policy, &self.name, &progression));
             input.quarantined =
                 remembered.map(|status| Hash(status.quarantined.clone())).filter(|hash| !hash.0.is_empty());
-            let wave =
+            let decision =
                 self.advance(&mut input, node, &progression, view, (&mut assigned, &mut ready), now)?;
             progression.config_references =
-                wire::install_references(&desired, &progression.config_references, wave.is_complete());
+                wire::install_references(&desired, &progression.config_references, decision.is_complete());
             let own = node.selection.clusters().filter(|cluster| !node.taken.contains(*cluster)).count();
-            let condition = progress::placement_condition(node.selection.clusters().count(), own, &wave);
+            let condition = progress::placement_condition(node.selection.clusters().count(), own, &decision);
             set_condition(&mut progression.conditions, condition, now);
-            wave.recheck.into_iter().for_each(|at| plan.wake(at));
-            rollouts.push(rollout_status(&self.name, &progression, &input, &wave));
+            decision.recheck.into_iter().for_each(|at| plan.wake(at));
+            rollouts.push(rollout_status(&self.name, &progression, &input, &decision));
             status.install_progressions.push(progression);
-            tell(PlacementRollout { placement, revision: input.revision, wave: Ok(wave) });
+            tell(PlacementRollout { placement, revision: input.revision, decision: Ok(decision) });
         }
         self.placements = placements;
         self.rest(&mut assigned, view)?;
@@ -115,7 +112,7 @@ impl Rollout {
         view: &impl View,
         (assigned, ready): (&mut BTreeMap<String, Vec<Config>>, &mut BTreeSet<String>),
         now: Timestamp,
-    ) -> Read<Wave> {
+    ) -> Read<RolloutDecision> {
         let good: Option<Vec<Config>> = progression
             .config_references
             .iter()
@@ -174,12 +171,12 @@ impl Rollout {
             input.clusters.push(cluster);
         }
         input.groups = node.selection.without(&absent);
-        let wave = rollout::advance(input, now);
+        let decision = rollout::advance(input, now);
         for cluster in &input.clusters {
-            let Some(verdict) = wave.clusters.get(&cluster.name) else { continue };
+            let Some(assignment) = decision.clusters.get(&cluster.name) else { continue };
             let known = choices.get(&cluster.name).into_iter().flatten();
-            let choice = known.into_iter().find(|(hash, _)| verdict.assigned.as_ref() == Some(hash));
-            if verdict.assigned == cluster.runs {
+            let choice = known.into_iter().find(|(hash, _)| assignment.assigned.as_ref() == Some(hash));
+            if assignment.assigned == cluster.runs {
                 if cluster.runs.as_ref() == Some(&cluster.wants) {
                     ready.insert(cluster.name.clone());
                 }
@@ -187,7 +184,7 @@ impl Rollout {
                 assigned.insert(cluster.name.clone(), configs.clone());
             }
         }
-        Ok(wave)
+        Ok(decision)
     }
 
     /// Add-ons that no placement selects get what they should run at once, but not while placements are unsettled: then they may well be

@@ -10,8 +10,8 @@ use api::cluster::v1beta1::Placement;
 use engine::addon::config::{Config, address, resolve};
 use engine::addon::selection::Selection;
 use engine::addon::{progress, spec_hash, wire};
+use engine::rollout::Size;
 use engine::rollout::input::Hash;
-use engine::rollout::strategy::Size;
 use object::{Key, Object};
 use reconcile::{Read, View};
 

@@ -2,8 +2,7 @@
 
 use api::addon::v1alpha1::InstallProgression;
 use api::gitops::v1alpha1::{RolloutCounts, RolloutPolicy, RolloutStatus};
-use engine::rollout::Input;
-use engine::rollout::wave::Wave;
+use engine::rollout::{Input, RolloutDecision};
 use reconcile::{Action, StatusWrite};
 
 /// What a policy's status remembers of one rollout.
@@ -24,18 +23,18 @@ pub(super) fn rollout_status(
     addon: &str,
     progression: &InstallProgression,
     input: &Input,
-    wave: &Wave,
+    decision: &RolloutDecision,
 ) -> RolloutStatus {
     let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-    let counts = wave.counts;
+    let counts = decision.counts;
     RolloutStatus {
         add_on: addon.to_owned(),
         placement_namespace: progression.namespace.clone(),
         placement_name: progression.name.clone(),
         revision: input.revision.0.clone(),
-        quarantined: wave.quarantine.clone().map(|hash| hash.0).unwrap_or_default(),
-        hold: wave.hold.as_ref().map(ToString::to_string).unwrap_or_default(),
-        waiting_approvals: wave.approvals.iter().cloned().collect(),
+        quarantined: decision.quarantine.clone().map(|hash| hash.0).unwrap_or_default(),
+        hold: decision.hold.as_ref().map(ToString::to_string).unwrap_or_default(),
+        waiting_approvals: decision.approvals.iter().cloned().collect(),
         counts: RolloutCounts {
             total: count(counts.total),
             done: count(counts.done),

@@ -22,7 +22,7 @@ use api::names::cluster_conditions::AVAILABLE;
 use api::names::{ADDON_GROUP, addon_conditions};
 use engine::addon::config::{Config, ConfigKind};
 use engine::addon::wire;
-use engine::rollout::Wave;
+use engine::rollout::RolloutDecision;
 use engine::rollout::input::Hash;
 use object::{Gvk, Key, ObjectRef};
 use reconcile::{Change, Controller, Executed, Plan, Read, StatusWrite, View, Watches};
@@ -98,7 +98,7 @@ pub struct PlacementRollout {
     /// What is rolled out.
     pub revision: Hash,
     /// What the engine says, or why it is not asked.
-    pub wave: Result<Wave, String>,
+    pub decision: Result<RolloutDecision, String>,
 }
 
 /// What the rollout of an add-on comes to now; `None` where there is no such add-on.

@@ -10,9 +10,9 @@ mod svg;
 mod trace;
 
 #[cfg(test)]
-mod golden;
+mod tests;
 
 pub use outcomes::Outcomes;
 pub use run::run;
 pub use scenario::{Scenario, Unreadable};
-pub use trace::{Trace, wave_json, wave_table};
+pub use trace::{Trace, decision_json, decision_table};

@@ -8,8 +8,8 @@ use super::outcomes::{Outcomes, Result, What};
 use super::scenario::{PlainState, Unreadable};
 use super::trace::{Row, Trace};
 use crate::rollout::input::{Cluster, Hash, Health, Report};
-use crate::rollout::wave::State;
-use crate::rollout::{Input, Wave, advance};
+use crate::rollout::state::ClusterState;
+use crate::rollout::{Input, RolloutDecision, advance};
 
 /// Passes at one moment: each moves at least one cluster, so more than a fleet's worth of them is a loop.
 const PASSES: usize = 10_000;
@@ -168,34 +168,34 @@ impl Play<'_> {
     /// Asks the engine and writes what it says, until it has nothing more to say at this moment; returns when to look again.
     fn settle(&mut self, mut happened: Vec<String>) -> Option<Timestamp> {
         for _ in 0..PASSES {
-            let wave = advance(&self.input, self.now);
-            let remembers = self.input.quarantined != wave.quarantine;
-            let moved = self.write(&wave);
-            self.trace.push(Row::of(self.now, std::mem::take(&mut happened), &wave, &moved));
-            if !remembers && moved.is_empty() && wave.removed.is_empty() {
-                return wave.recheck;
+            let decision = advance(&self.input, self.now);
+            let remembers = self.input.quarantined != decision.quarantine;
+            let moved = self.write(&decision);
+            self.trace.push(Row::of(self.now, std::mem::take(&mut happened), &decision, &moved));
+            if !remembers && moved.is_empty() && decision.removed.is_empty() {
+                return decision.recheck;
             }
         }
         None
     }
 
     /// Writes what the engine says; the names of clusters that got something else.
-    fn write(&mut self, wave: &Wave) -> Vec<String> {
-        self.input.quarantined = wave.quarantine.clone();
-        let complete = wave.is_complete();
+    fn write(&mut self, decision: &RolloutDecision) -> Vec<String> {
+        self.input.quarantined = decision.quarantine.clone();
+        let complete = decision.is_complete();
         let mut moved = Vec::new();
         for cluster in &mut self.input.clusters {
-            let Some(verdict) = wave.clusters.get(&cluster.name) else { continue };
-            if verdict.assigned != cluster.runs {
-                cluster.runs = verdict.assigned.clone();
+            let Some(assignment) = decision.clusters.get(&cluster.name) else { continue };
+            if assignment.assigned != cluster.runs {
+                cluster.runs = assignment.assigned.clone();
                 cluster.runs_since = Some(self.now);
                 moved.push(cluster.name.clone());
             }
-            if complete && verdict.state == State::Done {
+            if complete && assignment.state == ClusterState::Done {
                 cluster.last_good = Some(cluster.wants.clone());
             }
         }
-        self.input.clusters.retain(|cluster| !wave.removed.contains(&cluster.name));
+        self.input.clusters.retain(|cluster| !decision.removed.contains(&cluster.name));
         for name in &moved {
             self.follow(name);
         }

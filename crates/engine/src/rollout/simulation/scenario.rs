@@ -178,8 +178,8 @@ impl Scenario {
 
     /// The scenario as the engine takes it.
     pub fn into_input(self) -> Input {
-        let mut input = Input::new(self.revision.clone(), Strategy::read(&self.strategy));
-        input.last_strategy = self.last_strategy.as_ref().and_then(|last| Strategy::read(last).ok());
+        let mut input = Input::new(self.revision.clone(), Strategy::read(&self.strategy, None));
+        input.last_strategy = self.last_strategy.as_ref().and_then(|last| Strategy::read(last, None).ok());
         if let Some(policy) = &self.policy {
             input.policy = Policy::read(policy);
             input.granted = policy.approved.iter().cloned().collect();

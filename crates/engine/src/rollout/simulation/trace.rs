@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::rollout::Wave;
+use crate::rollout::RolloutDecision;
+use crate::rollout::decision::Assignment;
 use crate::rollout::input::{GroupKey, Hash};
-use crate::rollout::wave::{State, Verdict};
+use crate::rollout::state::ClusterState;
 use object::duration;
 
 /// Groups with more clusters are shown as counts.
@@ -73,27 +74,33 @@ pub(super) const LEGEND: [(char, &str, &str); 10] = [
     ('<', "returning", "#c297ff"),
 ];
 
-pub(super) fn letter(state: &State) -> char {
+pub(super) fn letter(state: &ClusterState) -> char {
     match state {
-        State::Waiting(_) => '.',
-        State::Starting | State::Progressing { .. } => '>',
-        State::Soaking { .. } => '~',
-        State::Done => '+',
-        State::Failed { .. } => 'x',
-        State::TimedOut => 't',
-        State::Unreachable { .. } => 'u',
-        State::Skipped => '-',
-        State::Quarantined { returns_to: None } => 'q',
-        State::Quarantined { returns_to: Some(_) } => '<',
+        ClusterState::Waiting(_) => '.',
+        ClusterState::Starting | ClusterState::Progressing { .. } => '>',
+        ClusterState::Soaking { .. } => '~',
+        ClusterState::Done => '+',
+        ClusterState::Failed { .. } => 'x',
+        ClusterState::TimedOut => 't',
+        ClusterState::Unreachable { .. } => 'u',
+        ClusterState::Skipped => '-',
+        ClusterState::Quarantined { returns_to: None } => 'q',
+        ClusterState::Quarantined { returns_to: Some(_) } => '<',
     }
 }
 
 impl Row {
-    pub(super) fn of(at: Timestamp, mut happened: Vec<String>, wave: &Wave, moved: &[String]) -> Self {
-        let all = |wanted: &dyn Fn(&State) -> bool| -> Vec<&str> {
-            wave.clusters
+    pub(super) fn of(
+        at: Timestamp,
+        mut happened: Vec<String>,
+        decision: &RolloutDecision,
+        moved: &[String],
+    ) -> Self {
+        let all = |wanted: &dyn Fn(&ClusterState) -> bool| -> Vec<&str> {
+            decision
+                .clusters
                 .iter()
-                .filter(|(_, verdict)| wanted(&verdict.state))
+                .filter(|(_, assignment)| wanted(&assignment.state))
                 .map(|(name, _)| name.as_str())
                 .collect()
         };
@@ -102,27 +109,29 @@ impl Row {
                 happened.push(format!("{verb} {}", listed(names)));
             }
         };
-        let meanwhile = |state: &State| {
+        let meanwhile = |state: &ClusterState| {
             matches!(
                 state,
-                State::Waiting(_) | State::Quarantined { returns_to: None } | State::Unreachable { .. }
+                ClusterState::Waiting(_)
+                    | ClusterState::Quarantined { returns_to: None }
+                    | ClusterState::Unreachable { .. }
             )
         };
         let gets = |name: &&str| moved.iter().any(|moved| moved == name);
         say("give what is good to", &all(&meanwhile).into_iter().filter(gets).collect::<Vec<_>>());
-        say("start", &wave.starting().collect::<Vec<_>>());
-        say("return", &all(&|state| matches!(state, State::Quarantined { returns_to: Some(_) })));
-        say("remove", &wave.removed.iter().map(String::as_str).collect::<Vec<_>>());
+        say("start", &decision.starting().collect::<Vec<_>>());
+        say("return", &all(&|state| matches!(state, ClusterState::Quarantined { returns_to: Some(_) })));
+        say("remove", &decision.removed.iter().map(String::as_str).collect::<Vec<_>>());
         let mut clusters = BTreeMap::<_, BTreeMap<_, _>>::new();
-        for (name, verdict) in &wave.clusters {
+        for (name, assignment) in &decision.clusters {
             clusters
-                .entry(GroupName(verdict.group.clone()))
+                .entry(GroupName(assignment.group.clone()))
                 .or_default()
-                .insert(name.clone(), letter(&verdict.state));
+                .insert(name.clone(), letter(&assignment.state));
         }
-        let mut hold: Vec<String> = wave.complaints().collect();
-        hold.extend(wave.hold.iter().map(ToString::to_string));
-        hold.extend(wave.approvals.iter().map(|token| format!("approval {token} is asked for")));
+        let mut hold: Vec<String> = decision.complaints().collect();
+        hold.extend(decision.hold.iter().map(ToString::to_string));
+        hold.extend(decision.approvals.iter().map(|token| format!("approval {token} is asked for")));
         Self { at, happened, clusters, hold: hold.join("; ") }
     }
 
@@ -200,18 +209,18 @@ fn listed(names: &[&str]) -> String {
 }
 
 /// One answer of the engine as a table: a line a cluster, with its story.
-pub fn wave_table(wave: &Wave) -> String {
-    let mut rows: Vec<(&GroupKey, &str, &Verdict)> =
-        wave.clusters.iter().map(|(name, v)| (&v.group, name.as_str(), v)).collect();
+pub fn decision_table(decision: &RolloutDecision) -> String {
+    let mut rows: Vec<(&GroupKey, &str, &Assignment)> =
+        decision.clusters.iter().map(|(name, v)| (&v.group, name.as_str(), v)).collect();
     rows.sort_by_key(|(group, name, _)| (*group, *name));
-    let columns = |(group, name, verdict): &(&GroupKey, &str, &Verdict)| {
-        let assigned = verdict.assigned.as_ref().map_or("-", Hash::short);
+    let columns = |(group, name, assignment): &(&GroupKey, &str, &Assignment)| {
+        let assigned = assignment.assigned.as_ref().map_or("-", Hash::short);
         [
             (*name).to_owned(),
             group.to_string(),
             assigned.to_owned(),
-            verdict.state.word().to_owned(),
-            verdict.state.to_string(),
+            assignment.state.word().to_owned(),
+            assignment.state.to_string(),
         ]
     };
     let mut table = vec![["CLUSTER", "GROUP", "RUNS", "STATE", "STORY"].map(str::to_owned)];
@@ -224,41 +233,41 @@ pub fn wave_table(wave: &Wave) -> String {
         let [a, b, c, d] = widths;
         let _ = writeln!(text, "{name:a$}  {group:b$}  {runs:c$}  {state:d$}  {story}");
     }
-    let removed = [("remove", &wave.removed), ("keep for now", &wave.kept)];
+    let removed = [("remove", &decision.removed), ("keep for now", &decision.kept)];
     for (verb, names) in removed.iter().filter(|(_, names)| !names.is_empty()) {
         let _ = writeln!(text, "{verb}: {}", names.join(", "));
     }
-    for complaint in wave.complaints() {
+    for complaint in decision.complaints() {
         let _ = writeln!(text, "{complaint}");
     }
-    for token in &wave.approvals {
+    for token in &decision.approvals {
         let _ = writeln!(text, "approval asked for: {token}");
     }
-    if let Some(revision) = &wave.quarantine {
+    if let Some(revision) = &decision.quarantine {
         let _ = writeln!(text, "quarantined: {}", revision.short());
     }
-    if let Some(at) = wave.recheck {
+    if let Some(at) = decision.recheck {
         let _ = writeln!(text, "look again at {at}");
     }
     text
 }
 
-/// One answer of the engine for programs: the wave, each cluster with its story, and the lists OCM's library gives.
-pub fn wave_json(wave: &Wave) -> Value {
-    let mut value = serde_json::to_value(wave).unwrap_or_default();
-    for (name, verdict) in &wave.clusters {
+/// One answer of the engine for programs: the decision, each cluster with its story, and the lists OCM's library gives.
+pub fn decision_json(decision: &RolloutDecision) -> Value {
+    let mut value = serde_json::to_value(decision).unwrap_or_default();
+    for (name, assignment) in &decision.clusters {
         let cluster = value
             .get_mut("clusters")
             .and_then(|clusters| clusters.get_mut(name))
             .and_then(Value::as_object_mut);
         if let Some(cluster) = cluster {
-            cluster.insert("story".into(), verdict.state.to_string().into());
+            cluster.insert("story".into(), assignment.state.to_string().into());
         }
     }
     if let Some(fields) = value.as_object_mut() {
-        fields.insert("rollOut".into(), json!(wave.rolling().collect::<Vec<_>>()));
-        fields.insert("start".into(), json!(wave.starting().collect::<Vec<_>>()));
-        fields.insert("timedOut".into(), json!(wave.timed_out().collect::<Vec<_>>()));
+        fields.insert("rollOut".into(), json!(decision.rolling().collect::<Vec<_>>()));
+        fields.insert("start".into(), json!(decision.starting().collect::<Vec<_>>()));
+        fields.insert("timedOut".into(), json!(decision.timed_out().collect::<Vec<_>>()));
     }
     value
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::super::freeze::Freeze;
-use super::super::input::{Cluster, Group, GroupKey, Health, Report};
-use super::super::policy::{Approval, OnBreach, Superseding};
-use super::super::strategy::{Mandatory, Options, Size};
-use super::super::{Input, Policy, Strategy};
 use super::world::{C, Outcome, S, World};
 use super::{FROZEN, LIMIT, NAMES, NOW, OLD, YOUNG, hash};
+use crate::rollout::freeze::Freeze;
+use crate::rollout::input::{Cluster, Group, GroupKey, Health, Report};
+use crate::rollout::policy::{Approval, OnBreach, Superseding};
+use crate::rollout::strategy::{All, Mandatory, Options, Progressive, ProgressivePerGroup};
+use crate::rollout::{Input, Policy, Size, Strategy};
+use api::gitops::v1alpha1::FreezeWindow;
 
 impl World {
     pub(super) fn strategy(&self) -> Strategy {
@@ -18,36 +19,14 @@ impl World {
         let options = Options { soak: LIMIT, deadline, failures: Size::Count(self.failures) };
         let mandatory = if self.mandatory { vec![Mandatory::Name("g0".into())] } else { Vec::new() };
         match (self.all, self.per_group) {
-            (true, _) => Strategy::All { deadline },
-            (_, true) => Strategy::ProgressivePerGroup { options, mandatory },
-            _ => Strategy::Progressive {
+            (true, _) => Strategy::All(All { deadline }),
+            (_, true) => Strategy::ProgressivePerGroup(ProgressivePerGroup { options, mandatory }),
+            _ => Strategy::Progressive(Progressive {
                 options,
                 mandatory,
                 concurrency: Some(Size::Count(self.slots as u32)),
-            },
+            }),
         }
-    }
-
-    /// Stages as lists of clusters with slots and allowance: `c0` is the first group, `c1` and `c2` are the second.
-    pub(super) fn stages(&self, state: &S) -> Vec<(Vec<usize>, usize, usize)> {
-        let groups =
-            if self.per_group || self.mandatory { vec![vec![0], vec![1, 2]] } else { vec![vec![0, 1, 2]] };
-        let total = state.clusters.iter().filter(|c| c.member).count();
-        let mut stages = Vec::new();
-        for (at, group) in groups.into_iter().enumerate() {
-            let members: Vec<_> = group.into_iter().filter(|at| state.clusters[*at].member).collect();
-            let size = members.len();
-            let (slots, allowed) = match (self.all, self.per_group, self.mandatory && at == 0) {
-                (true, _, _) => (size, usize::MAX),
-                (_, _, true) => (size, 0),
-                (_, true, _) => (size, (self.failures as usize).min(size)),
-                _ => (self.slots.min(size), (self.failures as usize).min(total)),
-            };
-            if size > 0 {
-                stages.push((members, slots, allowed));
-            }
-        }
-        stages
     }
 
     pub(super) fn input(&self, state: &S) -> Input {
@@ -56,11 +35,7 @@ impl World {
             on_breach: if self.rollback { OnBreach::Rollback } else { OnBreach::Pause },
             superseding: if self.finish_current { Superseding::FinishCurrent } else { Superseding::Latest },
             approval: if self.approvals { Approval::BetweenGroups } else { Approval::Never },
-            freezes: if self.freezes {
-                vec![Freeze::read("noon", "0 11 * * *", "", "2h").unwrap()]
-            } else {
-                Vec::new()
-            },
+            freezes: if self.freezes { vec![noon()] } else { Vec::new() },
             ..Policy::default()
         });
         self.input_at(&world, state)
@@ -124,4 +99,14 @@ impl World {
     pub(super) fn now(&self, state: &S) -> Timestamp {
         Timestamp::from_second(if state.frozen { FROZEN } else { NOW }).unwrap()
     }
+}
+
+fn noon() -> Freeze {
+    Freeze::read(&FreezeWindow {
+        name: "noon".into(),
+        schedule: "0 11 * * *".into(),
+        duration: "2h".into(),
+        ..FreezeWindow::default()
+    })
+    .unwrap()
 }

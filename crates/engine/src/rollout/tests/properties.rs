@@ -8,11 +8,10 @@ use proptest::sample::{Index, subsequence};
 use proptest::strategy::Strategy as Strategy2;
 use proptest::test_runner::RngSeed;
 
-use super::input::{Cluster, Group, GroupKey, Hash, Health, Report};
-use super::policy::{Approval, Joining, OnBreach, Superseding};
-use super::strategy::{Mandatory, Options, Size};
-use super::wave::State;
-use super::{Input, Policy, Strategy, advance};
+use crate::rollout::input::{Cluster, Group, GroupKey, Hash, Health, Report};
+use crate::rollout::policy::{Approval, Joining, OnBreach, Superseding};
+use crate::rollout::strategy::{All, Mandatory, Options, Progressive, ProgressivePerGroup};
+use crate::rollout::{Input, Policy, RolloutDecision, Size, Strategy, advance, oracle};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -49,9 +48,9 @@ fn strategy() -> impl Strategy2<Value = Strategy> {
     );
     (0..3u8, options, mandatory, prop::option::of(size())).prop_map(
         |(kind, options, mandatory, concurrency)| match kind {
-            0 => Strategy::All { deadline: options.deadline },
-            1 => Strategy::Progressive { options, mandatory, concurrency },
-            _ => Strategy::ProgressivePerGroup { options, mandatory },
+            0 => Strategy::All(All { deadline: options.deadline }),
+            1 => Strategy::Progressive(Progressive { options, mandatory, concurrency }),
+            _ => Strategy::ProgressivePerGroup(ProgressivePerGroup { options, mandatory }),
         },
     )
 }
@@ -156,14 +155,14 @@ fn input() -> impl Strategy2<Value = Input> {
 
 /// The input after everything was written.
 fn written(input: &Input) -> Input {
-    let wave = advance(input, NOW);
+    let decision = advance(input, NOW);
     let mut next = input.clone();
-    next.quarantined = wave.quarantine.clone();
-    next.clusters.retain(|cluster| !wave.removed.contains(&cluster.name));
-    for (name, verdict) in &wave.clusters {
+    next.quarantined = decision.quarantine.clone();
+    next.clusters.retain(|cluster| !decision.removed.contains(&cluster.name));
+    for (name, assignment) in &decision.clusters {
         let Some(cluster) = next.clusters.iter_mut().find(|cluster| cluster.name == *name) else {
-            if verdict.assigned.is_some() {
-                let (runs, wants) = (verdict.assigned.clone(), input.revision.clone());
+            if assignment.assigned.is_some() {
+                let (runs, wants) = (assignment.assigned.clone(), input.revision.clone());
                 next.clusters.push(Cluster {
                     name: name.clone(),
                     wants,
@@ -174,8 +173,8 @@ fn written(input: &Input) -> Input {
             }
             continue;
         };
-        if cluster.runs != verdict.assigned {
-            cluster.runs = verdict.assigned.clone();
+        if cluster.runs != assignment.assigned {
+            cluster.runs = assignment.assigned.clone();
             cluster.runs_since = Some(NOW);
             cluster.health = None;
         }
@@ -210,57 +209,45 @@ proptest! {
     fn asking_again_after_writing_changes_nothing(input in input()) {
         let next = written(&input);
         let again = advance(&next, NOW);
-        for (name, verdict) in &again.clusters {
+        for (name, assignment) in &again.clusters {
             let runs = next.clusters.iter().find(|cluster| cluster.name == *name).and_then(|cluster| cluster.runs.clone());
-            prop_assert_eq!(&verdict.assigned, &runs, "{}: {}", name, verdict.state);
+            prop_assert_eq!(&assignment.assigned, &runs, "{}: {}", name, assignment.state);
         }
         prop_assert!(again.removed.is_empty());
         prop_assert_eq!(again.quarantine, next.quarantined);
     }
 
     #[test]
-    fn slots_and_budgets_hold(input in input()) {
-        let wave = advance(&input, NOW);
-        let starts = wave.starting().count();
-        for (at, stage) in wave.stages.iter().enumerate() {
-            let starting = wave.clusters.values().filter(|v| v.state == State::Starting && stage_of(&wave, v) == at).count();
-            prop_assert!(starting == 0 || stage.busy <= stage.slots, "slots");
-            prop_assert!(stage.allowed.is_none_or(|allowed| stage.failures <= allowed) || starts == 0, "budget");
-            prop_assert!(starting == 0 || wave.stages.iter().take(at).all(|earlier| earlier.unfinished == 0), "order");
-        }
-        prop_assert!(wave.hold.is_none() || starts == 0);
-        prop_assert!(wave.breach.is_none() || starts == 0);
-        let left = wave.removed.len() + wave.kept.len();
-        let budget = input.policy.as_ref().unwrap().removals.of(wave.clusters.len() + left);
-        prop_assert!(wave.removed.len() <= budget);
-        prop_assert!(wave.removed.is_empty() || wave.kept.is_empty());
+    fn every_promise_is_kept(input in input()) {
+        let checked = oracle::check(&input, &advance(&input, NOW), NOW);
+        prop_assert!(checked.is_ok(), "{:?}", checked);
     }
 
     #[test]
     fn every_cluster_has_a_verdict_and_every_count_is_right(input in input()) {
-        let wave = advance(&input, NOW);
+        let decision = advance(&input, NOW);
         let named: BTreeSet<_> = input.groups.iter().flat_map(|group| &group.clusters).collect();
-        prop_assert_eq!(wave.clusters.keys().collect::<BTreeSet<_>>(), named);
-        let c = wave.counts;
+        prop_assert_eq!(decision.clusters.keys().collect::<BTreeSet<_>>(), named);
+        let c = decision.counts;
         let parts = c.done + c.soaking + c.progressing + c.failed + c.timed_out + c.starting + c.waiting + c.skipped + c.unreachable;
         prop_assert_eq!(parts + c.quarantined, c.total);
-        prop_assert_eq!(wave.stages.iter().map(|stage| stage.clusters).sum::<usize>(), c.total);
-        for verdict in wave.clusters.values() {
-            prop_assert!(!verdict.state.to_string().is_empty());
+        prop_assert_eq!(decision.stages.iter().map(|stage| stage.clusters).sum::<usize>(), c.total);
+        for assignment in decision.clusters.values() {
+            prop_assert!(!assignment.state.to_string().is_empty());
         }
     }
 
     #[test]
     fn an_assignment_is_never_invented(input in input()) {
-        let wave = advance(&input, NOW);
-        for (name, verdict) in &wave.clusters {
+        let decision = advance(&input, NOW);
+        for (name, assignment) in &decision.clusters {
             let cluster = input.clusters.iter().find(|cluster| cluster.name == *name);
             let runs = cluster.and_then(|cluster| cluster.runs.clone());
             let wants = cluster.map_or(&input.revision, |cluster| &cluster.wants);
             let good = cluster.and_then(|cluster| cluster.last_good.clone());
-            let known = verdict.assigned == runs || verdict.assigned.as_ref() == Some(wants) || verdict.assigned == good;
+            let known = assignment.assigned == runs || assignment.assigned.as_ref() == Some(wants) || assignment.assigned == good;
             prop_assert!(known);
-            prop_assert!(runs.is_none() || verdict.assigned.is_some(), "nothing is taken away from a cluster of a group");
+            prop_assert!(runs.is_none() || assignment.assigned.is_some(), "nothing is taken away from a cluster of a group");
         }
     }
 
@@ -271,22 +258,16 @@ proptest! {
             // Where no time is known, it is this very moment at every moment.
             cluster.runs_since.get_or_insert(NOW - SignedDuration::from_secs(50));
         }
-        let wave = advance(&input, NOW);
-        let end = wave.recheck.map_or(1000, |at| at.duration_since(NOW).as_secs());
+        let decision = advance(&input, NOW);
+        let end = decision.recheck.map_or(1000, |at| at.duration_since(NOW).as_secs());
         let sooner = NOW + SignedDuration::from_secs(((end - 1).max(0) as f64 * part) as i64);
         let later = advance(&input, sooner);
-        let decided = |wave: &super::Wave| -> Vec<_> {
-            wave.clusters.values().map(|verdict| (verdict.state.word(), verdict.assigned.clone())).collect()
+        let decided = |decision: &RolloutDecision| -> Vec<_> {
+            decision.clusters.values().map(|assignment| (assignment.state.word(), assignment.assigned.clone())).collect()
         };
-        prop_assert_eq!(decided(&later), decided(&wave));
-        prop_assert_eq!((later.breach, later.quarantine, later.removed), (wave.breach, wave.quarantine, wave.removed));
+        prop_assert_eq!(decided(&later), decided(&decision));
+        prop_assert_eq!((later.breach, later.quarantine, later.removed), (decision.breach, decision.quarantine, decision.removed));
     }
-}
-
-/// The stage of a cluster's group, or the last one, which holds the rest.
-fn stage_of(wave: &super::Wave, verdict: &super::wave::Verdict) -> usize {
-    let name = verdict.group.to_string();
-    wave.stages.iter().position(|stage| stage.name == name).unwrap_or(wave.stages.len() - 1)
 }
 
 /// Clusters by the index of their group.
@@ -306,11 +287,8 @@ fn known(strategy: Strategy, clusters: impl IntoIterator<Item = (i32, Cluster)>)
 #[test]
 fn a_silent_cluster_that_succeeded_is_looked_at_when_its_soak_is_over() {
     let soak = SignedDuration::from_secs(60);
-    let strategy = Strategy::Progressive {
-        options: Options { soak, ..Options::default() },
-        mandatory: Vec::new(),
-        concurrency: None,
-    };
+    let options = Options { soak, ..Options::default() };
+    let strategy = Strategy::Progressive(Progressive { options, ..Progressive::default() });
     let health = Some(Health { of: "r2".into(), report: Report::Succeeded, since: Some(NOW) });
     let runs = Some("r2".into());
     let silent = Cluster {
@@ -322,8 +300,8 @@ fn a_silent_cluster_that_succeeded_is_looked_at_when_its_soak_is_over() {
         ..Cluster::default()
     };
     let input = known(strategy, [(0, silent)]);
-    let wave = advance(&input, NOW);
-    assert_eq!((wave.counts.unreachable, wave.recheck), (1, Some(NOW + soak)));
+    let decision = advance(&input, NOW);
+    assert_eq!((decision.counts.unreachable, decision.recheck), (1, Some(NOW + soak)));
     assert_eq!(advance(&input, NOW + soak).counts.done, 1);
 }
 
@@ -332,7 +310,7 @@ fn a_silent_cluster_that_succeeded_is_looked_at_when_its_soak_is_over() {
 fn a_breach_is_counted_again_at_the_deadlines_of_what_it_counts() {
     let deadline = SignedDuration::from_secs(10);
     let options = Options { deadline: Some(deadline), ..Options::default() };
-    let strategy = Strategy::Progressive { options, mandatory: Vec::new(), concurrency: None };
+    let strategy = Strategy::Progressive(Progressive { options, ..Progressive::default() });
     let moved = |name: &str, ago: i64| {
         let runs_since = Some(NOW - SignedDuration::from_secs(ago));
         let (wants, last_good) = (Hash::from("r2"), Some("r1".into()));
@@ -348,9 +326,9 @@ fn a_breach_is_counted_again_at_the_deadlines_of_what_it_counts() {
     let mut input = known(strategy, [(0, moved("a", 20)), (0, moved("b", 5))]);
     input.policy = Ok(Policy { on_breach: OnBreach::Rollback, ..Policy::default() });
     let failures = |now| advance(&input, now).breach.map(|breach| breach.failures);
-    let wave = advance(&input, NOW);
+    let decision = advance(&input, NOW);
     assert_eq!(
-        (failures(NOW), wave.counts.quarantined, wave.recheck),
+        (failures(NOW), decision.counts.quarantined, decision.recheck),
         (Some(1), 2, Some(NOW + SignedDuration::from_secs(5)))
     );
     assert_eq!(failures(NOW + SignedDuration::from_secs(5)), Some(2));

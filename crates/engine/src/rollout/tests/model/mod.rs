@@ -1,17 +1,8 @@
 //! An exhaustive check in a small world: three clusters, two groups, two or three revisions.
 //!
 //! Every state that commits, reports, failures, deadlines, crashes, lost writes, churn, silence, pauses, freezes and approvals
-//! can lead to is visited; in each the engine is asked once, and its answer is held against what it promises. The promises are
-//! computed here from the state alone, without a line of the engine.
-//!
-//! - I1: no cluster of a stage starts while an earlier stage has clusters to do or in flight.
-//! - I2: clusters in flight never exceed the slots by a start, those moved and not heard of included.
-//! - I3: nothing starts while a stage has more failures than it tolerates.
-//! - I4: a terminal cluster holds no slot: what may start does.
-//! - I5: no more clusters lose their content than the budget allows.
-//! - I10: under a pause nothing changes.
-//! - Every assignment is what the cluster ran, what it should run, or what it returns to; once everything is written, asking again
-//!   changes nothing (fixpoint).
+//! can lead to is visited. In each the engine is asked once, and the [oracle](crate::rollout::oracle) checks its answer. Once
+//! everything is written, asking again changes nothing.
 //!
 //! Time is a bit per cluster: whether its last change is younger than deadline and soak. Stale reads are reports that lag behind
 //! assignments, or about hashes from before. A crash loses any part of a pass's writes; the quarantine is written ahead of them.
@@ -19,14 +10,12 @@
 //! `WHEELWRIGHT_MODEL=large` adds worlds with everything at once, for runs by hand.
 
 mod asking;
-mod promises;
 mod steps;
 mod world;
 
 use jiff::SignedDuration;
 
-use super::bug::Bug;
-use super::input::Hash;
+use crate::rollout::input::Hash;
 use world::World;
 
 /// 20:00 of a day, outside of the freeze window, and 12:00, inside of it.
@@ -58,13 +47,4 @@ fn every_state_of_a_small_world_keeps_the_promises() {
         total += states;
     }
     println!("{total:>9} states in all");
-}
-
-#[test]
-fn every_seeded_bug_is_caught() {
-    for bug in Bug::ALL {
-        let caught = bug.seed(|| World::worlds().iter().find_map(|world| world.explore().err()));
-        let story = caught.unwrap_or_else(|| panic!("{bug:?} breaks no promise"));
-        println!("{bug:?}: {}", story.lines().next().unwrap_or_default());
-    }
 }

@@ -1,12 +1,11 @@
 //! The steps from state to state, and the visit of all of them.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
-use super::super::{Wave, advance};
-use super::NAMES;
-use super::promises::ensure;
-use super::revision;
 use super::world::{C, Outcome, S, World};
+use super::{NAMES, revision};
+use crate::rollout::{Input, RolloutDecision, advance, oracle};
 
 /// A step from one state to the next.
 #[derive(Clone, Copy, Debug)]
@@ -81,15 +80,15 @@ impl World {
     }
 
     /// The states a pass can end in: all its writes, or any part of them.
-    pub(super) fn passes(&self, s: &S, wave: &Wave) -> Vec<(What, S)> {
+    pub(super) fn passes(&self, s: &S, decision: &RolloutDecision) -> Vec<(What, S)> {
         let mut ahead = *s;
-        ahead.quarantined = wave.quarantine.as_ref().map_or(0, |_| s.revision);
+        ahead.quarantined = decision.quarantine.as_ref().map_or(0, |_| s.revision);
         let writes: Vec<(usize, u8)> = (0..3)
             .filter_map(|at| {
-                let verdict = wave.clusters.get(NAMES[at]);
-                let removed = wave.removed.iter().any(|name| name == NAMES[at]);
+                let assignment = decision.clusters.get(NAMES[at]);
+                let removed = decision.removed.iter().any(|name| name == NAMES[at]);
                 let assigned =
-                    verdict.map_or(s.clusters[at].runs, |v| v.assigned.as_ref().map_or(0, revision));
+                    assignment.map_or(s.clusters[at].runs, |v| v.assigned.as_ref().map_or(0, revision));
                 let target = if removed { 0 } else { assigned };
                 (target != s.clusters[at].runs).then_some((at, target))
             })
@@ -115,25 +114,18 @@ impl World {
     /// Visits every state; the number of them, or the way to the first broken promise.
     pub(super) fn explore(&self) -> Result<usize, String> {
         let world = self.input(&self.start());
-        let ask = |state: &S| advance(&self.input_at(&world, state), self.now(state));
         let mut came_from: BTreeMap<S, Option<S>> = BTreeMap::from([(self.start(), None)]);
         let mut queue = VecDeque::from([self.start()]);
         while let Some(state) = queue.pop_front() {
-            let wave = ask(&state);
-            let passes = self.passes(&state, &wave);
-            let fixpoint = || match passes.last() {
-                Some((_, written)) if *written != state => {
-                    let changes =
-                        self.passes(written, &ask(written)).last().is_some_and(|(_, next)| next != written);
-                    ensure(!changes, "a second pass changes something (fixpoint)")
-                }
-                _ => Ok(()),
-            };
-            if let Err(broken) = self.check(&state, &wave).and_then(|()| fixpoint()) {
-                return Err(self.story(&came_from, state, &broken));
+            let (input, now) = (self.input_at(&world, &state), self.now(&state));
+            let decision = advance(&input, now);
+            let passes = self.passes(&state, &decision);
+            let checked = oracle::check(&input, &decision, now).map_err(|broken| broken.to_string());
+            if let Err(why) = checked.and_then(|()| self.check_fixpoint(&world, &passes)) {
+                return Err(self.story(&came_from, state, &why));
             }
             for (_, next) in self.events(&state).into_iter().chain(passes) {
-                if let std::collections::btree_map::Entry::Vacant(unseen) = came_from.entry(next) {
+                if let Entry::Vacant(unseen) = came_from.entry(next) {
                     unseen.insert(Some(state));
                     queue.push_back(next);
                 }
@@ -142,7 +134,16 @@ impl World {
         Ok(came_from.len())
     }
 
-    pub(super) fn story(&self, came_from: &BTreeMap<S, Option<S>>, broken: S, why: &str) -> String {
+    /// After a pass that wrote everything, a second pass changes nothing.
+    fn check_fixpoint(&self, world: &Input, passes: &[(What, S)]) -> Result<(), String> {
+        let Some((_, written)) = passes.last().filter(|_| passes.len() > 1) else { return Ok(()) };
+        let again = advance(&self.input_at(world, written), self.now(written));
+        let changes = self.passes(written, &again).last().is_some_and(|(_, next)| next != written);
+        if changes { Err("a second pass changes something".into()) } else { Ok(()) }
+    }
+
+    /// The steps to the state in which a promise is broken.
+    fn story(&self, came_from: &BTreeMap<S, Option<S>>, broken: S, why: &str) -> String {
         let mut steps = Vec::new();
         let mut at = broken;
         while let Some(from) = came_from[&at] {
@@ -153,5 +154,10 @@ impl World {
         }
         steps.reverse();
         format!("{}: {why}\n  after {}\n  in {broken:?}", self.name, steps.join("; "))
+    }
+
+    /// Another cluster of a group was moved to the revision.
+    pub(super) fn is_under_way(&self, s: &S, at: usize) -> bool {
+        (0..3).any(|other| other != at && s.clusters[other].member && s.clusters[other].runs == s.revision)
     }
 }

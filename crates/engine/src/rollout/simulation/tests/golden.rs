@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Outcomes, Scenario, run};
+use crate::rollout::simulation::{Outcomes, Scenario, run};
 
 const START: &str = "2026-03-02T08:00:00Z";
 

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::input::{Cluster, Group, GroupKey, Health, Report};
-use super::strategy::{Mandatory, Options, Size};
-use super::wave::State;
-use super::{Input, Strategy, Wave, advance};
+use crate::rollout::input::{Cluster, Group, GroupKey, Health, Report};
+use crate::rollout::size::read_deadline;
+use crate::rollout::strategy::{All, Mandatory, Options, Progressive, ProgressivePerGroup};
+use crate::rollout::{ClusterState, Input, RolloutDecision, Size, Strategy, advance};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -30,10 +30,11 @@ fn strategy(words: &str, mandatory: &[Mandatory]) -> Strategy {
             _ => options.deadline = Some(object::duration::parse(&word[1..]).unwrap()),
         }
     }
+    let mandatory = mandatory.to_vec();
     match (all, per_group) {
-        (true, _) => Strategy::All { deadline: options.deadline },
-        (_, true) => Strategy::ProgressivePerGroup { options, mandatory: mandatory.to_vec() },
-        _ => Strategy::Progressive { options, mandatory: mandatory.to_vec(), concurrency },
+        (true, _) => Strategy::All(All { deadline: options.deadline }),
+        (_, true) => Strategy::ProgressivePerGroup(ProgressivePerGroup { options, mandatory }),
+        _ => Strategy::Progressive(Progressive { options, mandatory, concurrency }),
     }
 }
 
@@ -94,7 +95,7 @@ impl Case {
         self
     }
 
-    fn run(&self) -> Wave {
+    fn run(&self) -> RolloutDecision {
         let mut input = Input::new("new", Ok(strategy(self.strategy, &self.mandatory)));
         input.groups = groups(self.groups);
         input.clusters = self.existing.split(", ").filter(|words| !words.is_empty()).map(cluster).collect();
@@ -103,16 +104,16 @@ impl Case {
 
     /// `rollout | timed out | breach | recheck`, new ones as `c1`, those in flight as `(c1)`.
     fn gives(&self, expected: &str) {
-        let wave = self.run();
-        let started: Vec<_> = wave.starting().collect();
-        let rolling: Vec<_> = wave
+        let decision = self.run();
+        let started: Vec<_> = decision.starting().collect();
+        let rolling: Vec<_> = decision
             .rolling()
             .map(|name| if started.contains(&name) { name.to_owned() } else { format!("({name})") })
             .collect();
-        let timed_out: Vec<_> = wave.timed_out().collect();
-        let breach = if wave.breach.is_some() { "breach" } else { "" };
+        let timed_out: Vec<_> = decision.timed_out().collect();
+        let breach = if decision.breach.is_some() { "breach" } else { "" };
         let recheck =
-            wave.recheck.map_or_else(String::new, |at| format!("{}s", at.duration_since(NOW).as_secs()));
+            decision.recheck.map_or_else(String::new, |at| format!("{}s", at.duration_since(NOW).as_secs()));
         let found = [rolling.join(","), timed_out.join(","), breach.into(), recheck]
             .map(|part| part.trim().to_owned())
             .join(" | ");
@@ -233,7 +234,7 @@ fn hazard_r5_clusters_beyond_the_slot_limit_are_still_judged() {
 
 #[test]
 fn hazard_r6_neither_deadline_nor_soak_begins_before_the_assignment() {
-    let check = |words: &str, report: &str, state: State| {
+    let check = |words: &str, report: &str, state: ClusterState| {
         let mut input = Input::new("new", Ok(strategy(words, &[])));
         input.groups = groups("c1");
         input.clusters =
@@ -241,12 +242,16 @@ fn hazard_r6_neither_deadline_nor_soak_begins_before_the_assignment() {
         assert_eq!(advance(&input, NOW).clusters["c1"].state, state);
     };
     let at = |seconds| NOW + SignedDuration::from_secs(seconds);
-    check("R1 F0 D90s", "c1 Progressing 1000", State::Progressing { deadline: Some(at(60)), reported: true });
-    check("R1 F0 soak60s", "c1 Succeeded 1000", State::Soaking { until: at(30) });
-    check("R1 F0 soak60s", "c1 Succeeded", State::Soaking { until: at(30) });
+    check(
+        "R1 F0 D90s",
+        "c1 Progressing 1000",
+        ClusterState::Progressing { deadline: Some(at(60)), reported: true },
+    );
+    check("R1 F0 soak60s", "c1 Succeeded 1000", ClusterState::Soaking { until: at(30) });
+    check("R1 F0 soak60s", "c1 Succeeded", ClusterState::Soaking { until: at(30) });
     // A cluster that never reports times out too.
-    check("R1 F0 D90s", "c1 ToApply", State::Progressing { deadline: Some(at(60)), reported: false });
-    check("R1 F0 D20s", "c1 ToApply", State::TimedOut);
+    check("R1 F0 D90s", "c1 ToApply", ClusterState::Progressing { deadline: Some(at(60)), reported: false });
+    check("R1 F0 D20s", "c1 ToApply", ClusterState::TimedOut);
 }
 
 #[test]
@@ -254,11 +259,14 @@ fn a_cluster_that_comes_back_is_not_taken_for_one_that_timed_out() {
     let mut input = Input::new("new", Ok(strategy("R1 F0 D90s", &[])));
     input.groups = groups("c1");
     input.clusters = vec![Cluster { unreachable: true, ..cluster("c1 Progressing 1000") }];
-    assert_eq!(advance(&input, NOW).clusters["c1"].state, State::Unreachable { moved: true });
+    assert_eq!(advance(&input, NOW).clusters["c1"].state, ClusterState::Unreachable { moved: true });
     let back = Cluster { answers_since: Some(NOW), ..cluster("c1 Progressing 1000") };
     input.clusters = vec![back];
     let deadline = Some(NOW + SignedDuration::from_secs(90));
-    assert_eq!(advance(&input, NOW).clusters["c1"].state, State::Progressing { deadline, reported: true });
+    assert_eq!(
+        advance(&input, NOW).clusters["c1"].state,
+        ClusterState::Progressing { deadline, reported: true }
+    );
 }
 
 /// OCM has no place for a timeout it did not decide itself.
@@ -281,10 +289,10 @@ fn hazard_gap_groups_beyond_a_missing_index_are_not_lost() {
 
 #[test]
 fn hazard_twice_a_cluster_of_two_groups_belongs_to_the_first() {
-    let wave = case("PerGroup F0", "c1 c1,c2", "").run();
-    assert_eq!(wave.starting().collect::<Vec<_>>(), ["c1"]);
+    let decision = case("PerGroup F0", "c1 c1,c2", "").run();
+    assert_eq!(decision.starting().collect::<Vec<_>>(), ["c1"]);
     let groups: BTreeMap<_, _> =
-        wave.clusters.iter().map(|(name, verdict)| (name.as_str(), verdict.group.index)).collect();
+        decision.clusters.iter().map(|(name, assignment)| (name.as_str(), assignment.group.index)).collect();
     assert_eq!(groups, BTreeMap::from([("c1", 0), ("c2", 1)]));
 }
 
@@ -293,10 +301,10 @@ fn hazard_twice_a_cluster_of_two_groups_belongs_to_the_first() {
 fn hazard_r9_a_placement_that_shrinks_too_much_removes_nothing() {
     let mut input = Input::new("new", Ok(strategy("R2 F0", &[])));
     input.clusters = ["c1 Succeeded 5", "c2 Succeeded 5", "c3 Succeeded 5"].map(cluster).to_vec();
-    let wave = advance(&input, NOW);
-    assert!(wave.removed.is_empty());
-    assert_eq!(wave.kept, ["c1", "c2", "c3"]);
-    input.granted = wave.approvals;
+    let decision = advance(&input, NOW);
+    assert!(decision.removed.is_empty());
+    assert_eq!(decision.kept, ["c1", "c2", "c3"]);
+    input.granted = decision.approvals;
     assert_eq!(advance(&input, NOW).removed, ["c1", "c2", "c3"]);
     // The approval was about these three.
     input.clusters.push(cluster("c4 Succeeded 5"));
@@ -306,14 +314,14 @@ fn hazard_r9_a_placement_that_shrinks_too_much_removes_nothing() {
 /// OCM aborts the pass, for every cluster, at every pass.
 #[test]
 fn hazard_r8_the_last_good_strategy_stays_while_the_new_one_is_refused() {
-    let refused = super::strategy::read_deadline("progressive.progressDeadline", "5|").unwrap_err();
+    let refused = read_deadline("progressive.progressDeadline", "5|").unwrap_err();
     let mut input = Input::new("new", Err(refused.clone()));
     input.groups = groups(SIX);
-    let wave = advance(&input, NOW);
-    assert_eq!((wave.starting().count(), wave.refused.as_slice()), (0, [refused.clone()].as_slice()));
+    let decision = advance(&input, NOW);
+    assert_eq!((decision.starting().count(), decision.refused.as_slice()), (0, [refused.clone()].as_slice()));
     input.last_strategy = Some(strategy("R2 F0", &[]));
-    let wave = advance(&input, NOW);
-    assert_eq!((wave.starting().count(), wave.refused.as_slice()), (2, [refused].as_slice()));
+    let decision = advance(&input, NOW);
+    assert_eq!((decision.starting().count(), decision.refused.as_slice()), (2, [refused].as_slice()));
 }
 
 /// OCM says nothing: a canary that is misspelt is no canary.

@@ -1,0 +1,86 @@
+//! The state of one cluster, judged from what is known of it alone.
+//!
+//! OCM counts from the time of the report alone, which may be older than the assignment. Here neither a deadline nor a soak begins
+//! before the hash they are about was assigned.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::input::{Cluster, Hash, Health, Report};
+use super::state::ClusterState;
+use super::strategy::Limits;
+
+/// How long clusters in flight to a superseded revision are waited for where neither strategy nor policy has a deadline.
+const FINISH_CURRENT: SignedDuration = SignedDuration::from_mins(10);
+
+/// The state of a cluster of a group; `None` is a cluster that waits for its turn.
+///
+/// Nothing is known of a cluster that is absent: it waits for its turn.
+pub(super) fn classify(cluster: Option<&Cluster>, limits: &Limits, now: Timestamp) -> Option<ClusterState> {
+    let cluster = cluster?;
+    if cluster.skip {
+        return Some(ClusterState::Skipped);
+    }
+    if cluster.runs.as_ref() != Some(&cluster.wants) {
+        let is_left = cluster.unreachable && !limits.start_unreachable;
+        return is_left.then_some(ClusterState::Unreachable { moved: false });
+    }
+    let (report, begin) = report_on(cluster, &cluster.wants);
+    let after = |begin: Option<Timestamp>, span: SignedDuration| {
+        begin.unwrap_or(now).checked_add(span).unwrap_or(Timestamp::MAX)
+    };
+    let soaked = after(begin, limits.soak.unwrap_or_default());
+    let deadline = limits.deadline.map(|span| after(begin.max(cluster.answers_since), span));
+    let is_expired = deadline.is_some_and(|deadline| deadline <= now);
+    Some(match report {
+        Report::Succeeded if soaked <= now => ClusterState::Done,
+        Report::Failed if is_expired => ClusterState::TimedOut,
+        Report::Failed => ClusterState::Failed { deadline },
+        Report::TimeOut => ClusterState::TimedOut,
+        Report::Succeeded | Report::Progressing | Report::ToApply if cluster.unreachable => {
+            ClusterState::Unreachable { moved: true }
+        }
+        Report::Succeeded => ClusterState::Soaking { until: soaked },
+        // Without a report its time runs from the assignment, if that is known.
+        Report::ToApply if begin.is_none() => ClusterState::Progressing { deadline: None, reported: false },
+        Report::Progressing | Report::ToApply if is_expired => ClusterState::TimedOut,
+        Report::Progressing => ClusterState::Progressing { deadline, reported: true },
+        Report::ToApply => ClusterState::Progressing { deadline, reported: false },
+    })
+}
+
+/// The moment at which a cluster that was assigned what it should run is or was finished, one way or the other; `None` where no
+/// time is known.
+pub(super) fn finished(cluster: &Cluster, limits: &Limits) -> Option<Timestamp> {
+    cluster.runs.as_ref().filter(|runs| **runs == cluster.wants)?;
+    let (report, begin) = report_on(cluster, &cluster.wants);
+    let span = match report {
+        Report::Succeeded => limits.soak.unwrap_or_default(),
+        Report::Failed | Report::TimeOut => SignedDuration::ZERO,
+        Report::ToApply | Report::Progressing if cluster.unreachable => return None,
+        Report::ToApply | Report::Progressing => limits.deadline?,
+    };
+    begin?.checked_add(span).ok()
+}
+
+/// Until when a cluster is in flight to another hash than it should run, if it must be waited for.
+pub(super) fn superseded(cluster: &Cluster, limits: &Limits, now: Timestamp) -> Option<Timestamp> {
+    let runs = cluster.runs.as_ref().filter(|runs| **runs != cluster.wants)?;
+    if cluster.skip || cluster.unreachable {
+        return None;
+    }
+    let (report, begin) = report_on(cluster, runs);
+    match report {
+        Report::Succeeded | Report::Failed | Report::TimeOut => None,
+        Report::Progressing | Report::ToApply => {
+            let until = begin?.checked_add(limits.deadline.unwrap_or(FINISH_CURRENT)).ok()?;
+            (until > now).then_some(until)
+        }
+    }
+}
+
+/// What a cluster reported about a hash, and since when; a report about any other hash counts for nothing.
+fn report_on(cluster: &Cluster, hash: &Hash) -> (Report, Option<Timestamp>) {
+    let health = cluster.health.as_ref().filter(|health| health.of == *hash);
+    let report = health.map_or(Report::ToApply, |Health { report, .. }| *report);
+    (report, health.and_then(|health| health.since).max(cluster.runs_since))
+}

@@ -1,0 +1,167 @@
+//! The answer of the engine.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::input::{GroupKey, Hash};
+use super::refused::Refused;
+use super::state::{Breach, ClusterState, Wait};
+use super::strategy::{Mandatory, Strategy};
+
+/// Where a rollout stands and what is to be done now.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutDecision {
+    /// The strategy in force: the one given, or the last one that could be used.
+    pub strategy: Option<Strategy>,
+    /// What of strategy and policy cannot be used; a condition for the user.
+    pub refused: Vec<Refused>,
+    /// Mandatory groups that there are not: nothing waits for them, as in OCM.
+    pub absent: Vec<Mandatory>,
+    /// Every cluster of the groups.
+    pub clusters: BTreeMap<String, Assignment>,
+    /// The stages in their order, with their counts.
+    pub stages: Vec<Stage>,
+    /// Why nothing is started in any stage.
+    pub hold: Option<Wait>,
+    /// The stage whose failures exceed its budget.
+    pub breach: Option<Breach>,
+    /// The revision to remember as quarantined; `None` forgets it.
+    pub quarantine: Option<Hash>,
+    /// Tokens that would let something go on once a person grants them.
+    pub approvals: BTreeSet<String>,
+    /// Clusters that left the groups and lose their content now.
+    pub removed: Vec<String>,
+    /// Clusters that left the groups and keep their content until the removal is approved or the pause is over.
+    pub kept: Vec<String>,
+    /// When to look again although nothing changed.
+    pub recheck: Option<Timestamp>,
+    /// Clusters by state.
+    pub counts: Counts,
+}
+
+/// What becomes of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Assignment {
+    /// Its group.
+    pub group: GroupKey,
+    /// Where it stands.
+    #[serde(flatten)]
+    pub state: ClusterState,
+    /// What it is to run from now on; `None` is nothing.
+    pub assigned: Option<Hash>,
+}
+
+/// Clusters that go together, and what they may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stage {
+    /// The group's name, `rest` for the clusters outside the mandatory groups of a Progressive strategy, `all` for All.
+    pub name: String,
+    /// It belongs to the mandatory groups.
+    pub mandatory: bool,
+    /// How many clusters it has.
+    pub clusters: usize,
+    /// How many may be in flight.
+    pub slots: usize,
+    /// How many are, those that start now included.
+    pub busy: usize,
+    /// How many failed or timed out.
+    pub failures: usize,
+    /// How many may; `None` is all of them.
+    pub allowed: Option<usize>,
+    /// How many are to do or hold a slot, newcomers aside: while there are any, the next stage waits.
+    pub unfinished: usize,
+}
+
+/// Clusters by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    /// All of them.
+    pub total: usize,
+    /// [`ClusterState::Done`].
+    pub done: usize,
+    /// [`ClusterState::Soaking`].
+    pub soaking: usize,
+    /// [`ClusterState::Progressing`].
+    pub progressing: usize,
+    /// [`ClusterState::Failed`].
+    pub failed: usize,
+    /// [`ClusterState::TimedOut`].
+    pub timed_out: usize,
+    /// [`ClusterState::Starting`].
+    pub starting: usize,
+    /// [`ClusterState::Waiting`].
+    pub waiting: usize,
+    /// [`ClusterState::Skipped`].
+    pub skipped: usize,
+    /// [`ClusterState::Unreachable`].
+    pub unreachable: usize,
+    /// [`ClusterState::Quarantined`].
+    pub quarantined: usize,
+}
+
+impl RolloutDecision {
+    /// Clusters that start now.
+    pub fn starting(&self) -> impl Iterator<Item = &str> {
+        self.in_state(|state| matches!(state, ClusterState::Starting))
+    }
+
+    /// What OCM's library calls `ClustersToRollout`: clusters that start now, are in flight, soak, or failed before their deadline.
+    pub fn rolling(&self) -> impl Iterator<Item = &str> {
+        self.in_state(ClusterState::is_rolling)
+    }
+
+    /// Clusters that timed out.
+    pub fn timed_out(&self) -> impl Iterator<Item = &str> {
+        self.in_state(|state| matches!(state, ClusterState::TimedOut))
+    }
+
+    fn in_state(&self, filter: impl Fn(&ClusterState) -> bool) -> impl Iterator<Item = &str> {
+        self.clusters
+            .iter()
+            .filter(move |(_, assignment)| filter(&assignment.state))
+            .map(|(name, _)| name.as_str())
+    }
+
+    /// What the user should mend, in words.
+    pub fn complaints(&self) -> impl Iterator<Item = String> {
+        let absent = |group| {
+            format!(
+                "mandatory group {group}: the placement has no such decision group, so nothing waits for it"
+            )
+        };
+        self.refused.iter().map(ToString::to_string).chain(self.absent.iter().map(absent))
+    }
+
+    /// Whether there is at least one cluster, and every one is done or left alone.
+    pub fn is_complete(&self) -> bool {
+        self.counts.total > 0 && self.counts.done + self.counts.skipped == self.counts.total
+    }
+}
+
+impl Counts {
+    pub(super) fn of<'a>(states: impl Iterator<Item = &'a ClusterState>) -> Self {
+        let mut counts = Self::default();
+        for state in states {
+            counts.total += 1;
+            *match state {
+                ClusterState::Done => &mut counts.done,
+                ClusterState::Soaking { .. } => &mut counts.soaking,
+                ClusterState::Progressing { .. } => &mut counts.progressing,
+                ClusterState::Failed { .. } => &mut counts.failed,
+                ClusterState::TimedOut => &mut counts.timed_out,
+                ClusterState::Starting => &mut counts.starting,
+                ClusterState::Waiting(_) => &mut counts.waiting,
+                ClusterState::Skipped => &mut counts.skipped,
+                ClusterState::Unreachable { .. } => &mut counts.unreachable,
+                ClusterState::Quarantined { .. } => &mut counts.quarantined,
+            } += 1;
+        }
+        counts
+    }
+}

@@ -1,0 +1,445 @@
+//! The promises of the rollout engine, and a check of a decision against them.
+//!
+//! [`check`] looks at an input and at the decision that was made of it, and computes everything else anew: it shares no guard with
+//! the engine, only the types, the arithmetic of [`Size`], the rules of a strategy and the calendar of freeze windows. The model
+//! check, the properties, the fleet in virtual time and the world of the simulator all use it.
+//!
+//! The promises:
+//!
+//! 1. Every cluster of the groups has exactly one assignment, and the word for its state is true.
+//! 2. What is assigned is what the cluster runs, what it should run, or what is known to be good. Only a start, a return from a
+//!    quarantined revision and a first assignment of what is good change anything.
+//! 3. Nothing starts while the strategy or the policy cannot be read, under a pause, a freeze, a breach or a quarantine, while too
+//!    many clusters do not answer, and while a revision that must finish is under way.
+//! 4. A stage starts after the stages before it are finished, soaked and approved, and not without its own approval.
+//! 5. A start never makes the clusters in flight more than the slots; clusters that were moved and not heard of are in flight.
+//! 6. A stage with more failures than it tolerates is a breach, wherever it stands. With `onBreach: Rollback` a breach quarantines
+//!    the revision if there is anything to return to; a quarantine lasts until the revision is released or another one comes.
+//! 7. A cluster that runs a quarantined revision returns to what is good, unless the rollout is paused.
+//! 8. Where nothing holds a stage, it uses all its slots, for the first clusters by name: no failed, silent or finished cluster
+//!    holds a slot, and no approval, budget or newcomer is waited for in vain.
+//! 9. Clusters that left lose their content only within the removal budget or with the approval of exactly this removal.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::advance::{approval_token, removal_token};
+use super::decision::{Assignment, RolloutDecision};
+use super::freeze::frozen;
+use super::input::{Cluster, GroupKey, Hash, Input, Report};
+use super::policy::{Approval, Joining, OnBreach, Policy, Superseding};
+use super::state::ClusterState;
+use super::strategy::{All, Failures, Strategy};
+
+/// How long a revision that must finish is waited for where there is no deadline.
+const FINISH_CURRENT: SignedDuration = SignedDuration::from_mins(10);
+
+/// A promise that a decision does not keep.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{promise}: {subject}")]
+pub struct BrokenPromise {
+    /// What is promised.
+    pub promise: &'static str,
+    /// The cluster or the stage that shows it, or nothing where it is about the whole rollout.
+    pub subject: String,
+}
+
+type Kept = Result<(), BrokenPromise>;
+
+fn ensure(holds: bool, promise: &'static str, subject: &str) -> Kept {
+    if holds { Ok(()) } else { Err(BrokenPromise { promise, subject: subject.to_owned() }) }
+}
+
+/// Holds a decision against the promises of the engine.
+///
+/// # Errors
+/// Names the first promise that is broken.
+pub fn check(input: &Input, decision: &RolloutDecision, now: Timestamp) -> Kept {
+    let facts = Facts::read(input, now);
+    facts.check_assignments(decision)?;
+    facts.check_breach(decision)?;
+    facts.check_stages(decision)?;
+    facts.check_removals(decision)
+}
+
+/// The state of a cluster, computed without the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Truth {
+    /// It does not run what it should and can be started.
+    ToDo,
+    /// It was assigned what it should run and has no outcome, or has not soaked.
+    InFlight,
+    /// It failed or had no success in time.
+    Failed,
+    /// It succeeded for long enough.
+    Done,
+    /// It does not answer.
+    Silent,
+    /// It is left alone.
+    Skipped,
+}
+
+/// A cluster of a stage.
+struct Member<'a> {
+    name: &'a str,
+    cluster: Option<&'a Cluster>,
+    truth: Truth,
+    /// It joined after the rollout began.
+    is_newcomer: bool,
+    /// What it should run.
+    wants: &'a Hash,
+}
+
+impl Member<'_> {
+    fn runs(&self) -> Option<&Hash> {
+        self.cluster?.runs.as_ref()
+    }
+
+    fn is_moved(&self) -> bool {
+        self.runs() == Some(self.wants)
+    }
+
+    /// What it can return to, or run before its turn.
+    fn good(&self) -> Option<&Hash> {
+        self.cluster?.last_good.as_ref().filter(|good| *good != self.wants)
+    }
+
+    /// Whether a decision moves it to what it should run.
+    fn starts(&self, decision: &RolloutDecision) -> bool {
+        let assigned = decision.clusters.get(self.name).and_then(|assignment| assignment.assigned.as_ref());
+        !self.is_moved() && assigned == Some(self.wants)
+    }
+}
+
+/// Clusters that go together.
+struct Stage<'a> {
+    name: String,
+    members: Vec<Member<'a>>,
+    slots: usize,
+    allowed: Option<usize>,
+    needs_approval: bool,
+}
+
+impl Stage<'_> {
+    fn count(&self, truth: Truth) -> usize {
+        self.members.iter().filter(|member| member.truth == truth).count()
+    }
+
+    fn is_breached(&self) -> bool {
+        self.allowed.is_some_and(|allowed| self.count(Truth::Failed) > allowed)
+    }
+}
+
+/// Everything that the promises are about.
+struct Facts<'a> {
+    input: &'a Input,
+    now: Timestamp,
+    has_strategy: bool,
+    has_policy: bool,
+    policy: Policy,
+    soak: SignedDuration,
+    deadline: Option<SignedDuration>,
+    starts_silent: bool,
+    stages: Vec<Stage<'a>>,
+    /// Clusters that are in no group, by name.
+    left: Vec<String>,
+}
+
+impl<'a> Facts<'a> {
+    fn read(input: &'a Input, now: Timestamp) -> Self {
+        let strategy = input.strategy.as_ref().ok().or(input.last_strategy.as_ref());
+        let policy = input.policy.clone().unwrap_or_default();
+        let limits = strategy.map(Strategy::limits).unwrap_or_default();
+        let no_soak = strategy.is_some() && limits.soak.is_none();
+        let mut facts = Self {
+            input,
+            now,
+            has_strategy: strategy.is_some(),
+            has_policy: input.policy.is_ok(),
+            soak: if no_soak {
+                SignedDuration::ZERO
+            } else {
+                policy.soak.max(limits.soak.unwrap_or_default())
+            },
+            deadline: limits.deadline.or(policy.deadline),
+            starts_silent: limits.start_unreachable,
+            policy,
+            stages: Vec::new(),
+            left: Vec::new(),
+        };
+        let mut known: BTreeMap<&str, &Cluster> = BTreeMap::new();
+        for cluster in input.clusters.iter().filter(|cluster| !cluster.name.is_empty()) {
+            let first = known.entry(&cluster.name).or_insert(cluster);
+            *first = cluster.min(first);
+        }
+        facts.lay_out(strategy, &known);
+        let members: BTreeSet<&str> = facts.members().map(|member| member.name).collect();
+        facts.left =
+            known.keys().filter(|name| !members.contains(*name)).map(|name| (*name).to_owned()).collect();
+        facts
+    }
+
+    fn members(&self) -> impl Iterator<Item = &Member<'a>> {
+        self.stages.iter().flat_map(|stage| &stage.members)
+    }
+
+    fn clusters(&self) -> impl Iterator<Item = &'a Cluster> {
+        self.members().filter_map(|member| member.cluster)
+    }
+
+    /// Puts every cluster of a group into its stage.
+    fn lay_out(&mut self, strategy: Option<&Strategy>, known: &BTreeMap<&str, &'a Cluster>) {
+        let mut groups: BTreeMap<&GroupKey, Vec<Member<'a>>> = BTreeMap::new();
+        let mut seen = BTreeSet::new();
+        let mut sorted: Vec<_> = self.input.groups.iter().collect();
+        sorted.sort_by_key(|group| &group.key);
+        for group in sorted {
+            let members = groups.entry(&group.key).or_default();
+            for name in group.clusters.iter().filter(|name| !name.is_empty() && seen.insert(name.as_str())) {
+                members.push(self.member(name, known.get(name.as_str()).copied()));
+            }
+        }
+        let begin = self.begin(groups.values().flatten());
+        for member in groups.values_mut().flatten() {
+            let joined = member.cluster.and_then(|cluster| cluster.joined);
+            member.is_newcomer = begin.is_some_and(|begin| joined > Some(begin));
+        }
+        let total = groups.values().map(Vec::len).sum();
+        let all = Strategy::All(All::default());
+        for rule in strategy.unwrap_or(&all).stages() {
+            let takes =
+                |key: &GroupKey| rule.groups.is_none_or(|groups| groups.iter().any(|g| g.selects(key)));
+            let taken: Vec<&GroupKey> = groups.keys().copied().filter(|key| takes(key)).collect();
+            let mut parts: Vec<(String, Vec<Member<'a>>)> = Vec::new();
+            for key in taken {
+                let members = groups.remove(key).unwrap_or_default();
+                match (rule.together, parts.first_mut()) {
+                    (Some(_), Some((_, together))) => together.extend(members),
+                    (name, _) => parts.push((name.map_or_else(|| key.to_string(), str::to_owned), members)),
+                }
+            }
+            for (name, mut members) in parts.into_iter().filter(|(_, members)| !members.is_empty()) {
+                members.sort_by_key(|member| member.name);
+                let slots = rule.slots.of(members.len());
+                let allowed = match rule.failures {
+                    Failures::Unlimited => None,
+                    Failures::OfStage(size) => Some(size.of(members.len())),
+                    Failures::OfAll(size) => Some(size.of(total)),
+                };
+                let needs_approval = match &self.policy.approval {
+                    Approval::Never => false,
+                    Approval::BetweenGroups => !self.stages.is_empty(),
+                    Approval::Groups(names) => names.contains(&name),
+                };
+                self.stages.push(Stage { name, members, slots, allowed, needs_approval });
+            }
+        }
+    }
+
+    fn member(&self, name: &'a str, cluster: Option<&'a Cluster>) -> Member<'a> {
+        let wants = cluster.map_or(&self.input.revision, |cluster| &cluster.wants);
+        let truth = cluster.map_or(Truth::ToDo, |cluster| self.truth(cluster));
+        Member { name, cluster, truth, is_newcomer: false, wants }
+    }
+
+    /// When the rollout of the revision began, as far as is known.
+    fn begin<'m>(&self, members: impl Iterator<Item = &'m Member<'a>>) -> Option<Timestamp>
+    where
+        'a: 'm,
+    {
+        let moved = members.filter(|member| member.is_moved() && *member.wants == self.input.revision);
+        let first = moved.filter_map(|member| member.cluster?.runs_since).min();
+        self.input.began.or(first)
+    }
+
+    fn truth(&self, cluster: &Cluster) -> Truth {
+        if cluster.skip {
+            return Truth::Skipped;
+        }
+        if cluster.runs.as_ref() != Some(&cluster.wants) {
+            return if cluster.unreachable && !self.starts_silent { Truth::Silent } else { Truth::ToDo };
+        }
+        let (report, begin) = known_of(cluster, &cluster.wants);
+        let is_over = |begin: Timestamp, span| begin.checked_add(span).is_ok_and(|end| end <= self.now);
+        // No deadline runs while a cluster does not answer.
+        let counted = begin.max(cluster.answers_since).unwrap_or(self.now);
+        let is_late = self.deadline.is_some_and(|deadline| is_over(counted, deadline));
+        match report {
+            Some(Report::Failed | Report::TimeOut) => Truth::Failed,
+            Some(Report::Succeeded) if is_over(begin.unwrap_or(self.now), self.soak) => Truth::Done,
+            _ if cluster.unreachable => Truth::Silent,
+            Some(Report::Succeeded) => Truth::InFlight,
+            Some(Report::Progressing) if is_late => Truth::Failed,
+            Some(Report::ToApply) | None if begin.is_some() && is_late => Truth::Failed,
+            Some(Report::Progressing | Report::ToApply) | None => Truth::InFlight,
+        }
+    }
+
+    /// Promises 1, 2 and 7.
+    fn check_assignments(&self, decision: &RolloutDecision) -> Kept {
+        let names: BTreeSet<&str> = self.members().map(|member| member.name).collect();
+        let assigned: BTreeSet<&str> = decision.clusters.keys().map(String::as_str).collect();
+        ensure(names == assigned, "every cluster of the groups has an assignment, and no other", "")?;
+        for member in self.members() {
+            let Some(assignment) = decision.clusters.get(member.name) else { continue };
+            let is_quarantined = decision.quarantine.is_some();
+            let is_true = is_true(&assignment.state, member.truth, is_quarantined);
+            ensure(is_true, "the word for a state is true", member.name)?;
+            self.check_assignment(member, assignment, decision)?;
+        }
+        Ok(())
+    }
+
+    fn check_assignment(&self, member: &Member, assignment: &Assignment, decision: &RolloutDecision) -> Kept {
+        let assigned = assignment.assigned.as_ref();
+        let is_left_alone = member.truth == Truth::Skipped;
+        // A cluster that has had the revision with success everywhere keeps it.
+        let is_concerned = decision.quarantine.is_some()
+            && !is_left_alone
+            && member.cluster.is_some_and(|cluster| cluster.last_good.as_ref() != Some(member.wants));
+        let must_return = is_concerned && member.is_moved() && member.good().is_some() && !self.policy.paused;
+        if must_return {
+            return ensure(assigned == member.good(), "a quarantined revision is left", member.name);
+        }
+        let gets_good = member.runs().is_none()
+            && self.policy.joining == Joining::LastGood
+            && !self.policy.paused
+            && assigned == member.good();
+        let may_change = !is_left_alone && (member.starts(decision) || gets_good);
+        ensure(assigned == member.runs() || may_change, "an assignment is never invented", member.name)
+    }
+
+    /// Promise 6.
+    fn check_breach(&self, decision: &RolloutDecision) -> Kept {
+        let revision = &self.input.revision;
+        let is_released = self.policy.released.contains(revision);
+        let is_remembered = self.input.quarantined.as_ref() == Some(revision) && !is_released;
+        let is_breached = self.stages.iter().any(Stage::is_breached) && !is_remembered;
+        ensure(decision.breach.is_some() == is_breached, "a breach is told when there is one", "")?;
+        let is_rejected = is_breached
+            && self.policy.on_breach == OnBreach::Rollback
+            && !self.policy.paused
+            && !is_released
+            && self.members().any(|member| member.good().is_some());
+        let expected = (is_remembered || is_rejected).then_some(revision);
+        ensure(decision.quarantine.as_ref() == expected, "a breach quarantines, and the quarantine lasts", "")
+    }
+
+    /// Why nothing may start anywhere.
+    fn hold(&self, decision: &RolloutDecision) -> Option<&'static str> {
+        let silent = self.clusters().filter(|cluster| cluster.unreachable && !cluster.skip).count();
+        let budget = self.policy.unreachable.of(self.members().count());
+        let holds = [
+            (!self.has_strategy, "nothing starts without a strategy"),
+            (!self.has_policy, "nothing starts without a policy that can be read"),
+            (self.policy.paused, "nothing starts under a pause"),
+            (decision.quarantine.is_some(), "nothing starts of a quarantined revision"),
+            (self.stages.iter().any(Stage::is_breached), "nothing starts over the failure budget"),
+            (frozen(&self.policy.freezes, self.now).is_some(), "nothing starts in a freeze"),
+            (silent > budget && !self.starts_silent, "nothing starts over the unreachable budget"),
+            (self.is_superseding(), "nothing starts while the revision before is in flight"),
+        ];
+        holds.into_iter().find(|(holds, _)| *holds).map(|(_, promise)| promise)
+    }
+
+    fn is_superseding(&self) -> bool {
+        let is_awaited = |cluster: &Cluster| {
+            let Some(runs) = cluster.runs.as_ref().filter(|runs| **runs != cluster.wants) else {
+                return false;
+            };
+            let (report, begin) = known_of(cluster, runs);
+            let is_open = matches!(report, None | Some(Report::ToApply | Report::Progressing));
+            let span = self.deadline.unwrap_or(FINISH_CURRENT);
+            let until = begin.and_then(|begin| begin.checked_add(span).ok());
+            is_open && !cluster.skip && !cluster.unreachable && until > Some(self.now)
+        };
+        self.policy.superseding == Superseding::FinishCurrent && self.clusters().any(is_awaited)
+    }
+
+    /// Promises 3, 4, 5 and 8.
+    fn check_stages(&self, decision: &RolloutDecision) -> Kept {
+        let hold = self.hold(decision);
+        let mut is_open = hold.is_none();
+        for stage in &self.stages {
+            let starting: Vec<&str> =
+                stage.members.iter().filter(|m| m.starts(decision)).map(|m| m.name).collect();
+            let to_do = stage.members.iter().filter(|m| m.truth == Truth::ToDo).map(|m| m.name);
+            let token = approval_token(&self.input.revision, &stage.name);
+            let is_approved = !stage.needs_approval || self.input.granted.contains(&token);
+            if let Some(first) = starting.first() {
+                ensure(hold.is_none(), hold.unwrap_or_default(), first)?;
+                ensure(is_open, "a stage waits for the stages before it", first)?;
+                ensure(is_approved, "a stage waits for its approval", first)?;
+            }
+            let in_flight = stage.count(Truth::InFlight);
+            let is_within = starting.is_empty() || in_flight + starting.len() <= stage.slots;
+            ensure(is_within, "clusters in flight stay within the slots", &stage.name)?;
+            if is_open && is_approved {
+                let free = stage.slots.saturating_sub(in_flight);
+                let expected: Vec<&str> = to_do.take(free).collect();
+                ensure(starting == expected, "no free slot stays empty, and names go in order", &stage.name)?;
+            } else if is_open && stage.count(Truth::ToDo) > 0 {
+                let is_asked = decision.approvals.contains(&token);
+                ensure(is_asked, "an approval that is waited for is asked for", &stage.name)?;
+                is_open = false;
+            }
+            is_open = is_open && self.is_finished(stage);
+        }
+        Ok(())
+    }
+
+    /// Whether the next stage may start.
+    fn is_finished(&self, stage: &Stage) -> bool {
+        let waited_for = || stage.members.iter().filter(|member| !member.is_newcomer);
+        let is_open = |member: &Member| matches!(member.truth, Truth::ToDo | Truth::InFlight);
+        let ends = waited_for().filter(|member| member.is_moved()).filter_map(|member| {
+            let cluster = member.cluster?;
+            let (report, begin) = known_of(cluster, member.wants);
+            let span = match report {
+                Some(Report::Succeeded) => self.soak,
+                Some(Report::Failed | Report::TimeOut) => SignedDuration::ZERO,
+                Some(Report::Progressing | Report::ToApply) | None if cluster.unreachable => return None,
+                Some(Report::Progressing | Report::ToApply) | None => self.deadline?,
+            };
+            begin?.checked_add(span).ok()
+        });
+        let last = ends.max().map(|last| last.min(self.now));
+        let soaked = last.and_then(|last| last.checked_add(self.policy.group_soak).ok());
+        !waited_for().any(is_open) && soaked.is_none_or(|soaked| soaked <= self.now)
+    }
+
+    /// Promise 9.
+    fn check_removals(&self, decision: &RolloutDecision) -> Kept {
+        let budget = self.policy.removals.of(self.members().count() + self.left.len());
+        let is_granted = self.input.granted.contains(&removal_token(&self.left));
+        let may_leave = self.has_policy && !self.policy.paused && (self.left.len() <= budget || is_granted);
+        let (removed, kept) = if may_leave {
+            (self.left.as_slice(), [].as_slice())
+        } else {
+            ([].as_slice(), self.left.as_slice())
+        };
+        ensure(decision.removed == removed, "removals stay within their budget", "")?;
+        ensure(decision.kept == kept, "a cluster that left keeps its content or loses it", "")
+    }
+}
+
+/// What a cluster reported about a hash, and since when it has been so.
+fn known_of(cluster: &Cluster, hash: &Hash) -> (Option<Report>, Option<Timestamp>) {
+    let health = cluster.health.as_ref().filter(|health| health.of == *hash);
+    let since = [health.and_then(|health| health.since), cluster.runs_since].into_iter().flatten().max();
+    (health.map(|health| health.report), since)
+}
+
+/// Whether a state says what is true of a cluster.
+fn is_true(state: &ClusterState, truth: Truth, is_quarantined: bool) -> bool {
+    match state {
+        ClusterState::Starting | ClusterState::Waiting(_) => truth == Truth::ToDo,
+        ClusterState::Progressing { .. } | ClusterState::Soaking { .. } => truth == Truth::InFlight,
+        ClusterState::Failed { .. } | ClusterState::TimedOut => truth == Truth::Failed,
+        ClusterState::Done => truth == Truth::Done,
+        ClusterState::Unreachable { .. } => truth == Truth::Silent,
+        ClusterState::Skipped => truth == Truth::Skipped,
+        ClusterState::Quarantined { .. } => is_quarantined && truth != Truth::Skipped,
+    }
+}

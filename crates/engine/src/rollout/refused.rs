@@ -1,0 +1,34 @@
+//! The error of a field that cannot be used.
+
+use serde::Serialize;
+
+/// A field that cannot be used, with what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{field}: {value:?} is refused: {reason}; {hint}")]
+pub struct Refused {
+    /// The field, as a path from the strategy or policy.
+    pub field: String,
+    /// The value of the field.
+    pub value: String,
+    /// Why it cannot be used.
+    pub reason: String,
+    /// What to write instead.
+    pub hint: String,
+}
+
+impl Refused {
+    /// Refuses the value of a field.
+    pub fn new(
+        field: impl Into<String>,
+        value: &str,
+        reason: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self { field: field.into(), value: value.into(), reason: reason.into(), hint: hint.into() }
+    }
+
+    /// Refuses a value of an enumeration.
+    pub(super) fn unknown(field: &str, value: &str, values: &[&str]) -> Self {
+        Self::new(field, value, "no such value", format!("write one of {}", values.join(", ")))
+    }
+}

@@ -1,0 +1,201 @@
+//! The state of a cluster in a rollout.
+//!
+//! There is one such state, and one word for each: the engine's answer, its counts, the reports, `explain rollout`, the demo and
+//! the traces of the simulator all use it. `docs/design/rollout-states.md` says where each of them gets it from.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::input::Hash;
+
+/// Where a cluster stands in the rollout of what it should run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all_fields = "camelCase")]
+pub enum ClusterState {
+    /// It runs what it should. Entered when its success has lasted for the soak time; left by a new revision or a new report.
+    Done,
+    /// It succeeded and keeps its slot until the soak time is over.
+    Soaking {
+        /// The end of the soak time.
+        until: Timestamp,
+    },
+    /// It was assigned what it should run and has no outcome yet. It holds a slot.
+    Progressing {
+        /// When it counts as timed out; `None` is never.
+        deadline: Option<Timestamp>,
+        /// It has reported about this hash.
+        reported: bool,
+    },
+    /// It reported a failure, which counts against the budget. It holds no slot and may still succeed.
+    Failed {
+        /// When it counts as timed out instead.
+        deadline: Option<Timestamp>,
+    },
+    /// It had no success before its deadline, which counts against the budget. It holds no slot and may still succeed.
+    TimedOut,
+    /// It starts now.
+    Starting,
+    /// Its turn has not come.
+    Waiting(Wait),
+    /// It is left alone, as its report asks.
+    Skipped,
+    /// It does not answer: it holds no slot and counts against a budget of its own.
+    Unreachable {
+        /// It was assigned what it should run before.
+        moved: bool,
+    },
+    /// What it should run is quarantined.
+    Quarantined {
+        /// The hash it returns to, if this is the moment it does; else it keeps what it runs.
+        returns_to: Option<Hash>,
+    },
+}
+
+/// Why a cluster's turn has not come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "reason", rename_all_fields = "camelCase")]
+pub enum Wait {
+    /// Strategy or policy cannot be used, and there is none to fall back to.
+    Refused,
+    /// The policy says so.
+    Paused,
+    /// The revision is quarantined.
+    Quarantine {
+        /// Which.
+        revision: Hash,
+    },
+    /// Too many clusters failed.
+    Breach(Breach),
+    /// A freeze window is open.
+    Frozen {
+        /// Its name.
+        window: String,
+        /// When it closes.
+        until: Timestamp,
+    },
+    /// Too many clusters do not answer.
+    Unreachable {
+        /// How many.
+        clusters: usize,
+        /// How many may.
+        allowed: usize,
+    },
+    /// Clusters are still in flight to the revision before.
+    Superseded {
+        /// How many.
+        clusters: usize,
+        /// When the last of them is given up.
+        until: Timestamp,
+    },
+    /// An earlier stage has unfinished clusters.
+    Stage {
+        /// Its name.
+        stage: String,
+        /// How many.
+        unfinished: usize,
+    },
+    /// The stage before has not soaked for long enough.
+    StageSoak {
+        /// Its name.
+        stage: String,
+        /// When it has.
+        until: Timestamp,
+    },
+    /// A person has to let the stage start.
+    Approval {
+        /// The token to grant.
+        token: String,
+    },
+    /// Every slot of its stage is in use.
+    Slot {
+        /// How many there are.
+        slots: usize,
+    },
+}
+
+/// More failures in a stage than it tolerates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Breach {
+    /// The stage.
+    pub stage: String,
+    /// Clusters that failed or timed out.
+    pub failures: usize,
+    /// How many may.
+    pub allowed: usize,
+}
+
+impl ClusterState {
+    /// Whether the cluster occupies a slot of its stage.
+    pub fn holds_slot(&self) -> bool {
+        match self {
+            Self::Starting | Self::Progressing { .. } | Self::Soaking { .. } => true,
+            Self::Done
+            | Self::Failed { .. }
+            | Self::TimedOut
+            | Self::Waiting(_)
+            | Self::Skipped
+            | Self::Unreachable { .. }
+            | Self::Quarantined { .. } => false,
+        }
+    }
+
+    /// Whether the cluster counts against `maxFailures`.
+    pub fn is_failure(&self) -> bool {
+        match self {
+            Self::Failed { .. } | Self::TimedOut => true,
+            Self::Done
+            | Self::Soaking { .. }
+            | Self::Progressing { .. }
+            | Self::Starting
+            | Self::Waiting(_)
+            | Self::Skipped
+            | Self::Unreachable { .. }
+            | Self::Quarantined { .. } => false,
+        }
+    }
+
+    /// Whether OCM's library would list the cluster in `ClustersToRollout`.
+    pub fn is_rolling(&self) -> bool {
+        match self {
+            Self::Starting | Self::Soaking { .. } | Self::Progressing { .. } | Self::Failed { .. } => true,
+            Self::Done
+            | Self::TimedOut
+            | Self::Waiting(_)
+            | Self::Skipped
+            | Self::Unreachable { .. }
+            | Self::Quarantined { .. } => false,
+        }
+    }
+
+    /// When the state ends by itself.
+    pub(super) fn ends(&self) -> Option<Timestamp> {
+        match self {
+            Self::Soaking { until } => Some(*until),
+            Self::Progressing { deadline, .. } | Self::Failed { deadline } => *deadline,
+            Self::Done
+            | Self::TimedOut
+            | Self::Starting
+            | Self::Waiting(_)
+            | Self::Skipped
+            | Self::Unreachable { .. }
+            | Self::Quarantined { .. } => None,
+        }
+    }
+
+    /// The state in one word, as [`Counts`] counts it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Done => "Done",
+            Self::Soaking { .. } => "Soaking",
+            Self::Progressing { .. } => "Progressing",
+            Self::Failed { .. } => "Failed",
+            Self::TimedOut => "TimedOut",
+            Self::Starting => "Starting",
+            Self::Waiting(_) => "Waiting",
+            Self::Skipped => "Skipped",
+            Self::Unreachable { .. } => "Unreachable",
+            Self::Quarantined { .. } => "Quarantined",
+        }
+    }
+}

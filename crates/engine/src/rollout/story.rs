@@ -1,0 +1,70 @@
+//! The sentences by which a state explains itself: what a cluster waits for, and until when.
+
+use std::fmt::{Display, Formatter};
+
+use super::state::{Breach, ClusterState, Wait};
+
+impl Display for ClusterState {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Done => write!(f, "runs what it should"),
+            Self::Soaking { until } => write!(f, "succeeded, soaks until {until}"),
+            Self::Progressing { deadline, reported } => {
+                let outcome = if *reported { "an outcome" } else { "a first report" };
+                match deadline {
+                    Some(deadline) => write!(f, "waits for {outcome} until {deadline}"),
+                    None => write!(f, "waits for {outcome}, without a deadline"),
+                }
+            }
+            Self::Failed { deadline: Some(deadline) } => {
+                write!(f, "failed, counts as timed out from {deadline}")
+            }
+            Self::Failed { deadline: None } => write!(f, "failed"),
+            Self::TimedOut => write!(f, "had no success before its deadline"),
+            Self::Starting => write!(f, "starts now"),
+            Self::Waiting(wait) => wait.fmt(f),
+            Self::Skipped => write!(f, "is left alone"),
+            Self::Unreachable { moved: true } => write!(f, "does not answer; it has its assignment"),
+            Self::Unreachable { moved: false } => write!(f, "does not answer; its turn comes when it does"),
+            Self::Quarantined { returns_to: Some(hash) } => {
+                write!(f, "what it ran is quarantined, returns to {}", hash.short())
+            }
+            Self::Quarantined { returns_to: None } => {
+                write!(f, "what it should run is quarantined, keeps what it has")
+            }
+        }
+    }
+}
+
+impl Display for Wait {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Refused => write!(f, "waits for a strategy and a policy that can be used"),
+            Self::Paused => write!(f, "waits for the pause to end"),
+            Self::Quarantine { revision } => {
+                write!(f, "waits for another revision than {}, which is quarantined", revision.short())
+            }
+            Self::Breach(breach) => write!(f, "waits because of {breach}"),
+            Self::Frozen { window, until } => write!(f, "waits for the freeze {window} to end at {until}"),
+            Self::Unreachable { clusters, allowed } => {
+                write!(f, "waits because too many clusters do not answer: {clusters}, {allowed} allowed")
+            }
+            Self::Superseded { clusters, until } => {
+                write!(
+                    f,
+                    "waits for clusters in flight to the revision before: {clusters}, until {until} at most"
+                )
+            }
+            Self::Stage { stage, unfinished } => write!(f, "waits for {stage} to finish: {unfinished} to go"),
+            Self::StageSoak { stage, until } => write!(f, "waits for {stage} to soak until {until}"),
+            Self::Approval { token } => write!(f, "waits for the approval {token}"),
+            Self::Slot { slots } => write!(f, "waits for a slot: all {slots} in use"),
+        }
+    }
+}
+
+impl Display for Breach {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "too many failures in {}: {}, {} allowed", self.stage, self.failures, self.allowed)
+    }
+}

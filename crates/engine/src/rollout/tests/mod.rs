@@ -1,0 +1,4 @@
+mod compat;
+mod fleet;
+mod model;
+mod properties;
