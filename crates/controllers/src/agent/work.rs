@@ -12,7 +12,6 @@ use serde_json::{Map, Value, json};
 
 use crate::agent_identity::{self, Identity};
 use api::cluster::v1alpha1::ClusterClaim;
-use api::condition::ConditionStatus::True;
 use api::condition::{Observation, set_condition};
 use api::names::{APPLIED_KINDS_ANNOTATION, APPLIED_WORK_FINALIZER, WORK_FINALIZER, work_conditions};
 use api::work::v1::{
@@ -153,7 +152,8 @@ impl Reconcile {
                 plan.step(with_finalizer(work));
                 self.apply(&mut plan, work, applied, view);
             }
-            // Nothing is removed because a work is missing: the hub may have been restored without it (hazard W16).
+            // Nothing is removed because a work is missing: the hub may have been restored without it.
+            // See docs/hazards.md#restored-hub.
             (None, _) => {}
         }
         plan
@@ -211,7 +211,8 @@ impl Reconcile {
             writes.push(action);
         }
         writes.sort_by_key(|action| rank(kind_of(action)));
-        // What others live in goes first; beyond that a manifest that is refused holds back nothing, removals included (hazard W6).
+        // What others live in goes first; beyond that a manifest that is refused holds back nothing, removals included.
+        // See docs/hazards.md#refused-manifest-blocks-pruning.
         let rest = writes.split_off(writes.partition_point(|action| rank(kind_of(action)) == 0));
         plan.step(writes);
         plan.step(rest.into_iter().chain(removals));
@@ -317,8 +318,12 @@ impl Reconcile {
         let work = self.work.as_ref()?;
         if work.metadata.deletion_timestamp.is_some() {
             let mut status = work.status.clone().unwrap_or_default();
-            let deleting = Observation::new(work_conditions::DELETING, True, "WorkDeleting")
-                .message("ManifestWork is being deleted");
+            let deleting = Observation::new(
+                work_conditions::DELETING,
+                "True",
+                "WorkDeleting",
+                "ManifestWork is being deleted",
+            );
             set_condition(&mut status.conditions, deleting, now);
             return has_finalizer(&work.metadata, WORK_FINALIZER).then_some(status);
         }

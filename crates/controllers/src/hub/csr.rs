@@ -125,8 +125,9 @@ fn is_alive(cluster: &ManagedCluster) -> bool {
 
 /// Approves a first request of a bootstrap identity, and accepts the cluster it is for, once.
 ///
-/// OCM signs for whoever holds the bootstrap credential, whatever the cluster (hazards S1, S2); a cluster whose agent is alive keeps its
+/// OCM signs for whoever holds the bootstrap credential, whatever the cluster; a cluster whose agent is alive keeps its
 /// identity here.
+/// See docs/hazards.md#bootstrap-credential.
 fn join(
     plan: &mut Plan,
     request: &CertificateSigningRequest,

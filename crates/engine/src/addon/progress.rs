@@ -8,7 +8,6 @@ use crate::rollout::RolloutDecision;
 use crate::rollout::input::{Cluster, Hash, Health, Report};
 use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, InstallProgression, ManagedClusterAddOn};
-use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, find_condition, set_condition};
 use api::names::addon_conditions::{CONFIGURED, PROGRESSING};
 
@@ -55,7 +54,8 @@ pub fn cluster(addon: &ManagedClusterAddOn, wants: &[Config]) -> Cluster {
 
 /// Assigns configurations to a cluster's add-on, in one write: what it should run, and that it is on its way from now.
 ///
-/// The time of `Progressing` starts anew although its status may stay, because deadlines count from it (hazard R6).
+/// The time of `Progressing` starts anew although its status may stay, because deadlines count from it.
+/// See docs/hazards.md#deadline-of-the-old-config.
 pub fn assign(
     addon: &mut ManagedClusterAddOn,
     configs: &[Config],
@@ -67,20 +67,20 @@ pub fn assign(
     configured(&mut status.conditions, true, now);
     status.conditions.retain(|condition| condition.type_ != PROGRESSING);
     let message = "progressing... mca and work configs mismatch";
-    set_condition(
-        &mut status.conditions,
-        Observation::new(PROGRESSING, True, UNDER_WAY).message(message),
-        now,
-    );
+    set_condition(&mut status.conditions, Observation::new(PROGRESSING, "True", UNDER_WAY, message), now);
 }
 
 /// Says whether the configurations of a cluster's add-on are decided.
 pub fn configured(conditions: &mut Vec<Condition>, is: bool, now: Timestamp) {
     let observation = if is {
-        Observation::new(CONFIGURED, True, "ConfigurationsConfigured").message("Configurations configured")
+        Observation::new(CONFIGURED, "True", "ConfigurationsConfigured", "Configurations configured")
     } else {
-        Observation::new(CONFIGURED, False, "ConfigurationsNotConfigured")
-            .message("Configurations updated and not configured yet")
+        Observation::new(
+            CONFIGURED,
+            "False",
+            "ConfigurationsNotConfigured",
+            "Configurations updated and not configured yet",
+        )
     };
     set_condition(conditions, observation, now);
 }
@@ -98,7 +98,7 @@ pub fn began(progression: &mut InstallProgression, desired: &[Config], now: Time
         return Some(now);
     }
     find_condition(&progression.conditions, PROGRESSING)
-        .filter(|c| c.is_true())
+        .filter(|c| c.status == "True")
         .map(|condition| condition.last_transition_time.0)
 }
 
@@ -112,20 +112,20 @@ pub fn placement_condition(selected: usize, own: usize, decision: &RolloutDecisi
     if own > 0 && done == own {
         let message =
             format!("{head} {done}/{own} completed with no errors, {failed} failed {timed_out} timeout.");
-        return Observation::new(PROGRESSING, False, COMPLETED).message(message);
+        return Observation::new(PROGRESSING, "False", COMPLETED, message);
     }
     if let Some(breach) = &decision.breach {
         let message = format!(
             "{head} {done}/{own} stopped, {failed} failed {timed_out} timeout. {breach}; the rest waits."
         );
-        return Observation::new(PROGRESSING, False, FAILED).message(message);
+        return Observation::new(PROGRESSING, "False", FAILED, message);
     }
     let mut message =
         format!("{head} {}/{own} progressing..., {failed} failed {timed_out} timeout.", rolling + done);
     for more in decision.complaints().chain(decision.hold.iter().map(ToString::to_string)) {
         message = format!("{message} {more}.");
     }
-    Observation::new(PROGRESSING, True, UNDER_WAY).message(message)
+    Observation::new(PROGRESSING, "True", UNDER_WAY, message)
 }
 
 /// The name of an add-on.
@@ -162,7 +162,7 @@ mod tests {
     fn arrive(addon: &mut ManagedClusterAddOn, now: Timestamp) {
         let status = addon.status.as_mut().unwrap();
         status.config_references.iter_mut().for_each(|r| r.last_applied_config.clone_from(&r.desired_config));
-        set_condition(&mut status.conditions, Observation::new(PROGRESSING, False, COMPLETED), now);
+        set_condition(&mut status.conditions, Observation::new(PROGRESSING, "False", COMPLETED, ""), now);
     }
 
     #[test]

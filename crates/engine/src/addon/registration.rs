@@ -97,9 +97,9 @@ pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
 
 /// What the hub lets the agent of an add-on do.
 ///
-/// The subject is the agent of this one cluster. OCM binds the group of all clusters' agents as well, so that each may act in every
-/// other cluster's namespace (hazard B8), and names bindings without the role or the cluster, so that two of them collide (hazards
-/// B9, B10).
+/// The subject is the agent of this one cluster. OCM binds the group of the agents of all clusters as well, so that each may act in
+/// the namespace of every other cluster. It names bindings without the role or the cluster, so that two of them collide.
+/// See docs/hazards.md#bindings-across-clusters and docs/hazards.md#colliding-bindings.
 ///
 /// # Errors
 /// A permission without what its type needs.
@@ -266,7 +266,7 @@ mod tests {
         fill(&mut addon, &sources);
         let first = addon.clone();
         fill(&mut addon, &sources);
-        assert_eq!(addon, first, "filling in twice changes nothing (hazard B5)");
+        assert_eq!(addon, first, "filling in twice changes nothing");
         let status = addon.status.as_mut().unwrap();
         status.kube_client_driver = Some(KubeClientDriver::Token);
         status.registrations[0].subject =

@@ -19,7 +19,8 @@ impl Selection {
     /// Reads the decisions of a placement.
     ///
     /// They are whole when the placement exists, has been scheduled, and has as many clusters as its status says: while decisions move
-    /// from one page to another, a cluster is on none of them for a moment (hazard U2).
+    /// from one page to another, a cluster is on none of them for a moment.
+    /// See docs/hazards.md#cluster-between-pages.
     pub fn read<'a>(
         placement: Option<&Placement>,
         decisions: impl IntoIterator<Item = &'a PlacementDecision>,
@@ -30,7 +31,8 @@ impl Selection {
             let label = |name: &str| {
                 decision.metadata.labels.as_ref().and_then(|labels| labels.get(name)).map(String::as_str)
             };
-            // A label that is no number sorts last instead of stopping the whole add-on (hazard R12).
+            // A label that is no number sorts last instead of stopping the whole add-on.
+            // See docs/hazards.md#bad-group-index.
             let index =
                 label(DECISION_GROUP_INDEX_LABEL).map_or(0, |index| index.parse().unwrap_or(i32::MAX));
             let key =

@@ -1,5 +1,6 @@
 //! Contents of configurations, kept by hash: an edit in place reaches a cluster only when its turn comes, and rollback has something
-//! to return to (hazards R1, R5).
+//! to return to.
+//! See docs/hazards.md#edit-in-place and docs/hazards.md#no-rollback.
 
 use std::collections::BTreeMap;
 

@@ -210,8 +210,9 @@ fn credentials(
 
 /// Replaces `{{NAME}}` in every string of a value, keys included; an unknown name becomes nothing, as it does in OCM.
 ///
-/// OCM replaces in the JSON text, where a value with a quotation mark breaks the manifest or adds fields to it (hazard B13). Replacing
+/// OCM replaces in the JSON text, where a value with a quotation mark breaks the manifest or adds fields to it. Replacing
 /// inside the strings gives the same for every other value.
+/// See docs/hazards.md#template-injection.
 fn substitute(value: &Value, variables: &BTreeMap<String, String>) -> Result<Value, String> {
     Ok(match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),

@@ -158,7 +158,8 @@ pub fn default_references(configs: &[Config]) -> Vec<DefaultConfigReference> {
 
 /// The configurations of a placement as the add-on's status lists them; once everywhere, they are what to return to.
 ///
-/// What was good before stays known, place by place within a kind: OCM forgets all of it when one name changes (hazard R13).
+/// What was good before stays known, place by place within a kind: OCM forgets all of it when one name changes.
+/// See docs/hazards.md#renamed-config-forgets.
 pub fn install_references(
     configs: &[Config],
     before: &[InstallConfigReference],

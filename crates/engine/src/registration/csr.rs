@@ -72,7 +72,8 @@ fn ask_for_cluster(csr: &CertificateSigningRequest, cluster: String, subject: &d
 
 /// Exactly the subject the add-on's agent has, asked for by the agent of that very cluster.
 ///
-/// OCM compares the requester by prefix, so that the agent of `cluster10` can ask for the add-ons of `cluster1` (hazard B6).
+/// OCM compares the requester by prefix, so that the agent of `cluster10` can ask for the add-ons of `cluster1`.
+/// See docs/hazards.md#csr-prefix.
 fn ask_for_addon(
     csr: &CertificateSigningRequest,
     cluster: String,

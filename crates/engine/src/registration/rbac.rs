@@ -21,7 +21,8 @@ pub const BOOTSTRAP_ROLE: &str = "open-cluster-management:bootstrap";
 /// Binds it to the group of bootstrap tokens for clusters.
 pub const BOOTSTRAP_BINDING: &str = "open-cluster-management:bootstrap:managedcluster";
 
-/// What a bootstrap identity may do, as OCM's chart has it, but for cluster sets: only the default one may be joined (hazard S5).
+/// What a bootstrap identity may do, as OCM's chart has it, but for cluster sets: only the default one may be joined.
+/// See docs/hazards.md#bootstrap-joins-any-set.
 pub fn bootstrap_role() -> ClusterRole {
     let rules = vec![
         rule(&[""], &["configmaps"], &[], &["get"]),

@@ -16,7 +16,6 @@ use api::addon::v1alpha1::{
     ClusterManagementAddOn, ClusterManagementAddOnStatus, InstallProgression, ManagedClusterAddOn,
 };
 use api::cluster::v1::ManagedCluster;
-use api::condition::ConditionStatus::False;
 use api::condition::{Observation, set_condition};
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
 use api::names::{SYSTEM_NAMESPACE, addon_conditions};
@@ -135,7 +134,8 @@ impl Rollout {
             let Some(managed) =
                 managed.filter(|managed| managed.metadata.deletion_timestamp.is_none() && !going)
             else {
-                // Neither will ever arrive, and a rollout must not wait for it (hazard R8).
+                // Neither will ever arrive, and a rollout must not wait for it.
+                // See docs/hazards.md#overlapping-placements.
                 absent.insert(name);
                 continue;
             };
@@ -284,5 +284,5 @@ fn missing_condition(config: &Config) -> Observation {
         "{} {} does not exist; clusters keep what they run until it does",
         config.kind.resource, config.key
     );
-    Observation::new(addon_conditions::PROGRESSING, False, "ConfigurationMissing").message(message)
+    Observation::new(addon_conditions::PROGRESSING, "False", "ConfigurationMissing", message)
 }

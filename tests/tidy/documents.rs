@@ -1,0 +1,151 @@
+//! Pages for people name files, tests and hazards that exist.
+
+use std::collections::BTreeSet;
+
+use super::{assert_none, list, root, sources};
+
+/// Pages whose every path is checked.
+const PAGES: [&str; 2] = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
+
+/// Texts in backticks outside of code blocks, and the targets of links.
+fn mentions(page: &str) -> Vec<&str> {
+    let outside = page.split("\n```").step_by(2);
+    let mut found = Vec::new();
+    for text in outside {
+        found.extend(text.split('`').skip(1).step_by(2));
+        found.extend(text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()));
+    }
+    found
+}
+
+/// Whether a text names a file or a directory of the tree.
+fn is_path(text: &str) -> bool {
+    let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-*<>{},".contains(c));
+    let first = text.split('/').next().unwrap_or_default();
+    let is_below = text.contains('/') && root().join(first).exists();
+    let is_file =
+        [".rs", ".md", ".toml", ".yaml"].iter().any(|end| text.ends_with(end)) && !text.contains('/');
+    is_plain && !text.is_empty() && (is_below || is_file)
+}
+
+/// The paths that `{a,b}` of a path stands for.
+fn alternatives(path: &str) -> Vec<String> {
+    let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
+    let (inside, after) = rest.split_once('}').unwrap_or((rest, ""));
+    inside.split(',').flat_map(|choice| alternatives(&format!("{before}{choice}{after}"))).collect()
+}
+
+/// Whether a path with placeholders (`<name>`, `*`) matches one that exists.
+fn matches(pattern: &str, path: &str) -> bool {
+    let (pattern, path): (Vec<_>, Vec<_>) =
+        (pattern.trim_end_matches('/').split('/').collect(), path.split('/').collect());
+    pattern.len() == path.len() && pattern.iter().zip(path).all(|(pattern, part)| part_matches(pattern, part))
+}
+
+fn part_matches(pattern: &str, part: &str) -> bool {
+    let open = pattern.find(['*', '<']);
+    let Some(open) = open else { return pattern == part };
+    let close = pattern.rfind(['*', '>']).unwrap_or(open);
+    let (head, tail) = (&pattern[..open], &pattern[close + 1..]);
+    part.len() > head.len() + tail.len() && part.starts_with(head) && part.ends_with(tail)
+}
+
+/// The paths of a page that match nothing in the tree.
+fn missing(page: &str, tree: &BTreeSet<String>) -> Vec<String> {
+    let paths = mentions(page).into_iter().filter(|text| is_path(text)).flat_map(alternatives);
+    let exists = |path: &str| {
+        let has_name = |there: &str| !path.contains('/') && there.ends_with(&format!("/{path}"));
+        tree.iter().any(|there| matches(path, there) || has_name(there))
+    };
+    paths.filter(|path| !exists(path)).collect()
+}
+
+/// Every file and directory of the tree.
+fn tree() -> BTreeSet<String> {
+    let files = list("");
+    let directories: Vec<String> =
+        files.iter().flat_map(|path| path.match_indices('/').map(|(at, _)| path[..at].to_owned())).collect();
+    files.into_iter().chain(directories).collect()
+}
+
+/// The hazards that sources cite as `docs/hazards.md#name`.
+fn citations(text: &str) -> Vec<&str> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    text.split("hazards.md#")
+        .skip(1)
+        .map(|rest| rest.split(|c| !is_name(c)).next().unwrap_or_default())
+        .collect()
+}
+
+/// `hazard R13`, which is a code without a page.
+fn bare_codes(text: &str) -> Vec<&str> {
+    let words: Vec<&str> =
+        text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric())).collect();
+    let is_code = |word: &str| {
+        let digits = word.trim_start_matches(|c: char| c.is_ascii_uppercase());
+        word.len() == digits.len() + 1 && !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit())
+    };
+    words
+        .windows(2)
+        .filter(|pair| ["hazard", "hazards"].contains(&pair[0]) && is_code(pair[1]))
+        .map(|pair| pair[1])
+        .collect()
+}
+
+/// The tests that a page names: backticked words with `_` and without signs.
+fn tests_named(page: &str) -> Vec<&str> {
+    let is_name = |text: &&str| {
+        text.matches('_').count() > 1 && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    mentions(page).into_iter().filter(is_name).collect()
+}
+
+#[test]
+fn every_path_that_a_page_names_exists() {
+    let tree = tree();
+    for page in PAGES {
+        let text = std::fs::read_to_string(root().join(page)).unwrap();
+        assert_none(missing(&text, &tree).into_iter().map(|path| format!("{page}: {path} does not exist")));
+    }
+}
+
+#[test]
+fn every_hazard_that_is_cited_has_a_row_and_every_test_of_a_row_exists() {
+    let page = std::fs::read_to_string(root().join("docs/hazards.md")).unwrap();
+    let sources = sources();
+    let mut problems = Vec::new();
+    for (path, text) in sources.iter().filter(|(path, _)| !path.starts_with("tests/tidy/")) {
+        let rowless =
+            citations(text).into_iter().filter(|name| !page.contains(&format!("<a id=\"{name}\">")));
+        problems.extend(rowless.map(|name| format!("{path}: docs/hazards.md has no row {name}")));
+        problems.extend(
+            bare_codes(text)
+                .into_iter()
+                .map(|code| format!("{path}: cite docs/hazards.md#… in place of {code}")),
+        );
+    }
+    let tests = tests_named(&page);
+    let lost =
+        tests.iter().filter(|name| !sources.values().any(|text| text.contains(&format!("fn {name}("))));
+    problems.extend(lost.map(|name| format!("docs/hazards.md: no test is named {name}")));
+    assert!(tests.len() > 50, "the page names tests: {tests:?}");
+    assert_none(problems);
+}
+
+#[test]
+fn missing_paths_and_citations_without_a_row_are_found() {
+    let tree: BTreeSet<String> = ["src/git/push.rs", "src/cli", "src/git"].map(str::to_owned).into();
+    let check = |page, expected: &[&str]| assert_eq!(missing(page, &tree), expected, "{page}");
+    check(
+        "See `src/git/` and `src/git/p*.rs`, `src/<module>/push.rs`, [cli](src/cli#x), `push.rs::Push`, `make test`.",
+        &[],
+    );
+    check(
+        "`src/git/pull.rs` `src/{git,pki}/push.rs` [x](src/cli/x.rs)",
+        &["src/git/pull.rs", "src/pki/push.rs", "src/cli/x.rs"],
+    );
+    check("a\n```\n`src/none.rs`\n```\nb `src/nothing/*`", &["src/nothing/*"]);
+    assert_eq!(citations("// docs/hazards.md#csr-prefix. and hazards.md#r1"), ["csr-prefix", "r1"]);
+    assert_eq!(bare_codes("(hazard R13) hazards W6, (hazard of 3) hazard Rx"), ["R13", "W6"]);
+    assert_eq!(tests_named("`a_test_here` `a_type` `fn x_y_z()`"), ["a_test_here"]);
+}

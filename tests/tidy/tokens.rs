@@ -1,0 +1,90 @@
+//! Words of Rust source: what a check of names and imports needs, and no more.
+
+/// Identifiers, `::` and single signs of a source text. Comments are left out; a literal becomes `"`.
+pub(super) fn tokens(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let (length, is_token) = next(rest, first);
+        let (token, after) = rest.split_at(length);
+        if is_token {
+            found.push(if is_literal(token) { "\"" } else { token });
+        }
+        rest = after;
+    }
+    found
+}
+
+/// The length of the next piece of a text, and whether it is a token.
+fn next(text: &str, first: char) -> (usize, bool) {
+    if first.is_whitespace() {
+        (first.len_utf8(), false)
+    } else if text.starts_with("//") {
+        (text.find('\n').unwrap_or(text.len()), false)
+    } else if text.starts_with("/*") {
+        (text.find("*/").map_or(text.len(), |end| end + 2), false)
+    } else if let Some(length) = raw_string(text).or_else(|| string(text)).or_else(|| character(text)) {
+        (length, true)
+    } else if text.starts_with("::") {
+        (2, true)
+    } else if first.is_alphanumeric() || first == '_' {
+        (text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len()), true)
+    } else {
+        (first.len_utf8(), true)
+    }
+}
+
+fn is_literal(token: &str) -> bool {
+    let quote = token.trim_start_matches(['b', 'c', 'r', '#']);
+    quote.starts_with('"') || (quote.starts_with('\'') && token.len() > 1)
+}
+
+/// The length of `r#"…"#` at the start of a text.
+fn raw_string(text: &str) -> Option<usize> {
+    let start = text.strip_prefix('b').unwrap_or(text).strip_prefix('r')?;
+    let hashes = start.len() - start.trim_start_matches('#').len();
+    let body = start[hashes..].strip_prefix('"')?;
+    let end = format!("\"{}", "#".repeat(hashes));
+    let closing = body.find(&end)? + end.len();
+    Some(text.len() - body.len() + closing)
+}
+
+/// The length of `"…"` at the start of a text.
+fn string(text: &str) -> Option<usize> {
+    let body = text.strip_prefix('b').unwrap_or(text).strip_prefix('"')?;
+    Some(text.len() - body.len() + closing(body, '"')?)
+}
+
+/// The length of `'c'` at the start of a text; a lifetime is none.
+fn character(text: &str) -> Option<usize> {
+    let body = text.strip_prefix('b').unwrap_or(text).strip_prefix('\'')?;
+    let is_escape = body.starts_with('\\');
+    let length = closing(body, '\'')?;
+    (is_escape || body[..length].chars().count() == 2).then(|| text.len() - body.len() + length)
+}
+
+/// Where a literal ends, its closing quote included.
+fn closing(body: &str, quote: char) -> Option<usize> {
+    let mut is_escaped = false;
+    for (position, c) in body.char_indices() {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            c if c == quote => return Some(position + 1),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[test]
+fn comments_and_literals_are_no_words() {
+    let text = r##"use a::{b, c}; // use d::e
+/* f */ let s: &'static str = "g::h \" i"; let c = '\''; let r = r#"j "k" "#; let t = b'x';"##;
+    let words: Vec<&str> =
+        tokens(text).into_iter().filter(|word| word.starts_with(char::is_alphabetic)).collect();
+    assert_eq!(
+        words,
+        ["use", "a", "b", "c", "let", "s", "static", "str", "let", "c", "let", "r", "let", "t"]
+    );
+}
