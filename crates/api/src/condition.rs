@@ -18,8 +18,7 @@ pub struct Condition {
     #[schemars(length(max = 316), extend("pattern" = TYPE_PATTERN))]
     pub type_: String,
     /// True, False or Unknown.
-    #[schemars(extend("enum" = ["True", "False", "Unknown"]))]
-    pub status: String,
+    pub status: ConditionStatus,
     /// Why, as one word for programs.
     #[schemars(length(min = 1, max = 1024), extend("pattern" = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"))]
     pub reason: String,
@@ -44,7 +43,7 @@ impl Default for Condition {
     fn default() -> Self {
         Self {
             type_: String::new(),
-            status: String::new(),
+            status: ConditionStatus::Unknown,
             reason: String::new(),
             message: String::new(),
             last_transition_time: Time(Timestamp::UNIX_EPOCH),
@@ -57,22 +56,40 @@ impl Default for Condition {
 impl Condition {
     /// Whether the status is `True`.
     pub fn is_true(&self) -> bool {
-        self.status == "True"
+        self.status == ConditionStatus::True
     }
 
     /// Whether the status is `False`; `Unknown` is neither.
     pub fn is_false(&self) -> bool {
-        self.status == "False"
+        self.status == ConditionStatus::False
     }
 }
 
-/// What to set a condition to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+open_enum! {
+    /// Whether a condition holds (`metav1.ConditionStatus`).
+    pub enum ConditionStatus {
+        /// It holds.
+        True = "True",
+        /// It does not hold.
+        False = "False",
+        /// Nobody can say.
+        Unknown = "Unknown",
+    }
+}
+
+impl From<bool> for ConditionStatus {
+    fn from(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+}
+
+/// The value that [`set_condition`] gives a condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
     /// The aspect.
     pub type_: String,
-    /// True, False or Unknown.
-    pub status: String,
+    /// Whether the aspect holds.
+    pub status: ConditionStatus,
     /// Why, as one word.
     pub reason: String,
     /// Why, for people.
@@ -82,18 +99,25 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// An observation without a generation.
-    pub fn new(type_: &str, status: &str, reason: &str, message: impl Into<String>) -> Self {
+    /// An observation without a message and without a generation.
+    pub fn new(type_: &str, status: ConditionStatus, reason: &str) -> Self {
         Self {
             type_: type_.into(),
-            status: status.into(),
+            status,
             reason: reason.into(),
-            message: message.into(),
+            message: String::new(),
             observed_generation: None,
         }
     }
 
-    /// The same, about a generation of the object.
+    /// Says why, for people.
+    #[must_use]
+    pub fn message(self, message: impl Into<String>) -> Self {
+        Self { message: message.into(), ..self }
+    }
+
+    /// Says which generation of the object the observation is about.
+    #[must_use]
     pub fn at(self, generation: i64) -> Self {
         Self { observed_generation: Some(generation), ..self }
     }
@@ -145,13 +169,18 @@ mod tests {
     #[test]
     fn transition_time_moves_only_with_the_status() {
         let mut conditions = Vec::new();
-        let ready = |status: &str, message: &str| Observation::new("Ready", status, "Because", message);
-        assert!(set_condition(&mut conditions, ready("True", "a"), at(10)));
-        assert!(!set_condition(&mut conditions, ready("True", "a"), at(20)), "nothing changed");
-        assert!(set_condition(&mut conditions, ready("True", "b").at(3), at(30)));
+        let ready = |status: ConditionStatus, message: &str| {
+            Observation::new("Ready", status, "Because").message(message)
+        };
+        assert!(set_condition(&mut conditions, ready(ConditionStatus::True, "a"), at(10)));
+        assert!(
+            !set_condition(&mut conditions, ready(ConditionStatus::True, "a"), at(20)),
+            "nothing changed"
+        );
+        assert!(set_condition(&mut conditions, ready(ConditionStatus::True, "b").at(3), at(30)));
         assert_eq!(conditions[0].last_transition_time, Time(at(10)));
         assert_eq!((conditions[0].message.as_str(), conditions[0].observed_generation), ("b", Some(3)));
-        assert!(set_condition(&mut conditions, ready("False", "b"), at(40)));
+        assert!(set_condition(&mut conditions, ready(ConditionStatus::False, "b"), at(40)));
         assert_eq!((conditions.len(), &conditions[0].last_transition_time), (1, &Time(at(40))));
     }
 
@@ -160,7 +189,7 @@ mod tests {
         let mut conditions = Vec::new();
         set_condition(
             &mut conditions,
-            Observation::new("Ready", "True", "R", ""),
+            Observation::new("Ready", ConditionStatus::True, "R"),
             Timestamp::from_millisecond(10_400).unwrap(),
         );
         let back: Vec<Condition> =

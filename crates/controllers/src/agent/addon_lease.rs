@@ -7,6 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 
 use crate::agent_identity;
 use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn};
+use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Observation, set_condition};
 use api::names::{DEFAULT_ADDON_NAMESPACE, addon_conditions};
 use object::Key;
@@ -51,35 +52,21 @@ fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     }
     let namespace = if status.namespace.is_empty() { DEFAULT_ADDON_NAMESPACE } else { &status.namespace };
     let lease = view.get_on::<Lease>(Site::Spoke, &Key::namespaced(namespace, &key.name))?;
-    let observation = |status: &str, reason: &str, message: String| {
-        Observation::new(addon_conditions::AVAILABLE, status, reason, message)
-    };
+    let observe = |status, reason| Observation::new(addon_conditions::AVAILABLE, status, reason);
     let name = &key.name;
-    let available = match lease
-        .map(|lease| lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0))
-    {
-        None => observation(
-            "Unknown",
-            "ManagedClusterAddOnLeaseNotFound",
-            format!("The status of {name} add-on is unknown."),
-        ),
-        Some(renewed) => {
-            let until =
-                renewed.and_then(|renewed| renewed.checked_add(GRACE).ok()).filter(|until| *until > now);
-            until.into_iter().for_each(|until| plan.wake(until));
-            match until {
-                Some(_) => observation(
-                    "True",
-                    "ManagedClusterAddOnLeaseUpdated",
-                    format!("{name} add-on is available."),
-                ),
-                None => observation(
-                    "False",
-                    "ManagedClusterAddOnLeaseUpdateStopped",
-                    format!("{name} add-on is not available."),
-                ),
+    let renewed = |lease: &Lease| lease.spec.as_ref()?.renew_time.as_ref().map(|time| time.0);
+    let available = match lease.as_deref() {
+        None => observe(Unknown, "ManagedClusterAddOnLeaseNotFound")
+            .message(format!("The status of {name} add-on is unknown.")),
+        Some(lease) => match renewed(lease).and_then(|renewed| renewed.checked_add(GRACE).ok()) {
+            Some(until) if until > now => {
+                plan.wake(until);
+                observe(True, "ManagedClusterAddOnLeaseUpdated")
+                    .message(format!("{name} add-on is available."))
             }
-        }
+            Some(_) | None => observe(False, "ManagedClusterAddOnLeaseUpdateStopped")
+                .message(format!("{name} add-on is not available.")),
+        },
     };
     set_condition(&mut status.conditions, available, now);
     let new = ManagedClusterAddOn { status: Some(status), ..ManagedClusterAddOn::clone(&addon) };

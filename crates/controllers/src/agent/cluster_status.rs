@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use crate::agent_identity;
 use api::cluster::v1::{ManagedCluster, ManagedClusterClaim, ManagedClusterStatus};
 use api::cluster::v1alpha1::ClusterClaim;
+use api::condition::ConditionStatus::{self, False, True};
 use api::condition::{Observation, find_condition, set_condition};
 use api::names::{KUBERNETES_VERSION_CLAIM, RESERVED_CLAIMS, SPOKE_ONLY_LABEL, cluster_conditions};
 use object::Key;
@@ -50,33 +51,23 @@ fn own(view: &impl View) -> Vec<Key> {
 fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     let Some(cluster) = view.get::<ManagedCluster>(key)? else { return Ok(Plan::nothing()) };
     let mut status = cluster.status.clone().unwrap_or_default();
-    let is = |type_: &str, value: &str| {
+    let is = |type_: &str, value: ConditionStatus| {
         find_condition(&status.conditions, type_).is_some_and(|condition| condition.status == value)
     };
     let is_ours = agent_identity::identity(view)?.is_some_and(|identity| identity.cluster == key.name);
     // A clock that is off would make every time below a lie; the hub says so.
-    if !is_ours
-        || !is(cluster_conditions::HUB_ACCEPTED, "True")
-        || is(cluster_conditions::CLOCK_SYNCED, "False")
+    if !is_ours || !is(cluster_conditions::HUB_ACCEPTED, True) || is(cluster_conditions::CLOCK_SYNCED, False)
     {
         return Ok(Plan::nothing());
     }
-    let joined = Observation::new(
-        cluster_conditions::JOINED,
-        "True",
-        "ManagedClusterJoined",
-        "Managed cluster joined",
-    );
+    let joined = Observation::new(cluster_conditions::JOINED, True, "ManagedClusterJoined")
+        .message("Managed cluster joined");
     set_condition(&mut status.conditions, joined, now);
     // Everything below was read from the spoke's API server: it answers.
     resources(&mut status, view)?;
     claims(&mut status, view)?;
-    let available = Observation::new(
-        cluster_conditions::AVAILABLE,
-        "True",
-        "ManagedClusterAvailable",
-        "Managed cluster is available",
-    );
+    let available = Observation::new(cluster_conditions::AVAILABLE, True, "ManagedClusterAvailable")
+        .message("Managed cluster is available");
     set_condition(&mut status.conditions, available, now);
     let new = ManagedCluster { status: Some(status), ..ManagedCluster::clone(&cluster) };
     Ok(Plan { status: StatusWrite::between(cluster.as_ref(), &new), ..Plan::default() })

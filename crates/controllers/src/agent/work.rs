@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::agent_identity::{self, Identity};
 use api::cluster::v1alpha1::ClusterClaim;
+use api::condition::ConditionStatus::True;
 use api::condition::{Observation, set_condition};
 use api::names::{APPLIED_KINDS_ANNOTATION, APPLIED_WORK_FINALIZER, WORK_FINALIZER, work_conditions};
 use api::work::v1::{
@@ -318,12 +319,8 @@ impl Reconcile {
         let work = self.work.as_ref()?;
         if work.metadata.deletion_timestamp.is_some() {
             let mut status = work.status.clone().unwrap_or_default();
-            let deleting = Observation::new(
-                work_conditions::DELETING,
-                "True",
-                "WorkDeleting",
-                "ManifestWork is being deleted",
-            );
+            let deleting = Observation::new(work_conditions::DELETING, True, "WorkDeleting")
+                .message("ManifestWork is being deleted");
             set_condition(&mut status.conditions, deleting, now);
             return has_finalizer(&work.metadata, WORK_FINALIZER).then_some(status);
         }

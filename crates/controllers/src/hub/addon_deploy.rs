@@ -12,6 +12,7 @@ use k8s_openapi::api::rbac::v1::RoleBinding;
 use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
+use api::condition::ConditionStatus::{self, False, True, Unknown};
 use api::condition::{Observation, find_condition, set_condition};
 use api::gitops::v1alpha1::Success;
 use api::names::{
@@ -96,7 +97,7 @@ fn registries(cluster: &ManagedCluster) -> Option<&str> {
     cluster.metadata.annotations.as_ref()?.get(IMAGE_REGISTRIES_ANNOTATION).map(String::as_str)
 }
 
-fn available(cluster: &ManagedCluster) -> Option<(String, String, String)> {
+fn available(cluster: &ManagedCluster) -> Option<(ConditionStatus, String, String)> {
     let condition = find_condition(&cluster.status.as_ref()?.conditions, cluster_conditions::AVAILABLE)?;
     Some((condition.status.clone(), condition.reason.clone(), condition.message.clone()))
 }
@@ -297,18 +298,18 @@ impl Deployment {
         plan: &mut Plan,
     ) -> Option<Observation> {
         if let Some(error) = error {
-            return Some(Observation::new(addon_conditions::PROGRESSING, "False", progress::FAILED, error));
+            return Some(
+                Observation::new(addon_conditions::PROGRESSING, False, progress::FAILED).message(error),
+            );
         }
         if self.configs.is_empty() && self.has_template {
             return None;
         }
         match health::arrival(works, &self.configs, self.needs_health) {
-            Arrival::Done => Some(Observation::new(
-                addon_conditions::PROGRESSING,
-                "False",
-                progress::COMPLETED,
-                "completed with no errors.",
-            )),
+            Arrival::Done => Some(
+                Observation::new(addon_conditions::PROGRESSING, False, progress::COMPLETED)
+                    .message("completed with no errors."),
+            ),
             Arrival::Refused(message) => {
                 let refused = works
                     .iter()
@@ -322,7 +323,9 @@ impl Deployment {
                     plan.wake(until);
                     return None;
                 }
-                Some(Observation::new(addon_conditions::PROGRESSING, "False", progress::FAILED, message))
+                Some(
+                    Observation::new(addon_conditions::PROGRESSING, False, progress::FAILED).message(message),
+                )
             }
             Arrival::NoWorks | Arrival::OtherConfig | Arrival::NotReady | Arrival::NotHealthy(_) => None,
         }
@@ -335,23 +338,17 @@ impl Deployment {
         error: Option<String>,
         now: Timestamp,
     ) {
-        let registered = Observation::new(
-            addon_conditions::REGISTRATION_APPLIED,
-            "True",
-            "SetPermissionApplied",
-            "Registration of the addon agent is configured",
-        );
+        let registered =
+            Observation::new(addon_conditions::REGISTRATION_APPLIED, True, "SetPermissionApplied")
+                .message("Registration of the addon agent is configured");
         if matches!(self.sources, Ok(Some(_))) {
             set_condition(conditions, registered, now);
         }
         match error {
             Some(error) => {
-                let failed = Observation::new(
-                    addon_conditions::MANIFEST_APPLIED,
-                    "False",
-                    "ManifestWorkApplyFailed",
-                    error,
-                );
+                let failed =
+                    Observation::new(addon_conditions::MANIFEST_APPLIED, False, "ManifestWorkApplyFailed")
+                        .message(error);
                 set_condition(conditions, failed, now);
             }
             None if !works.is_empty() => {
@@ -368,7 +365,7 @@ impl Deployment {
             let message = format!("progressing... {why}");
             set_condition(
                 conditions,
-                Observation::new(addon_conditions::PROGRESSING, "True", progress::UNDER_WAY, message),
+                Observation::new(addon_conditions::PROGRESSING, True, progress::UNDER_WAY).message(message),
                 now,
             );
         }
@@ -376,10 +373,10 @@ impl Deployment {
 
     fn report_health(&self, conditions: &mut Vec<api::Condition>, works: &[&ManifestWork], now: Timestamp) {
         match available(&self.cluster) {
-            Some((status, reason, message)) if status == "Unknown" => {
+            Some((Unknown, reason, message)) => {
                 set_condition(
                     conditions,
-                    Observation::new(addon_conditions::AVAILABLE, "Unknown", &reason, message),
+                    Observation::new(addon_conditions::AVAILABLE, Unknown, &reason).message(message),
                     now,
                 );
             }

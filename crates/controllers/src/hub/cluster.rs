@@ -13,6 +13,7 @@ use serde_json::json;
 use api::Condition;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
+use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, find_condition, set_condition};
 use api::names::{
     CLUSTER_API_RESOURCE_FINALIZER, CLUSTER_NAME_LABEL, CLUSTER_RESOURCE_FINALIZER, WORK_FINALIZER,
@@ -75,13 +76,13 @@ fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     } else if cluster.spec.hub_accepts_client {
         accept(&mut plan, &cluster, view)?;
         let message = "Accepted by hub cluster admin";
-        let accepted =
-            Observation::new(cluster_conditions::HUB_ACCEPTED, "True", "HubClusterAdminAccepted", message);
+        let accepted = Observation::new(cluster_conditions::HUB_ACCEPTED, True, "HubClusterAdminAccepted")
+            .message(message);
         set_condition(conditions, accepted, now);
     } else if is_accepted(conditions) && deny(&mut plan, &cluster, view)? {
         let message = "Denied by hub cluster admin";
-        let denied =
-            Observation::new(cluster_conditions::HUB_ACCEPTED, "False", "HubClusterAdminDenied", message);
+        let denied = Observation::new(cluster_conditions::HUB_ACCEPTED, False, "HubClusterAdminDenied")
+            .message(message);
         set_condition(conditions, denied, now);
     }
     plan.status = StatusWrite::between(cluster.as_ref(), &new);
@@ -209,12 +210,8 @@ fn leave(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<Ob
             plan.step([patch_metadata(cluster, json!({"finalizers": rest}))]);
         }
     }
-    Ok(Observation::new(
-        cluster_conditions::DELETING,
-        "True",
-        "NoResource",
-        "No cleaned resource in cluster ns.",
-    ))
+    Ok(Observation::new(cluster_conditions::DELETING, True, "NoResource")
+        .message("No cleaned resource in cluster ns."))
 }
 
 fn living<K: Kind>(objects: &[Arc<K>]) -> Vec<Action> {
@@ -229,5 +226,5 @@ fn remaining<K: Kind>(resource: &str, objects: &[Arc<K>]) -> Observation {
         "The resource {resource} is remaning, the remaining count is {}, the finalizer pending count is {pending}",
         objects.len()
     );
-    Observation::new(cluster_conditions::DELETING, "False", "ResourceRemaining", message)
+    Observation::new(cluster_conditions::DELETING, False, "ResourceRemaining").message(message)
 }

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use serde_json::{Map, json};
 
 use api::cluster::v1::ManagedCluster;
+use api::condition::ConditionStatus::Unknown;
 use api::condition::{Observation, find_condition, set_condition};
 use api::names::{CLUSTER_LEASE, CLUSTER_NAME_LABEL, cluster_conditions};
 use engine::registration::lease;
@@ -60,7 +61,7 @@ fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     }
     let available =
         find_condition(conditions, cluster_conditions::AVAILABLE).map(|condition| condition.status.clone());
-    let taints = lease::taints(&cluster.spec.taints, available.as_deref(), now);
+    let taints = lease::taints(&cluster.spec.taints, available.as_ref(), now);
     plan.status = StatusWrite::between(cluster.as_ref(), &new);
     // The taint follows what has been written, so that both are about the same state of the cluster.
     if taints != cluster.spec.taints && !leaving && plan.status.is_none() {
@@ -93,12 +94,9 @@ fn new_lease(cluster: &str, now: Timestamp) -> Lease {
 fn silence(plan: &mut Plan, cluster: &ManagedCluster, conditions: &mut Vec<api::Condition>, now: Timestamp) {
     let name = cluster.metadata.name.clone().unwrap_or_default();
     let message = "Registration agent stopped updating its lease.";
-    let stopped = Observation::new(
-        cluster_conditions::AVAILABLE,
-        "Unknown",
-        "ManagedClusterLeaseUpdateStopped",
-        message,
-    );
+    let stopped =
+        Observation::new(cluster_conditions::AVAILABLE, Unknown, "ManagedClusterLeaseUpdateStopped")
+            .message(message);
     if set_condition(conditions, stopped, now) {
         plan.notes.push(Note {
             regarding: ObjectRef::of::<ManagedCluster>(Key::cluster(&name)),

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta2::{ClusterSelector, ManagedClusterSet, ManagedClusterSetSpec, SelectorType};
+use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Observation, set_condition};
 use api::names::cluster_conditions::SET_EMPTY;
 use api::names::{CLUSTER_SET_AUTO_UPDATE_ANNOTATION, DEFAULT_CLUSTER_SET, GLOBAL_CLUSTER_SET};
@@ -131,15 +132,11 @@ fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     let mut status = set.status.clone().unwrap_or_default();
     let empty = match (&members, count) {
         (Members::Unknown(_, why), _) => {
-            Observation::new(SET_EMPTY, "Unknown", "InvalidClusterSelector", why.clone())
+            Observation::new(SET_EMPTY, Unknown, "InvalidClusterSelector").message(why.clone())
         }
-        (_, 0) => Observation::new(SET_EMPTY, "True", "NoClusterMatched", "No ManagedCluster selected"),
-        (_, count) => Observation::new(
-            SET_EMPTY,
-            "False",
-            "ClustersSelected",
-            format!("{count} ManagedClusters selected"),
-        ),
+        (_, 0) => Observation::new(SET_EMPTY, True, "NoClusterMatched").message("No ManagedCluster selected"),
+        (_, count) => Observation::new(SET_EMPTY, False, "ClustersSelected")
+            .message(format!("{count} ManagedClusters selected")),
     };
     if set_condition(&mut status.conditions, empty, now) {
         plan.status =

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
+use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, set_condition};
 use api::names::cluster_conditions::BOUND;
 use object::Key;
@@ -47,8 +48,8 @@ fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         return Ok(plan);
     };
     let bound = match view.get::<ManagedClusterSet>(&Key::cluster(&binding.spec.cluster_set))? {
-        Some(_) => Observation::new(BOUND, "True", "ClusterSetBound", ""),
-        None => Observation::new(BOUND, "False", "ClusterSetNotFound", ""),
+        Some(_) => Observation::new(BOUND, True, "ClusterSetBound"),
+        None => Observation::new(BOUND, False, "ClusterSetNotFound"),
     };
     let mut new = ManagedClusterSetBinding::clone(&binding);
     if set_condition(&mut new.status.get_or_insert_default().conditions, bound, now) {

@@ -12,6 +12,7 @@ use crate::addon_reads;
 use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
+use api::condition::ConditionStatus::{self, False, True};
 use api::condition::{Observation, find_condition, set_condition};
 use api::gitops::v1alpha1::{
     ConfigRepo, ConfigRepoMode, OnBranchDeleted, OnRewritten, Report, ReportStatus, RolloutPolicy,
@@ -81,15 +82,13 @@ impl Controller for ReportController {
         let before = status.report.take().unwrap_or_default();
         let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
         let (digest, error, told) = match outcome {
-            Ok(_) => {
-                (report::digest(&push.files), String::new(), Observation::new(REPORTED, "True", "Pushed", ""))
-            }
+            Ok(_) => (report::digest(&push.files), String::new(), Observation::new(REPORTED, True, "Pushed")),
             Err(failure) => {
                 let message = text::plain(&failure.message, 600);
                 (
                     before.digest,
                     message.clone(),
-                    Observation::new(REPORTED, "False", reason(failure), message),
+                    Observation::new(REPORTED, False, reason(failure)).message(message),
                 )
             }
         };
@@ -124,7 +123,7 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         let message =
             format!("{field} asks for what this version cannot do; remove it to get reports without");
         return Ok(Plan {
-            status: told(repo, Observation::new(REPORTED, "False", "NotSupported", message), now),
+            status: told(repo, Observation::new(REPORTED, False, "NotSupported").message(message), now),
             ..Plan::default()
         });
     }
@@ -223,7 +222,7 @@ fn everyone<K: Kind, V: View, F: PartialEq>(
 }
 
 /// What conditions say, without what changes by the minute.
-fn said(conditions: &[Condition]) -> Vec<(String, String, String)> {
+fn said(conditions: &[Condition]) -> Vec<(String, ConditionStatus, String)> {
     conditions.iter().map(|c| (c.type_.clone(), c.status.clone(), c.reason.clone())).collect()
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::config::{Config, address, annotation};
 use super::works;
 use api::Condition;
+use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Observation, find_condition};
 use api::names::addon_conditions::AVAILABLE;
 use api::names::{CONFIG_SPEC_HASH_ANNOTATION, work_conditions};
@@ -160,7 +161,7 @@ fn unhealthy(workload: &Workload<'_>, address: &str) -> Option<String> {
 
 /// The add-on's own availability, in OCM's words and by OCM's rules: one replica that is ready is enough.
 pub fn availability(addon: &str, works: &[&ManifestWork]) -> Observation {
-    let unknown = |reason: &str, message: &str| Observation::new(AVAILABLE, "Unknown", reason, message);
+    let unknown = |reason: &str, message: &str| Observation::new(AVAILABLE, Unknown, reason).message(message);
     if works.is_empty() {
         return unknown("WorkNotFound", "Addon manifestWork is not found");
     }
@@ -172,7 +173,8 @@ pub fn availability(addon: &str, works: &[&ManifestWork]) -> Observation {
         match available {
             None => return unknown("WorkNotApplied", "Addon manifestWork is not applied yet"),
             Some(condition) if condition.is_false() => {
-                return Observation::new(AVAILABLE, "False", "WorkNotApplied", condition.message.clone());
+                return Observation::new(AVAILABLE, False, "WorkNotApplied")
+                    .message(condition.message.clone());
             }
             Some(_) => {}
         }
@@ -184,15 +186,10 @@ pub fn availability(addon: &str, works: &[&ManifestWork]) -> Observation {
     }
     let failed = probed.iter().filter(|workload| !workload.values.is_empty()).find_map(probe);
     match failed {
-        Some(error) => Observation::new(
-            AVAILABLE,
-            "False",
-            "ProbeUnavailable",
-            format!("Probe addon unavailable with err {error}"),
-        ),
-        None => {
-            Observation::new(AVAILABLE, "True", "ProbeAvailable", format!("{addon} add-on is available."))
-        }
+        Some(error) => Observation::new(AVAILABLE, False, "ProbeUnavailable")
+            .message(format!("Probe addon unavailable with err {error}")),
+        None => Observation::new(AVAILABLE, True, "ProbeAvailable")
+            .message(format!("{addon} add-on is available.")),
     }
 }
 
@@ -227,28 +224,18 @@ pub fn manifest_applied(works: &[&ManifestWork]) -> Option<Observation> {
         work.status.as_ref().and_then(|s| find_condition(&s.conditions, work_conditions::APPLIED)).cloned()
     };
     if works.is_empty() {
-        return Some(Observation::new(
-            MANIFEST_APPLIED,
-            "True",
-            "AddonManifestApplied",
-            "no manifest need to apply",
-        ));
+        return Some(
+            Observation::new(MANIFEST_APPLIED, True, "AddonManifestApplied")
+                .message("no manifest need to apply"),
+        );
     }
     let conditions: Vec<Condition> = works.iter().map(|work| applied(&work)).collect::<Option<_>>()?;
     Some(if conditions.iter().all(Condition::is_true) {
-        Observation::new(
-            MANIFEST_APPLIED,
-            "True",
-            "AddonManifestApplied",
-            "manifests of addon are applied successfully",
-        )
+        Observation::new(MANIFEST_APPLIED, True, "AddonManifestApplied")
+            .message("manifests of addon are applied successfully")
     } else {
-        Observation::new(
-            MANIFEST_APPLIED,
-            "False",
-            "AddonManifestAppliedFailed",
-            "failed to apply the manifests of addon",
-        )
+        Observation::new(MANIFEST_APPLIED, False, "AddonManifestAppliedFailed")
+            .message("failed to apply the manifests of addon")
     })
 }
 

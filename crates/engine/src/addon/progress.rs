@@ -8,6 +8,7 @@ use crate::rollout::RolloutDecision;
 use crate::rollout::input::{Cluster, Hash, Health, Report};
 use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, InstallProgression, ManagedClusterAddOn};
+use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, find_condition, set_condition};
 use api::names::addon_conditions::{CONFIGURED, PROGRESSING};
 
@@ -67,20 +68,20 @@ pub fn assign(
     configured(&mut status.conditions, true, now);
     status.conditions.retain(|condition| condition.type_ != PROGRESSING);
     let message = "progressing... mca and work configs mismatch";
-    set_condition(&mut status.conditions, Observation::new(PROGRESSING, "True", UNDER_WAY, message), now);
+    set_condition(
+        &mut status.conditions,
+        Observation::new(PROGRESSING, True, UNDER_WAY).message(message),
+        now,
+    );
 }
 
 /// Says whether the configurations of a cluster's add-on are decided.
 pub fn configured(conditions: &mut Vec<Condition>, is: bool, now: Timestamp) {
     let observation = if is {
-        Observation::new(CONFIGURED, "True", "ConfigurationsConfigured", "Configurations configured")
+        Observation::new(CONFIGURED, True, "ConfigurationsConfigured").message("Configurations configured")
     } else {
-        Observation::new(
-            CONFIGURED,
-            "False",
-            "ConfigurationsNotConfigured",
-            "Configurations updated and not configured yet",
-        )
+        Observation::new(CONFIGURED, False, "ConfigurationsNotConfigured")
+            .message("Configurations updated and not configured yet")
     };
     set_condition(conditions, observation, now);
 }
@@ -98,7 +99,7 @@ pub fn began(progression: &mut InstallProgression, desired: &[Config], now: Time
         return Some(now);
     }
     find_condition(&progression.conditions, PROGRESSING)
-        .filter(|c| c.status == "True")
+        .filter(|c| c.is_true())
         .map(|condition| condition.last_transition_time.0)
 }
 
@@ -112,20 +113,20 @@ pub fn placement_condition(selected: usize, own: usize, decision: &RolloutDecisi
     if own > 0 && done == own {
         let message =
             format!("{head} {done}/{own} completed with no errors, {failed} failed {timed_out} timeout.");
-        return Observation::new(PROGRESSING, "False", COMPLETED, message);
+        return Observation::new(PROGRESSING, False, COMPLETED).message(message);
     }
     if let Some(breach) = &decision.breach {
         let message = format!(
             "{head} {done}/{own} stopped, {failed} failed {timed_out} timeout. {breach}; the rest waits."
         );
-        return Observation::new(PROGRESSING, "False", FAILED, message);
+        return Observation::new(PROGRESSING, False, FAILED).message(message);
     }
     let mut message =
         format!("{head} {}/{own} progressing..., {failed} failed {timed_out} timeout.", rolling + done);
     for more in decision.complaints().chain(decision.hold.iter().map(ToString::to_string)) {
         message = format!("{message} {more}.");
     }
-    Observation::new(PROGRESSING, "True", UNDER_WAY, message)
+    Observation::new(PROGRESSING, True, UNDER_WAY).message(message)
 }
 
 /// The name of an add-on.
@@ -162,7 +163,7 @@ mod tests {
     fn arrive(addon: &mut ManagedClusterAddOn, now: Timestamp) {
         let status = addon.status.as_mut().unwrap();
         status.config_references.iter_mut().for_each(|r| r.last_applied_config.clone_from(&r.desired_config));
-        set_condition(&mut status.conditions, Observation::new(PROGRESSING, "False", COMPLETED, ""), now);
+        set_condition(&mut status.conditions, Observation::new(PROGRESSING, False, COMPLETED), now);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use api::cluster::v1beta1::{
     ClusterDecision, DecisionGroupStatus, Placement, PlacementDecision, PlacementStatus,
 };
 use api::cluster::v1beta2::ManagedClusterSet;
+use api::condition::ConditionStatus::{self, False, True};
 use api::condition::{Observation, find_condition, set_condition};
 use api::names::placement_conditions::{MISCONFIGURED, SATISFIED};
 
@@ -102,17 +103,13 @@ impl Standing {
                     Some(slices) => count(&mut schedule.status, slices.iter().map(Counted::slice)),
                     None => count(&mut schedule.status, self.held.iter().map(Counted::held)),
                 };
-                let configured = Observation::new(
-                    MISCONFIGURED,
-                    "False",
-                    "Succeedconfigured",
-                    "Placement configurations check pass",
-                );
+                let configured = Observation::new(MISCONFIGURED, False, "Succeedconfigured")
+                    .message("Placement configurations check pass");
                 set_condition(&mut schedule.status.conditions, configured, now);
                 let (status, reason, message) = self.satisfied(&policy, input, published);
                 set_condition(
                     &mut schedule.status.conditions,
-                    Observation::new(SATISFIED, status, reason, message),
+                    Observation::new(SATISFIED, status, reason).message(message),
                     now,
                 );
                 schedule.wake_at = [schedule.wake_at, self.next_deadline()].into_iter().flatten().min();
@@ -122,12 +119,12 @@ impl Standing {
                 let message = format!("{e}; the decisions stay as they are");
                 set_condition(
                     &mut schedule.status.conditions,
-                    Observation::new(MISCONFIGURED, "True", "Misconfigured", message),
+                    Observation::new(MISCONFIGURED, True, "Misconfigured").message(message),
                     now,
                 );
                 if find_condition(&schedule.status.conditions, SATISFIED).is_none() {
                     let unmatched =
-                        Observation::new(SATISFIED, "False", "NoManagedClusterMatched", UNMATCHED);
+                        Observation::new(SATISFIED, False, "NoManagedClusterMatched").message(UNMATCHED);
                     set_condition(&mut schedule.status.conditions, unmatched, now);
                 }
             }
@@ -402,11 +399,11 @@ impl Standing {
         policy: &Policy,
         input: &Input<'_>,
         published: usize,
-    ) -> (&'static str, &'static str, String) {
+    ) -> (ConditionStatus, &'static str, String) {
         let names = |names: &[&str]| names.join(",");
         if input.bound.is_empty() {
             return (
-                "False",
+                False,
                 "NoManagedClusterSetBindings",
                 "No valid ManagedClusterSetBindings found in placement namespace".into(),
             );
@@ -414,7 +411,7 @@ impl Standing {
         if self.sets.is_empty() {
             let asked: Vec<&str> = input.placement.spec.cluster_sets.iter().map(String::as_str).collect();
             return (
-                "False",
+                False,
                 "NoIntersection",
                 format!("None of ManagedClusterSets [{}] is bound to placement namespace", names(&asked)),
             );
@@ -423,7 +420,7 @@ impl Standing {
             self.sets.iter().find(|set| matches!(set, Members::Unknown(..)))
         {
             return (
-                "False",
+                False,
                 "NotAllDecisionsScheduled",
                 format!("ManagedClusterSet {set}: {why}; clusters it may hold keep their decisions"),
             );
@@ -431,7 +428,7 @@ impl Standing {
         if self.available() == 0 {
             let eligible: Vec<&str> = self.sets.iter().map(Members::name).collect();
             return (
-                "False",
+                False,
                 "AllManagedClusterSetsEmpty",
                 format!("All ManagedClusterSets [{}] have no member ManagedCluster", names(&eligible)),
             );
@@ -446,16 +443,16 @@ impl Standing {
                     "{UNMATCHED} and tolerates its taints; {tainted} match, with taints that are not tolerated"
                 ),
             };
-            return ("False", "NoManagedClusterMatched", message);
+            return (False, "NoManagedClusterMatched", message);
         }
         debug_assert!(
             policy.wanted.is_none_or(|wanted| published <= wanted.max(self.decided.len())),
             "more decisions than wanted"
         );
         match policy.wanted.map(|wanted| wanted - taken) {
-            None | Some(0) => ("True", "AllDecisionsScheduled", "All cluster decisions scheduled".into()),
+            None | Some(0) => (True, "AllDecisionsScheduled", "All cluster decisions scheduled".into()),
             Some(missing) => {
-                ("False", "NotAllDecisionsScheduled", format!("{missing} cluster decisions unscheduled"))
+                (False, "NotAllDecisionsScheduled", format!("{missing} cluster decisions unscheduled"))
             }
         }
     }

@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use api::cluster::v1::{Taint, TaintEffect};
+use api::condition::ConditionStatus::{self, False, True, Unknown};
 use api::names::{UNAVAILABLE_TAINT, UNREACHABLE_TAINT};
 
 /// How many renewals may be missed.
@@ -27,11 +28,11 @@ pub fn expires(renewed: Option<Timestamp>, lease_duration_seconds: i32) -> Times
 /// The taints of a cluster whose availability is `available` (`True`, `False`, `Unknown`, or not told yet).
 ///
 /// Taints of others stay, in their order. The time of a taint is when it was added.
-pub fn taints(before: &[Taint], available: Option<&str>, now: Timestamp) -> Vec<Taint> {
+pub fn taints(before: &[Taint], available: Option<&ConditionStatus>, now: Timestamp) -> Vec<Taint> {
     let (wanted, unwanted): (Option<&str>, &[&str]) = match available {
-        Some("True") => (None, &[UNREACHABLE_TAINT, UNAVAILABLE_TAINT]),
-        Some("False") => (Some(UNAVAILABLE_TAINT), &[UNREACHABLE_TAINT]),
-        _ => (Some(UNREACHABLE_TAINT), &[UNAVAILABLE_TAINT]),
+        Some(True) => (None, &[UNREACHABLE_TAINT, UNAVAILABLE_TAINT]),
+        Some(False) => (Some(UNAVAILABLE_TAINT), &[UNREACHABLE_TAINT]),
+        Some(Unknown | ConditionStatus::Other(_)) | None => (Some(UNREACHABLE_TAINT), &[UNAVAILABLE_TAINT]),
     };
     let is = |taint: &Taint, key: &str| {
         taint.key == key && taint.value.is_empty() && taint.effect == TaintEffect::NoSelect
@@ -70,12 +71,8 @@ mod tests {
         let keys = |taints: &[Taint]| taints.iter().map(|t| t.key.clone()).collect::<Vec<_>>();
         let unreachable = taints(std::slice::from_ref(&user), None, at(1));
         assert_eq!(keys(&unreachable), ["mine", UNREACHABLE_TAINT]);
-        assert_eq!(
-            taints(&unreachable, Some("Unknown"), at(9)),
-            unreachable,
-            "the time is when it was added"
-        );
-        assert_eq!(keys(&taints(&unreachable, Some("False"), at(9))), ["mine", UNAVAILABLE_TAINT]);
-        assert_eq!(keys(&taints(&unreachable, Some("True"), at(9))), ["mine"]);
+        assert_eq!(taints(&unreachable, Some(&Unknown), at(9)), unreachable, "the time is when it was added");
+        assert_eq!(keys(&taints(&unreachable, Some(&False), at(9))), ["mine", UNAVAILABLE_TAINT]);
+        assert_eq!(keys(&taints(&unreachable, Some(&True), at(9))), ["mine"]);
     }
 }

@@ -169,7 +169,7 @@ impl Fleet {
         let ready = find_condition(&status.conditions, gitops_conditions::READY);
         let works = |cluster: &&std::sync::Arc<ManagedCluster>| {
             let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
-            conditions.into_iter().any(|c| c.type_ == cluster_conditions::AVAILABLE && c.status == "True")
+            conditions.into_iter().any(|c| c.type_ == cluster_conditions::AVAILABLE && c.is_true())
         };
         let mut changed: BTreeSet<Timestamp> =
             ready.iter().map(|condition| condition.last_transition_time.0).collect();
@@ -183,7 +183,7 @@ impl Fleet {
             repo: format!("{namespace}/{}", repo.metadata.name.as_deref().unwrap_or_default()),
             seen: commit(status.seen),
             applied: commit(status.applied),
-            ready: ready.is_some_and(|condition| condition.status == "True"),
+            ready: ready.is_some_and(|condition| condition.is_true()),
             condition: ready
                 .map(|condition| (condition.reason.clone(), condition.message.clone()))
                 .unwrap_or_default(),

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::feedback::feedback;
 use super::manifest::Wanted;
 use api::Condition;
+use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Observation, find_condition, set_condition};
 use api::names::work_conditions::{APPLIED, AVAILABLE, COMPLETE, STATUS_FEEDBACK_SYNCED};
 use api::work::v1::{
@@ -62,12 +63,12 @@ pub fn work_status(
         applied.iter().all(|c| c.as_ref().is_some_and(|c| c.observed_generation == Some(generation)));
     let (available, complete) = (availability(&conditions(AVAILABLE)), completion(&conditions(COMPLETE)));
     if applied.iter().flatten().any(Condition::is_false) {
-        let failed =
-            Observation::new(APPLIED, "False", "AppliedManifestWorkFailed", "Failed to apply manifest work");
+        let failed = Observation::new(APPLIED, False, "AppliedManifestWorkFailed")
+            .message("Failed to apply manifest work");
         set_condition(&mut status.conditions, failed.at(generation), now);
     } else if current {
-        let done =
-            Observation::new(APPLIED, "True", "AppliedManifestWorkComplete", "Apply manifest work complete");
+        let done = Observation::new(APPLIED, True, "AppliedManifestWorkComplete")
+            .message("Apply manifest work complete");
         set_condition(&mut status.conditions, done.at(generation), now);
     }
     // Availability of what is not applied yet would be that of the generation before.
@@ -90,15 +91,13 @@ fn manifest_status(
     let mut manifest = stored(work, &wanted.meta).cloned().unwrap_or_default();
     manifest.resource_meta.clone_from(&wanted.meta);
     let applied = match (&seen.written, &seen.live) {
-        (Some(Ok(())), _) | (None, Some(_)) => {
-            Some(Observation::new(APPLIED, "True", "AppliedManifestComplete", "Apply manifest complete"))
-        }
-        (Some(Err(error)), _) => Some(Observation::new(
-            APPLIED,
-            "False",
-            "AppliedManifestFailed",
-            format!("Failed to apply manifest: {error}"),
-        )),
+        (Some(Ok(())), _) | (None, Some(_)) => Some(
+            Observation::new(APPLIED, True, "AppliedManifestComplete").message("Apply manifest complete"),
+        ),
+        (Some(Err(error)), _) => Some(
+            Observation::new(APPLIED, False, "AppliedManifestFailed")
+                .message(format!("Failed to apply manifest: {error}")),
+        ),
         (None, None) => None,
     };
     if let Some(applied) = applied {
@@ -107,8 +106,10 @@ fn manifest_status(
     }
     let Some(live) = seen.live else { return manifest };
     let exists = match live {
-        Some(_) => Observation::new(AVAILABLE, "True", "ResourceAvailable", "Resource is available"),
-        None => Observation::new(AVAILABLE, "False", "ResourceNotAvailable", "Resource is not available"),
+        Some(_) => Observation::new(AVAILABLE, True, "ResourceAvailable").message("Resource is available"),
+        None => {
+            Observation::new(AVAILABLE, False, "ResourceNotAvailable").message("Resource is not available")
+        }
     };
     set_condition(&mut manifest.conditions, exists, now);
     if let Some(live) = live {
@@ -128,12 +129,12 @@ fn report(manifest: &mut ManifestCondition, wanted: &Wanted, live: &Object, now:
     let changed = manifest.status_feedback.values != values;
     manifest.status_feedback.values = values;
     let synced = if wanted.feedback.is_empty() {
-        Observation::new(STATUS_FEEDBACK_SYNCED, "True", "NoStatusFeedbackSynced", "")
+        Observation::new(STATUS_FEEDBACK_SYNCED, True, "NoStatusFeedbackSynced")
     } else if errors.is_empty() {
-        Observation::new(STATUS_FEEDBACK_SYNCED, "True", "StatusFeedbackSynced", "")
+        Observation::new(STATUS_FEEDBACK_SYNCED, True, "StatusFeedbackSynced")
     } else {
         let message = format!("Sync status feedback failed with error {}", errors.join("; "));
-        Observation::new(STATUS_FEEDBACK_SYNCED, "False", "StatusFeedbackSyncFailed", message)
+        Observation::new(STATUS_FEEDBACK_SYNCED, False, "StatusFeedbackSyncFailed").message(message)
     };
     if changed {
         manifest.conditions.retain(|c| c.type_ != STATUS_FEEDBACK_SYNCED);
@@ -155,10 +156,10 @@ fn conclude(
     for rule in wanted.conditions.iter().filter(well_known) {
         let Some((complete, message)) = completed(live) else { continue };
         let message = if rule.message.is_empty() { message } else { rule.message.clone() };
-        let status = if complete { "True" } else { "False" };
         restart_on_new_generation(&mut manifest.conditions, COMPLETE, generation);
-        let observation =
-            Observation::new(COMPLETE, status, "ConditionRuleEvaluated", message).at(generation);
+        let observation = Observation::new(COMPLETE, complete.into(), "ConditionRuleEvaluated")
+            .message(message)
+            .at(generation);
         set_condition(&mut manifest.conditions, observation, now);
     }
 }
@@ -190,19 +191,19 @@ fn completed(live: &Object) -> Option<(bool, String)> {
 
 fn availability(manifests: &[Option<Condition>]) -> Observation {
     let total = manifests.len();
-    let count = |status: &str| manifests.iter().flatten().filter(|c| c.status == status).count();
-    let (missing, present) = (count("False"), count("True"));
+    let count = |is: fn(&Condition) -> bool| manifests.iter().flatten().filter(|c| is(c)).count();
+    let (missing, present) = (count(Condition::is_false), count(Condition::is_true));
     let unknown = total - missing - present;
     let not_sure =
-        |message: String| Observation::new(AVAILABLE, "Unknown", "ResourcesStatusUnknown", message);
+        |message: String| Observation::new(AVAILABLE, Unknown, "ResourcesStatusUnknown").message(message);
     match () {
         () if missing > 0 => {
             let message = format!("{missing} of {total} resources are not available");
-            Observation::new(AVAILABLE, "False", "ResourcesNotAvailable", message)
+            Observation::new(AVAILABLE, False, "ResourcesNotAvailable").message(message)
         }
         () if unknown > 0 => not_sure(format!("{unknown} of {total} resources have unknown status")),
         () if present == 0 => not_sure("cannot get any available resource ".into()),
-        () => Observation::new(AVAILABLE, "True", "ResourcesAvailable", "All resources are available"),
+        () => Observation::new(AVAILABLE, True, "ResourcesAvailable").message("All resources are available"),
     }
 }
 
@@ -214,9 +215,9 @@ fn completion(manifests: &[Option<Condition>]) -> Option<Observation> {
         several => format!("Aggregated from {} manifest conditions", several.len()),
     };
     let status = match () {
-        () if rules.iter().any(|c| c.is_false()) => "False",
-        () if rules.iter().any(|c| !c.is_true()) => "Unknown",
-        () => "True",
+        () if rules.iter().any(|c| c.is_false()) => False,
+        () if rules.iter().any(|c| !c.is_true()) => Unknown,
+        () => True,
     };
-    Some(Observation::new(COMPLETE, status, "ConditionRulesAggregated", message))
+    Some(Observation::new(COMPLETE, status, "ConditionRulesAggregated").message(message))
 }

@@ -32,8 +32,8 @@ fn an_addon_reaches_every_cluster_and_works_there() {
             status.config_references[0].desired_config,
             status.config_references[0].last_applied_config
         );
-        let available =
-            find_condition(&status.conditions, "Available").map(|c| (c.status.clone(), c.message.clone()));
+        let available = find_condition(&status.conditions, "Available")
+            .map(|c| (c.status.to_string(), c.message.clone()));
         assert_eq!(available, Some(("True".into(), "managed-serviceaccount add-on is available.".into())));
     }
 }

@@ -69,7 +69,7 @@ fn a_manifest_that_cannot_be_applied_is_named_and_holds_back_no_other() {
     let work: ManifestWork = world.get(&Key::namespaced("cluster1", "w")).unwrap();
     let status = work.status.unwrap();
     let applied = |conditions: &[api::Condition]| {
-        find_condition(conditions, "Applied").map(|c| (c.status.clone(), c.message.clone()))
+        find_condition(conditions, "Applied").map(|c| (c.status.to_string(), c.message.clone()))
     };
     let manifests: Vec<_> =
         status.resource_status.manifests.iter().map(|m| applied(&m.conditions).unwrap()).collect();
@@ -94,7 +94,7 @@ fn a_cluster_that_falls_silent_is_unknown_and_comes_back() {
             .collect();
         let condition =
             find_condition(&cluster.status.unwrap().conditions, "ManagedClusterConditionAvailable").cloned();
-        (condition.unwrap().status, taints.join(","))
+        (condition.unwrap().status.to_string(), taints.join(","))
     };
     world.spokes.get_mut("cluster1").unwrap().connected = false;
     world.run_for(seconds(290)).unwrap();

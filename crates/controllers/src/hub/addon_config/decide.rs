@@ -16,6 +16,7 @@ use api::addon::v1alpha1::{
     ClusterManagementAddOn, ClusterManagementAddOnStatus, InstallProgression, ManagedClusterAddOn,
 };
 use api::cluster::v1::ManagedCluster;
+use api::condition::ConditionStatus::False;
 use api::condition::{Observation, set_condition};
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
 use api::names::{SYSTEM_NAMESPACE, addon_conditions};
@@ -284,5 +285,5 @@ fn missing_condition(config: &Config) -> Observation {
         "{} {} does not exist; clusters keep what they run until it does",
         config.kind.resource, config.key
     );
-    Observation::new(addon_conditions::PROGRESSING, "False", "ConfigurationMissing", message)
+    Observation::new(addon_conditions::PROGRESSING, False, "ConfigurationMissing").message(message)
 }

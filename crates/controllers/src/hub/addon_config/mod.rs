@@ -16,7 +16,7 @@ use self::facts::Rollout;
 use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
-use api::condition::find_condition;
+use api::condition::{ConditionStatus, find_condition};
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::cluster_conditions::AVAILABLE;
 use api::names::{ADDON_GROUP, addon_conditions};
@@ -143,13 +143,15 @@ fn concerns(change: &Change<ManagedClusterAddOn>) -> bool {
 
 fn is_unreachable(cluster: &ManagedCluster) -> bool {
     let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|condition| condition.type_ == AVAILABLE && condition.status == "Unknown")
+    conditions
+        .into_iter()
+        .any(|condition| condition.type_ == AVAILABLE && condition.status == ConditionStatus::Unknown)
 }
 
 /// Since when the cluster answers, if it does.
 fn answers_since(cluster: &ManagedCluster) -> Option<Timestamp> {
     let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
     let available =
-        conditions.into_iter().find(|condition| condition.type_ == AVAILABLE && condition.status == "True");
+        conditions.into_iter().find(|condition| condition.type_ == AVAILABLE && condition.is_true());
     available.map(|condition| condition.last_transition_time.0)
 }

@@ -74,10 +74,9 @@ pub(super) fn conclude(
     let mut set = |condition: &str, holds: bool, says: bool| {
         let (reason, message) =
             if says { (reason.as_str(), message.clone()) } else { ("AsExpected", String::new()) };
-        let status_value = if holds { "True" } else { "False" };
         set_condition(
             &mut status.conditions,
-            Observation::new(condition, status_value, reason, message).at(generation),
+            Observation::new(condition, holds.into(), reason).message(message).at(generation),
             now,
         );
     };

@@ -65,7 +65,7 @@ impl Hub {
     /// The condition that says most: `Ready: message`, `Stalled reason: message`, `Reconciling reason: message`.
     fn told(&self) -> String {
         let status = self.status();
-        let holds = |condition: &&Condition| condition.status == "True";
+        let holds = |condition: &&Condition| condition.is_true();
         let Some(condition) = status.conditions.iter().find(holds) else { return "nothing".into() };
         assert_eq!(status.conditions.iter().filter(holds).count(), 1, "{:?}", status.conditions);
         match condition.type_.as_str() {

@@ -45,7 +45,7 @@ fn run(world: &mut World, seconds: i64) {
 fn reported(world: &World) -> (String, String) {
     let status = world.get::<ConfigRepo>(&key()).unwrap().status.unwrap();
     find_condition(&status.conditions, REPORTED)
-        .map(|c| (c.status.clone(), c.reason.clone()))
+        .map(|c| (c.status.to_string(), c.reason.clone()))
         .unwrap_or_default()
 }
 
@@ -126,7 +126,7 @@ fn a_refused_push_is_a_condition_and_is_asked_again_after_ten_minutes() {
         ("StatusPushRejected", "https://git.example refuses the push: protected")
     );
     let ready = find_condition(&status.conditions, "Ready").unwrap();
-    assert_eq!(ready.status, "True", "a report that fails holds nothing up");
+    assert_eq!(ready.status.as_str(), "True", "a report that fails holds nothing up");
     assert!(soon.steps.is_empty() && soon.wake_at.is_some());
     assert_eq!(after(refusal(), SignedDuration::from_mins(11)).1.steps.len(), 1);
 }

@@ -1,0 +1,78 @@
+//! Metadata of typed objects, borrowed; the same accessors as those of [`Object`](crate::Object).
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use crate::{Gvk, Kind};
+
+/// Fields of `metadata`, empty where they are absent. kube's `ResourceExt` copies the names.
+pub trait Metadata {
+    /// `metadata.name`.
+    fn name(&self) -> &str;
+
+    /// `metadata.namespace`; empty for cluster-scoped objects.
+    fn namespace(&self) -> &str;
+
+    /// `metadata.uid`.
+    fn uid(&self) -> &str;
+
+    /// The value of a label.
+    fn label(&self, name: &str) -> Option<&str>;
+
+    /// The value of an annotation.
+    fn annotation(&self, name: &str) -> Option<&str>;
+
+    /// Whether the object has a finalizer.
+    fn has_finalizer(&self, finalizer: &str) -> bool;
+
+    /// Whether `metadata.deletionTimestamp` is set.
+    fn is_terminating(&self) -> bool;
+
+    /// The object as an owner of others, which the garbage collector deletes after it.
+    fn owner_reference(&self) -> OwnerReference;
+
+    /// The object as the controller of others, as client-go's `NewControllerRef`.
+    fn controller_reference(&self) -> OwnerReference {
+        OwnerReference { controller: Some(true), block_owner_deletion: Some(true), ..self.owner_reference() }
+    }
+}
+
+impl<K: Kind> Metadata for K {
+    fn name(&self) -> &str {
+        self.meta().name.as_deref().unwrap_or_default()
+    }
+
+    fn namespace(&self) -> &str {
+        self.meta().namespace.as_deref().unwrap_or_default()
+    }
+
+    fn uid(&self) -> &str {
+        self.meta().uid.as_deref().unwrap_or_default()
+    }
+
+    fn label(&self, name: &str) -> Option<&str> {
+        self.meta().labels.as_ref()?.get(name).map(String::as_str)
+    }
+
+    fn annotation(&self, name: &str) -> Option<&str> {
+        self.meta().annotations.as_ref()?.get(name).map(String::as_str)
+    }
+
+    fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.meta().finalizers.iter().flatten().any(|held| held == finalizer)
+    }
+
+    fn is_terminating(&self) -> bool {
+        self.meta().deletion_timestamp.is_some()
+    }
+
+    fn owner_reference(&self) -> OwnerReference {
+        let gvk = Gvk::of::<K>();
+        OwnerReference {
+            api_version: gvk.api_version(),
+            kind: gvk.kind,
+            name: self.name().to_owned(),
+            uid: self.uid().to_owned(),
+            ..OwnerReference::default()
+        }
+    }
+}
