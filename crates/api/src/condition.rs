@@ -6,6 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Unknown;
+use crate::addon::v1alpha1::ManagedClusterAddOn;
+use crate::cluster::v1::ManagedCluster;
+use crate::cluster::v1beta1::Placement;
+use crate::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
+use crate::gitops::v1alpha1::ConfigRepo;
+use crate::work::v1::ManifestWork;
 
 /// One aspect of the state of an object.
 ///
@@ -157,6 +163,42 @@ pub fn set_condition(conditions: &mut Vec<Condition>, observed: Observation, now
 pub fn find_condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|c| c.type_ == type_)
 }
+
+/// A kind whose status has conditions.
+pub trait Conditions {
+    /// The conditions; none where there is no status.
+    fn conditions(&self) -> &[Condition];
+
+    /// The condition of a type, where it is set.
+    fn condition(&self, type_: &str) -> Option<&Condition> {
+        find_condition(self.conditions(), type_)
+    }
+
+    /// Whether the condition of a type is set and `True`.
+    fn holds(&self, type_: &str) -> bool {
+        self.condition(type_).is_some_and(Condition::is_true)
+    }
+}
+
+macro_rules! conditions {
+    ($($kind:ty),+ $(,)?) => {
+        $(impl Conditions for $kind {
+            fn conditions(&self) -> &[Condition] {
+                self.status.as_ref().map_or(&[], |status| &status.conditions)
+            }
+        })+
+    };
+}
+
+conditions!(
+    ConfigRepo,
+    ManagedCluster,
+    ManagedClusterAddOn,
+    ManagedClusterSet,
+    ManagedClusterSetBinding,
+    ManifestWork,
+    Placement,
+);
 
 #[cfg(test)]
 mod tests {

@@ -11,6 +11,7 @@ mod plan;
 mod queue;
 mod routes;
 mod scope;
+mod verbs;
 mod view;
 
 use jiff::Timestamp;

@@ -60,6 +60,12 @@ pub trait View {
     fn list<K: Kind>(&self, query: Query<'_>) -> Read<Vec<Arc<K>>> {
         self.list_on(Site::Hub, query)
     }
+
+    /// The keys of the objects on the hub that match, to wake them; none before the kind has been read, whose first list wakes all.
+    fn keys<K: Kind>(&self, query: Query<'_>) -> Vec<Key> {
+        let objects = self.list::<K>(query).unwrap_or_default();
+        objects.iter().map(|object| Key::of(object.as_ref())).collect()
+    }
 }
 
 /// The result of a read.

@@ -1,0 +1,106 @@
+//! Actions that many controllers take, and the question that most mapping functions ask.
+
+use serde_json::json;
+
+use super::{Action, Change, Site};
+use object::fields::covers;
+use object::{Kind, Metadata as _, Object};
+
+impl Action {
+    /// The same action on another API server; a push has none.
+    #[must_use]
+    pub fn on(mut self, to: Site) -> Self {
+        match &mut self {
+            Self::Apply { site, .. }
+            | Self::Create { site, .. }
+            | Self::Patch { site, .. }
+            | Self::Replace { site, .. }
+            | Self::Delete { site, .. } => *site = to,
+            Self::Push(_) => {}
+        }
+        self
+    }
+
+    /// Applies an object to the hub; `None` where the live object has all that it says.
+    pub fn ensure<K: Kind>(wanted: &K, live: Option<&K>) -> Option<Self> {
+        let wanted = Object::from_typed(wanted);
+        let is_there = live.is_some_and(|live| covers(&Object::from_typed(live), &wanted));
+        (!is_there).then(|| Self::apply(wanted))
+    }
+
+    /// Adds the finalizers that an object on the hub lacks; `None` where it has all of them.
+    pub fn add_finalizers<K: Kind>(object: &K, finalizers: &[&str]) -> Option<Self> {
+        let missing: Vec<&str> =
+            finalizers.iter().copied().filter(|wanted| !object.has_finalizer(wanted)).collect();
+        let held = object.meta().finalizers.iter().flatten().map(String::as_str);
+        (!missing.is_empty()).then(|| Self::set_finalizers(object, &held.chain(missing).collect::<Vec<_>>()))
+    }
+
+    /// Removes finalizers from an object on the hub; `None` where it has none of them.
+    pub fn remove_finalizers<K: Kind>(object: &K, finalizers: &[&str]) -> Option<Self> {
+        let held = object.meta().finalizers.iter().flatten().map(String::as_str);
+        let (ours, others): (Vec<&str>, Vec<&str>) = held.partition(|held| finalizers.contains(held));
+        (!ours.is_empty()).then(|| Self::set_finalizers(object, &others))
+    }
+
+    fn set_finalizers<K: Kind>(object: &K, finalizers: &[&str]) -> Self {
+        let patch = json!({"metadata": {"finalizers": finalizers}});
+        Self::patch(object, patch.as_object().cloned().unwrap_or_default())
+    }
+}
+
+impl<K> Change<K> {
+    /// Whether the facts that a controller decides from changed; they did where the object came or went.
+    pub fn differs_in<'a, F: PartialEq>(&'a self, facts: impl Fn(&'a K) -> F) -> bool {
+        match (&self.old, &self.new) {
+            (Some(old), Some(new)) => facts(old) != facts(new),
+            (None, _) | (_, None) => true,
+        }
+    }
+
+    /// The object as it is, or as it was last.
+    pub fn latest(&self) -> Option<&K> {
+        self.sides().next()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn config_map(finalizers: &[&str]) -> ConfigMap {
+        serde_json::from_value(json!({"metadata": {"name": "a", "finalizers": finalizers}})).unwrap()
+    }
+
+    fn finalizers(action: Option<Action>) -> Value {
+        match action {
+            Some(Action::Patch { patch, .. }) => patch["metadata"]["finalizers"].clone(),
+            action => json!(action),
+        }
+    }
+
+    #[test]
+    fn finalizers_of_others_stay() {
+        let held = config_map(&["x", "ours"]);
+        assert_eq!(
+            finalizers(Action::add_finalizers(&held, &["ours", "more"])),
+            json!(["x", "ours", "more"])
+        );
+        assert_eq!(finalizers(Action::remove_finalizers(&held, &["ours", "more"])), json!(["x"]));
+        assert_eq!(finalizers(Action::add_finalizers(&held, &["ours"])), Value::Null);
+        assert_eq!(finalizers(Action::remove_finalizers(&held, &["more"])), Value::Null);
+    }
+
+    #[test]
+    fn an_object_is_applied_only_where_the_live_one_lacks_something() {
+        let mut live = config_map(&["x"]);
+        let wanted = config_map(&[]);
+        assert_eq!(Action::ensure(&wanted, Some(&live)), None);
+        live.metadata.name = Some("b".into());
+        assert!(Action::ensure(&wanted, Some(&live)).is_some());
+        assert!(Action::ensure(&wanted, None).is_some());
+    }
+}
