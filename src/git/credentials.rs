@@ -8,17 +8,17 @@ use std::rc::Rc;
 use git2::{CertificateCheckStatus, Cred, CredentialType, RemoteCallbacks};
 use k8s_openapi::ByteString;
 
-use super::known_hosts::{KnownHosts, Verdict};
+use super::known_hosts::{HostKeyMatch, KnownHosts};
 use super::remote::{Remote, Transport};
 use super::{Cancel, Error};
 
-/// How often the library may ask for credentials during one operation: a server that always says no would be asked 15 times.
+/// Most times that libgit2 may ask for credentials during one operation: it would ask 15 times while a server refuses.
 const ATTEMPTS: u32 = 3;
 
-/// Most bytes of a pack that are taken: a hub's configuration, however old, is far below.
+/// Most bytes of a pack. The configuration of a hub is far smaller, however long its history is.
 const MAX_PACK_BYTES: usize = 2 << 30;
 
-/// What proves to a remote who we are, and what it must prove to us.
+/// The secrets that prove our identity to a remote, and the host keys that prove its identity to us.
 ///
 /// | key of the Secret | for |
 /// |---|---|
@@ -34,7 +34,7 @@ pub struct Credentials {
     known_hosts: KnownHosts,
 }
 
-/// Shows which parts are there, never what they are.
+/// Shows which parts are set, never their values.
 impl Debug for Credentials {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let Self { username, password, ssh_key, known_hosts } = self;
@@ -90,8 +90,8 @@ impl Credentials {
         Ok(credentials)
     }
 
-    /// Says before any connection is made what is missing for a remote.
-    pub(super) fn suits(&self, remote: &Remote) -> Result<(), Error> {
+    /// Checks before any connection that the parts a remote needs are set.
+    pub(super) fn check(&self, remote: &Remote) -> Result<(), Error> {
         match remote.transport() {
             Transport::Ssh { .. } if self.ssh_key.is_none() => Err(Error::Credentials(format!(
                 "{remote} needs a credentials Secret with the keys ssh-privatekey and known_hosts"
@@ -106,7 +106,7 @@ impl Credentials {
         }
     }
 
-    /// Callbacks of one operation; what they found out besides goes into the returned notes.
+    /// Makes the callbacks of one operation. The returned notes explain why a callback ended it.
     pub(super) fn callbacks<'a>(
         &'a self,
         remote: &'a Remote,
@@ -126,10 +126,10 @@ impl Credentials {
         callbacks.certificate_check(move |certificate, _| match remote.transport() {
             Transport::Ssh { host, port, .. } => {
                 let key = certificate.as_hostkey().and_then(|key| key.hostkey()).unwrap_or_default();
-                let why = match self.known_hosts.judge(host, *port, key) {
-                    Verdict::Known => return Ok(CertificateCheckStatus::CertificateOk),
-                    Verdict::Changed => "its host key is not the one in known_hosts; if the host changed it on purpose, update the Secret",
-                    Verdict::Unknown => "known_hosts has no line for this host and port",
+                let why = match self.known_hosts.check(host, *port, key) {
+                    HostKeyMatch::Match => return Ok(CertificateCheckStatus::CertificateOk),
+                    HostKeyMatch::Mismatch => "its host key is not the one in known_hosts; if the host changed it on purpose, update the Secret",
+                    HostKeyMatch::Unknown => "known_hosts has no line for this host and port",
                 };
                 noted.host_key.replace(Some(why));
                 Err(git2::Error::new(git2::ErrorCode::Certificate, git2::ErrorClass::Ssh, why))
@@ -170,7 +170,7 @@ impl Credentials {
     }
 }
 
-/// What a callback knew when it ended an operation, which the library's error does not carry.
+/// The reason why a callback ended an operation, which the error of libgit2 does not carry.
 #[derive(Debug, Default)]
 pub(super) struct Refusal {
     host_key: RefCell<Option<&'static str>>,
@@ -179,7 +179,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// The error of an operation, with what the callbacks knew.
+    /// Makes the error of an operation.
     pub(super) fn explain(&self, remote: &Remote, e: &git2::Error) -> Error {
         if let Some(why) = *self.host_key.borrow() {
             return Error::HostKey { url: remote.url().into(), why: why.into() };
@@ -229,10 +229,10 @@ mod tests {
     #[test]
     fn ssh_without_known_hosts_never_connects() {
         let remote = Remote::parse("git@git.example:x").unwrap();
-        let error = secret(&[("identity", "key")]).unwrap().suits(&remote).unwrap_err();
+        let error = secret(&[("identity", "key")]).unwrap().check(&remote).unwrap_err();
         assert!(error.to_string().contains("ssh-keyscan -p 22 git.example"), "{error}");
-        assert!(Credentials::default().suits(&remote).is_err());
-        assert!(Credentials::default().suits(&Remote::parse("https://git.example/x").unwrap()).is_ok());
+        assert!(Credentials::default().check(&remote).is_err());
+        assert!(Credentials::default().check(&Remote::parse("https://git.example/x").unwrap()).is_ok());
     }
 
     #[test]

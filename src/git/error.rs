@@ -1,27 +1,28 @@
-//! What can go wrong with a remote, in words for conditions.
+//! Failures of fetches and pushes, with messages for conditions.
 
 use git2::ErrorCode;
 
 use object::text;
-use reconcile::SourceFailure;
 
-/// Longest text of a server that a message quotes.
+/// Longest text of a server that a message quotes, in characters.
 const QUOTED: usize = 300;
 
-/// Why a repository could not be fetched from, or pushed to. Messages carry no credentials and end with what to do.
+/// The reason why a fetch or a push failed. Messages carry no credentials and end with what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The URL is not one we take.
+    /// The URL is refused.
     #[error("{0}")]
     Url(String),
-    /// The reference to follow is not a valid one.
+    /// The name of the reference is not valid.
     #[error("{0}")]
     Ref(String),
     /// The credentials Secret cannot be used.
     #[error("{0}")]
     Credentials(String),
-    /// No answer, or none that makes sense.
-    #[error("cannot reach {url}: {why}; it is tried again, check the address and the network if this stays")]
+    /// The server does not answer, or its answer cannot be read.
+    #[error(
+        "cannot reach {url}: {why}; the operator tries again; check the address and the network if this stays"
+    )]
     Unreachable {
         /// Where.
         url: String,
@@ -36,12 +37,12 @@ pub enum Error {
         /// What the library said.
         why: String,
     },
-    /// The server is not who it should be.
+    /// The server does not prove its identity.
     #[error("{url} does not prove its identity: {why}")]
     HostKey {
         /// Where.
         url: String,
-        /// What did not fit.
+        /// What did not match.
         why: String,
     },
     /// The remote has no commits at all.
@@ -75,16 +76,16 @@ pub enum Error {
         /// Annotation that accepts it.
         annotation: &'static str,
     },
-    /// The content of the commit is outside of what we read.
+    /// The content of the commit is refused.
     #[error("{0}")]
     Content(String),
-    /// The caller gave up: the operation took too long in total, or the process ends.
-    #[error("{url} was given up on: it took longer than allowed; it is tried again")]
+    /// The operation took too long in total, or the process ends.
+    #[error("the operation on {url} took longer than allowed and was stopped; the operator tries again")]
     Cancelled {
         /// Where.
         url: String,
     },
-    /// The server took the connection but not the commit.
+    /// The server accepted the connection and refused the commit.
     #[error(
         "{url} refuses the push to {branch}: {why}; check branch protection, hooks and the rights of the write credentials"
     )]
@@ -97,16 +98,16 @@ pub enum Error {
         why: String,
     },
     /// Others kept pushing to the same branch.
-    #[error("{branch} of {url} moved during each of {tries} pushes; it is tried again")]
+    #[error("{branch} of {url} moved during each of {attempts} pushes; the push is tried again later")]
     PushContended {
         /// Where.
         url: String,
         /// Branch that was to be pushed.
         branch: String,
-        /// How often it was tried.
-        tries: u32,
+        /// Number of attempts.
+        attempts: u32,
     },
-    /// The mirror on our disk fails.
+    /// The mirror on our disk cannot be read or written.
     #[error("the git cache fails: {0}; check space and permissions of the cache directory")]
     Cache(String),
 }
@@ -148,11 +149,5 @@ impl Error {
     /// An error of the mirror itself.
     pub(super) fn cache(e: &git2::Error) -> Self {
         Self::Cache(text::plain(e.message(), QUOTED))
-    }
-}
-
-impl From<Error> for SourceFailure {
-    fn from(error: Error) -> Self {
-        Self { reason: error.reason(), message: error.to_string() }
     }
 }

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 
-/// The host keys we were given; there is no trust on first use.
+/// The host keys of a Secret; there is no trust on first use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KnownHosts {
     lines: Vec<Line>,
@@ -17,7 +17,7 @@ struct Line {
     key: Vec<u8>,
 }
 
-/// Which host a line is about.
+/// The host that a line is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pattern {
     /// `host`, or `[host]:port`.
@@ -26,19 +26,19 @@ enum Pattern {
     Hashed { salt: Vec<u8>, hash: Vec<u8> },
 }
 
-/// What `known_hosts` says about a key that a server showed.
+/// The result of comparing the key of a server with `known_hosts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It is the key on record.
-    Known,
-    /// Other keys are on record for the host, or this one is revoked.
-    Changed,
+pub(super) enum HostKeyMatch {
+    /// It is a key on record for the host.
+    Match,
+    /// Other keys are on record for the host, or this key is revoked.
+    Mismatch,
     /// Nothing is on record for the host.
     Unknown,
 }
 
 impl KnownHosts {
-    /// Reads the file; lines that are not host keys are an error, because a typo must not silently drop a key.
+    /// Reads the file. A line that is not a host key is an error, because a typo must not silently drop a key.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut lines = Vec::new();
         for (number, line) in text.lines().enumerate().map(|(i, line)| (i + 1, line.trim())) {
@@ -57,8 +57,8 @@ impl KnownHosts {
         self.lines.is_empty()
     }
 
-    /// Judges the key that a server showed.
-    pub(super) fn judge(&self, host: &str, port: u16, key: &[u8]) -> Verdict {
+    /// Compares the key of a server with the keys on record.
+    pub(super) fn check(&self, host: &str, port: u16, key: &[u8]) -> HostKeyMatch {
         let name = if port == 22 { host.to_owned() } else { format!("[{host}]:{port}") };
         let about: Vec<_> = self
             .lines
@@ -67,11 +67,11 @@ impl KnownHosts {
             .collect();
         let same: Vec<_> = about.iter().filter(|line| line.key == key).collect();
         if about.is_empty() {
-            Verdict::Unknown
+            HostKeyMatch::Unknown
         } else if same.is_empty() || same.iter().any(|line| line.revoked) {
-            Verdict::Changed
+            HostKeyMatch::Mismatch
         } else {
-            Verdict::Known
+            HostKeyMatch::Match
         }
     }
 }
@@ -120,14 +120,14 @@ mod tests {
         let known = hosts(
             "# comment\n\ngit.example,10.0.0.1 ssh-ed25519 QUJD me@x\n[git.example]:2222 ssh-rsa REVG\n@revoked bad.example ssh-rsa R0hJ\n",
         );
-        assert_eq!(known.judge("git.example", 22, b"ABC"), Verdict::Known);
-        assert_eq!(known.judge("GIT.example", 22, b"ABC"), Verdict::Known);
-        assert_eq!(known.judge("10.0.0.1", 22, b"ABC"), Verdict::Known);
-        assert_eq!(known.judge("git.example", 22, b"DEF"), Verdict::Changed);
-        assert_eq!(known.judge("git.example", 2222, b"DEF"), Verdict::Known);
-        assert_eq!(known.judge("git.example", 2200, b"ABC"), Verdict::Unknown);
-        assert_eq!(known.judge("bad.example", 22, b"GHI"), Verdict::Changed);
-        assert_eq!(KnownHosts::default().judge("git.example", 22, b"ABC"), Verdict::Unknown);
+        assert_eq!(known.check("git.example", 22, b"ABC"), HostKeyMatch::Match);
+        assert_eq!(known.check("GIT.example", 22, b"ABC"), HostKeyMatch::Match);
+        assert_eq!(known.check("10.0.0.1", 22, b"ABC"), HostKeyMatch::Match);
+        assert_eq!(known.check("git.example", 22, b"DEF"), HostKeyMatch::Mismatch);
+        assert_eq!(known.check("git.example", 2222, b"DEF"), HostKeyMatch::Match);
+        assert_eq!(known.check("git.example", 2200, b"ABC"), HostKeyMatch::Unknown);
+        assert_eq!(known.check("bad.example", 22, b"GHI"), HostKeyMatch::Mismatch);
+        assert_eq!(KnownHosts::default().check("git.example", 22, b"ABC"), HostKeyMatch::Unknown);
     }
 
     #[test]
@@ -137,12 +137,12 @@ mod tests {
         let hash = hmac::sign(&key, b"git.example");
         let line =
             format!("|1|{}|{} ssh-ed25519 QUJD", STANDARD.encode(salt), STANDARD.encode(hash.as_ref()));
-        assert_eq!(hosts(&line).judge("git.example", 22, b"ABC"), Verdict::Known);
-        assert_eq!(hosts(&line).judge("git.examplf", 22, b"ABC"), Verdict::Unknown);
+        assert_eq!(hosts(&line).check("git.example", 22, b"ABC"), HostKeyMatch::Match);
+        assert_eq!(hosts(&line).check("git.examplf", 22, b"ABC"), HostKeyMatch::Unknown);
     }
 
     #[test]
-    fn a_line_that_is_no_host_key_is_an_error() {
+    fn a_line_that_is_not_a_host_key_is_an_error() {
         assert!(KnownHosts::parse("git.example ssh-ed25519\n").unwrap_err().contains("line 1"));
         assert!(KnownHosts::parse("\ngit.example ssh-ed25519 !!!\n").unwrap_err().contains("line 2"));
     }

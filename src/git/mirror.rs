@@ -1,4 +1,4 @@
-//! The bare repository in the cache that stands for a remote, and fetching into it.
+//! The bare repository in the cache that mirrors a remote, and fetching into it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use object::tree::Checkout;
 /// Most references a remote may advertise.
 const MAX_REFS: usize = 100_000;
 
-/// libgit2 never repacks and each fetch adds a pack; a mirror with more of them is made anew.
+/// Most packs of a mirror. Each fetch adds one and libgit2 never repacks, so a mirror with more is created again.
 const MAX_PACKS: usize = 500;
 
 /// Ends an operation that runs in another thread, at its next sign of life.
@@ -35,37 +35,37 @@ impl Cancel {
     }
 }
 
-/// What a new commit is held against.
+/// The commits that a new commit is compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct History<'a> {
     /// The commit that was accepted last; the new one must descend from it.
     pub accepted: Option<&'a str>,
-    /// A commit that a person allowed although it does not.
+    /// A commit that a person allowed although it does not descend from `accepted`.
     pub allowed: Option<&'a str>,
 }
 
 /// A bare repository that holds what was fetched from a remote. It is not shared between processes.
 #[derive(Debug)]
 pub struct Mirror {
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
     remote: Remote,
     credentials: Credentials,
-    /// What of a commit is read.
+    /// Limits of the commits that are read.
     pub limits: Limits,
-    /// Ends what is under way.
+    /// Ends the running operation.
     pub cancel: Cancel,
     blobs: Blobs,
     checkouts: BTreeMap<Oid, Weak<Checkout>>,
 }
 
 impl Mirror {
-    /// Opens the mirror of a remote below a cache directory, creating it where it is missing or broken.
+    /// Opens the mirror of a remote below a cache directory. Creates it if it is missing or broken.
     ///
     /// # Errors
-    /// [`Error::Credentials`] if they do not suit the remote, [`Error::Cache`] if the directory cannot be written.
+    /// [`Error::Credentials`] if they lack a part that the remote needs, [`Error::Cache`] if the directory cannot be written.
     pub fn open(cache: &Path, remote: Remote, credentials: Credentials) -> Result<Self, Error> {
         process::set_up();
-        credentials.suits(&remote)?;
+        credentials.check(&remote)?;
         let digest = Sha256::digest(remote.identity());
         let name = object::hex(digest.get(..10).unwrap_or_default());
         let dir = cache.join(format!("{name}.git"));
@@ -85,12 +85,12 @@ impl Mirror {
         })
     }
 
-    /// Takes other credentials from now on.
+    /// Replaces the credentials.
     ///
     /// # Errors
-    /// [`Error::Credentials`] if they do not suit the remote.
+    /// [`Error::Credentials`] if they lack a part that the remote needs.
     pub fn set_credentials(&mut self, credentials: Credentials) -> Result<(), Error> {
-        credentials.suits(&self.remote)?;
+        credentials.check(&self.remote)?;
         self.credentials = credentials;
         Ok(())
     }
@@ -108,11 +108,11 @@ impl Mirror {
         Repository::open_bare(&self.dir).map_err(|e| Error::cache(&e))
     }
 
-    /// Fetches what a reference points to now. An unchanged commit costs one round trip and returns the same checkout.
+    /// Fetches the commit that a reference points to. An unchanged commit costs one round trip and returns the same checkout.
     ///
     /// # Errors
-    /// The remote cannot be reached or lacks the reference, the commit does not descend from the accepted one, or it holds what
-    /// [`Limits`] refuse. What was fetched before stays readable through [`Mirror::checkout`].
+    /// The remote cannot be reached or lacks the reference, the commit does not descend from the accepted one, or it exceeds the
+    /// [`Limits`]. Commits that were fetched before stay readable through [`Mirror::checkout`].
     pub fn fetch(&mut self, want: &RefSpec, history: History<'_>) -> Result<Arc<Checkout>, Error> {
         let repo = self.repository()?;
         let commit = match want {
@@ -130,7 +130,7 @@ impl Mirror {
     /// Reads a commit that was fetched before; `None` if the mirror does not hold it.
     ///
     /// # Errors
-    /// [`Error::Content`] if it holds what [`Limits`] refuse.
+    /// [`Error::Content`] if it exceeds the [`Limits`].
     pub fn checkout(&mut self, revision: &str) -> Result<Option<Arc<Checkout>>, Error> {
         let repo = self.repository()?;
         match Oid::from_str(revision).and_then(|id| repo.find_commit(id)) {
@@ -184,12 +184,12 @@ impl Mirror {
         })
     }
 
-    /// Whether the object is here and kept by the reference, so that nothing need be fetched.
+    /// Whether the object is in the mirror and the reference keeps it, so that nothing need be fetched.
     fn holds(&self, repo: &Repository, id: Oid, kept: &str) -> bool {
         repo.odb().is_ok_and(|odb| odb.exists(id)) && repo.refname_to_id(kept).is_ok_and(|held| held == id)
     }
 
-    /// The references the remote shows, by name.
+    /// The references that the remote advertises, by name.
     pub(super) fn advertised(
         &self,
         repo: &Repository,
@@ -230,7 +230,7 @@ fn guard(repo: &Repository, want: &RefSpec, commit: Oid, history: History<'_>) -
     // A commit the mirror does not hold cannot be an ancestor: the whole history of the new one was fetched.
     let descends = Oid::from_str(accepted)
         .is_ok_and(|old| old == commit || repo.graph_descendant_of(commit, old).unwrap_or(false));
-    // A tag that moves forward is still a tag that moved.
+    // A tag must not move at all.
     let fine = match want {
         RefSpec::Tag(_) => to == accepted,
         RefSpec::Head | RefSpec::Branch(_) | RefSpec::Semver(_) | RefSpec::Commit(_) => descends,
@@ -250,6 +250,3 @@ fn packs(dir: &Path) -> usize {
     let entries = std::fs::read_dir(dir.join("objects/pack")).into_iter().flatten().flatten();
     entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "pack")).count()
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,4 +1,4 @@
-//! Settings of libgit2 that are global to the process.
+//! Settings of libgit2 that hold for the whole process.
 
 use std::sync::Once;
 
@@ -7,8 +7,8 @@ use git2::ConfigLevel;
 /// Longest wait for a connection to be accepted.
 const CONNECT_TIMEOUT_MS: i32 = 10_000;
 
-/// Longest silence of a server. It bounds silence, not the whole operation; for that there is [`Cancel`](super::Cancel).
-const SILENCE_TIMEOUT_MS: i32 = if cfg!(test) { 1_500 } else { 30_000 };
+/// Longest silence of a server. [`Cancel`](super::Cancel) bounds the whole operation.
+const SILENCE_TIMEOUT_MS: i32 = 30_000;
 
 /// Sets timeouts, which libgit2 leaves infinite, and hides the configuration of the user and the machine, so that neither
 /// `url.*.insteadOf` nor a credential helper changes what a repository's address means.
@@ -16,7 +16,7 @@ pub(super) fn set_up() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         for level in [ConfigLevel::ProgramData, ConfigLevel::System, ConfigLevel::XDG, ConfigLevel::Global] {
-            // The only failure is memory running out, and then the defaults stand.
+            // This fails only without memory; the defaults stay then.
             #[expect(
                 unsafe_code,
                 reason = "changes a C global; `Once` runs it before any other call of ours into libgit2"

@@ -1,4 +1,4 @@
-//! Wires the operator: an election, the shell with the hub's controllers, the git station, health and metrics.
+//! Wires the operator: an election, the shell with the hub's controllers, the source controller, health and metrics.
 
 pub mod source;
 
@@ -21,7 +21,7 @@ pub struct OperatorOptions {
     pub election: Option<ElectionOptions>,
     /// Where health and metrics are served.
     pub listen: Option<SocketAddr>,
-    /// Where mirrors of repositories are kept; what is there may be deleted at any time the operator does not run.
+    /// The directory for mirrors of repositories. Its content may be deleted while the operator does not run.
     pub cache: PathBuf,
 }
 
@@ -41,13 +41,13 @@ pub fn controller_names() -> Vec<&'static str> {
 /// Runs until `stop`, or until leadership is lost.
 pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     let OperatorOptions { hub, controllers, election, listen, cache } = options;
-    let station = source::Station::new(hub.clone(), cache);
+    let sources = source::SourceController::new(hub.clone(), cache);
     let shell_options = ShellOptions {
         hub: hub.clone(),
         spoke: None,
         scope: Scope::Everything,
         controllers,
-        push: Some(station.push()),
+        push: Some(sources.push()),
     };
     let shell = Shell::new(shell_options, |register| controllers::hub(register));
     let handle = shell.handle();
@@ -76,7 +76,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
             None => over.cancelled().await,
         }
     };
-    let fetching = station.run(shell.handle(), over.clone());
+    let fetching = sources.run(shell.handle(), over.clone());
     tokio::join!(shell.run(over.clone()), fetching, lead);
     // Only now: the next leader reads the hub once it is elected, and must find all that this one wrote.
     if let Some(election) = election {

@@ -26,7 +26,7 @@ use reconcile::{Caches, Failure, Loop, Push, Runner, Scope, Source};
 /// renewing it, 15 s - 10 s.
 const DRAIN: Duration = Duration::from_secs(4);
 
-/// Commits and pushes files; supplied by the git station.
+/// Commits and pushes files; supplied by the source controller.
 pub type PushFn = Arc<dyn Fn(Push) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
 
 /// What a shell runs against.

@@ -111,7 +111,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// A repository as the git station last saw it.
+/// A repository as the source controller saw it last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// The last tree that was fetched and verified.

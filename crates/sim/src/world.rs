@@ -137,7 +137,7 @@ impl World {
         deleted.map(drop).map_err(|error| error.message().to_owned())
     }
 
-    /// Puts a commit where the git station would have fetched it.
+    /// Hands over a commit as the source controller does after a fetch.
     pub fn commit(&mut self, repo: &Key, revision: &str, tree: FileTree) {
         let checkout = Some(Arc::new(Checkout { revision: revision.into(), tree }));
         self.set_source(repo, Source { checkout, failure: None });

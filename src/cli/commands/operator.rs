@@ -49,7 +49,8 @@ pub(crate) struct Args {
     /// Address for health and metrics, such as `127.0.0.1:8080`.
     #[arg(long)]
     listen: Option<SocketAddr>,
-    /// Directory for mirrors of repositories, not shared with another operator; below the temporary directory where absent.
+    /// Directory for mirrors of repositories, not shared with another operator [default: `$XDG_CACHE_HOME/wheelwright/mirrors`,
+    /// else `~/.cache/wheelwright/mirrors`].
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
 }
@@ -58,6 +59,10 @@ pub(crate) fn run(args: &Args) -> CommandResult {
     let known = operator::controller_names();
     let controllers = Selection::parse(&args.controllers, &known)
         .map_err(|why| CommandError::from(anyhow::anyhow!("--controllers: {why}")))?;
+    let cache = match &args.cache_dir {
+        Some(dir) => dir.clone(),
+        None => default_cache_dir()?,
+    };
     super::block_on(async {
         let hub = args.hub.connect().await?;
         if let Some(url) = &args.repo {
@@ -72,7 +77,6 @@ pub(crate) fn run(args: &Args) -> CommandResult {
             .leader_elect
             .then(|| ElectionOptions::new(&args.namespace, "wheelwright-operator", identity));
         let stop = stop_on_signal();
-        let cache = args.cache_dir.clone().unwrap_or_else(|| std::env::temp_dir().join("wheelwright"));
         operator::run(
             OperatorOptions { hub, controllers, election, listen: args.listen, cache },
             stop.clone(),
@@ -81,6 +85,18 @@ pub(crate) fn run(args: &Args) -> CommandResult {
         // Losing the leadership is not what was asked for: whoever supervises the process should start it again.
         Ok(if stop.is_cancelled() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
+}
+
+/// The directory for mirrors that the XDG Base Directory Specification names.
+fn default_cache_dir() -> Result<PathBuf, CommandError> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    let cache = cache.ok_or_else(|| {
+        let error =
+            anyhow::anyhow!("neither XDG_CACHE_HOME nor HOME names a directory for mirrors of repositories");
+        CommandError::hinted(error, "name one with --cache-dir")
+    })?;
+    Ok(cache.join("wheelwright/mirrors"))
 }
 
 /// Applies the `ConfigRepo` that `--repo` asks for; fields that somebody set beyond it stay.

@@ -19,9 +19,9 @@ use object::Object;
 use object::tree::Checkout;
 use render::{Closure, RenderError, Rendered, render};
 
-/// Editors and `git` change several files at once; what follows within this time belongs together.
+/// Editors and `git` change several files at once; changes within this time are rendered together.
 const SETTLE: Duration = Duration::from_millis(200);
-/// What a repository has checked out.
+/// The commit that a repository has checked out.
 const HEAD: &str = "HEAD";
 
 /// Print the objects of an overlay, as `kubectl kustomize` would.
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     }
 }
 
-/// The objects, or what is wrong with the overlay, and the directory that holds it where that is on this machine.
+/// Renders the overlay. Also returns the directory that holds it if it is on this machine.
 fn rendered(args: &Args) -> Result<(Result<Rendered, RenderError>, Option<PathBuf>), CommandError> {
     if args.revision.is_none() && args.repo.is_none() {
         let Local { base, result, .. } = render_directory(&args.dir)?;
@@ -101,11 +101,8 @@ fn checkout(repo: Option<&str>, revision: &str) -> Result<Arc<Checkout>, Command
             absolute(around)?
         }
     };
-    let cache = std::env::temp_dir().join(format!("wheelwright-render-{}", std::process::id()));
-    let fetched = fetch(&cache, &url, revision);
-    // What is left of the mirror is in the system's directory for such things.
-    let _ = std::fs::remove_dir_all(&cache);
-    fetched
+    let cache = tempfile::tempdir().context("cannot create a temporary directory")?;
+    fetch(cache.path(), &url, revision)
 }
 
 fn absolute(path: &Path) -> Result<String, CommandError> {
@@ -115,7 +112,6 @@ fn absolute(path: &Path) -> Result<String, CommandError> {
 
 fn fetch(cache: &Path, url: &str, revision: &str) -> Result<Arc<Checkout>, CommandError> {
     let remote = Remote::parse(url)?;
-    std::fs::create_dir_all(cache).with_context(|| format!("cannot create {}", cache.display()))?;
     let mut mirror = Mirror::open(cache, remote, Credentials::default())?;
     let named = || {
         [RefSpec::commit(revision), RefSpec::branch(revision), RefSpec::tag(revision)]
@@ -170,7 +166,7 @@ fn print_closure(format: Format, closure: &Closure, ui: &mut Ui) -> Result<(), C
     Ok(())
 }
 
-/// Says what is wrong: to a person on standard error, to a program as JSON on standard output.
+/// Prints the mistake: for a person on standard error, for a program as JSON on standard output.
 fn refuse(args: &Args, error: &RenderError, ui: &mut Ui) -> CommandResult {
     if args.output == Format::Json {
         ui.json(&json!({"error": error}))?;
@@ -191,7 +187,7 @@ fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
             let (watcher, changes) = changes_below(&base)?;
             ui.error(format!("watching {}", base.display()))?;
             watched = Some((base, watcher, changes));
-            // Something may have changed before anybody watched.
+            // A file may have changed before the watch began.
             continue;
         }
         match result {
@@ -219,11 +215,11 @@ fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
     }
 }
 
-/// A message for every change below a directory, for as long as the watcher lives.
+/// Sends a message for every change below a directory until the watcher is dropped.
 fn changes_below(dir: &Path) -> Result<(RecommendedWatcher, Receiver<()>), CommandError> {
     let (send, receive) = channel();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-        // Reading a file is an event too, and would go on for ever.
+        // Reading a file is an event too, and rendering reads files.
         if !matches!(event, Ok(Event { kind: EventKind::Access(_), .. })) {
             let _ = send.send(());
         }

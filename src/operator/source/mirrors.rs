@@ -1,4 +1,4 @@
-//! One mirror for each remote and purpose, and the credentials to use it with.
+//! One mirror for each remote and purpose, with its credentials.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,8 +10,7 @@ use kube::{Api, Client};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::Kept;
-use crate::git::{Cancel, Credentials, Error, History, Mirror, RefSpec, Remote, Retry};
+use crate::git::{Cancel, Commit, Credentials, Error, History, Mirror, RefSpec, Remote, Retry};
 use crate::shell::REQUEST_TIMEOUT;
 use api::gitops::v1alpha1::{ConfigRepo, GitRef, RewindPolicy, SecretRef};
 use api::names;
@@ -19,23 +18,29 @@ use object::Key;
 use object::tree::Checkout;
 use reconcile::{Failure, FailureKind, Push, Source};
 
-/// Longest time of a whole fetch or push; a first clone of a large repository takes seconds.
+/// Longest time of a whole fetch or push. The first fetch of a large repository takes seconds.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// What a remote is used for. The purposes share no mirror, so that a slow push does not hold up a fetch.
+/// The purpose of a mirror. The purposes share no mirror, so that a slow push does not hold up a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Purpose {
     Read,
     Write,
 }
 
-type Shared = Arc<tokio::sync::Mutex<Option<Mirror>>>;
+type SharedMirror = Arc<tokio::sync::Mutex<Option<Mirror>>>;
+
+/// A failed fetch, and the checkout that stays valid.
+pub(super) struct FetchError {
+    pub(super) kept: Option<Arc<Checkout>>,
+    pub(super) error: Error,
+}
 
 /// The mirrors of one operator.
 pub(super) struct Mirrors {
     hub: Client,
     cache: PathBuf,
-    open: Mutex<BTreeMap<(Purpose, String), Shared>>,
+    open: Mutex<BTreeMap<(Purpose, String), SharedMirror>>,
 }
 
 impl Mirrors {
@@ -43,13 +48,17 @@ impl Mirrors {
         Self { hub, cache, open: Mutex::default() }
     }
 
-    /// Fetches what a repository follows.
-    pub(super) async fn fetch(&self, repo: &ConfigRepo, before: &Source) -> Result<Arc<Checkout>, Kept> {
-        let kept = |error| (before.checkout.clone(), error);
+    /// Fetches the commit that a ConfigRepo follows.
+    pub(super) async fn fetch(
+        &self,
+        repo: &ConfigRepo,
+        before: &Source,
+    ) -> Result<Arc<Checkout>, FetchError> {
+        let failed = |error| FetchError { kept: before.checkout.clone(), error };
         let namespace = repo.metadata.namespace.as_deref().unwrap_or_default();
-        let remote = Remote::parse(&repo.spec.url).map_err(kept)?;
-        let want = follows(&repo.spec.r#ref).map_err(kept)?;
-        let credentials = self.credentials(namespace, repo.spec.secret_ref.as_ref()).await.map_err(kept)?;
+        let remote = Remote::parse(&repo.spec.url).map_err(failed)?;
+        let want = ref_spec(&repo.spec.r#ref).map_err(failed)?;
+        let credentials = self.credentials(namespace, repo.spec.secret_ref.as_ref()).await.map_err(failed)?;
         let (accepted, allowed) = history(repo, before);
         let guarded = repo.spec.rewind != RewindPolicy::Allow;
         let last = before.checkout.clone();
@@ -57,14 +66,14 @@ impl Mirrors {
             let history =
                 History { accepted: accepted.as_deref().filter(|_| guarded), allowed: allowed.as_deref() };
             mirror.fetch(&want, history).map_err(|error| {
-                // After a restart, the commit that was accepted last may still be in the cache.
+                // After a restart, the cache may still hold the commit that was accepted last.
                 let cached =
                     || accepted.as_deref().and_then(|accepted| mirror.checkout(accepted).ok().flatten());
-                (last.or_else(cached), error)
+                FetchError { kept: last.or_else(cached), error }
             })
         })
         .await
-        .unwrap_or_else(|error| Err(kept(error)))
+        .unwrap_or_else(|error| Err(failed(error)))
     }
 
     /// Pushes a report.
@@ -100,14 +109,16 @@ impl Mirrors {
         let report = repo.spec.report.unwrap_or_default();
         let remote = Remote::parse(if report.url.is_empty() { &repo.spec.url } else { &report.url })?;
         let credentials = self.credentials(namespace, report.secret_ref.as_ref()).await?;
+        let Push { branch, directory, files, message, time, .. } = push;
+        let commit = Commit { branch, directory, files, message, time };
         self.with_mirror(Purpose::Write, remote, credentials, move |mirror| {
-            mirror.push(&push, &Retry::default())
+            mirror.push(&commit, &Retry::default())
         })
-        .await?
-        .map(drop)
+        .await??;
+        Ok(())
     }
 
-    /// Runs something blocking on the mirror of a remote, one at a time and not for ever.
+    /// Runs a blocking operation on the mirror of a remote: one at a time, and for [`LONGEST`] at most.
     async fn with_mirror<T: Send + 'static>(
         &self,
         purpose: Purpose,
@@ -142,7 +153,7 @@ impl Mirrors {
         match timeout(LONGEST, &mut task).await {
             Ok(done) => done.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string()))),
             Err(_) => {
-                // The thread ends by itself at the next sign of life; it holds the mirror until then.
+                // The thread ends at the next answer of the server, and holds the mirror until then.
                 cancel.cancel();
                 Err(Error::Cancelled { url })
             }
@@ -158,14 +169,16 @@ impl Mirrors {
             .await
             .map_err(|_| refuse("the hub does not answer".into()))?;
         let secret = secret.map_err(|error| match error {
-            kube::Error::Api(status) if status.is_not_found() => refuse("there is none; create it".into()),
+            kube::Error::Api(status) if status.is_not_found() => {
+                refuse("it does not exist; create it".into())
+            }
             error => refuse(error.to_string()),
         })?;
         Credentials::from_secret(&secret.data.unwrap_or_default())
     }
 }
 
-fn follows(of: &GitRef) -> Result<RefSpec, Error> {
+fn ref_spec(of: &GitRef) -> Result<RefSpec, Error> {
     match (of.commit.as_str(), of.semver.as_str(), of.tag.as_str(), of.branch.as_str()) {
         ("", "", "", "") => RefSpec::branch("main"),
         ("", "", "", branch) => RefSpec::branch(branch),
@@ -175,8 +188,8 @@ fn follows(of: &GitRef) -> Result<RefSpec, Error> {
     }
 }
 
-/// The commit that was accepted last, and the one that a person allowed after it. A spec that was edited since starts anew: who
-/// may point a ConfigRepo elsewhere need not be asked again.
+/// The commit that was accepted last, and the commit that a person allowed after it. There is none after an edit of the spec: a
+/// person who may point a ConfigRepo elsewhere need not be asked again.
 fn history(repo: &ConfigRepo, before: &Source) -> (Option<String>, Option<String>) {
     let status = repo.status.as_ref().filter(|status| status.observed_generation == repo.metadata.generation);
     let recorded = status

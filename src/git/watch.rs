@@ -1,4 +1,4 @@
-//! News of repositories on this machine, without waiting for the next poll.
+//! Watches repositories on this machine, so that a change is fetched before the next poll.
 
 use std::path::{Path, PathBuf};
 
@@ -7,29 +7,29 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 
 use super::{Remote, process};
 
-/// Watches for as long as it lives.
+/// Watches the references of a repository until it is dropped.
 #[derive(Debug)]
-pub struct Watching {
+pub struct RefWatcher {
     _watcher: RecommendedWatcher,
 }
 
-/// Calls `changed` after each change of a reference of a local repository; `None` where the remote is not on this machine or
-/// cannot be watched, and polling must do.
-pub fn watch(remote: &Remote, changed: impl Fn() + Send + 'static) -> Option<Watching> {
+/// Calls `changed` after each change of a reference of a local repository. Returns `None` if the remote is not on this machine or
+/// cannot be watched; the remote is polled then.
+pub fn watch(remote: &Remote, changed: impl Fn() + Send + 'static) -> Option<RefWatcher> {
     process::set_up();
     let root = Repository::open(remote.local()?).ok()?.path().to_path_buf();
     let within = root.clone();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| match event {
         Ok(event) if matches!(event.kind, EventKind::Access(_)) => {}
         Ok(event) if !event.paths.iter().any(|path| is_reference(&within, path)) => {}
-        // An error may mean that events were lost, so it counts as one.
+        // An error may mean that events were lost, so it counts as a change.
         Ok(_) | Err(_) => changed(),
     })
     .ok()?;
     let watched = |watcher: &mut RecommendedWatcher, path: PathBuf, mode| watcher.watch(&path, mode).ok();
     watched(&mut watcher, root.clone(), RecursiveMode::NonRecursive)?;
     watched(&mut watcher, root.join("refs"), RecursiveMode::Recursive)?;
-    Some(Watching { _watcher: watcher })
+    Some(RefWatcher { _watcher: watcher })
 }
 
 fn is_reference(root: &Path, path: &Path) -> bool {
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moved_branch_of_a_local_repository_is_news() {
+    fn a_changed_reference_of_a_local_repository_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
         let repo = Repository::init_bare(dir.path()).unwrap();
         let (send, receive) = std::sync::mpsc::channel();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remote_elsewhere_is_not_watched() {
+    fn a_remote_on_another_machine_is_not_watched() {
         assert!(watch(&Remote::parse("https://git.example/x").unwrap(), || {}).is_none());
         assert!(watch(&Remote::parse("/nonexistent").unwrap(), || {}).is_none());
     }

@@ -1,9 +1,4 @@
-//! The git station: keeps the [`Source`] of every `ConfigRepo` fresh, and pushes reports.
-//!
-//! A repository is fetched when its interval has passed, when a local one changes, when its spec or an annotation asks for it, and
-//! after a failure with growing waits. Nothing here decides what a commit means.
-
-mod mirrors;
+//! Schedules the fetches of all repositories.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,54 +11,54 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::mirrors::Mirrors;
-use crate::git::{Error, Remote, Watching, watch};
+use super::mirrors::{FetchError, Mirrors};
+use crate::git::{RefWatcher, Remote, watch};
 use crate::shell::{Handle, PushFn, now};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
 use object::Key;
 use object::duration;
-use reconcile::{Query, Source, View};
+use reconcile::{Query, Source, SourceFailure, View};
 
-/// How often the list of repositories is looked through for what is due.
+/// Time between two looks for repositories that are due.
 const TICK: Duration = Duration::from_millis(500);
-/// How long after a local change it is fetched: a push changes several references.
-const SETTLE: SignedDuration = SignedDuration::from_millis(100);
-/// Fetches at one time.
-const AT_ONCE: usize = 4;
-/// The first wait after a failure; doubled with each further one, up to the interval.
+/// Wait after a local change until the fetch: a push changes several references.
+const LOCAL_CHANGE_DELAY: SignedDuration = SignedDuration::from_millis(100);
+/// Number of concurrent fetches.
+const MAX_CONCURRENT_FETCHES: usize = 4;
+/// The wait after the first failure; it doubles with each further one, up to the interval.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(2);
-/// Intervals below are taken for this one.
+/// Shortest interval; a shorter one counts as this one.
 const SHORTEST_INTERVAL: SignedDuration = SignedDuration::from_secs(1);
-/// The interval where none can be read.
+/// The interval of a spec with an interval that cannot be read.
 const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 
 /// Fetches and pushes for one hub.
-pub struct Station {
+pub struct SourceController {
     mirrors: Arc<Mirrors>,
 }
 
-/// What is known of one repository between fetches.
+/// The state of one repository between fetches.
 #[derive(Default)]
-struct Followed {
+struct RepoState {
     due: Option<Timestamp>,
     running: bool,
     failures: u32,
-    /// What was asked for when it was last fetched; any difference asks for another fetch.
-    asked: Asked,
+    /// The trigger of the last fetch; a different one asks for another fetch.
+    trigger: FetchTrigger,
     source: Source,
-    watching: Option<Watching>,
+    watcher: Option<RefWatcher>,
 }
 
-/// What makes a repository due at once when it changes.
+/// The fields of a ConfigRepo that trigger a fetch when they change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Asked {
+struct FetchTrigger {
     generation: Option<i64>,
     reconcile_at: Option<String>,
     accepted: Option<String>,
 }
 
-impl Asked {
+impl FetchTrigger {
     fn of(repo: &ConfigRepo) -> Self {
         let annotation = |name: &str| {
             repo.metadata.annotations.as_ref().and_then(|annotations| annotations.get(name).cloned())
@@ -76,19 +71,19 @@ impl Asked {
     }
 }
 
-/// What a fetch ended with.
+/// The result of a fetch.
 struct Fetched {
     key: Key,
     source: Source,
 }
 
-impl Station {
-    /// A station that keeps its mirrors in a directory.
+impl SourceController {
+    /// A controller that keeps its mirrors in a directory.
     pub fn new(hub: kube::Client, cache: PathBuf) -> Self {
         Self { mirrors: Arc::new(Mirrors::new(hub, cache)) }
     }
 
-    /// How a shell pushes.
+    /// The function by which the shell pushes.
     pub fn push(&self) -> PushFn {
         let mirrors = Arc::clone(&self.mirrors);
         Arc::new(move |push| {
@@ -99,9 +94,9 @@ impl Station {
 
     /// Fetches until `stop`.
     pub async fn run(self, handle: Handle, stop: CancellationToken) {
-        let mut followed: BTreeMap<Key, Followed> = BTreeMap::new();
+        let mut states: BTreeMap<Key, RepoState> = BTreeMap::new();
         let (changed, mut changes) = mpsc::unbounded_channel::<Key>();
-        let (slots, mut fetches) = (Arc::new(Semaphore::new(AT_ONCE)), JoinSet::new());
+        let (slots, mut fetches) = (Arc::new(Semaphore::new(MAX_CONCURRENT_FETCHES)), JoinSet::new());
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -109,31 +104,31 @@ impl Station {
                 () = stop.cancelled() => break,
                 _ = tick.tick() => {}
                 Some(key) = changes.recv() => {
-                    if let Some(one) = followed.get_mut(&key) {
-                        one.due = Some(now().saturating_add(SETTLE).unwrap_or(Timestamp::MAX));
+                    if let Some(one) = states.get_mut(&key) {
+                        one.due = Some(now().saturating_add(LOCAL_CHANGE_DELAY).unwrap_or(Timestamp::MAX));
                     }
                     continue;
                 }
-                Some(Ok(fetched)) = fetches.join_next() => take(&handle, &mut followed, fetched),
+                Some(Ok(fetched)) = fetches.join_next() => finish(&handle, &mut states, fetched),
             }
             let Ok(repos) = handle.read(|caches| caches.list::<ConfigRepo>(Query::ALL)) else { continue };
-            followed.retain(|key, _| repos.iter().any(|repo| Key::of(&**repo) == *key));
+            states.retain(|key, _| repos.iter().any(|repo| Key::of(&**repo) == *key));
             for repo in repos
                 .into_iter()
                 .filter(|repo| !repo.spec.suspend && repo.metadata.deletion_timestamp.is_none())
             {
                 let key = Key::of(&*repo);
-                let one = followed.entry(key.clone()).or_default();
-                let asked = Asked::of(&repo);
-                let due = one.due.is_none_or(|due| due <= now()) || one.asked != asked;
+                let one = states.entry(key.clone()).or_default();
+                let trigger = FetchTrigger::of(&repo);
+                let due = one.due.is_none_or(|due| due <= now()) || one.trigger != trigger;
                 if one.running || !due {
                     continue;
                 }
                 (one.running, one.due) = (true, None);
-                if one.asked.generation != asked.generation || one.watching.is_none() {
-                    one.watching = notices(&repo, &key, &changed);
+                if one.trigger.generation != trigger.generation || one.watcher.is_none() {
+                    one.watcher = watch_local(&repo, &key, &changed);
                 }
-                one.asked = asked;
+                one.trigger = trigger;
                 fetches.spawn(fetch(Arc::clone(&self.mirrors), Arc::clone(&slots), repo, one.source.clone()));
             }
         }
@@ -141,11 +136,11 @@ impl Station {
     }
 }
 
-/// Watches a repository of this machine.
-fn notices(repo: &ConfigRepo, key: &Key, changed: &mpsc::UnboundedSender<Key>) -> Option<Watching> {
+/// Watches a repository on this machine.
+fn watch_local(repo: &ConfigRepo, key: &Key, changed: &mpsc::UnboundedSender<Key>) -> Option<RefWatcher> {
     let (changed, key) = (changed.clone(), key.clone());
     watch(&Remote::parse(&repo.spec.url).ok()?, move || {
-        // The receiver is gone only when the station ends.
+        // The receiver is dropped only when the controller ends.
         let _ = changed.send(key.clone());
     })
 }
@@ -160,15 +155,18 @@ async fn fetch(
     let _slot = slots.acquire_owned().await;
     let source = match mirrors.fetch(&repo, &before).await {
         Ok(checkout) => Source { checkout: Some(checkout), failure: None },
-        Err((kept, error)) => Source { checkout: kept, failure: Some(error.into()) },
+        Err(FetchError { kept, error }) => {
+            let failure = SourceFailure { reason: error.reason(), message: error.to_string() };
+            Source { checkout: kept, failure: Some(failure) }
+        }
     };
     Fetched { key, source }
 }
 
-/// Hands on what a fetch brought, and says when the next is due.
-fn take(handle: &Handle, followed: &mut BTreeMap<Key, Followed>, fetched: Fetched) {
+/// Hands on the result of a fetch, and schedules the next.
+fn finish(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, fetched: Fetched) {
     let Fetched { key, source } = fetched;
-    let Some(one) = followed.get_mut(&key) else { return };
+    let Some(one) = states.get_mut(&key) else { return };
     let interval = handle
         .read(|caches| caches.get::<ConfigRepo>(&key))
         .ok()
@@ -180,7 +178,7 @@ fn take(handle: &Handle, followed: &mut BTreeMap<Key, Followed>, fetched: Fetche
         0 => interval,
         failures => (FIRST_RETRY * (1 << failures.min(16).saturating_sub(1))).min(interval.max(FIRST_RETRY)),
     };
-    // A change that was noticed while the fetch ran is not forgotten.
+    // A change that was noticed during the fetch keeps its time.
     one.due = one.due.or_else(|| now().checked_add(wait).ok());
     let commit = |source: &Source| source.checkout.as_ref().map(|checkout| checkout.revision.clone());
     if commit(&one.source) != commit(&source) {
@@ -198,6 +196,3 @@ fn take(handle: &Handle, followed: &mut BTreeMap<Key, Followed>, fetched: Fetche
 fn interval(repo: &ConfigRepo) -> SignedDuration {
     duration::parse(&repo.spec.interval).unwrap_or(DEFAULT_INTERVAL).max(SHORTEST_INTERVAL)
 }
-
-/// An error with the checkout that stays good all the same.
-type Kept = (Option<Arc<object::tree::Checkout>>, Error);

@@ -1,13 +1,15 @@
-use super::super::fixture::{Forge, Server};
-use super::*;
-use object::Key;
+use std::time::Duration;
+
+use git2::{Oid, Repository};
+
+use super::forge::{Forge, Server};
+use crate::git::{Commit, Mirror, Retry};
 
 /// Retries at once, so that tests do not wait.
-const QUICK: Retry = Retry { tries: 200, first: Duration::ZERO, longest: Duration::ZERO };
+const QUICK: Retry = Retry { attempts: 200, first: Duration::ZERO, longest: Duration::ZERO };
 
-fn push(directory: &str, files: &[(&str, &str)]) -> Push {
-    Push {
-        repo: Key::namespaced("ns", "repo"),
+fn files(directory: &str, files: &[(&str, &str)]) -> Commit {
+    Commit {
         branch: "wheelwright/status/hub".into(),
         directory: directory.into(),
         files: files.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned())).collect(),
@@ -32,11 +34,13 @@ fn the_branch_is_created_without_parents_and_grows() {
     on_both(|forge, open| {
         forge.commit("main", &[("a", "1")]);
         let mirror = open("cache");
-        let first =
-            mirror.push(&push("", &[("README.md", "hi"), ("addons/x.json", "{}")]), &QUICK).unwrap().unwrap();
+        let first = mirror
+            .push(&files("", &[("README.md", "hi"), ("addons/x.json", "{}")]), &QUICK)
+            .unwrap()
+            .unwrap();
         assert_eq!(forge.history(BRANCH), vec![first.clone()]);
         assert_eq!(forge.file(BRANCH, "addons/x.json").as_deref(), Some("{}"));
-        let second = mirror.push(&push("", &[("README.md", "ho")]), &QUICK).unwrap().unwrap();
+        let second = mirror.push(&files("", &[("README.md", "ho")]), &QUICK).unwrap().unwrap();
         assert_eq!(forge.history(BRANCH), [second, first]);
         assert_eq!(forge.file(BRANCH, "addons/x.json"), None, "what the report no longer holds is gone");
     });
@@ -46,10 +50,10 @@ fn the_branch_is_created_without_parents_and_grows() {
 fn equal_files_make_no_commit() {
     on_both(|forge, open| {
         let mirror = open("cache");
-        mirror.push(&push("hub-a", &[("x", "1")]), &QUICK).unwrap().unwrap();
-        assert_eq!(mirror.push(&push("hub-a", &[("x", "1")]), &QUICK), Ok(None));
+        mirror.push(&files("hub-a", &[("x", "1")]), &QUICK).unwrap().unwrap();
+        assert_eq!(mirror.push(&files("hub-a", &[("x", "1")]), &QUICK), Ok(None));
         assert_eq!(
-            open("after-restart").push(&push("hub-a", &[("x", "1")]), &QUICK),
+            open("after-restart").push(&files("hub-a", &[("x", "1")]), &QUICK),
             Ok(None),
             "w12: a restart repeats nothing"
         );
@@ -61,10 +65,10 @@ fn equal_files_make_no_commit() {
 fn files_and_commits_of_others_stay() {
     on_both(|forge, open| {
         let mirror = open("cache");
-        mirror.push(&push("hub-a", &[("x", "1")]), &QUICK).unwrap();
+        mirror.push(&files("hub-a", &[("x", "1")]), &QUICK).unwrap();
         let human =
             forge.commit(BRANCH, &[("notes.md", "mine"), ("hub-a/x", "edited"), ("hub-a-not/x", "theirs")]);
-        mirror.push(&push("hub-a", &[("x", "2")]), &QUICK).unwrap().unwrap();
+        mirror.push(&files("hub-a", &[("x", "2")]), &QUICK).unwrap().unwrap();
         assert_eq!(forge.history(BRANCH).get(1), Some(&human));
         assert_eq!(forge.file(BRANCH, "notes.md").as_deref(), Some("mine"));
         assert_eq!(forge.file(BRANCH, "hub-a-not/x").as_deref(), Some("theirs"));
@@ -76,11 +80,11 @@ fn files_and_commits_of_others_stay() {
 fn a_deleted_or_replaced_branch_is_gone_on_from() {
     on_both(|forge, open| {
         let mirror = open("cache");
-        mirror.push(&push("", &[("x", "1")]), &QUICK).unwrap();
+        mirror.push(&files("", &[("x", "1")]), &QUICK).unwrap();
         forge.repo().find_reference(&format!("refs/heads/{BRANCH}")).unwrap().delete().unwrap();
-        mirror.push(&push("", &[("x", "1")]), &QUICK).unwrap().unwrap();
+        mirror.push(&files("", &[("x", "1")]), &QUICK).unwrap().unwrap();
         let other = forge.commit_on(None, BRANCH, &[("unrelated", "root")]);
-        let ours = mirror.push(&push("hub", &[("x", "1")]), &QUICK).unwrap().unwrap();
+        let ours = mirror.push(&files("hub", &[("x", "1")]), &QUICK).unwrap().unwrap();
         assert_eq!(forge.history(BRANCH), [ours, other], "never forced");
     });
 }
@@ -97,7 +101,7 @@ fn no_writer_loses_an_update() {
                     for update in 0..UPDATES {
                         let content = format!("{update}");
                         mirror
-                            .push(&push(&format!("hub-{writer}"), &[("state", &content)]), &QUICK)
+                            .push(&files(&format!("hub-{writer}"), &[("state", &content)]), &QUICK)
                             .unwrap()
                             .unwrap();
                     }
@@ -116,7 +120,7 @@ fn a_declining_hook_is_a_rejection_with_its_words() {
     let forge = Forge::new();
     forge.hook("pre-receive", "echo 'branch is protected, password=hunter22' >&2; exit 1");
     let server = forge.serve();
-    let error = forge.mirror("cache", &server.url).push(&push("", &[("x", "1")]), &QUICK).unwrap_err();
+    let error = forge.mirror("cache", &server.url).push(&files("", &[("x", "1")]), &QUICK).unwrap_err();
     assert_eq!(error.reason(), "StatusPushRejected");
     let message = error.to_string();
     assert!(
@@ -127,7 +131,7 @@ fn a_declining_hook_is_a_rejection_with_its_words() {
     assert!(server.connections.load(std::sync::atomic::Ordering::Relaxed) <= 3, "a rejection is not retried");
 
     forge.hook("pre-receive", "exit 0");
-    assert!(forge.mirror("cache", &server.url).push(&push("", &[("x", "1")]), &QUICK).unwrap().is_some());
+    assert!(forge.mirror("cache", &server.url).push(&files("", &[("x", "1")]), &QUICK).unwrap().is_some());
 }
 
 #[test]
@@ -135,7 +139,7 @@ fn a_declining_update_hook_is_not_success() {
     let forge = Forge::new();
     forge.hook("update", "exit 1");
     let server = forge.serve();
-    let error = forge.mirror("cache", &server.url).push(&push("", &[("x", "1")]), &QUICK).unwrap_err();
+    let error = forge.mirror("cache", &server.url).push(&files("", &[("x", "1")]), &QUICK).unwrap_err();
     assert_eq!(error.reason(), "StatusPushRejected", "libgit2 says Ok here; {error}");
 }
 
@@ -145,10 +149,10 @@ fn a_connection_lost_before_the_branch_moved_is_tried_again_later() {
     forge.hook("pre-receive", "kill -9 $PPID");
     let server = forge.serve();
     let mirror = forge.mirror("cache", &server.url);
-    let error = mirror.push(&push("", &[("x", "1")]), &QUICK).unwrap_err();
+    let error = mirror.push(&files("", &[("x", "1")]), &QUICK).unwrap_err();
     assert!(matches!(error.reason(), "SourceUnreachable" | "StatusPushRejected"), "{error}");
     forge.hook("pre-receive", "exit 0");
-    mirror.push(&push("", &[("x", "1")]), &QUICK).unwrap().unwrap();
+    mirror.push(&files("", &[("x", "1")]), &QUICK).unwrap().unwrap();
     assert_eq!(forge.history(BRANCH).len(), 1);
 }
 
@@ -158,9 +162,9 @@ fn a_connection_lost_after_the_branch_moved_is_success() {
     forge.hook("post-receive", "kill -9 $PPID");
     let server = forge.serve();
     let mirror = forge.mirror("cache", &server.url);
-    let pushed = mirror.push(&push("", &[("x", "1")]), &QUICK).unwrap().unwrap();
+    let pushed = mirror.push(&files("", &[("x", "1")]), &QUICK).unwrap().unwrap();
     assert_eq!(forge.history(BRANCH), [pushed]);
-    assert_eq!(mirror.push(&push("", &[("x", "1")]), &QUICK), Ok(None));
+    assert_eq!(mirror.push(&files("", &[("x", "1")]), &QUICK), Ok(None));
 }
 
 #[test]
@@ -172,8 +176,8 @@ fn a_branch_that_always_moves_is_given_up_on() {
                   env -u GIT_QUARANTINE_PATH git update-ref refs/heads/B $c; exit 0";
     forge.hook("pre-receive", &format!("export GIT_AUTHOR_NAME=o GIT_AUTHOR_EMAIL=o@x GIT_COMMITTER_NAME=o GIT_COMMITTER_EMAIL=o@x\nunset GIT_QUARANTINE_PATH GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES\n{}", script.replace('B', BRANCH)));
     let server = forge.serve();
-    let retry = Retry { tries: 3, ..QUICK };
-    let error = forge.mirror("cache", &server.url).push(&push("hub", &[("x", "1")]), &retry).unwrap_err();
+    let retry = Retry { attempts: 3, ..QUICK };
+    let error = forge.mirror("cache", &server.url).push(&files("hub", &[("x", "1")]), &retry).unwrap_err();
     assert_eq!(error.reason(), "StatusPushContended", "{error}");
     assert_eq!(forge.history(BRANCH).len(), 4, "the others' commits all stay");
 }
@@ -185,30 +189,30 @@ fn a_branch_that_is_checked_out_is_not_pulled_from_under_its_work_tree() {
     Repository::init_opts(dir.path(), options.initial_head(BRANCH)).unwrap();
     let forge = Forge::new();
     let mirror = forge.mirror("cache", dir.path().to_str().unwrap());
-    assert_eq!(mirror.push(&push("", &[("x", "1")]), &QUICK).unwrap_err().reason(), "StatusPushRejected");
+    assert_eq!(mirror.push(&files("", &[("x", "1")]), &QUICK).unwrap_err().reason(), "StatusPushRejected");
 }
 
 #[test]
 fn a_silent_server_does_not_hold_a_push() {
     let (forge, server) = (Forge::new(), Server::silent());
-    let error = forge.mirror("cache", &server.url).push(&push("", &[("x", "1")]), &QUICK).unwrap_err();
+    let error = forge.mirror("cache", &server.url).push(&files("", &[("x", "1")]), &QUICK).unwrap_err();
     assert_eq!(error.reason(), "SourceUnreachable", "{error}");
 }
 
 #[test]
 fn names_that_are_no_branches_or_paths_are_refused() {
     let mirror = Forge::new().local();
-    let branch = Push { branch: "-x".into(), ..push("", &[]) };
+    let branch = Commit { branch: "-x".into(), ..files("", &[]) };
     assert_eq!(mirror.push(&branch, &QUICK).unwrap_err().reason(), "InvalidRef");
     for path in ["../x", ".git/config", "a//b", "/x"] {
-        assert!(mirror.push(&push("", &[(path, "1")]), &QUICK).is_err(), "{path}");
+        assert!(mirror.push(&files("", &[(path, "1")]), &QUICK).is_err(), "{path}");
     }
 }
 
 #[test]
 fn waits_grow_up_to_a_limit() {
     let retry = Retry::default();
-    let waits: Vec<_> = (0..retry.tries).map(|attempt| retry.wait(attempt, Oid::ZERO_SHA1)).collect();
+    let waits: Vec<_> = (0..retry.attempts).map(|attempt| retry.wait(attempt, Oid::ZERO_SHA1)).collect();
     assert!(waits.is_sorted() && waits.iter().all(|wait| *wait <= retry.longest));
     assert!(waits.iter().sum::<Duration>() < Duration::from_secs(60));
 }

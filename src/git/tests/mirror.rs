@@ -1,6 +1,11 @@
-use super::super::fixture::{Forge, Server};
-use super::*;
-use object::tree::Entry;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use git2::{Oid, Repository};
+
+use super::forge::{Forge, Server};
+use crate::git::{Credentials, History, Limits, RefSpec};
+use object::tree::{Checkout, Entry};
 
 fn main() -> RefSpec {
     RefSpec::branch("main").unwrap()

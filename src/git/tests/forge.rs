@@ -13,7 +13,10 @@ use std::thread::JoinHandle;
 use git2::{Oid, Repository, Signature};
 use tempfile::TempDir;
 
-use super::{Credentials, Mirror, Remote, process};
+use crate::git::{Credentials, Mirror, Remote, entry, process};
+
+/// Longest silence of a server in tests.
+const SILENCE_TIMEOUT_MS: i32 = 1_500;
 
 /// A bare repository and a cache directory for mirrors of it.
 pub(super) struct Forge {
@@ -23,6 +26,10 @@ pub(super) struct Forge {
 impl Forge {
     pub(super) fn new() -> Self {
         process::set_up();
+        #[expect(unsafe_code, reason = "changes a C global; tests that read it set it to the same value")]
+        unsafe {
+            git2::opts::set_server_timeout_in_milliseconds(SILENCE_TIMEOUT_MS).unwrap();
+        }
         let forge = Self { dir: tempfile::tempdir().unwrap() };
         Repository::init_bare(forge.path()).unwrap();
         forge
@@ -66,9 +73,7 @@ impl Forge {
             index.read_tree(&parent.tree().unwrap()).unwrap();
         }
         for (path, content) in files {
-            index
-                .add(&super::push::entry((*path).to_owned(), repo.blob(content.as_bytes()).unwrap()))
-                .unwrap();
+            index.add(&entry((*path).to_owned(), repo.blob(content.as_bytes()).unwrap())).unwrap();
         }
         let tree = repo.find_tree(index.write_tree_to(&repo).unwrap()).unwrap();
         let me = Signature::new("A User", "user@example.org", &git2::Time::new(1_700_000_000, 0)).unwrap();
