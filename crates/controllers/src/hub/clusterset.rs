@@ -1,4 +1,4 @@
-//! Cluster sets: how many clusters each has, and the two that always exist.
+//! The cluster set controller: counts the clusters of each set, and keeps the two sets that always exist.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -15,39 +15,40 @@ use api::condition::{Observation, set_condition};
 use api::names::cluster_conditions::SET_EMPTY;
 use api::names::{CLUSTER_SET_AUTO_UPDATE_ANNOTATION, DEFAULT_CLUSTER_SET, GLOBAL_CLUSTER_SET};
 use engine::placement::filter::Facts;
-use engine::placement::sets::Members;
+use engine::placement::sets::SetMembers;
 use object::{Key, Object, merge_diff};
 use reconcile::{Action, Change, Controller, Index, Plan, Query, Read, StatusWrite, View, Watches};
 
-/// Counts the clusters of sets, and keeps `default` and `global`.
+/// Counts the clusters of sets, and keeps the sets `default` and `global`.
 pub struct ClusterSetController;
 
-/// How many clusters are in which set.
+/// The number of clusters in each set.
 #[derive(Default)]
-struct Rolls {
-    sets: BTreeMap<String, Roll>,
+struct SetCounts {
+    sets: BTreeMap<String, SetCount>,
 }
 
-struct Roll {
-    members: Members,
+struct SetCount {
+    members: SetMembers,
     clusters: usize,
 }
 
-impl Rolls {
-    /// How many clusters a set has, if it was counted since it last changed.
-    fn count(&self, members: &Members) -> Option<usize> {
-        self.sets.get(members.name()).filter(|roll| roll.members == *members).map(|roll| roll.clusters)
+impl SetCounts {
+    /// Returns the number of clusters of a set, if it was counted since the set last changed.
+    fn get(&self, members: &SetMembers) -> Option<usize> {
+        let count = self.sets.get(members.name()).filter(|count| count.members == *members)?;
+        Some(count.clusters)
     }
 
     /// Counts the clusters of a set.
-    fn call(&mut self, members: &Members, clusters: &[Arc<ManagedCluster>]) -> usize {
+    fn recount(&mut self, members: &SetMembers, clusters: &[Arc<ManagedCluster>]) -> usize {
         let clusters = clusters.iter().filter(|cluster| members.contains(&Facts::of(cluster))).count();
-        self.sets.insert(members.name().to_owned(), Roll { members: members.clone(), clusters });
+        self.sets.insert(members.name().to_owned(), SetCount { members: members.clone(), clusters });
         clusters
     }
 }
 
-impl Index for Rolls {
+impl Index for SetCounts {
     fn build(_: &impl View) -> Read<Self> {
         Ok(Self::default())
     }
@@ -55,11 +56,11 @@ impl Index for Rolls {
     fn observe(&mut self, change: &dyn Any) {
         if let Some(change) = change.downcast_ref::<Change<ManagedCluster>>() {
             let [old, new] = sides(change);
-            for roll in self.sets.values_mut() {
+            for count in self.sets.values_mut() {
                 let held = |facts: &Option<Facts>| {
-                    usize::from(facts.as_ref().is_some_and(|facts| roll.members.contains(facts)))
+                    usize::from(facts.as_ref().is_some_and(|facts| count.members.contains(facts)))
                 };
-                roll.clusters = (roll.clusters + held(&new)).saturating_sub(held(&old));
+                count.clusters = (count.clusters + held(&new)).saturating_sub(held(&old));
             }
         } else if let Some(Change { old: Some(old), new: None }) =
             change.downcast_ref::<Change<ManagedClusterSet>>()
@@ -83,35 +84,35 @@ impl Controller for ClusterSetController {
     }
 }
 
-/// A cluster before and after.
+/// Returns the facts of a cluster before and after a change.
 fn sides(change: &Change<ManagedCluster>) -> [Option<Facts>; 2] {
     [&change.old, &change.new].map(|cluster| cluster.as_ref().map(|cluster| Facts::of(cluster)))
 }
 
-/// The sets a cluster has joined or left.
+/// Returns the sets a cluster joined or left.
 fn joined_or_left(change: &Change<ManagedCluster>, view: &impl View) -> Read<Vec<Key>> {
     let sets = view.list::<ManagedClusterSet>(Query::ALL)?;
     let [old, new] = sides(change);
-    let holds = |members: &Members, facts: &Option<Facts>| {
+    let holds = |members: &SetMembers, facts: &Option<Facts>| {
         facts.as_ref().is_some_and(|facts| members.contains(facts))
     };
-    let changed = sets.iter().map(|set| Members::of(set));
+    let changed = sets.iter().map(|set| SetMembers::of(set));
     let changed = changed.filter(|members| holds(members, &old) != holds(members, &new));
     Ok(changed.map(|members| Key::cluster(members.name())).collect())
 }
 
 fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     let mut plan = Plan::nothing();
-    let kept = kept(&key.name);
+    let permanent = permanent(&key.name);
     let Some(set) = view.get::<ManagedClusterSet>(key)? else {
-        plan.step(kept.map(|selector| Action::create(Object::from_typed(&new(&key.name, selector)))));
+        plan.step(permanent.map(|selector| Action::create(Object::from_typed(&new(&key.name, selector)))));
         return Ok(plan);
     };
     if set.metadata.deletion_timestamp.is_some() {
         return Ok(plan);
     }
     if let Some(selector) =
-        kept.filter(|selector| *selector != set.spec.cluster_selector && !is_left_alone(&set))
+        permanent.filter(|selector| *selector != set.spec.cluster_selector && !is_left_alone(&set))
     {
         let mut wanted = ManagedClusterSet::clone(&set);
         wanted.spec.cluster_selector = selector;
@@ -121,17 +122,17 @@ fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         }
         return Ok(plan);
     }
-    let members = Members::of(&set);
-    let count = match view.index(|rolls: &mut Rolls| rolls.count(&members))? {
+    let members = SetMembers::of(&set);
+    let count = match view.index(|counts: &mut SetCounts| counts.get(&members))? {
         Some(count) => count,
         None => {
             let clusters = view.list::<ManagedCluster>(Query::ALL)?;
-            view.index(|rolls: &mut Rolls| rolls.call(&members, &clusters))?
+            view.index(|counts: &mut SetCounts| counts.recount(&members, &clusters))?
         }
     };
     let mut status = set.status.clone().unwrap_or_default();
     let empty = match (&members, count) {
-        (Members::Unknown(_, why), _) => {
+        (SetMembers::Unknown(_, why), _) => {
             Observation::new(SET_EMPTY, Unknown, "InvalidClusterSelector").message(why.clone())
         }
         (_, 0) => Observation::new(SET_EMPTY, True, "NoClusterMatched").message("No ManagedCluster selected"),
@@ -145,8 +146,8 @@ fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     Ok(plan)
 }
 
-/// How the two sets that always exist select.
-fn kept(name: &str) -> Option<ClusterSelector> {
+/// Returns the selector of a set that always exists.
+fn permanent(name: &str) -> Option<ClusterSelector> {
     match name {
         DEFAULT_CLUSTER_SET => Some(ClusterSelector::default()),
         GLOBAL_CLUSTER_SET => Some(ClusterSelector {

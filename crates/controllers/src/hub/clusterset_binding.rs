@@ -1,4 +1,4 @@
-//! Bindings of cluster sets: whether the set exists.
+//! The binding controller: says whether the set of a ManagedClusterSetBinding exists.
 
 use jiff::Timestamp;
 
@@ -9,7 +9,7 @@ use api::names::cluster_conditions::BOUND;
 use object::Key;
 use reconcile::{Controller, Plan, Query, Read, StatusWrite, View, Watches};
 
-/// Says of bindings whether their set exists. Placements do not ask this condition but look for the set.
+/// Sets the condition `Bound`. Placements do not read it but look for the set.
 pub(crate) struct ClusterSetBindingController;
 
 impl Controller for ClusterSetBindingController {

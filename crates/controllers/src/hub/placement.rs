@@ -1,4 +1,4 @@
-//! Placements: which clusters they select, published as PlacementDecisions.
+//! The placement controller: publishes the clusters that placements select as PlacementDecisions.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use api::names::{
 use engine::placement::explain::{self, Explanation};
 use engine::placement::filter::Facts;
 use engine::placement::publish::{Labels, Write};
-use engine::placement::{Event, Fleet, Input, Schedule, Standing};
+use engine::placement::{Event, Fleet, IncrementalSchedule, Input, MAX_STEPS, Schedule};
 use object::{Key, Kind, Object, ObjectRef};
 use reconcile::{
     Action, Change, Controller, Index, Note, NoteType, Plan, Precondition, Query, Read, Site, StatusWrite,
@@ -28,12 +28,11 @@ use reconcile::{
 /// Schedules placements.
 pub struct PlacementController;
 
-/// The clusters, and what is known of each placement.
+/// The clusters, and what is remembered of each placement.
 #[derive(Default)]
 pub struct Scheduling {
-    /// The clusters.
-    pub fleet: Fleet,
-    standings: BTreeMap<Key, Standing>,
+    fleet: Fleet,
+    schedules: BTreeMap<Key, IncrementalSchedule>,
 }
 
 impl Index for Scheduling {
@@ -43,33 +42,63 @@ impl Index for Scheduling {
         let decisions = view.list::<PlacementDecision>(Query::ALL)?;
         let placements = view.list::<Placement>(Query::ALL)?;
         let clusters = view.list::<ManagedCluster>(Query::ALL)?;
-        // Where an earlier index was dropped, placements are not due although nothing is known of them any more.
-        let standings =
-            placements.iter().map(|placement| (Key::of(&**placement), Standing::default())).collect();
-        Ok(Self { fleet: Fleet::of(clusters, scores, decisions), standings })
+        let fleet = Fleet::of(clusters, scores, decisions);
+        // Every change wakes a placement that was not scheduled since the index was built.
+        let unscheduled =
+            |placement: &Arc<Placement>| (Key::of(&**placement), IncrementalSchedule::default());
+        Ok(Self { fleet, schedules: placements.iter().map(unscheduled).collect() })
     }
 
     fn observe(&mut self, change: &dyn Any) {
-        if let Some(Change { old, new }) = change.downcast_ref::<Change<ManagedCluster>>() {
-            match (old, new) {
-                (_, Some(cluster)) => self.fleet.see_cluster(Arc::clone(cluster)),
-                (Some(cluster), None) => {
-                    self.fleet.lose_cluster(cluster.metadata.name.as_deref().unwrap_or_default());
-                    if self.fleet.is_sparse() {
-                        self.fleet.renumber();
-                        self.standings.values_mut().for_each(Standing::renew);
-                    }
-                }
-                (None, None) => {}
-            }
+        if let Some(change) = change.downcast_ref::<Change<ManagedCluster>>() {
+            self.observe_cluster(change);
         } else if let Some(Change { old, new }) = change.downcast_ref::<Change<PlacementDecision>>() {
-            self.fleet.see_decision(old.as_deref(), new.as_deref());
+            self.fleet.set_decision(old.as_deref(), new.as_deref());
         } else if let Some(Change { old, new }) = change.downcast_ref::<Change<AddOnPlacementScore>>() {
-            self.fleet.see_score(old.as_deref(), new.clone());
+            self.fleet.set_score(old.as_deref(), new.clone());
         } else if let Some(Change { old: Some(old), new: None }) = change.downcast_ref::<Change<Placement>>()
         {
-            self.standings.remove(&Key::of(&**old));
+            self.schedules.remove(&Key::of(&**old));
         }
+    }
+}
+
+impl Scheduling {
+    fn observe_cluster(&mut self, change: &Change<ManagedCluster>) {
+        match (&change.old, &change.new) {
+            (_, Some(cluster)) => self.fleet.set_cluster(Arc::clone(cluster)),
+            (Some(cluster), None) => {
+                self.fleet.remove_cluster(cluster.metadata.name.as_deref().unwrap_or_default());
+                if self.fleet.should_renumber() {
+                    self.fleet.renumber();
+                    for schedule in self.schedules.values_mut() {
+                        *schedule = IncrementalSchedule::default();
+                    }
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Returns the placements that a change of a cluster concerns.
+    fn concerned_by_cluster(&self, change: &Change<ManagedCluster>) -> Vec<Key> {
+        let differs = match (&change.old, &change.new) {
+            (Some(old), Some(new)) => differs(old, new),
+            (None, _) | (_, None) => true,
+        };
+        let sides: Vec<Facts> = change.sides().map(Facts::of).collect();
+        self.concerned(|schedule| sides.iter().any(|facts| schedule.concerns(&self.fleet, facts, differs)))
+    }
+
+    /// Returns the placements that a change of scores concerns.
+    fn concerned_by_score(&self, change: &Change<AddOnPlacementScore>) -> Vec<Key> {
+        let names: BTreeSet<String> = change.sides().map(name).collect();
+        self.concerned(|schedule| names.iter().any(|name| schedule.reads_score(name)))
+    }
+
+    fn concerned(&self, concerns: impl Fn(&IncrementalSchedule) -> bool) -> Vec<Key> {
+        let concerned = self.schedules.iter().filter(|(_, schedule)| concerns(schedule));
+        concerned.map(|(key, _)| key.clone()).collect()
     }
 }
 
@@ -77,7 +106,7 @@ impl Controller for PlacementController {
     const NAME: &'static str = "placement";
     type Primary = Placement;
     const REPORTER: &'static str = "placement-controller";
-    /// Balance prefers clusters that few placements have selected, so each must see what the one before selected.
+    /// Balance prefers clusters that few placements selected, so each placement must see what the one before selected.
     const ONE_BY_ONE: bool = true;
 
     fn watches<W: Watches>(watches: &mut W) {
@@ -97,19 +126,12 @@ impl Controller for PlacementController {
             }
         });
         watches.on::<ManagedCluster>(|change, view| {
-            let (old, new) = (change.old.as_deref(), change.new.as_deref());
-            let differs = match (old, new) {
-                (Some(old), Some(new)) => differs(old, new),
-                (None, _) | (_, None) => true,
-            };
-            let sides: Vec<Facts> = [old, new].into_iter().flatten().map(Facts::of).collect();
-            wake(view, |standing, fleet| {
-                sides.iter().any(|facts| standing.could_select(fleet, facts, differs))
-            })
+            view.index(|scheduling: &mut Scheduling| scheduling.concerned_by_cluster(change))
+                .unwrap_or_default()
         });
         watches.on::<AddOnPlacementScore>(|change, view| {
-            let names: BTreeSet<String> = change.sides().map(name).collect();
-            wake(view, |standing, _| names.iter().any(|name| standing.reads_score(name)))
+            view.index(|scheduling: &mut Scheduling| scheduling.concerned_by_score(change))
+                .unwrap_or_default()
         });
     }
 
@@ -118,20 +140,7 @@ impl Controller for PlacementController {
     }
 }
 
-/// Wakes the placements whose standing asks for it and that are not due anyway, as those without a standing are.
-fn wake(view: &impl View, concerns: impl Fn(&Standing, &Fleet) -> bool) -> Vec<Key> {
-    let keys = view.index(|Scheduling { fleet, standings }: &mut Scheduling| {
-        let idle = standings.iter_mut().filter(|(_, standing)| !standing.is_due && concerns(standing, fleet));
-        let woken = idle.map(|(key, standing)| {
-            standing.is_due = true;
-            key.clone()
-        });
-        woken.collect()
-    });
-    keys.unwrap_or_default()
-}
-
-/// Whether two states of a cluster differ in what is read without expressions.
+/// Returns whether two states of a cluster differ in a field that is read without CEL expressions.
 fn differs(old: &ManagedCluster, new: &ManagedCluster) -> bool {
     fn facts(cluster: &ManagedCluster) -> impl PartialEq + '_ {
         let status = cluster.status.as_ref();
@@ -155,47 +164,61 @@ fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     let bound = bound(view, &key.namespace)?;
     let mut decisions =
         view.list::<PlacementDecision>(Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace))?;
-    decisions.extend(lost(view, &placement, &decisions)?);
+    decisions.extend(decisions_in_status(view, &placement, &decisions)?);
     loop {
-        decisions.sort_by_key(|decision| name(&**decision));
+        decisions.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         let schedule = view.index(|scheduling: &mut Scheduling| {
-            let Scheduling { fleet, standings } = scheduling;
-            let input = Input { placement: &placement, bound: &bound, decisions: &decisions, fleet };
-            standings.entry(key.clone()).or_default().schedule(&input, now)
+            let Scheduling { fleet, schedules } = scheduling;
+            let (bound, decisions) = (bound.as_slice(), decisions.as_slice());
+            let input = Input { placement: &placement, bound, decisions, fleet, max_steps: MAX_STEPS };
+            schedules.entry(key.clone()).or_default().schedule(&input, now)
         })?;
-        let strays = strays(view, &placement, &schedule)?;
-        if strays.is_empty() {
+        let existing = decisions_to_create(view, &placement, &schedule)?;
+        if existing.is_empty() {
             return Ok(plan(&placement, &decisions, schedule));
         }
-        decisions.extend(strays);
+        decisions.extend(existing);
     }
 }
 
-/// Decisions the status names that exist without our label.
-fn lost(
+/// Returns the decisions that the status names and that lost our label.
+fn decisions_in_status(
     view: &impl View,
     placement: &Placement,
-    known: &[Arc<PlacementDecision>],
+    labelled: &[Arc<PlacementDecision>],
 ) -> Read<Vec<Arc<PlacementDecision>>> {
+    let labelled: BTreeSet<&str> =
+        labelled.iter().filter_map(|decision| decision.metadata.name.as_deref()).collect();
     let groups = placement.status.iter().flat_map(|status| &status.decision_groups);
-    let known: BTreeSet<String> = known.iter().map(|decision| name(&**decision)).collect();
-    let unknown = groups.flat_map(|group| &group.decisions).filter(|name| !known.contains(*name));
-    let found =
-        unknown.map(|name| view.get::<PlacementDecision>(&Key::namespaced(namespace(placement), name)));
+    let unlabelled =
+        groups.flat_map(|group| &group.decisions).filter(|name| !labelled.contains(name.as_str()));
+    existing(view, placement, unlabelled)
+}
+
+/// Returns the decisions that would be created but exist, because somebody removed our label.
+fn decisions_to_create(
+    view: &impl View,
+    placement: &Placement,
+    schedule: &Schedule,
+) -> Read<Vec<Arc<PlacementDecision>>> {
+    let created = schedule.steps.iter().flatten().filter_map(|write| match write {
+        Write::Create(labels) => Some(&labels.name),
+        Write::Decide { .. } | Write::Label(_) | Write::Delete { .. } => None,
+    });
+    existing(view, placement, created)
+}
+
+fn existing<'a>(
+    view: &impl View,
+    placement: &Placement,
+    names: impl Iterator<Item = &'a String>,
+) -> Read<Vec<Arc<PlacementDecision>>> {
+    let namespace = namespace(placement);
+    let found = names.map(|name| view.get::<PlacementDecision>(&Key::namespaced(namespace.clone(), name)));
     Ok(found.collect::<Read<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
-/// Decisions that would be created but exist without our label, which somebody has taken away: they count as ours.
-fn strays(view: &impl View, placement: &Placement, schedule: &Schedule) -> Read<Vec<Arc<PlacementDecision>>> {
-    let created = schedule.steps.iter().flatten().filter_map(|write| match write {
-        Write::Create(labels) => Some(Key::namespaced(namespace(placement), &labels.name)),
-        Write::Decide { .. } | Write::Label(_) | Write::Delete { .. } => None,
-    });
-    let found = created.map(|key| view.get::<PlacementDecision>(&key)).collect::<Read<Vec<_>>>()?;
-    Ok(found.into_iter().flatten().collect())
-}
-
-/// The sets bound to a namespace that exist, by name.
+/// Returns the sets that are bound to a namespace and exist, by name.
 fn bound(view: &impl View, namespace: &str) -> Read<Vec<Arc<ManagedClusterSet>>> {
     let bindings = view.list::<ManagedClusterSetBinding>(Query::namespace(namespace))?;
     let sets = bindings.iter().map(|binding| view.get::<ManagedClusterSet>(&Key::cluster(name(&**binding))));
@@ -215,15 +238,13 @@ fn plan(placement: &Placement, decisions: &[Arc<PlacementDecision>], schedule: S
         .iter()
         .map(|decision| (decision.metadata.name.as_deref().unwrap_or_default(), &**decision))
         .collect();
-    // A placement that was deleted and created again takes over the decisions of its predecessor before they are collected.
-    let strangers = decisions.iter().filter(|decision| {
+    // A placement that was deleted and created again adopts the decisions of its predecessor before they are collected.
+    let orphans = decisions.iter().filter(|decision| {
         !is_owner(placement, decision) || placement_of(decision) != Some(Key::of(placement))
     });
-    plan.step(
-        strangers.map(|decision| {
-            patch(&known, placement, &name(&**decision), Subresource::None, claim(placement))
-        }),
-    );
+    plan.step(orphans.map(|decision| {
+        patch(&known, placement, &name(&**decision), Subresource::None, adoption(placement))
+    }));
     for step in schedule.steps {
         plan.step(step.into_iter().map(|write| action(placement, &known, write)));
     }
@@ -253,7 +274,7 @@ fn owner(placement: &Placement) -> OwnerReference {
     }
 }
 
-fn claim(placement: &Placement) -> Value {
+fn adoption(placement: &Placement) -> Value {
     json!({ "metadata": { "labels": { PLACEMENT_LABEL: name(placement) }, "ownerReferences": [owner(placement)] } })
 }
 
@@ -298,7 +319,7 @@ fn group_labels(labels: &Labels) -> BTreeMap<String, String> {
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// A patch of a decision. It may be the second of a plan, so only the identity of the object is a precondition.
+/// Patches a decision. A plan may patch one twice, so only the identity of the object is a precondition.
 fn patch(
     known: &BTreeMap<&str, &PlacementDecision>,
     placement: &Placement,
@@ -339,13 +360,13 @@ fn namespace<K: Kind>(object: &K) -> String {
     object.meta().namespace.clone().unwrap_or_default()
 }
 
-/// The placement a decision belongs to.
+/// Returns the placement a decision belongs to.
 fn placement_of(decision: &PlacementDecision) -> Option<Key> {
     let placement = decision.metadata.labels.as_ref()?.get(PLACEMENT_LABEL)?;
     Some(Key::namespaced(namespace(decision), placement.clone()))
 }
 
-/// The placements that may use sets through bindings, given as namespace and set.
+/// Returns the placements that may use sets through bindings, given as namespace and set.
 fn users_of(view: &impl View, bindings: &BTreeSet<(String, String)>) -> Read<Vec<Key>> {
     let mut keys = Vec::new();
     let namespaces: BTreeSet<&String> = bindings.iter().map(|(namespace, _)| namespace).collect();
@@ -373,7 +394,7 @@ fn users_of_sets(view: &impl View, sets: BTreeSet<String>) -> Read<Vec<Key>> {
     users_of(view, &bindings.collect())
 }
 
-/// Explains a placement, for people and for the debug endpoint; `None` where there is no such placement.
+/// Explains a placement, for people and for the debug endpoint; returns `None` where there is no such placement.
 ///
 /// # Errors
 /// [`Unread`](reconcile::Unread) where not everything it depends on has been read.
@@ -382,9 +403,9 @@ pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<Expla
     let bound = bound(view, &key.namespace)?;
     let decisions =
         view.list::<PlacementDecision>(Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace))?;
-    let explanation = view.index(|scheduling: &mut Scheduling| {
-        let input =
-            Input { placement: &placement, bound: &bound, decisions: &decisions, fleet: &scheduling.fleet };
+    let explanation = view.index(|Scheduling { fleet, schedules: _ }: &mut Scheduling| {
+        let (bound, decisions) = (bound.as_slice(), decisions.as_slice());
+        let input = Input { placement: &placement, bound, decisions, fleet, max_steps: MAX_STEPS };
         explain::explain(&input, now)
     })?;
     let why = match placement.metadata.deletion_timestamp {

@@ -1,50 +1,45 @@
-//! Which clusters a placement selects, in which groups, and how the decisions are published.
+//! The placement scheduler: which clusters a Placement selects, and the PlacementDecisions that say so.
 //!
-//! [`schedule`] is a function of its [`Input`] and the time. A [`Standing`] gives the same answers and remembers what it found out
-//! about every cluster, so that the next answer costs only as much as has changed.
+//! A scheduling cycle has five stages, each a pure function in a file of its own:
+//!
+//! | stage | file | question |
+//! |---|---|---|
+//! | filter | [`filter`] | which clusters are feasible? |
+//! | prioritize | `rank` with the rows of [`prioritizer`] | in which order? |
+//! | select | `select`, `spread`, `removal` | which are decided, and which leave? |
+//! | group | [`layout`] | which cluster is in which slice of which decision group? |
+//! | publish | [`publish`], `status`, `events` | which writes lead there? |
+//!
+//! [`schedule`] runs all of them from nothing. An [`IncrementalSchedule`] remembers the results of the first three for one
+//! placement and computes only what changed; it must give the same answer, and the tests compare the two.
 //!
 //! The results are those of Open Cluster Management, except where those are unsafe: see `docs/design/placement.md`.
 
+mod changes;
+mod decide;
+mod events;
 pub mod explain;
 pub mod filter;
 pub mod fleet;
-#[cfg(test)]
-mod golden;
-#[cfg(test)]
-mod harness;
+mod incremental;
+mod input;
 pub mod layout;
-#[cfg(test)]
-mod meddling;
 pub mod policy;
 pub mod prioritizer;
-#[cfg(test)]
-mod properties;
 pub mod publish;
-mod ranking;
+mod published;
+mod rank;
+mod removal;
 mod schedule;
-pub mod select;
+mod select;
 pub mod sets;
-mod standing;
+mod spread;
+mod status;
 #[cfg(test)]
 mod tests;
 
 pub use fleet::Fleet;
-pub use schedule::{Event, Input, LEAVING, SETTLE, Schedule, schedule};
-pub use standing::Standing;
-
-/// A spec that cannot be followed. The decisions stay as they are until it can.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{plugin}:{message}")]
-pub struct Misconfigured {
-    /// The filter that refused it, as Open Cluster Management names it; empty for everything else.
-    pub plugin: &'static str,
-    /// What is wrong.
-    pub message: String,
-}
-
-impl Misconfigured {
-    /// What a filter, or nobody in particular, refuses.
-    pub fn new(plugin: &'static str, message: impl Into<String>) -> Self {
-        Self { plugin, message: message.into() }
-    }
-}
+pub use incremental::IncrementalSchedule;
+pub use input::{Input, MAX_STEPS};
+pub use policy::Misconfigured;
+pub use schedule::{Event, Schedule, schedule};

@@ -1,34 +1,56 @@
-//! A placement's spec, parsed and checked once.
+//! The spec of a placement, parsed and checked.
 
 use std::num::NonZeroUsize;
 
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::Misconfigured;
 use super::filter::Facts;
 use super::filter::predicate::{Matcher, Predicate};
 use super::filter::taint;
-use super::prioritizer::{Coordinate, weights};
-use super::select::Constraint;
-use api::cluster::v1beta1::{DecisionGroup, PlacementSpec, SortBy, Toleration};
+use super::prioritizer::{AddOnScore, Weighted, weights};
+use super::spread::Constraint;
+use api::cluster::v1beta1::{
+    DecisionGroup, DecisionStrategy, GroupClusterSelector, GroupStrategy, PlacementSpec, SortBy,
+    SpreadPolicy, Toleration,
+};
+
+/// Longest name that fits the label on decisions.
+const MAX_NAME: usize = 63;
+
+/// A spec that cannot be followed. The decisions stay as they are until it can.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{plugin}:{message}")]
+pub struct Misconfigured {
+    /// The filter that refused it, as Open Cluster Management names it; empty for everything else.
+    pub plugin: &'static str,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl Misconfigured {
+    /// A refusal by a filter, or by none in particular.
+    pub fn new(plugin: &'static str, message: impl Into<String>) -> Self {
+        Self { plugin, message: message.into() }
+    }
+}
 
 /// What a placement wants.
 #[derive(Debug)]
 pub struct Policy {
-    /// How many clusters; all that are feasible where absent.
+    /// How many clusters it wants; every feasible one where absent.
     pub wanted: Option<usize>,
-    /// Any of them must match; none means that every cluster does.
+    /// One of them must match a cluster; an empty list matches every cluster.
     pub predicates: Vec<Predicate>,
-    /// Taints that do no harm.
+    /// The taints it tolerates.
     pub tolerations: Vec<Toleration>,
-    /// What makes a cluster better than another, and by how much; no weight is 0.
-    pub weights: Vec<(Coordinate, i32)>,
-    /// Over what the clusters must be spread.
+    /// The prioritizers that count, and how much.
+    pub weights: Vec<Weighted>,
+    /// The constraints by which the clusters are spread.
     pub spread: Vec<Constraint>,
-    /// Named groups.
+    /// The named groups.
     pub groups: Groups,
-    /// How large a group may be.
+    /// The largest size of a decision group.
     pub group_size: GroupSize,
     /// Whether decisions are ordered by score.
     pub by_score: bool,
@@ -36,38 +58,39 @@ pub struct Policy {
     pub score_interval: SignedDuration,
 }
 
-/// Named groups. Those of one name are one group, because published decisions tell groups apart by nothing but their names.
+/// The named groups. Groups of one name are one group, because published decisions tell them apart by nothing but the name.
 #[derive(Debug)]
 pub struct Groups {
     /// The names, in order.
     pub names: Vec<String>,
-    /// Which clusters belong to which of them; the first that matches counts.
+    /// The position of a group and the clusters in it; the first matcher that matches counts.
     members: Vec<(usize, Matcher)>,
 }
 
 impl Groups {
     fn read(groups: &[DecisionGroup]) -> Result<Self, Misconfigured> {
         let mut all = Self { names: Vec::new(), members: Vec::new() };
-        for DecisionGroup { group_name: name, group_cluster_selector: selector, .. } in groups {
-            let matcher = Matcher::read(selector.label_selector.as_ref(), selector.claim_selector.as_ref());
+        for DecisionGroup { group_name: name, group_cluster_selector, unknown: _ } in groups {
+            let GroupClusterSelector { label_selector, claim_selector, unknown: _ } = group_cluster_selector;
+            let matcher = Matcher::read(label_selector.as_ref(), claim_selector.as_ref());
             if !name.is_empty() && !all.names.contains(name) {
                 all.names.push(name.clone());
             }
             let matcher = matcher.map_err(|e| Misconfigured { plugin: "", ..e })?;
-            let lane = all.names.iter().position(|known| known == name);
-            all.members.push((lane.unwrap_or(usize::MAX), matcher));
+            let position = all.names.iter().position(|known| known == name);
+            all.members.push((position.unwrap_or(usize::MAX), matcher));
         }
         Ok(all)
     }
 
-    /// Which group a cluster belongs to: the first that matches, or the one without a name, which comes after them all.
-    pub fn lane(&self, facts: &Facts) -> usize {
+    /// Returns the position of a cluster's group, or the number of groups for a cluster in none.
+    pub fn of(&self, facts: &Facts) -> usize {
         let first = self.members.iter().find(|(_, matcher)| matcher.matches(facts));
-        first.map_or(self.names.len(), |(lane, _)| *lane.min(&self.names.len()))
+        first.map_or(self.names.len(), |(position, _)| *position.min(&self.names.len()))
     }
 
-    /// The position of a group by its name.
-    pub fn lane_named(&self, name: &str) -> Option<usize> {
+    /// Returns the position of a group by its name; the clusters in no group are named by the empty name.
+    pub fn named(&self, name: &str) -> Option<usize> {
         if name.is_empty() {
             Some(self.names.len())
         } else {
@@ -79,14 +102,14 @@ impl Groups {
 /// The largest size of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupSize {
-    /// That many; 0 or less means all.
+    /// A number of clusters; 0 or less means all.
     Count(i64),
-    /// Rounded up.
+    /// A percentage of the clusters, rounded up.
     Percent(i64),
 }
 
 impl GroupSize {
-    /// The size for a number of selected clusters.
+    /// Returns the size for a number of selected clusters.
     pub fn of(self, selected: usize) -> NonZeroUsize {
         let all = i64::try_from(selected).unwrap_or(i64::MAX);
         let size = match self {
@@ -102,54 +125,96 @@ impl Policy {
     /// Reads and checks a spec; every part is checked even where no cluster would reach it.
     ///
     /// # Errors
-    /// The first part that means nothing, in the order Open Cluster Management comes upon them.
+    /// Refuses the first part that means nothing, in the order in which Open Cluster Management finds it.
     pub fn read(spec: &PlacementSpec) -> Result<Self, Misconfigured> {
-        let predicates = Predicate::read(&spec.predicates)?;
-        taint::validate(&spec.tolerations)?;
-        let weights = weights(spec.prioritizer_policy.as_ref())?;
-        let wanted = spec.number_of_clusters.map(usize::try_from).transpose().map_err(|_| {
-            let number = spec.number_of_clusters.unwrap_or_default();
-            Misconfigured::new(
-                "",
-                format!("numberOfClusters: Invalid value: {number}: must be greater than or equal to 0"),
-            )
-        })?;
-        let strategy = spec.decision_strategy.as_ref().and_then(|strategy| strategy.group_strategy.as_ref());
-        let groups =
-            Groups::read(strategy.map(|strategy| strategy.decision_groups.as_slice()).unwrap_or_default())?;
-        let constraints = spec
-            .spread_policy
-            .as_ref()
-            .map(|spread| spread.spread_constraints.as_slice())
-            .unwrap_or_default();
+        let PlacementSpec {
+            // Read by `Input::eligible`.
+            cluster_sets: _,
+            number_of_clusters,
+            predicates,
+            prioritizer_policy,
+            spread_policy,
+            tolerations,
+            decision_strategy,
+            sort_by,
+            score_rate_limit,
+            unknown: _,
+        } = spec;
+        let predicates = Predicate::read(predicates)?;
+        taint::validate(tolerations)?;
+        let weights = weights(prioritizer_policy.as_ref())?;
+        let wanted = number_of_clusters.map(wanted).transpose()?;
+        let (groups, group_size) = match decision_strategy {
+            Some(DecisionStrategy { group_strategy: Some(strategy), unknown: _ }) => read_groups(strategy)?,
+            Some(DecisionStrategy { group_strategy: None, unknown: _ }) | None => {
+                (Groups::read(&[])?, GroupSize::Count(0))
+            }
+        };
+        let spread = match spread_policy {
+            Some(SpreadPolicy { spread_constraints, unknown: _ }) => {
+                spread_constraints.iter().map(Constraint::read).collect()
+            }
+            None => Vec::new(),
+        };
         Ok(Self {
             wanted,
             predicates,
-            tolerations: spec.tolerations.clone(),
+            tolerations: tolerations.clone(),
             weights,
-            spread: constraints.iter().map(Constraint::read).collect(),
+            spread,
             groups,
-            group_size: strategy.map_or(Ok(GroupSize::Count(0)), |strategy| {
-                group_size(&strategy.clusters_per_decision_group)
-            })?,
-            by_score: spec.sort_by == SortBy::Score,
-            score_interval: spec
-                .score_rate_limit
+            group_size,
+            by_score: *sort_by == SortBy::Score,
+            score_interval: score_rate_limit
                 .as_deref()
                 .and_then(interval)
                 .unwrap_or(SignedDuration::from_mins(1)),
         })
     }
 
-    /// Whether expressions may look at anything there is of a cluster.
-    pub fn reads_everything(&self) -> bool {
-        self.predicates.iter().any(Predicate::reads_everything)
+    /// Checks the name of a placement, which decisions carry as a label.
+    ///
+    /// # Errors
+    /// Refuses a name that is longer than the value of a label may be.
+    pub fn check_name(name: &str) -> Result<(), Misconfigured> {
+        if name.len() <= MAX_NAME {
+            return Ok(());
+        }
+        let length = name.len();
+        Err(Misconfigured::new(
+            "",
+            format!("the name has {length} characters, at most {MAX_NAME} fit the label on decisions"),
+        ))
     }
 
-    /// Whether which clusters are selected, or in which order, depends on scores.
+    /// Returns whether there are CEL expressions, which may read every field of a cluster.
+    pub fn has_expressions(&self) -> bool {
+        self.predicates.iter().any(Predicate::has_expressions)
+    }
+
+    /// Returns whether a score of this name counts.
+    pub fn reads_score(&self, name: &str) -> bool {
+        let reads = |score: &AddOnScore| score.resource == name;
+        self.has_expressions()
+            || self.weights.iter().any(|weighted| weighted.add_on.as_ref().is_some_and(reads))
+    }
+
+    /// Returns whether scores decide which clusters are selected, or in which order.
     pub fn is_ranked(&self) -> bool {
         self.wanted.is_some() || self.by_score || !self.spread.is_empty()
     }
+}
+
+fn wanted(number: i32) -> Result<usize, Misconfigured> {
+    usize::try_from(number).map_err(|_| {
+        let problem = format!("Invalid value: {number}: must be greater than or equal to 0");
+        Misconfigured::new("", format!("numberOfClusters: {problem}"))
+    })
+}
+
+fn read_groups(strategy: &GroupStrategy) -> Result<(Groups, GroupSize), Misconfigured> {
+    let GroupStrategy { decision_groups, clusters_per_decision_group, unknown: _ } = strategy;
+    Ok((Groups::read(decision_groups)?, group_size(clusters_per_decision_group)?))
 }
 
 fn group_size(size: &IntOrString) -> Result<GroupSize, Misconfigured> {
@@ -221,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_clients_send_for_nothing_means_nothing() {
+    fn empty_fields_of_go_clients_mean_nothing() {
         let spec = serde_json::json!({
             "prioritizerPolicy": {},
             "spreadPolicy": {},

@@ -1,4 +1,4 @@
-//! In which order decisions are written, so that no reader ever misses a cluster.
+//! The publish stage: writes decisions in an order in which no reader ever misses a cluster.
 //!
 //! A cluster that moves is written to its new slice before it is taken from the old one; objects are deleted last; labels move
 //! one group index at a time, upwards from the lowest when indexes grow and downwards from the highest when they shrink, so that
@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::layout::{Held, Slice};
+use super::fleet::{Fleet, Id};
+use super::layout::Slice;
+use super::published::PublishedSlice;
 use api::cluster::v1beta1::ClusterDecision;
 
 /// One write to one PlacementDecision.
@@ -41,64 +43,72 @@ pub struct Labels {
     pub group: String,
 }
 
-/// A slice as it should be, with what its entries should say.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Target {
-    /// Where the clusters belong.
-    pub slice: Slice,
-    /// One entry per member, in order.
-    pub decisions: Vec<ClusterDecision>,
-    /// Whether the entries differ from the published ones.
+/// A slice as it should be.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// The slice.
+    pub slice: &'a Slice,
+    /// Whether its entries differ from the published ones.
     pub changed: bool,
 }
 
-/// The writes that turn published slices into the wanted ones: steps, each to be finished before the next begins.
-pub fn publish(held: &[Held], targets: &[Target]) -> Vec<Vec<Write>> {
-    let known: BTreeMap<&str, &Held> = held.iter().map(|held| (held.name.as_str(), held)).collect();
-    let wanted: BTreeSet<&str> =
-        targets.iter().flat_map(|target| target.slice.members.iter().map(String::as_str)).collect();
+/// Returns the writes that turn published slices into the wanted ones; `entry` says what a slice publishes about a member.
+pub fn publish(
+    fleet: &Fleet,
+    published: &[PublishedSlice],
+    targets: &[Target<'_>],
+    entry: impl Fn(Id) -> ClusterDecision,
+) -> Vec<Vec<Write>> {
+    let known: BTreeMap<&str, &PublishedSlice> =
+        published.iter().map(|slice| (slice.name.as_str(), slice)).collect();
+    let wanted: BTreeSet<Id> = targets.iter().flat_map(|target| &target.slice.members).copied().collect();
     let mut creates = Vec::new();
     let mut adds = Vec::new();
     let mut removes = Vec::new();
     let mut moves: BTreeMap<(bool, i64), Vec<Write>> = BTreeMap::new();
-    for Target { slice, decisions, changed } in targets {
+    for Target { slice, changed } in targets {
         let labels = Labels { name: slice.name.clone(), index: slice.index, group: slice.group.clone() };
-        let decide = |decisions: Vec<ClusterDecision>| Write::Decide { name: slice.name.clone(), decisions };
-        let Some(held) = known.get(slice.name.as_str()) else {
+        let entries = || slice.members.iter().map(|id| entry(*id));
+        let decide = |decisions| Write::Decide { name: slice.name.clone(), decisions };
+        let Some(published) = known.get(slice.name.as_str()) else {
             creates.push(Write::Create(labels));
-            adds.push(decide(decisions.clone()));
+            adds.push(decide(entries().collect()));
             continue;
         };
-        if held.index != Some(slice.index) || held.group != slice.group {
-            let before = held.index.map_or(-1, i64::from);
+        if published.index != Some(slice.index) || published.group != slice.group {
+            let before = published.index.map_or(-1, i64::from);
             let shrinks = before > i64::from(slice.index);
             let order = if shrinks { -before } else { i64::from(slice.index) };
             moves.entry((shrinks, order)).or_default().push(Write::Label(labels));
         }
-        let leaving = held
+        if !changed {
+            continue;
+        }
+        let moving: Vec<Id> = published
             .members
             .iter()
-            .filter(|member| wanted.contains(member.as_str()) && !slice.members.contains(member));
-        let staying: Vec<ClusterDecision> = leaving.map(|member| plain(member)).collect();
-        if !staying.is_empty() {
-            let arriving = slice.members.iter().any(|member| !held.members.contains(member));
-            if arriving {
-                adds.push(decide([decisions.clone(), staying].concat()));
+            .filter(|id| wanted.contains(id) && !slice.members.contains(id))
+            .copied()
+            .collect();
+        let arrives = slice.members.iter().any(|id| !published.members.contains(id));
+        if moving.is_empty() {
+            adds.push(decide(entries().collect()));
+        } else {
+            if arrives {
+                adds.push(decide(entries().chain(moving.iter().map(|id| plain(fleet, *id))).collect()));
             }
-            removes.push(decide(decisions.clone()));
-        } else if *changed {
-            adds.push(decide(decisions.clone()));
+            removes.push(decide(entries().collect()));
         }
     }
     let kept: BTreeSet<&str> = targets.iter().map(|target| target.slice.name.as_str()).collect();
-    let surplus = held.iter().filter(|held| !kept.contains(held.name.as_str()));
-    let deletes: Vec<Write> = surplus.map(|held| Write::Delete { name: held.name.clone() }).collect();
+    let surplus = published.iter().filter(|slice| !kept.contains(slice.name.as_str()));
+    let deletes: Vec<Write> = surplus.map(|slice| Write::Delete { name: slice.name.clone() }).collect();
     let steps = [creates, adds].into_iter().chain(moves.into_values()).chain([removes, deletes]);
     steps.filter(|step| !step.is_empty()).collect()
 }
 
-fn plain(cluster: &str) -> ClusterDecision {
-    ClusterDecision { cluster_name: cluster.to_owned(), ..ClusterDecision::default() }
+fn plain(fleet: &Fleet, id: Id) -> ClusterDecision {
+    ClusterDecision { cluster_name: fleet.name(id).to_owned(), ..ClusterDecision::default() }
 }
 
 #[cfg(test)]
@@ -108,22 +118,27 @@ mod tests {
     /// The indexes readers see after every step, where slices of one cluster go from these indexes to those.
     fn check(moves: &[(Option<u32>, Option<u32>)]) {
         let name = |i: usize| format!("p-decision-{i}");
-        let held = |(i, index): (usize, u32)| Held {
+        let id = |i: usize| Id::try_from(i).unwrap();
+        let published = |(i, index): (usize, u32)| PublishedSlice {
             name: name(i),
             index: Some(index),
-            group: String::new(),
-            members: vec![name(i)],
+            members: vec![id(i)],
+            ..PublishedSlice::default()
         };
-        let target = |(i, index): (usize, u32)| Target {
-            slice: Slice { name: name(i), index, group: String::new(), members: vec![name(i)] },
-            decisions: Vec::new(),
-            changed: false,
+        let wanted = |(i, index): (usize, u32)| Slice {
+            name: name(i),
+            index,
+            group: String::new(),
+            members: vec![id(i)],
         };
         let before = moves.iter().enumerate().filter_map(|(i, (before, _))| Some((i, (*before)?)));
         let after = moves.iter().enumerate().filter_map(|(i, (_, after))| Some((i, (*after)?)));
         let mut seen: BTreeMap<String, u32> = before.clone().map(|(i, index)| (name(i), index)).collect();
-        let held: Vec<Held> = before.map(held).collect();
-        for step in publish(&held, &after.map(target).collect::<Vec<_>>()) {
+        let published: Vec<PublishedSlice> = before.map(published).collect();
+        let slices: Vec<Slice> = after.map(wanted).collect();
+        let targets: Vec<Target<'_>> = slices.iter().map(|slice| Target { slice, changed: false }).collect();
+        let fleet = Fleet::default();
+        for step in publish(&fleet, &published, &targets, |id| plain(&fleet, id)) {
             for write in step {
                 match write {
                     Write::Create(labels) | Write::Label(labels) => {

@@ -1,135 +1,225 @@
-//! Which of the ranked clusters are taken where they must be spread.
-//!
-//! Without constraints the best `numberOfClusters` are taken. With them, clusters are taken one by one: the best of those that
-//! break no hard constraint, and among these one that breaks the soft ones least.
+//! The result of filtering and prioritizing all clusters, and which of them are selected.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
-use super::filter::Facts;
-use super::fleet::Id;
-use api::cluster::v1beta1::{SpreadConstraint, TopologyKeyType, UnsatisfiableAction};
+use jiff::Timestamp;
 
-/// Over which places clusters must be spread, and how evenly.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Constraint {
-    /// The label or claim whose values are the places.
-    pub key: String,
-    /// Whether it is a claim.
-    pub is_claim: bool,
-    /// By how many clusters two places may differ.
-    pub max_skew: usize,
-    /// Whether clusters that break it are not taken at all.
-    pub is_hard: bool,
+use super::filter::{Evaluation, FilterResult, evaluate};
+use super::fleet::{Fleet, Id};
+use super::input::Cycle;
+use super::policy::{Misconfigured, Policy};
+use super::prioritizer::{Range, measure};
+use super::rank::{RankKey, total};
+use super::spread::spread;
+
+/// What is known of one cluster; small, because there is one for every cluster and placement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Candidate {
+    result: FilterResult,
+    /// Whether the cluster has taints better avoided.
+    avoid: bool,
+    /// Where it stands in the ranking, if it does.
+    key: Option<RankKey>,
 }
 
-/// A constraint a cluster must not break, as in Kubernetes: a cluster without the key is in no place.
-const NOWHERE: usize = usize::MAX / 16;
+/// What filtering and prioritizing found out about all clusters.
+#[derive(Debug, Default)]
+pub(super) struct Selection {
+    candidates: Vec<Candidate>,
+    /// How many clusters came exactly how far.
+    counts: [usize; FilterResult::COUNT],
+    /// What scores are relative to, by weighted prioritizer; empty where clusters are not ranked.
+    pub ranges: Vec<Range>,
+    /// The feasible clusters, best first; empty where clusters are not ranked.
+    pub ranking: Vec<Id>,
+    /// The selected clusters where there are spread constraints; else empty.
+    pub spread: BTreeSet<Id>,
+    /// When a cluster must be looked at again although no object changes.
+    pub deadline: Option<Timestamp>,
+}
 
-impl Constraint {
-    /// Reads a constraint; a skew below 1 counts as 1.
-    pub fn read(constraint: &SpreadConstraint) -> Self {
-        Self {
-            key: constraint.topology_key.clone(),
-            is_claim: constraint.topology_key_type == TopologyKeyType::Claim,
-            max_skew: usize::try_from(constraint.max_skew).unwrap_or(1).max(1),
-            is_hard: constraint.when_unsatisfiable == UnsatisfiableAction::DoNotSchedule,
+/// Filters, ranks and selects all clusters.
+///
+/// # Errors
+/// Refuses a placement whose expressions take more than `max_steps` for all clusters together.
+pub(super) fn select(cycle: &Cycle<'_>, max_steps: u64) -> Result<Selection, Misconfigured> {
+    let mut selection = Selection::default();
+    selection.grow(cycle.fleet.len());
+    let mut steps = 0_u64;
+    let mut deadline = None;
+    for id in cycle.fleet.ids() {
+        let evaluation = evaluate(cycle, id);
+        selection.record(id, &evaluation);
+        steps += evaluation.steps;
+        deadline = [deadline, evaluation.until].into_iter().flatten().min();
+    }
+    check_cost(steps, max_steps)?;
+    if cycle.policy.is_ranked() {
+        let feasible: Vec<Id> = selection.feasible(cycle.fleet).collect();
+        selection.ranges = measure(cycle, &feasible);
+        selection.rank(cycle, |_, until| deadline = [deadline, until].into_iter().flatten().min());
+        selection.spread = selection.select_spread(cycle);
+    }
+    selection.deadline = deadline;
+    Ok(selection)
+}
+
+/// Refuses expressions that take too many steps.
+pub(super) fn check_cost(steps: u64, max_steps: u64) -> Result<(), Misconfigured> {
+    if steps <= max_steps {
+        return Ok(());
+    }
+    Err(Misconfigured::new("Predicate", "the expressions cost too much to evaluate for every cluster"))
+}
+
+impl Selection {
+    /// Makes room for the clusters of a fleet.
+    pub(super) fn grow(&mut self, clusters: usize) {
+        let new = clusters.saturating_sub(self.candidates.len());
+        if let Some(gone) = self.counts.get_mut(FilterResult::Gone as usize) {
+            *gone += new;
+        }
+        self.candidates.resize(clusters, Candidate::default());
+    }
+
+    /// Records how far a cluster came; its place in the ranking stays until it is ranked again.
+    pub(super) fn record(&mut self, id: Id, evaluation: &Evaluation) {
+        let Some(candidate) = self.candidates.get_mut(id as usize) else { return };
+        if let Some(count) = self.counts.get_mut(candidate.result as usize) {
+            *count -= 1;
+        }
+        candidate.result = evaluation.result;
+        candidate.avoid = evaluation.avoid;
+        if let Some(count) = self.counts.get_mut(candidate.result as usize) {
+            *count += 1;
         }
     }
 
-    /// The place of a cluster.
-    pub fn place<'a>(&self, facts: &'a Facts) -> Option<&'a str> {
-        if self.is_claim { facts.claim(&self.key) } else { facts.label(&self.key) }
-    }
-}
-
-/// How many clusters were taken in each place of one constraint.
-type Counts<'a> = BTreeMap<&'a str, usize>;
-
-/// Takes at most `wanted` clusters, given best first.
-pub fn spread<'a>(
-    ranked: impl Iterator<Item = (Id, &'a Facts)>,
-    constraints: &[Constraint],
-    wanted: Option<usize>,
-) -> BTreeSet<Id> {
-    let mut counts: Vec<Counts<'a>> = constraints.iter().map(|_| Counts::new()).collect();
-    let mut buckets: BTreeMap<Vec<Option<&'a str>>, VecDeque<(usize, Id)>> = BTreeMap::new();
-    for (rank, (id, facts)) in ranked.enumerate() {
-        let places: Vec<_> = constraints.iter().map(|constraint| constraint.place(facts)).collect();
-        for (counts, place) in counts.iter_mut().zip(&places) {
-            place.map(|place| counts.entry(place).or_default());
-        }
-        buckets.entry(places).or_default().push_back((rank, id));
-    }
-    let mut taken = BTreeSet::new();
-    while taken.len() < wanted.unwrap_or(usize::MAX) {
-        let least: Vec<usize> =
-            counts.iter().map(|counts| counts.values().min().copied().unwrap_or_default()).collect();
-        let candidates = buckets.iter_mut().filter_map(|(places, waiting)| {
-            let (rank, _) = *waiting.front()?;
-            let cost = cost(constraints, &counts, &least, places)?;
-            Some(((cost, rank), places, waiting))
-        });
-        let Some((_, places, waiting)) = candidates.min_by_key(|(order, ..)| *order) else { break };
-        taken.extend(waiting.pop_front().map(|(_, id)| id));
-        for (counts, place) in counts.iter_mut().zip(places) {
-            if let Some(count) = place.and_then(|place| counts.get_mut(place)) {
-                *count += 1;
+    /// Scores and sorts every feasible cluster, and tells until when its scores are valid.
+    pub(super) fn rank(&mut self, cycle: &Cycle<'_>, mut valid: impl FnMut(Id, Option<Timestamp>)) {
+        self.candidates.iter_mut().for_each(|candidate| candidate.key = None);
+        // In the order of names, so that the stable sort leaves equals in it.
+        let mut keys: Vec<(RankKey, Id)> = Vec::with_capacity(self.count(FilterResult::Feasible));
+        for id in cycle.fleet.ids() {
+            let Some(candidate) = self.candidates.get_mut(id as usize) else { continue };
+            if candidate.result == FilterResult::Feasible {
+                let total = total(cycle, &self.ranges, id);
+                let key = total.key(candidate.avoid);
+                candidate.key = Some(key);
+                keys.push((key, id));
+                valid(id, total.until);
             }
         }
+        keys.sort_by_key(|(key, _)| *key);
+        self.ranking = keys.into_iter().map(|(_, id)| id).collect();
     }
-    taken
-}
 
-/// By how much one more cluster in these places would break the soft constraints; `None` where it would break a hard one.
-fn cost(
-    constraints: &[Constraint],
-    counts: &[Counts<'_>],
-    least: &[usize],
-    places: &[Option<&str>],
-) -> Option<usize> {
-    let mut cost = 0_usize;
-    for (((constraint, counts), least), place) in constraints.iter().zip(counts).zip(least).zip(places) {
-        let excess = match place {
-            Some(place) => (counts.get(place).copied().unwrap_or_default() + 1)
-                .saturating_sub(least + constraint.max_skew),
-            None => NOWHERE,
-        };
-        if constraint.is_hard && excess > 0 {
-            return None;
+    /// Moves one cluster to its place in the ranking; returns whether it was elsewhere, and until when its scores are valid.
+    pub(super) fn rerank(&mut self, cycle: &Cycle<'_>, id: Id) -> (bool, Option<Timestamp>) {
+        let Some(candidate) = self.candidates.get(id as usize).copied() else { return (false, None) };
+        let total = (candidate.result == FilterResult::Feasible).then(|| total(cycle, &self.ranges, id));
+        let until = total.and_then(|total| total.until);
+        let key = total.map(|total| total.key(candidate.avoid));
+        if key == candidate.key {
+            return (false, until);
         }
-        cost = cost.saturating_add(excess);
-    }
-    Some(cost)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use api::cluster::v1::ManagedCluster;
-
-    fn check(zones: &[&str], max_skew: usize, is_hard: bool, wanted: Option<usize>) -> Vec<Id> {
-        let clusters = zones.iter().map(|zone| {
-            let mut cluster = ManagedCluster::default();
-            cluster.metadata.labels =
-                (!zone.is_empty()).then(|| [("zone".to_owned(), (*zone).to_owned())].into());
-            Facts::of(&cluster)
-        });
-        let clusters: Vec<Facts> = clusters.collect();
-        let constraint = Constraint { key: "zone".into(), is_claim: false, max_skew, is_hard };
-        spread((0..).zip(&clusters), &[constraint], wanted).into_iter().collect()
+        if let Some(before) = candidate.key
+            && let Ok(position) = self.position(cycle.fleet, before, id)
+        {
+            self.ranking.remove(position);
+        }
+        if let Some(key) = key {
+            let (Ok(position) | Err(position)) = self.position(cycle.fleet, key, id);
+            self.ranking.insert(position, id);
+        }
+        if let Some(candidate) = self.candidates.get_mut(id as usize) {
+            candidate.key = key;
+        }
+        (true, until)
     }
 
-    #[test]
-    fn hard_constraints_leave_clusters_out() {
-        assert_eq!(check(&["a", "a", "a", "b"], 1, true, None), [0, 1, 3]);
-        assert_eq!(check(&["a", "a", "a", "b"], 2, true, None), [0, 1, 2, 3]);
-        assert_eq!(check(&["a", "", "b"], 1, true, None), [0, 2]);
+    /// Finds the place of a key in the ranking, or where it would be.
+    fn position(&self, fleet: &Fleet, key: RankKey, id: Id) -> Result<usize, usize> {
+        self.ranking.binary_search_by(|other| self.compare(fleet, *other, (key, id)))
     }
 
-    #[test]
-    fn soft_constraints_only_change_the_order() {
-        assert_eq!(check(&["a", "a", "a", "b"], 1, false, Some(2)), [0, 3]);
-        assert_eq!(check(&["a", "a", "a", "b"], 1, false, Some(4)), [0, 1, 2, 3]);
-        assert_eq!(check(&["", "a", "a"], 1, false, Some(2)), [1, 2]);
+    fn compare(&self, fleet: &Fleet, ranked: Id, (key, id): (RankKey, Id)) -> Ordering {
+        let ranked_key = self.candidates.get(ranked as usize).and_then(|candidate| candidate.key);
+        ranked_key.cmp(&Some(key)).then_with(|| fleet.name(ranked).cmp(fleet.name(id)))
+    }
+
+    /// Returns the clusters the spread constraints select from the ranking; none where there are no constraints.
+    pub(super) fn select_spread(&self, cycle: &Cycle<'_>) -> BTreeSet<Id> {
+        if cycle.policy.spread.is_empty() {
+            return BTreeSet::new();
+        }
+        let ranked = self.ranking.iter().filter_map(|id| Some((*id, cycle.fleet.facts(*id)?)));
+        spread(ranked, &cycle.policy.spread, cycle.policy.wanted)
+    }
+
+    /// Returns how far a cluster came.
+    pub(super) fn result(&self, id: Id) -> FilterResult {
+        self.candidates.get(id as usize).map(|candidate| candidate.result).unwrap_or_default()
+    }
+
+    /// Returns whether a cluster passed all filters.
+    pub(super) fn is_feasible(&self, id: Id) -> bool {
+        self.result(id) == FilterResult::Feasible
+    }
+
+    /// Returns the clusters that passed all filters, in the order of names.
+    pub(super) fn feasible<'a>(&'a self, fleet: &'a Fleet) -> impl Iterator<Item = Id> + 'a {
+        fleet.ids().filter(|id| self.is_feasible(*id))
+    }
+
+    /// Returns whether a cluster should be in the decisions.
+    pub(super) fn is_selected(&self, cycle: &Cycle<'_>, id: Id) -> bool {
+        if !self.is_feasible(id) {
+            return false;
+        }
+        match (cycle.policy.wanted, cycle.policy.spread.is_empty()) {
+            (None, true) => true,
+            (Some(wanted), true) => self.is_among(cycle.fleet, id, wanted),
+            (_, false) => self.spread.contains(&id),
+        }
+    }
+
+    /// Returns whether a ranked cluster is among the best `wanted`.
+    fn is_among(&self, fleet: &Fleet, id: Id, wanted: usize) -> bool {
+        let Some(last) = wanted.checked_sub(1) else { return false };
+        let Some(last) = self.ranking.get(last) else { return true };
+        let key = self.candidates.get(id as usize).and_then(|candidate| candidate.key);
+        key.is_some_and(|key| self.compare(fleet, *last, (key, id)) != Ordering::Less)
+    }
+
+    /// Returns how many clusters should be in the decisions.
+    pub(super) fn selected(&self, policy: &Policy) -> usize {
+        let feasible = self.count(FilterResult::Feasible);
+        if policy.spread.is_empty() {
+            policy.wanted.map_or(feasible, |wanted| wanted.min(feasible))
+        } else {
+            self.spread.len()
+        }
+    }
+
+    /// Returns how many clusters came exactly this far.
+    pub(super) fn count(&self, result: FilterResult) -> usize {
+        self.counts.get(result as usize).copied().unwrap_or_default()
+    }
+
+    /// Returns how many clusters are in the sets.
+    pub(super) fn in_sets(&self) -> usize {
+        self.candidates.len() - self.count(FilterResult::Gone) - self.count(FilterResult::Outside)
+    }
+
+    /// Returns whether the decision of a cluster is not what it should be.
+    pub(super) fn is_unsettled(&self, cycle: &Cycle<'_>, id: Id) -> bool {
+        let selected = self.is_selected(cycle, id);
+        let Some(slice) = cycle.published.slice_of(id) else { return selected };
+        let groups = &cycle.policy.groups;
+        !selected
+            || cycle.published.leaving.contains_key(&id)
+            || cycle.fleet.facts(id).map(|facts| groups.of(facts)) != groups.named(&slice.group)
     }
 }

@@ -1,25 +1,25 @@
-//! Which clusters are in which sets.
+//! The members of cluster sets.
 
 use super::filter::Facts;
 use api::cluster::v1beta2::{ManagedClusterSet, SelectorType};
 use api::names::CLUSTER_SET_LABEL;
 use object::Selector;
 
-/// Which clusters are in a set.
+/// How the members of a set are chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Members {
-    /// Those whose label names it.
+pub enum SetMembers {
+    /// By the label that names the set.
     Labelled(String),
-    /// Those with certain labels.
+    /// By a selector of labels.
     Selected(String, Selector),
-    /// None.
-    Nobody(String),
-    /// Nobody knows: its selector is malformed.
+    /// The set has no members.
+    Empty(String),
+    /// The selector is malformed, so the members are unknown; the second text says why.
     Unknown(String, String),
 }
 
-impl Members {
-    /// Reads who is in a set.
+impl SetMembers {
+    /// Reads how the members of a set are chosen.
     pub fn of(set: &ManagedClusterSet) -> Self {
         let name = set.metadata.name.clone().unwrap_or_default();
         let selector = &set.spec.cluster_selector;
@@ -29,7 +29,7 @@ impl Members {
             (SelectorType::Other(other), _) => {
                 Self::Unknown(name, format!("selectorType is not right: {other}"))
             }
-            (SelectorType::LabelSelector, None) => Self::Nobody(name),
+            (SelectorType::LabelSelector, None) => Self::Empty(name),
             (SelectorType::LabelSelector, Some(labels)) => match Selector::parse(labels) {
                 Ok(selector) => Self::Selected(name, selector),
                 Err(e) => Self::Unknown(name, e.to_string()),
@@ -37,21 +37,21 @@ impl Members {
         }
     }
 
-    /// Name of the set.
+    /// Returns the name of the set.
     pub fn name(&self) -> &str {
         match self {
-            Self::Labelled(name) | Self::Selected(name, _) | Self::Nobody(name) | Self::Unknown(name, _) => {
+            Self::Labelled(name) | Self::Selected(name, _) | Self::Empty(name) | Self::Unknown(name, _) => {
                 name
             }
         }
     }
 
-    /// Whether a cluster is in the set.
+    /// Returns whether a cluster is in the set.
     pub fn contains(&self, facts: &Facts) -> bool {
         match self {
             Self::Labelled(name) => facts.label(CLUSTER_SET_LABEL) == Some(name),
             Self::Selected(_, selector) => selector.matches_with(|key| facts.label(key)),
-            Self::Nobody(_) | Self::Unknown(..) => false,
+            Self::Empty(_) | Self::Unknown(..) => false,
         }
     }
 }

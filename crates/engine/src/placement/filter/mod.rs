@@ -1,38 +1,34 @@
-//! What keeps a cluster out of a placement: predicates first, then taints.
+//! The filter stage: predicates first, then taints.
 
 pub mod cel;
+mod evaluate;
 mod facts;
 pub mod predicate;
 pub mod taint;
 
-use jiff::Timestamp;
-
+pub(super) use evaluate::{Evaluation, evaluate};
 pub use facts::Facts;
 
 /// How far a cluster came through the filters; the order is that of the pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Verdict {
-    /// There is no such cluster, or it is being deleted. Nothing brings it back, so its decision goes at once.
+pub enum FilterResult {
+    /// The cluster does not exist or is being deleted. Nothing brings it back, so its decision goes at once.
     #[default]
     Gone,
-    /// It is in none of the sets the placement may use.
+    /// The cluster is in none of the sets the placement may use.
     Outside,
-    /// No predicate matches it.
+    /// No predicate matches the cluster.
     Unmatched,
-    /// It has a taint that is not tolerated.
+    /// The cluster has a taint that is not tolerated.
     Tainted,
-    /// It had a taint whose toleration has expired; that was announced, so its decision goes at once.
+    /// The toleration of a taint expired. Its time was known before, so the decision goes at once.
     Expired,
-    /// It may be selected.
+    /// The cluster passed all filters.
     Feasible,
 }
 
-/// What the taints of a cluster mean for a placement.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tolerated {
-    /// When the first toleration it depends on expires.
-    pub until: Option<Timestamp>,
-    /// Whether the cluster should come after those without such taints.
-    pub avoid: bool,
+impl FilterResult {
+    /// The number of variants.
+    pub const COUNT: usize = Self::Feasible as usize + 1;
 }

@@ -1,10 +1,10 @@
-//! Predicates: labels, claims and expressions a cluster must match.
+//! Predicates: the labels, claims and expressions that a cluster must match.
 
 use super::Facts;
 use super::cel::{Budget, Expressions, Scores};
 use crate::placement::Misconfigured;
 use api::cluster::v1::ManagedCluster;
-use api::cluster::v1beta1::{ClusterClaimSelector, ClusterPredicate};
+use api::cluster::v1beta1::{ClusterCelSelector, ClusterClaimSelector, ClusterPredicate, ClusterSelector};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use object::Selector;
 
@@ -17,7 +17,7 @@ pub struct Matcher {
     claims: Selector,
 }
 
-/// One of the things a cluster may be like.
+/// One predicate of a placement.
 #[derive(Debug)]
 pub struct Predicate {
     matcher: Matcher,
@@ -28,7 +28,7 @@ impl Matcher {
     /// Reads the two selectors; absent ones match everything.
     ///
     /// # Errors
-    /// The first requirement label syntax does not allow; claims are held to it too.
+    /// Refuses the first requirement that label syntax does not allow; it holds for claims too.
     pub fn read(
         labels: Option<&LabelSelector>,
         claims: Option<&ClusterClaimSelector>,
@@ -36,13 +36,15 @@ impl Matcher {
         let refused = |e: object::selector::InvalidSelector| Misconfigured::new(PLUGIN, e.to_string());
         let labels = labels.map(Selector::parse).transpose().map_err(refused)?;
         let claims = claims
-            .map(|claims| Selector::from_expressions(&claims.match_expressions))
+            .map(|ClusterClaimSelector { match_expressions, unknown: _ }| {
+                Selector::from_expressions(match_expressions)
+            })
             .transpose()
             .map_err(refused)?;
         Ok(Self { labels: labels.unwrap_or_default(), claims: claims.unwrap_or_default() })
     }
 
-    /// Whether a cluster has the labels and the claims.
+    /// Returns whether a cluster has the labels and the claims.
     pub fn matches(&self, facts: &Facts) -> bool {
         self.labels.matches_with(|key| facts.label(key)) && self.claims.matches_with(|name| facts.claim(name))
     }
@@ -52,42 +54,48 @@ impl Predicate {
     /// Reads the predicates of a placement.
     ///
     /// # Errors
-    /// The first selector that is malformed or expression that does not compile.
+    /// Refuses the first selector that is malformed and the first expression that does not compile.
     pub fn read(predicates: &[ClusterPredicate]) -> Result<Vec<Self>, Misconfigured> {
         predicates.iter().map(Self::read_one).collect()
     }
 
     fn read_one(predicate: &ClusterPredicate) -> Result<Self, Misconfigured> {
-        let Some(selector) = &predicate.required_cluster_selector else {
+        let ClusterPredicate { required_cluster_selector, unknown: _ } = predicate;
+        let Some(selector) = required_cluster_selector else {
             return Ok(Self { matcher: Matcher::default(), expressions: Expressions::default() });
         };
-        let matcher = Matcher::read(selector.label_selector.as_ref(), selector.claim_selector.as_ref())?;
-        let sources =
-            selector.cel_selector.as_ref().map(|cel| cel.cel_expressions.as_slice()).unwrap_or_default();
+        let ClusterSelector { label_selector, claim_selector, cel_selector, unknown: _ } = selector;
+        let matcher = Matcher::read(label_selector.as_ref(), claim_selector.as_ref())?;
+        let sources = match cel_selector {
+            Some(ClusterCelSelector { cel_expressions, unknown: _ }) => cel_expressions.as_slice(),
+            None => &[],
+        };
         let expressions =
             Expressions::compile(sources).map_err(|message| Misconfigured::new(PLUGIN, message))?;
         Ok(Self { matcher, expressions })
     }
 
-    /// Whether a cluster is like this; a failing expression means no.
+    /// Returns whether the predicate matches a cluster; an expression that fails does not match.
     pub fn matches(
         &self,
-        (cluster, facts): (&ManagedCluster, &Facts),
+        cluster: &ManagedCluster,
+        facts: &Facts,
         scores: &Scores<'_>,
         budget: &mut Budget,
     ) -> bool {
         self.matcher.matches(facts) && self.expressions.matches(cluster, scores, budget).unwrap_or(false)
     }
 
-    /// Whether a cluster is like this as far as labels and claims tell.
+    /// Returns whether the labels and claims match; expressions are not evaluated.
     pub fn could_match(&self, facts: &Facts) -> bool {
         self.matcher.matches(facts)
     }
 
-    /// Why a cluster is not like this.
+    /// Returns why the predicate does not match a cluster.
     pub fn mismatch(
         &self,
-        (cluster, facts): (&ManagedCluster, &Facts),
+        cluster: &ManagedCluster,
+        facts: &Facts,
         scores: &Scores<'_>,
         budget: &mut Budget,
     ) -> Option<String> {
@@ -107,8 +115,8 @@ impl Predicate {
         }
     }
 
-    /// Whether the result depends on more than labels and claims.
-    pub fn reads_everything(&self) -> bool {
+    /// Returns whether the result depends on more than labels and claims.
+    pub fn has_expressions(&self) -> bool {
         !self.expressions.is_empty()
     }
 }

@@ -2,14 +2,22 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Tolerated;
 use crate::placement::Misconfigured;
 use api::cluster::v1::{Taint, TaintEffect};
 use api::cluster::v1beta1::{Toleration, TolerationOperator};
 
 const PLUGIN: &str = "TaintToleration";
 
-/// A taint nothing tolerates.
+/// What the tolerated taints of a cluster mean for a placement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tolerated {
+    /// When the first toleration that is needed expires.
+    pub until: Option<Timestamp>,
+    /// Whether the cluster comes after those without such taints.
+    pub avoid: bool,
+}
+
+/// A taint that no toleration tolerates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Refused<'a> {
     /// The taint.
@@ -21,7 +29,7 @@ pub struct Refused<'a> {
 /// Checks tolerations as Open Cluster Management does.
 ///
 /// # Errors
-/// The first toleration that means nothing.
+/// Refuses the first toleration that means nothing.
 pub fn validate(tolerations: &[Toleration]) -> Result<(), Misconfigured> {
     for toleration in tolerations {
         let exists = toleration.operator == TolerationOperator::Exists;
@@ -35,10 +43,10 @@ pub fn validate(tolerations: &[Toleration]) -> Result<(), Misconfigured> {
     Ok(())
 }
 
-/// Whether every taint is tolerated by a placement that has (`decided`) or has not selected the cluster so far.
+/// Checks that a placement tolerates every taint; `decided` says whether it has selected the cluster so far.
 ///
 /// # Errors
-/// The first taint that is not.
+/// Returns the first taint that is not tolerated.
 pub fn check<'a>(
     tolerations: &[Toleration],
     taints: &'a [Taint],
@@ -77,12 +85,12 @@ enum Tolerance {
     Always,
 }
 
-/// The most patient of the tolerations that match a taint.
+/// Returns the longest of the tolerations that match a taint.
 fn tolerance(tolerations: &[Toleration], taint: &Taint) -> Tolerance {
     let mut best = Tolerance::Never;
     for toleration in tolerations.iter().filter(|toleration| matches(toleration, taint)) {
         let Some(seconds) = toleration.toleration_seconds else { return Tolerance::Always };
-        // A taint without a time is as old as time, as in Go.
+        // In Go a taint without a time is as old as year 1, so that its toleration has expired.
         let Some(added) = &taint.time_added else { continue };
         let end = added.0.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
         best = match best {
@@ -94,15 +102,16 @@ fn tolerance(tolerations: &[Toleration], taint: &Taint) -> Tolerance {
 }
 
 fn matches(toleration: &Toleration, taint: &Taint) -> bool {
-    let effect =
-        toleration.effect.as_ref().is_none_or(|effect| *effect == taint.effect || effect.as_str().is_empty());
-    let key = toleration.key.is_empty() || toleration.key == taint.key;
-    let value = match &toleration.operator {
+    let Toleration { key, operator, value, effect, toleration_seconds: _, unknown: _ } = toleration;
+    let has_effect =
+        effect.as_ref().is_none_or(|effect| *effect == taint.effect || effect.as_str().is_empty());
+    let has_key = key.is_empty() || *key == taint.key;
+    let has_value = match operator {
         TolerationOperator::Exists => true,
-        TolerationOperator::Equal => toleration.value == taint.value,
-        TolerationOperator::Other(operator) => operator.is_empty() && toleration.value == taint.value,
+        TolerationOperator::Equal => *value == taint.value,
+        TolerationOperator::Other(operator) => operator.is_empty() && *value == taint.value,
     };
-    effect && key && value
+    has_effect && has_key && has_value
 }
 
 #[cfg(test)]
@@ -195,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerations_that_mean_nothing_are_refused_in_the_words_of_ocm() {
+    fn tolerations_that_mean_nothing_are_refused_with_the_messages_of_ocm() {
         let refusal = |t: Toleration| validate(&[t]).unwrap_err().to_string();
         assert_eq!(
             refusal(toleration("", "v", None)),

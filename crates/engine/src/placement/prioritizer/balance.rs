@@ -1,14 +1,27 @@
 //! Prefers clusters that few decisions of other placements name.
 
-use super::MAX_SCORE;
+use super::{MAX_SCORE, Prioritizer, Range, Scale, Score, Subject};
+
+pub(super) static BALANCE: Prioritizer = Prioritizer {
+    name: "Balance",
+    scale: Scale::Hub(|fleet, published| {
+        let own = published.clusters().map(|id| (id, published.entries_of(id)));
+        Range { least: 0.0, most: f64::from(fleet.most_used(own)) }
+    }),
+    score: |subject: &Subject<'_>| {
+        let own = subject.cycle.published.entries_of(subject.id);
+        let used = subject.cycle.fleet.used(subject.id).saturating_sub(own);
+        Score::lasting(score(used, subject.range.most))
+    },
+};
 
 /// Unused clusters get 100, the most used one -100, with the rounding of Open Cluster Management (before doubling).
-pub fn score(used: u32, most_used: u32) -> i64 {
-    if used == 0 || most_used == 0 {
+fn score(used: u32, most_used: f64) -> i64 {
+    if used == 0 || most_used <= 0.0 {
         return MAX_SCORE;
     }
     #[expect(clippy::cast_possible_truncation, reason = "between -50 and 50")]
-    let half = (100.0 * (0.5 - f64::from(used) / f64::from(most_used))) as i64;
+    let half = (100.0 * (0.5 - f64::from(used) / most_used)) as i64;
     2 * half
 }
 
@@ -19,7 +32,7 @@ mod tests {
     #[test]
     fn scores_are_truncated_before_they_are_doubled() {
         assert_eq!(
-            [score(0, 3), score(1, 3), score(2, 3), score(3, 3), score(0, 0)],
+            [score(0, 3.0), score(1, 3.0), score(2, 3.0), score(3, 3.0), score(0, 0.0)],
             [100, 32, -32, -100, 100]
         );
     }

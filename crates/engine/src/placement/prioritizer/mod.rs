@@ -1,168 +1,126 @@
-//! What makes one feasible cluster better than another.
+//! The prioritizers: what makes one feasible cluster better than another.
 //!
-//! A prioritizer gives each cluster a score from -100 to 100; a cluster's total is the sum of scores times weights.
+//! A prioritizer gives each cluster a score from -100 to 100; the total of a cluster is the sum of scores times weights. A built-in
+//! prioritizer is a file with a row and its line in [`BUILT_IN`]; nothing else knows its name.
 
-pub mod addon;
-pub mod balance;
-pub mod resource;
-pub mod steady;
+mod addon;
+mod balance;
+mod resource;
+mod steady;
+mod weights;
 
-use crate::placement::Misconfigured;
+use jiff::Timestamp;
+
+use super::fleet::{Fleet, Id};
+use super::input::Cycle;
+use super::published::Published;
 use api::cluster::v1::ManagedCluster;
-use api::cluster::v1beta1::{PrioritizerMode, PrioritizerPolicy, ScoreType};
 
-pub use resource::{Range, Resource};
+pub(super) use addon::first_invalid;
+pub use weights::{AddOnScore, Weighted, weights};
 
 /// Highest score a prioritizer gives; the lowest is its negative.
-pub const MAX_SCORE: i64 = 100;
+const MAX_SCORE: i64 = 100;
 
-/// Which prioritizer.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Coordinate {
-    /// Clusters few other placements have selected.
-    Balance,
-    /// Clusters this placement has selected.
-    Steady,
-    /// Clusters with much of a resource to give.
-    Allocatable(Resource),
-    /// Clusters an add-on scores high.
-    AddOn {
-        /// Name of the AddOnPlacementScore.
-        resource: String,
-        /// Name of the score in it.
-        score: String,
-    },
+/// The prioritizers a placement names in `scoreCoordinate.builtIn`.
+static BUILT_IN: [&Prioritizer; 4] =
+    [&balance::BALANCE, &steady::STEADY, &resource::ALLOCATABLE_CPU, &resource::ALLOCATABLE_MEMORY];
+
+/// One way to score clusters.
+pub struct Prioritizer {
+    /// Its name in the spec, in explanations and in events.
+    pub name: &'static str,
+    /// What its scores are relative to.
+    pub(super) scale: Scale,
+    /// Scores one cluster.
+    pub(super) score: fn(&Subject<'_>) -> Score,
 }
 
-/// The name people see in explanations and events.
-impl std::fmt::Display for Coordinate {
+impl std::fmt::Debug for Prioritizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// What the scores of a prioritizer are relative to.
+pub(super) enum Scale {
+    /// Scores depend on the cluster alone.
+    Absolute,
+    /// Scores depend on a range that is measured on the whole hub.
+    Hub(fn(&Fleet, &Published) -> Range),
+    /// Scores depend on the least and the most of what feasible clusters report.
+    Feasible(fn(&ManagedCluster) -> Option<f64>),
+}
+
+/// What a prioritizer reads to score one cluster.
+pub(super) struct Subject<'a> {
+    pub cycle: &'a Cycle<'a>,
+    pub id: Id,
+    /// The range its [`Scale`] measures.
+    pub range: Range,
+    /// The score of an add-on to read, for the prioritizer of add-ons.
+    pub add_on: Option<&'a AddOnScore>,
+}
+
+/// The answer of a prioritizer about one cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Score {
+    /// A score, and the first moment at which it is no longer valid.
+    Valid { value: i64, until: Option<Timestamp> },
+    /// The cluster does not report what is scored; it counts 0.
+    Unreported,
+    /// No add-on published the score. It counts 0, and the cluster comes after all clusters with valid scores.
+    Missing,
+    /// The score was valid until then. It counts as a missing one.
+    Expired(Timestamp),
+}
+
+impl Score {
+    fn lasting(value: i64) -> Self {
+        Self::Valid { value, until: None }
+    }
+
+    /// Returns the score where there is a valid one.
+    pub(super) fn value(self) -> Option<i64> {
         match self {
-            Self::Balance => f.write_str("Balance"),
-            Self::Steady => f.write_str("Steady"),
-            Self::Allocatable(Resource::Cpu) => f.write_str("ResourceAllocatableCPU"),
-            Self::Allocatable(Resource::Memory) => f.write_str("ResourceAllocatableMemory"),
-            Self::AddOn { resource, score } => write!(f, "AddOn/{resource}/{score}"),
+            Self::Valid { value, .. } => Some(value),
+            Self::Unreported | Self::Missing | Self::Expired(_) => None,
         }
     }
 }
 
-/// Reads which prioritizers count and how much.
-///
-/// # Errors
-/// A mode or a prioritizer nobody knows, or a coordinate that names none.
-pub fn weights(policy: Option<&PrioritizerPolicy>) -> Result<Vec<(Coordinate, i32)>, Misconfigured> {
-    let refused = |message: String| Misconfigured::new("", message);
-    let mut weights = match policy.map(|policy| &policy.mode) {
-        None | Some(PrioritizerMode::Additive) => vec![(Coordinate::Balance, 1), (Coordinate::Steady, 1)],
-        Some(PrioritizerMode::Exact) => Vec::new(),
-        Some(PrioritizerMode::Other(mode)) if mode.is_empty() => {
-            vec![(Coordinate::Balance, 1), (Coordinate::Steady, 1)]
-        }
-        Some(PrioritizerMode::Other(mode)) => {
-            return Err(refused(format!("incorrect prioritizer policy mode: {mode}")));
+/// The least and the most of what clusters are compared by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range {
+    /// The least; infinite where there is nothing to compare.
+    pub least: f64,
+    /// The most; negative infinite where there is nothing to compare.
+    pub most: f64,
+}
+
+impl Default for Range {
+    fn default() -> Self {
+        Self { least: f64::INFINITY, most: f64::NEG_INFINITY }
+    }
+}
+
+impl Range {
+    /// Widens the range to a value.
+    #[must_use]
+    pub fn with(self, value: f64) -> Self {
+        Self { least: self.least.min(value), most: self.most.max(value) }
+    }
+}
+
+/// Measures the range of every weighted prioritizer, given all feasible clusters.
+pub(super) fn measure(cycle: &Cycle<'_>, feasible: &[Id]) -> Vec<Range> {
+    let range = |weighted: &Weighted| match weighted.prioritizer.scale {
+        Scale::Absolute => Range::default(),
+        Scale::Hub(measure) => measure(cycle.fleet, cycle.published),
+        Scale::Feasible(reported) => {
+            let clusters = feasible.iter().filter_map(|id| cycle.fleet.cluster(*id));
+            clusters.filter_map(|cluster| reported(cluster)).fold(Range::default(), Range::with)
         }
     };
-    for configuration in policy.map(|policy| policy.configurations.as_slice()).unwrap_or_default() {
-        let Some(at) = &configuration.score_coordinate else {
-            return Err(refused("scoreCoordinate field is required".into()));
-        };
-        let coordinate = match (&at.r#type, &at.add_on) {
-            (ScoreType::BuiltIn, _) => built_in(&at.built_in)
-                .ok_or_else(|| refused(format!("incorrect builtin prioritizer: {}", at.built_in)))?,
-            (ScoreType::AddOn, Some(score)) => {
-                Coordinate::AddOn { resource: score.resource_name.clone(), score: score.score_name.clone() }
-            }
-            (ScoreType::AddOn, None) => return Err(refused("addOn should not be empty".into())),
-            (ScoreType::Other(other), _) => {
-                return Err(refused(format!("incorrect builtin prioritizer: {other}")));
-            }
-        };
-        // A built-in prioritizer is configured once, the last time; two equal add-on scores both count.
-        let earlier =
-            weights.iter_mut().find(|(known, _)| *known == coordinate && at.r#type == ScoreType::BuiltIn);
-        match earlier {
-            Some((_, weight)) => *weight = configuration.weight,
-            None => weights.push((coordinate, configuration.weight)),
-        }
-    }
-    weights.retain(|(_, weight)| *weight != 0);
-    Ok(weights)
-}
-
-fn built_in(name: &str) -> Option<Coordinate> {
-    match name {
-        "Balance" => Some(Coordinate::Balance),
-        "Steady" => Some(Coordinate::Steady),
-        "ResourceAllocatableCPU" => Some(Coordinate::Allocatable(Resource::Cpu)),
-        "ResourceAllocatableMemory" => Some(Coordinate::Allocatable(Resource::Memory)),
-        _ => None,
-    }
-}
-
-/// What scoring one cluster needs to know.
-#[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
-    /// The cluster.
-    pub cluster: &'a ManagedCluster,
-    /// Whether this placement has selected it.
-    pub decided: bool,
-    /// How many decisions of other placements name it.
-    pub used: u32,
-}
-
-/// What the scores of all clusters are measured against.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Scale {
-    /// The largest number of decisions of other placements any cluster on the hub is named in.
-    pub most_used: u32,
-    /// Least and most allocatable CPU of the feasible clusters.
-    pub cpu: Range,
-    /// Least and most allocatable memory of the feasible clusters.
-    pub memory: Range,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(policy: serde_json::Value) -> String {
-        let policy = serde_json::from_value(policy).unwrap();
-        weights(Some(&policy))
-            .unwrap()
-            .iter()
-            .map(|(coordinate, weight)| format!("{coordinate}={weight} "))
-            .collect()
-    }
-
-    #[test]
-    fn configurations_add_to_the_defaults_unless_exact() {
-        let cpu =
-            serde_json::json!({ "scoreCoordinate": { "builtIn": "ResourceAllocatableCPU" }, "weight": 2 });
-        let steady = serde_json::json!({ "scoreCoordinate": { "builtIn": "Steady" }, "weight": 3 });
-        assert_eq!(check(serde_json::json!({})), "Balance=1 Steady=1 ");
-        assert_eq!(
-            check(serde_json::json!({ "mode": "", "configurations": [cpu, steady] })),
-            "Balance=1 Steady=3 ResourceAllocatableCPU=2 "
-        );
-        assert_eq!(
-            check(serde_json::json!({ "mode": "Exact", "configurations": [cpu] })),
-            "ResourceAllocatableCPU=2 "
-        );
-    }
-
-    #[test]
-    fn weight_zero_turns_a_prioritizer_off() {
-        let off = serde_json::json!({ "scoreCoordinate": { "builtIn": "Balance" }, "weight": 0 });
-        assert_eq!(check(serde_json::json!({ "configurations": [off] })), "Steady=1 ");
-    }
-
-    #[test]
-    fn equal_addon_scores_both_count() {
-        let score = serde_json::json!({ "scoreCoordinate": { "type": "AddOn", "addOn": { "resourceName": "r", "scoreName": "s" } } });
-        assert_eq!(
-            check(serde_json::json!({ "mode": "Exact", "configurations": [score, score] })),
-            "AddOn/r/s=1 AddOn/r/s=1 "
-        );
-    }
+    cycle.policy.weights.iter().map(range).collect()
 }

@@ -1,57 +1,46 @@
-//! Prefers clusters with much of a resource to give.
+//! Prefers clusters with much of an allocatable resource.
 
-use super::MAX_SCORE;
+use super::{MAX_SCORE, Prioritizer, Range, Scale, Score, Subject};
 use api::cluster::v1::ManagedCluster;
 use object::quantity;
 
-/// A resource clusters report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Resource {
-    /// `cpu`.
-    Cpu,
-    /// `memory`.
-    Memory,
+pub(super) static ALLOCATABLE_CPU: Prioritizer = Prioritizer {
+    name: "ResourceAllocatableCPU",
+    scale: Scale::Feasible(cpu),
+    score: |subject| rate(subject, cpu),
+};
+
+pub(super) static ALLOCATABLE_MEMORY: Prioritizer = Prioritizer {
+    name: "ResourceAllocatableMemory",
+    scale: Scale::Feasible(memory),
+    score: |subject| rate(subject, memory),
+};
+
+fn cpu(cluster: &ManagedCluster) -> Option<f64> {
+    allocatable(cluster, "cpu")
 }
 
-/// Least and most of a resource among the feasible clusters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Range {
-    /// Least; infinite where no cluster reports any.
-    pub least: f64,
-    /// Most; negative infinite where no cluster reports any.
-    pub most: f64,
+fn memory(cluster: &ManagedCluster) -> Option<f64> {
+    allocatable(cluster, "memory")
 }
 
-impl Default for Range {
-    fn default() -> Self {
-        Self { least: f64::INFINITY, most: f64::NEG_INFINITY }
-    }
-}
-
-impl Range {
-    /// Widens the range to a value.
-    pub fn take(&mut self, value: f64) {
-        self.least = self.least.min(value);
-        self.most = self.most.max(value);
-    }
-}
-
-/// What a cluster can give of a resource; `None` unless it reports both what is allocatable and what there is.
-pub fn allocatable(cluster: &ManagedCluster, resource: Resource) -> Option<f64> {
-    let name = match resource {
-        Resource::Cpu => "cpu",
-        Resource::Memory => "memory",
-    };
+/// Returns how much of a resource is allocatable where the cluster reports both that and its capacity.
+fn allocatable(cluster: &ManagedCluster, resource: &str) -> Option<f64> {
     let status = cluster.status.as_ref()?;
-    status.capacity.get(name)?;
-    let nanos = quantity::nanos(&status.allocatable.get(name)?.0)?;
+    status.capacity.get(resource)?;
+    let nanos = quantity::nanos(&status.allocatable.get(resource)?.0)?;
     #[expect(clippy::cast_precision_loss, reason = "scores have two digits")]
     let units = nanos as f64 / quantity::NANO as f64;
     Some(units)
 }
 
-/// The place of a value in the range, from -100 to 100; all get 100 where all are equal.
-pub fn score(value: f64, range: Range) -> i64 {
+fn rate(subject: &Subject<'_>, reported: fn(&ManagedCluster) -> Option<f64>) -> Score {
+    let amount = subject.cycle.fleet.cluster(subject.id).and_then(|cluster| reported(cluster));
+    amount.map_or(Score::Unreported, |amount| Score::lasting(score(amount, subject.range)))
+}
+
+/// Returns the place of a value in the range, from -100 to 100; all get 100 where all are equal.
+fn score(value: f64, range: Range) -> i64 {
     if range.most <= range.least {
         return MAX_SCORE;
     }

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::publish::Write;
-use super::{Fleet, Input, Schedule, Standing};
+use super::super::publish::Write;
+use super::super::{Fleet, IncrementalSchedule, Input, Schedule, explain, schedule};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision, PlacementDecisionStatus};
 use api::cluster::v1beta2::ManagedClusterSet;
 use api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL};
+
+/// The steps of all expressions; few, so that tests come to the limit.
+const MAX_STEPS: u64 = 20_000;
 
 /// One namespace with one placement `p`, bound to sets.
 pub(crate) struct Hub {
@@ -21,7 +24,9 @@ pub(crate) struct Hub {
     pub sets: Vec<Arc<ManagedClusterSet>>,
     pub decisions: BTreeMap<String, Arc<PlacementDecision>>,
     pub fleet: Fleet,
-    pub standing: Standing,
+    /// The decision of another placement.
+    pub elsewhere: Option<PlacementDecision>,
+    pub incremental: IncrementalSchedule,
     /// What readers could see after each single write, from the last schedule on: clusters by decision.
     pub seen: Vec<BTreeMap<String, Vec<String>>>,
     /// How many writes of the next schedule succeed, where not all do.
@@ -41,7 +46,8 @@ impl Hub {
             sets: vec![Arc::new(serde_json::from_value(global).unwrap())],
             decisions: BTreeMap::new(),
             fleet: Fleet::default(),
-            standing: Standing::default(),
+            elsewhere: None,
+            incremental: IncrementalSchedule::default(),
             seen: Vec::new(),
             crash_after: None,
         }
@@ -58,7 +64,7 @@ impl Hub {
 
     pub(crate) fn put(&mut self, cluster: Value) {
         let cluster: ManagedCluster = serde_json::from_value(cluster).unwrap();
-        self.fleet.see_cluster(Arc::new(cluster));
+        self.fleet.set_cluster(Arc::new(cluster));
     }
 
     pub(crate) fn score(&mut self, cluster: &str, value: i32, valid_for: Option<i64>) {
@@ -68,7 +74,7 @@ impl Hub {
             "status": { "scores": [{ "name": "cpu", "value": value }], "validUntil": until },
         });
         let score: AddOnPlacementScore = serde_json::from_value(score).unwrap();
-        self.fleet.see_score(None, Some(Arc::new(score)));
+        self.fleet.set_score(None, Some(Arc::new(score)));
     }
 
     pub(crate) fn wait(&mut self, seconds: i64) {
@@ -104,32 +110,34 @@ impl Hub {
         let clusters: Vec<_> = ids.iter().filter_map(|id| self.fleet.cluster(*id).cloned()).collect();
         let scores: Vec<_> =
             ids.iter().filter_map(|id| self.fleet.scores(*id, "usage").cloned().map(Arc::new)).collect();
-        let fleet = Fleet::of(clusters, scores, decisions.iter().rev().cloned());
-        let reversed = super::schedule(&Input { fleet: &fleet, ..self.input(&decisions) }, self.now);
+        let all = decisions.iter().rev().cloned().chain(self.elsewhere.clone().map(Arc::new));
+        let fleet = Fleet::of(clusters, scores, all);
+        let reversed = schedule(&Input { fleet: &fleet, ..self.input(&decisions) }, self.now);
         assert_eq!(
             reversed,
-            super::schedule(&self.input(&decisions), self.now),
+            schedule(&self.input(&decisions), self.now),
             "the order of objects decides something"
         );
     }
 
-    pub(crate) fn explain(&self) -> super::explain::Explanation {
+    pub(crate) fn explain(&self) -> explain::Explanation {
         let decisions: Vec<_> = self.decisions.values().cloned().collect();
-        super::explain::explain(&self.input(&decisions), self.now)
+        explain::explain(&self.input(&decisions), self.now)
     }
 
     fn input<'a>(&'a self, decisions: &'a [Arc<PlacementDecision>]) -> Input<'a> {
-        Input { placement: &self.placement, bound: &self.sets, decisions, fleet: &self.fleet }
+        let (placement, bound, fleet) = (&self.placement, self.sets.as_slice(), &self.fleet);
+        Input { placement, bound, decisions, fleet, max_steps: MAX_STEPS }
     }
 
-    /// Schedules once, on what is remembered and from nothing, which must be the same, and writes it.
+    /// Schedules once, incrementally and from nothing, which must give the same, and writes it.
     pub(crate) fn schedule(&mut self) -> Schedule {
         let decisions: Vec<_> = self.decisions.values().cloned().collect();
-        let fresh = super::schedule(&self.input(&decisions), self.now);
-        let mut standing = std::mem::take(&mut self.standing);
-        let kept = standing.schedule(&self.input(&decisions), self.now);
-        self.standing = standing;
-        assert_eq!(kept, fresh, "a standing that was kept answers as a fresh one");
+        let fresh = schedule(&self.input(&decisions), self.now);
+        let mut incremental = std::mem::take(&mut self.incremental);
+        let kept = incremental.schedule(&self.input(&decisions), self.now);
+        self.incremental = incremental;
+        assert_eq!(kept, fresh, "the incremental schedule differs from the one from nothing");
         assert!(
             kept.wake_at.is_none_or(|at| at > self.now),
             "it wants to be woken at a time that is not in the future"
@@ -191,6 +199,21 @@ impl Hub {
         format!("{} {}: {}", condition.status, condition.reason, condition.message)
     }
 
+    /// Another placement selects clusters, instead of those it selected before.
+    pub(crate) fn select_elsewhere(&mut self, clusters: impl Iterator<Item = String>) {
+        let entries: Vec<Value> = clusters.map(|name| json!({ "clusterName": name, "reason": "" })).collect();
+        let decision = json!({ "metadata": { "name": "other" }, "status": { "decisions": entries } });
+        let decision: PlacementDecision = serde_json::from_value(decision).unwrap();
+        self.fleet.set_decision(self.elsewhere.as_ref(), Some(&decision));
+        self.elsewhere = Some(decision);
+    }
+
+    /// Numbers the clusters anew, which makes everything remembered of their numbers invalid.
+    pub(crate) fn renumber(&mut self) {
+        self.fleet.renumber();
+        self.incremental = IncrementalSchedule::default();
+    }
+
     /// Somebody else changes, creates or (`Null`) deletes a decision.
     pub(crate) fn edit(&mut self, name: &str, decision: Value) {
         let new = (!decision.is_null()).then(|| Arc::new(serde_json::from_value(decision).unwrap()));
@@ -228,6 +251,6 @@ impl Hub {
             Some(new) => self.decisions.insert(name.to_owned(), Arc::clone(new)),
             None => self.decisions.remove(name),
         };
-        self.fleet.see_decision(old.as_deref(), new.as_deref());
+        self.fleet.set_decision(old.as_deref(), new.as_deref());
     }
 }

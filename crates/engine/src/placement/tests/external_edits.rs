@@ -1,7 +1,8 @@
-//! What others do to published decisions, and writes of ours that were lost half way: all of it is put right, and nobody goes for it.
+//! Edits of published decisions by others, and writes of ours that were lost: all are corrected, and no cluster leaves for them.
 
 use serde_json::{Value, json};
 
+use super::super::IncrementalSchedule;
 use super::harness::Hub;
 
 fn hub(spec: Value, clusters: usize) -> Hub {
@@ -96,7 +97,7 @@ fn a_cluster_found_in_two_decisions_of_ours_is_not_more_used_for_that() {
 }
 
 #[test]
-fn what_a_crash_left_half_written_is_finished_and_nobody_is_lost_on_the_way() {
+fn writes_that_a_crash_interrupted_are_finished_and_no_cluster_is_lost() {
     let groups =
         |size: u32| json!({ "decisionStrategy": { "groupStrategy": { "clustersPerDecisionGroup": size } } });
     for writes in 0..12 {
@@ -106,7 +107,7 @@ fn what_a_crash_left_half_written_is_finished_and_nobody_is_lost_on_the_way() {
         hub.crash_after = Some(writes);
         hub.schedule();
         assert_eq!(hub.decided(), all, "after {writes} writes");
-        hub.standing = Default::default();
+        hub.incremental = IncrementalSchedule::default();
         assert_eq!(hub.settle(), all, "after {writes} writes");
         let sizes: Vec<i32> = hub
             .placement

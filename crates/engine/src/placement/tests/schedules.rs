@@ -165,7 +165,7 @@ fn a_cluster_that_is_deleted_leaves_at_once() {
     let mut hub = hub(json!({}), &["a", "b", "c"]);
     hub.settle();
     hub.put(json!({ "metadata": { "name": "a", "deletionTimestamp": "2023-11-14T22:13:20Z" } }));
-    hub.fleet.lose_cluster("b");
+    hub.fleet.remove_cluster("b");
     assert_eq!(hub.settle(), ["c"]);
 }
 
@@ -283,8 +283,8 @@ fn groups_are_stable_under_churn() {
     hub.cluster("a", &[]);
     hub.settle();
     assert_eq!(hub.shape()[1..], ["p-decision-2[1 ] b,c", "p-decision-3[2 ] d,e", "p-decision-4[3 ] a"]);
-    hub.fleet.lose_cluster("x");
-    hub.fleet.lose_cluster("c");
+    hub.fleet.remove_cluster("x");
+    hub.fleet.remove_cluster("c");
     hub.settle();
     assert_eq!(hub.shape(), ["p-decision-1[0 canary] ", "p-decision-2[1 ] a,b", "p-decision-3[2 ] d,e"]);
     hub.cluster("y", &[("canary", "true")]);
@@ -476,8 +476,8 @@ fn balance_counts_the_decisions_of_others_and_not_the_placements_own() {
             clusters.iter().map(|cluster| json!({ "clusterName": cluster, "reason": "" })).collect();
         serde_json::from_value(json!({ "metadata": {}, "status": { "decisions": entries } })).unwrap()
     };
-    hub.fleet.see_decision(None, Some(&other(&["a", "b"])));
-    hub.fleet.see_decision(None, Some(&other(&["a"])));
+    hub.fleet.set_decision(None, Some(&other(&["a", "b"])));
+    hub.fleet.set_decision(None, Some(&other(&["a"])));
     assert_eq!(hub.settle(), ["b", "c"]);
     let totals: Vec<_> = hub.explain().clusters.iter().map(|story| story.total.unwrap()).collect();
     assert_eq!(totals, [-100, 100, 200]);

@@ -97,7 +97,7 @@ fn trace(path: &Path) -> String {
         hub.wait(step.wait);
         step.spec.into_iter().for_each(|spec| hub.spec(spec));
         put(&mut hub, &step.clusters);
-        step.lose.iter().for_each(|name| hub.fleet.lose_cluster(name));
+        step.lose.iter().for_each(|name| hub.fleet.remove_cluster(name));
         step.scores.iter().for_each(|(cluster, score)| hub.score(cluster, *score, None));
         page += &settle(&mut hub, &step.what);
     }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::super::layout::SLICE;
 use super::harness::Hub;
-use super::layout::SLICE;
 
 /// Something that happens to a hub.
 #[derive(Clone, Debug)]
@@ -19,7 +19,11 @@ enum Event {
     Spec(usize),
     Sets(u8),
     /// Somebody else changes a decision: which one, and how.
-    Meddle(u16, u8),
+    Edit(u16, u8),
+    /// Another placement selects these clusters, and no others.
+    Select(u16, u16),
+    /// The fleet numbers its clusters anew, and everything remembered of them is forgotten.
+    Renumber,
     /// Only so many of the writes of the next schedule succeed.
     Crash(u8),
     Wait(i64),
@@ -34,7 +38,9 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         2 => (0..260_u16, -100..101_i32, proptest::option::of(-5..40_i64)).prop_map(|(at, score, until)| Event::Score(at, score, until)),
         3 => (0..specs().len()).prop_map(Event::Spec),
         1 => (0..4_u8).prop_map(Event::Sets),
-        2 => (0..100_u16, 0..10_u8).prop_map(|(which, how)| Event::Meddle(which, how)),
+        2 => (0..100_u16, 0..10_u8).prop_map(|(which, how)| Event::Edit(which, how)),
+        2 => (0..260_u16, 1..60_u16).prop_map(|(at, many)| Event::Select(at, many)),
+        1 => Just(Event::Renumber),
         1 => (0..6_u8).prop_map(Event::Crash),
         3 => (1..15_i64).prop_map(Event::Wait),
         1 => Just(Event::Nothing),
@@ -86,7 +92,7 @@ fn happen(hub: &mut Hub, event: &Event) {
                 "status": { "conditions": [], "allocatable": amount, "capacity": amount },
             }));
         }),
-        Event::Lose(at, many) => (*at..at + many).for_each(|i| hub.fleet.lose_cluster(&name(i))),
+        Event::Lose(at, many) => (*at..at + many).for_each(|i| hub.fleet.remove_cluster(&name(i))),
         Event::Taint(at, taint) => {
             let effect = ["NoSelect", "NoSelectIfNew", "PreferNoSelect", "NoSelect", "NoSelect"][usize::from(*taint)];
             let key = if *taint == 4 { "other" } else { "t" };
@@ -96,15 +102,17 @@ fn happen(hub: &mut Hub, event: &Event) {
         Event::Score(at, score, until) => hub.score(&name(*at), *score, *until),
         Event::Spec(number) => hub.spec(specs()[*number].clone()),
         Event::Sets(which) => hub.bind(*which),
-        Event::Meddle(which, how) => meddle(hub, *which, *how),
+        Event::Edit(which, how) => edit(hub, *which, *how),
+        Event::Select(at, many) => hub.select_elsewhere((*at..at + many).map(name)),
+        Event::Renumber => hub.renumber(),
         Event::Crash(after) => hub.crash_after = Some(usize::from(*after)),
         Event::Wait(seconds) => hub.wait(*seconds),
         Event::Nothing => {}
     }
 }
 
-/// What somebody may do to a decision by hand.
-fn meddle(hub: &mut Hub, which: u16, how: u8) {
+/// Changes a decision as somebody may by hand.
+fn edit(hub: &mut Hub, which: u16, how: u8) {
     let names: Vec<String> = hub.decisions.keys().cloned().collect();
     let Some(name) = names.get(usize::from(which) % names.len().max(1)).cloned() else { return };
     let mut decision = serde_json::to_value(&*hub.decisions[&name]).unwrap();

@@ -1,0 +1,207 @@
+//! From the selection to the writes: group the members, lay them out, publish the difference.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{Timestamp, Unit};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::events::{EventSource, events};
+use super::fleet::Id;
+use super::input::{Cycle, Input};
+use super::layout::{Member, Request, Slice, lay_out};
+use super::prioritizer::{Range, measure};
+use super::publish::{Target, Write, publish};
+use super::published::LEAVING;
+use super::rank::total;
+use super::removal::{Removal, removals};
+use super::schedule::Schedule;
+use super::select::Selection;
+use super::status;
+use api::cluster::v1beta1::{ClusterDecision, PlacementDecision};
+
+/// Decides what to write, given the clusters whose decisions are not what they should be.
+///
+/// `unsettled` is `None` where the slices are known to be as they should be, so that nothing but scores can be to write.
+pub(super) fn decide(
+    cycle: &Cycle<'_>,
+    input: &Input<'_>,
+    selection: &Selection,
+    unsettled: Option<&BTreeSet<Id>>,
+) -> Schedule {
+    let mut schedule =
+        Schedule { status: input.placement.status.clone().unwrap_or_default(), ..Schedule::default() };
+    let refresh_at = refresh_scores_at(cycle, input, selection);
+    let refreshes = refresh_at.is_some_and(|at| at <= cycle.now);
+    let mut wake_at = vec![selection.deadline, refresh_at.filter(|_| !refreshes)];
+    let published = if unsettled.is_some() || refreshes {
+        let unsettled = unsettled.into_iter().flatten().copied().collect::<Vec<_>>();
+        let removals = removals(cycle, selection, unsettled.iter().copied());
+        wake_at.push(removals.values().filter_map(|removal| removal.ends()).min());
+        let decision = Decision { cycle, input, selection, removals, refreshes, ranges: OnceCell::new() };
+        let slices = decision.lay_out(&unsettled);
+        decision.publish(&slices, &mut schedule);
+        status::count(&mut schedule.status, slices.iter().map(status::SliceCount::of))
+    } else {
+        status::count(&mut schedule.status, cycle.published.slices.iter().map(status::SliceCount::published))
+    };
+    schedule.wake_at = wake_at.into_iter().flatten().min();
+    status::scheduled(&mut schedule.status, cycle, input, selection);
+    debug_assert!(
+        cycle.policy.wanted.is_none_or(|wanted| published <= wanted.max(cycle.published.len())),
+        "more decisions than wanted"
+    );
+    schedule
+}
+
+/// Returns since when decisions that are ordered by score may be written for changed scores alone; `None` where none changed.
+fn refresh_scores_at(cycle: &Cycle<'_>, input: &Input<'_>, selection: &Selection) -> Option<Timestamp> {
+    if !cycle.policy.by_score {
+        return None;
+    }
+    let is_stale = |entry: &ClusterDecision| {
+        let id = cycle.fleet.id(&entry.cluster_name).filter(|id| selection.is_feasible(*id));
+        entry.score != id.map(|id| i64::from(total(cycle, &selection.ranges, id).value))
+    };
+    input.decisions.iter().flat_map(|decision| entries(decision)).find(|entry| is_stale(entry))?;
+    let last = input.placement.status.as_ref().and_then(|status| status.last_score_update_time.as_ref());
+    let interval = cycle.policy.score_interval;
+    Some(last.map_or(cycle.now, |last| last.0.saturating_add(interval).unwrap_or(Timestamp::MAX)))
+}
+
+fn entries(decision: &PlacementDecision) -> &[ClusterDecision] {
+    decision.status.as_ref().map(|status| status.decisions.as_slice()).unwrap_or_default()
+}
+
+/// A layout in the making.
+struct Decision<'a> {
+    cycle: &'a Cycle<'a>,
+    input: &'a Input<'a>,
+    selection: &'a Selection,
+    removals: BTreeMap<Id, Removal>,
+    /// Whether entries are written for changed scores alone.
+    refreshes: bool,
+    ranges: OnceCell<Vec<Range>>,
+}
+
+impl Decision<'_> {
+    /// Divides the clusters that should be published into slices.
+    fn lay_out(&self, unsettled: &[Id]) -> Vec<Slice> {
+        let Cycle { policy, published, .. } = *self.cycle;
+        let members: Vec<Member> =
+            self.members(unsettled).into_iter().map(|id| Member { id, group: self.group(id) }).collect();
+        // Clusters that wait for the place of one that leaves do not make groups larger.
+        let places = policy.wanted.map_or(usize::MAX, |wanted| wanted.max(published.len()));
+        let request = Request {
+            placement: self.input.placement.metadata.name.as_deref().unwrap_or_default(),
+            groups: &policy.groups.names,
+            size: policy.group_size.of(members.len().min(places)),
+            members: &members,
+            spare: policy.wanted.map_or(usize::MAX, |wanted| wanted.saturating_sub(published.len())),
+        };
+        lay_out(&request, &published.slices)
+    }
+
+    /// Returns the clusters that should be published, in order: those that arrive, those that stay, those that leave later.
+    fn members(&self, unsettled: &[Id]) -> Vec<Id> {
+        let Cycle { policy, fleet, published, .. } = *self.cycle;
+        let arriving = unsettled.iter().copied();
+        let arriving =
+            arriving.filter(|id| !published.contains(*id) && self.selection.is_selected(self.cycle, *id));
+        let staying = published.clusters().filter(|id| self.removals.get(id) != Some(&Removal::Now));
+        let mut members: Vec<Id> = arriving.chain(staying).collect();
+        if policy.by_score {
+            let ranks: BTreeMap<Id, usize> =
+                self.selection.ranking.iter().enumerate().map(|(rank, id)| (*id, rank)).collect();
+            members.sort_by_key(|id| (ranks.get(id).copied().unwrap_or(usize::MAX), fleet.name(*id)));
+        } else {
+            members.sort_by_key(|id| fleet.name(*id));
+        }
+        members
+    }
+
+    /// Returns the group of a cluster; one that leaves stays in the group it is published in.
+    fn group(&self, id: Id) -> usize {
+        let Cycle { policy, fleet, published, .. } = *self.cycle;
+        match (self.removals.contains_key(&id), fleet.facts(id)) {
+            (false, Some(facts)) => policy.groups.of(facts),
+            (true, _) | (_, None) => {
+                let group = published.slice_of(id).map(|slice| slice.group.as_str()).unwrap_or_default();
+                policy.groups.named(group).unwrap_or(policy.groups.names.len())
+            }
+        }
+    }
+
+    /// Fills the writes that lead to the slices, and the events about them.
+    fn publish(&self, slices: &[Slice], schedule: &mut Schedule) {
+        let Cycle { policy, fleet, published, now, .. } = *self.cycle;
+        let positions: BTreeMap<&str, usize> =
+            published.slices.iter().enumerate().map(|(at, slice)| (slice.name.as_str(), at)).collect();
+        let targets: Vec<Target<'_>> = slices
+            .iter()
+            .map(|slice| Target { slice, changed: self.differs(slice, positions.get(slice.name.as_str())) })
+            .collect();
+        schedule.steps = publish(fleet, &published.slices, &targets, |id| self.entry(id));
+        let writes = || schedule.steps.iter().flatten();
+        if policy.by_score && writes().any(|write| matches!(write, Write::Decide { .. })) {
+            schedule.status.last_score_update_time = Some(Time(now.round(Unit::Second).unwrap_or(now)));
+        }
+        if !schedule.steps.is_empty() {
+            let source = EventSource {
+                cycle: self.cycle,
+                placement: self.input.placement,
+                selection: self.selection,
+                ranges: self.ranges(),
+            };
+            schedule.events = events(&source, &schedule.steps);
+        }
+    }
+
+    /// Returns whether the published entries of a slice differ from what they should be.
+    fn differs(&self, slice: &Slice, position: Option<&usize>) -> bool {
+        let published = position.and_then(|at| self.cycle.published.slices.get(*at));
+        let Some(published) = published.filter(|published| published.is_written) else { return true };
+        if self.refreshes {
+            let decision = position.and_then(|at| self.input.decisions.get(*at));
+            let entries = decision.map(|decision| entries(decision)).unwrap_or_default();
+            return !slice.members.iter().map(|id| self.entry(*id)).eq(entries.iter().cloned());
+        }
+        let reason = |id: &Id| Some((*id, self.reason(*id)?));
+        sorted(&slice.members) != sorted(&published.members)
+            || !slice.members.iter().filter_map(reason).collect::<BTreeMap<_, _>>().eq(&published.reasons)
+    }
+
+    fn entry(&self, id: Id) -> ClusterDecision {
+        let feasible = self.selection.is_feasible(id);
+        ClusterDecision {
+            cluster_name: self.cycle.fleet.name(id).to_owned(),
+            reason: self.reason(id).unwrap_or_default(),
+            score: feasible.then(|| i64::from(total(self.cycle, self.ranges(), id).value)),
+            ..ClusterDecision::default()
+        }
+    }
+
+    fn reason(&self, id: Id) -> Option<String> {
+        match self.removals.get(&id)? {
+            Removal::Now => None,
+            Removal::Since(since) => Some(format!("{LEAVING}{since}")),
+        }
+    }
+
+    /// Returns what scores are relative to. Where clusters are not ranked it is measured only when an entry is written.
+    fn ranges(&self) -> &[Range] {
+        if self.cycle.policy.is_ranked() {
+            return &self.selection.ranges;
+        }
+        self.ranges.get_or_init(|| {
+            let feasible: Vec<Id> = self.selection.feasible(self.cycle.fleet).collect();
+            measure(self.cycle, &feasible)
+        })
+    }
+}
+
+fn sorted(members: &[Id]) -> Vec<Id> {
+    let mut members = members.to_vec();
+    members.sort_unstable();
+    members
+}

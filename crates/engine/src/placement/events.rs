@@ -1,0 +1,117 @@
+//! The events about the writes of a placement, in the words of Open Cluster Management.
+
+use std::collections::BTreeSet;
+
+use super::fleet::Id;
+use super::input::Cycle;
+use super::prioritizer::{Range, Score};
+use super::publish::{Labels, Write};
+use super::rank::{scores, total};
+use super::schedule::Event;
+use super::select::Selection;
+use api::cluster::v1beta1::Placement;
+
+/// Length of a list of clusters in an event, as in Open Cluster Management.
+const MAX_TEXT: usize = 1000;
+
+/// What events are made from.
+pub(super) struct EventSource<'a> {
+    pub cycle: &'a Cycle<'a>,
+    pub placement: &'a Placement,
+    pub selection: &'a Selection,
+    pub ranges: &'a [Range],
+}
+
+/// Returns the events about writes, each message once.
+pub(super) fn events(source: &EventSource<'_>, steps: &[Vec<Write>]) -> Vec<Event> {
+    let meta = &source.placement.metadata;
+    let (placement, namespace) =
+        (meta.name.as_deref().unwrap_or_default(), meta.namespace.as_deref().unwrap_or_default());
+    let about = |decision: &str, verb: &str| {
+        format!("Decision {decision} is {verb} with placement {placement} in namespace {namespace}")
+    };
+    let normal = |reason, action, decision: &str, message| Event {
+        is_warning: false,
+        reason,
+        action,
+        decision: decision.to_owned(),
+        message,
+    };
+    let updated = steps.iter().flatten().find_map(|write| match write {
+        Write::Decide { name, .. } => Some(name),
+        Write::Create(_) | Write::Label(_) | Write::Delete { .. } => None,
+    });
+    let warning = updated.and_then(|_| source.expired_scores());
+    let mut events = Vec::new();
+    for write in steps.iter().flatten() {
+        match write {
+            Write::Create(Labels { name, .. }) => {
+                events.push(normal("DecisionCreate", "DecisionCreated", name, about(name, "created")));
+            }
+            Write::Decide { name, .. } => events.push(Event {
+                is_warning: warning.is_some(),
+                ..normal(
+                    "DecisionUpdate",
+                    "DecisionUpdated",
+                    name,
+                    about(name, "updated") + warning.as_deref().unwrap_or_default(),
+                )
+            }),
+            Write::Delete { name } => {
+                events.push(normal("DecisionDelete", "DecisionDeleted", name, about(name, "deleted")));
+            }
+            Write::Label(_) => {}
+        }
+    }
+    if let Some(decision) = updated
+        && !source.cycle.policy.weights.is_empty()
+    {
+        let totals = source.totals();
+        if !totals.is_empty() {
+            events.push(normal("ScoreUpdate", "ScoreUpdated", decision, totals));
+        }
+    }
+    let mut told = BTreeSet::new();
+    events.retain(|event| told.insert(event.message.clone()));
+    events
+}
+
+impl EventSource<'_> {
+    fn feasible(&self) -> impl Iterator<Item = Id> + '_ {
+        self.selection.feasible(self.cycle.fleet)
+    }
+
+    /// Names the clusters whose scores expired; of several prioritizers the last one counts, as in Open Cluster Management.
+    fn expired_scores(&self) -> Option<String> {
+        let weights = self.cycle.policy.weights.iter().enumerate().rev();
+        let mut warnings = weights.filter_map(|(at, weighted)| {
+            let resource = &weighted.add_on.as_ref()?.resource;
+            let expired = self.feasible().filter(|id| {
+                let score = scores(self.cycle, self.ranges, *id).nth(at);
+                matches!(score, Some((_, Score::Expired(_))))
+            });
+            let text = shortened(expired.map(|id| format!(" {}/{resource}", self.cycle.fleet.name(id))));
+            (!text.is_empty()).then(|| format!(": AddOnPlacementScores{text} expired in plugin {weighted}"))
+        });
+        warnings.next()
+    }
+
+    /// Lists the totals of the feasible clusters, in the order of names.
+    fn totals(&self) -> String {
+        let total = |id| total(self.cycle, self.ranges, id).value;
+        shortened(self.feasible().map(|id| format!("{}:{} ", self.cycle.fleet.name(id), total(id))))
+    }
+}
+
+/// Joins as many words as fit an event.
+fn shortened(words: impl Iterator<Item = String>) -> String {
+    let mut text = String::new();
+    for word in words {
+        if text.len() + word.len() > MAX_TEXT {
+            text.push_str("......");
+            break;
+        }
+        text.push_str(&word);
+    }
+    text
+}

@@ -1,0 +1,59 @@
+//! All filters for one cluster.
+
+use jiff::Timestamp;
+
+use super::cel::Budget;
+use super::{FilterResult, taint};
+use crate::placement::fleet::Id;
+use crate::placement::input::Cycle;
+
+/// An evaluation that exceeds its own limit counts so many steps, which exceeds the limit of any placement.
+const EXHAUSTED: u64 = 1 << 40;
+
+/// The result of the filters for one cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Evaluation {
+    /// How far the cluster came.
+    pub result: FilterResult,
+    /// Whether the cluster has a taint `PreferNoSelect` that is not tolerated.
+    pub avoid: bool,
+    /// When the result may change although no object changes.
+    pub until: Option<Timestamp>,
+    /// The steps its CEL expressions took.
+    pub steps: u64,
+}
+
+/// Passes a cluster through the filters.
+pub(crate) fn evaluate(cycle: &Cycle<'_>, id: Id) -> Evaluation {
+    let Cycle { policy, sets, fleet, published, now } = *cycle;
+    let gone = Evaluation::default();
+    let (Some(cluster), Some(facts)) = (fleet.cluster(id), fleet.facts(id)) else { return gone };
+    if facts.is_leaving {
+        return gone;
+    }
+    if !sets.iter().any(|set| set.contains(facts)) {
+        return Evaluation { result: FilterResult::Outside, ..gone };
+    }
+    let scores = || fleet.valid_scores(id, now);
+    let mut budget = Budget::default();
+    let matches = policy.predicates.is_empty()
+        || policy.predicates.iter().any(|predicate| predicate.matches(cluster, facts, &scores, &mut budget));
+    let steps = if budget.exhausted { EXHAUSTED } else { budget.spent };
+    let until = if policy.has_expressions() { fleet.scores_until(id, now) } else { None };
+    if !matches {
+        return Evaluation { result: FilterResult::Unmatched, until, steps, ..gone };
+    }
+    let taints = if facts.is_tainted { cluster.spec.taints.as_slice() } else { &[] };
+    match taint::check(&policy.tolerations, taints, published.contains(id), now) {
+        Ok(tolerated) => Evaluation {
+            result: FilterResult::Feasible,
+            avoid: tolerated.avoid,
+            until: [until, tolerated.until].into_iter().flatten().min(),
+            steps,
+        },
+        Err(refused) if refused.expired.is_some() => {
+            Evaluation { result: FilterResult::Expired, until, steps, ..gone }
+        }
+        Err(_) => Evaluation { result: FilterResult::Tainted, until, steps, ..gone },
+    }
+}

@@ -1,0 +1,417 @@
+//! The scheduling cycle with a memory: the same answers as [`schedule`](super::schedule()), computed from what changed.
+//!
+//! # States
+//! Every stage has an inbox of clusters, in [`Inboxes`]. [`IncrementalSchedule::receive`] compares the input with the one before and
+//! puts the clusters it concerns into the first inbox; each stage takes its inbox and fills the next:
+//!
+//! ```text
+//! changes ─▶ evaluate ─▶ rank ─▶ compare ─▶ unsettled ─▶ decide
+//! ```
+//!
+//! A stage that cannot finish leaves the rest in its inbox, and the stages after it do not run. So an inbox is empty exactly when the
+//! results of its stage are those of a cycle from nothing. Another spec or other sets forget everything and mark all clusters.
+//!
+//! # Cost
+//! A changed cluster is evaluated and scored again, found in the ranking by binary search, and compared with the published
+//! decisions; no other cluster is visited. Only what concerns all clusters visits all: another spec, another set, another scale.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::decide::decide;
+use super::filter::{Facts, evaluate};
+use super::fleet::{Fleet, Id};
+use super::input::{Cycle, Input};
+use super::policy::{Misconfigured, Policy};
+use super::prioritizer::{Range, Scale};
+use super::published::Published;
+use super::schedule::Schedule;
+use super::select::{Selection, check_cost};
+use super::sets::SetMembers;
+use super::status;
+use api::cluster::v1beta1::{PlacementDecision, PlacementSpec};
+
+/// Up to so many clusters, and one in so many, find their new rank one by one; more are sorted with all others, which costs less.
+const FEW: usize = 32;
+
+/// What is remembered of one placement between two cycles.
+#[derive(Debug, Default)]
+pub struct IncrementalSchedule {
+    received: Option<Received>,
+    published: Published,
+    inboxes: Inboxes,
+    selection: Selection,
+    costs: Costs,
+    deadlines: Deadlines,
+    reported: Reported,
+    /// The clusters whose decision is not what it should be.
+    unsettled: BTreeSet<Id>,
+}
+
+/// The input of the last cycle, as far as the next one is compared with it.
+#[derive(Debug)]
+struct Received {
+    spec: PlacementSpec,
+    policy: Result<Arc<Policy>, Misconfigured>,
+    sets: Arc<[SetMembers]>,
+    decisions: Vec<Arc<PlacementDecision>>,
+    /// The moments of the fleet's logs.
+    changes: u64,
+    uses: u64,
+}
+
+/// The clusters each stage must still look at.
+#[derive(Debug, Default)]
+struct Inboxes {
+    evaluate: Inbox,
+    rank: Inbox,
+    compare: Inbox,
+    /// Whether slices must be laid out even if every cluster is settled: the published ones changed, or writes are on their way.
+    lay_out: bool,
+}
+
+/// Clusters a stage must look at.
+#[derive(Debug)]
+enum Inbox {
+    /// These, in any order, perhaps repeated.
+    Some(Vec<Id>),
+    /// Every cluster of the fleet.
+    All,
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Self::Some(Vec::new())
+    }
+}
+
+impl Inbox {
+    fn add(&mut self, clusters: impl IntoIterator<Item = Id>) {
+        match self {
+            Self::Some(known) => known.extend(clusters),
+            Self::All => {}
+        }
+    }
+
+    fn append(&mut self, other: Self) {
+        match other {
+            Self::Some(clusters) => self.add(clusters),
+            Self::All => *self = Self::All,
+        }
+    }
+
+    fn dedup(&mut self) {
+        if let Self::Some(clusters) = self {
+            clusters.sort_unstable();
+            clusters.dedup();
+        }
+    }
+
+    /// Takes the clusters out, each once.
+    fn take(&mut self, fleet: &Fleet) -> Vec<Id> {
+        self.dedup();
+        match std::mem::take(self) {
+            Self::Some(clusters) => clusters,
+            Self::All => fleet.ids().collect(),
+        }
+    }
+}
+
+impl IncrementalSchedule {
+    /// Schedules the placement, as [`schedule`](super::schedule()) would.
+    pub fn schedule(&mut self, input: &Input<'_>, now: Timestamp) -> Schedule {
+        let (policy, sets) = self.receive(input, now);
+        let published = std::mem::take(&mut self.published);
+        let scheduled = policy.and_then(|policy| {
+            let fleet = input.fleet;
+            let cycle = Cycle { policy: &policy, sets: &sets, fleet, published: &published, now };
+            self.evaluate(&cycle, input.max_steps)?;
+            self.rank(&cycle);
+            self.compare(&cycle);
+            self.selection.deadline = self.deadlines.first();
+            let is_settled = self.unsettled.is_empty() && !self.inboxes.lay_out;
+            let unsettled = (!is_settled).then_some(&self.unsettled);
+            Ok(decide(&cycle, input, &self.selection, unsettled))
+        });
+        self.published = published;
+        match scheduled {
+            Ok(schedule) => {
+                self.inboxes.lay_out = !schedule.steps.is_empty();
+                schedule
+            }
+            Err(refusal) => status::misconfigured(input, &self.published, &refusal, now),
+        }
+    }
+
+    /// Compares the input with the one before and puts what changed into the inboxes.
+    fn receive(
+        &mut self,
+        input: &Input<'_>,
+        now: Timestamp,
+    ) -> (Result<Arc<Policy>, Misconfigured>, Arc<[SetMembers]>) {
+        let (spec, sets) = (&input.placement.spec, input.sets());
+        let before = self.received.take();
+        let is_published = before.as_ref().is_some_and(|before| is_same(&before.decisions, input.decisions));
+        let moved = if is_published { Vec::new() } else { self.receive_decisions(input) };
+        let received = match before {
+            Some(before) if before.spec == *spec && *before.sets == *sets => {
+                self.inboxes.evaluate.add(moved);
+                self.inboxes.evaluate.add(input.fleet.changes.since(before.changes));
+                self.inboxes.evaluate.add(self.deadlines.due(now));
+                if before.policy.as_ref().is_ok_and(|policy| policy.is_ranked()) {
+                    self.inboxes.rank.add(input.fleet.uses.since(before.uses));
+                }
+                before
+            }
+            Some(_) | None => {
+                let published = std::mem::take(&mut self.published);
+                *self = Self { published, ..Self::default() };
+                self.inboxes = Inboxes { evaluate: Inbox::All, lay_out: true, ..Inboxes::default() };
+                let policy = input.policy().map(Arc::new);
+                let (spec, sets) = (spec.clone(), sets.into());
+                Received { spec, policy, sets, decisions: Vec::new(), changes: 0, uses: 0 }
+            }
+        };
+        let found = (received.policy.clone(), Arc::clone(&received.sets));
+        self.received = Some(Received {
+            decisions: if is_published { received.decisions } else { input.decisions.to_vec() },
+            changes: input.fleet.changes.now(),
+            uses: input.fleet.uses.now(),
+            ..received
+        });
+        found
+    }
+
+    /// Parses the published decisions; returns the clusters that came or went.
+    fn receive_decisions(&mut self, input: &Input<'_>) -> Vec<Id> {
+        let before = std::mem::replace(&mut self.published, Published::read(input.decisions, input.fleet));
+        self.inboxes.lay_out = true;
+        let came = self.published.clusters().filter(|id| !before.contains(*id));
+        let went = before.clusters().filter(|id| !self.published.contains(*id));
+        came.chain(went).collect()
+    }
+
+    /// Passes clusters through the filters.
+    ///
+    /// # Errors
+    /// Refuses the placement once its expressions take too many steps; clusters that were not evaluated stay in the inbox.
+    fn evaluate(&mut self, cycle: &Cycle<'_>, max_steps: u64) -> Result<(), Misconfigured> {
+        self.selection.grow(cycle.fleet.len());
+        let is_all = matches!(self.inboxes.evaluate, Inbox::All);
+        let mut clusters = self.inboxes.evaluate.take(cycle.fleet);
+        self.costs.forget(&clusters);
+        let mut evaluated = 0;
+        for id in &clusters {
+            if self.costs.total > max_steps {
+                break;
+            }
+            let evaluation = evaluate(cycle, *id);
+            self.costs.record(*id, evaluation.steps);
+            self.deadlines.replace(*id, evaluation.until);
+            self.selection.record(*id, &evaluation);
+            evaluated += 1;
+        }
+        self.inboxes.evaluate.add(clusters.split_off(evaluated));
+        let is_whole = is_all && matches!(&self.inboxes.evaluate, Inbox::Some(rest) if rest.is_empty());
+        self.inboxes.rank.append(if is_whole { Inbox::All } else { Inbox::Some(clusters) });
+        // The next stages do not run after a refusal, and their inbox must not grow with every cycle.
+        check_cost(self.costs.total, max_steps).inspect_err(|_| self.inboxes.rank.dedup())
+    }
+
+    /// Scores clusters and keeps the ranking in order.
+    fn rank(&mut self, cycle: &Cycle<'_>) {
+        if !cycle.policy.is_ranked() {
+            self.inboxes.compare.append(std::mem::take(&mut self.inboxes.rank));
+            return;
+        }
+        let is_all = matches!(self.inboxes.rank, Inbox::All);
+        let clusters = self.inboxes.rank.take(cycle.fleet);
+        let is_scaled = self.measure(cycle, &clusters);
+        if is_all || is_scaled || clusters.len() > FEW + self.selection.ranking.len() / FEW {
+            self.rank_all(cycle);
+        } else if !clusters.is_empty() {
+            self.rank_some(cycle, clusters);
+        }
+    }
+
+    fn rank_all(&mut self, cycle: &Cycle<'_>) {
+        self.selection.rank(cycle, |id, until| self.deadlines.shorten(id, until));
+        self.selection.spread = self.selection.select_spread(cycle);
+        self.inboxes.compare.add(cycle.published.clusters());
+        if cycle.policy.spread.is_empty() {
+            let wanted = cycle.policy.wanted.unwrap_or(usize::MAX);
+            self.inboxes.compare.add(self.selection.ranking.iter().copied().take(wanted));
+        } else {
+            self.inboxes.compare.add(self.selection.spread.iter().copied());
+        }
+    }
+
+    fn rank_some(&mut self, cycle: &Cycle<'_>, clusters: Vec<Id>) {
+        let mut moved = 0;
+        for id in &clusters {
+            let (has_moved, until) = self.selection.rerank(cycle, *id);
+            self.deadlines.shorten(*id, until);
+            moved += usize::from(has_moved);
+        }
+        self.inboxes.compare.add(clusters);
+        if !cycle.policy.spread.is_empty() {
+            // A cluster may be in another domain than before without another rank.
+            let before = std::mem::take(&mut self.selection.spread);
+            self.selection.spread = self.selection.select_spread(cycle);
+            self.inboxes.compare.add(before.symmetric_difference(&self.selection.spread).copied());
+        } else if moved > 0 {
+            // Each move shifts the edge of the selection by one at most.
+            let ranking = &self.selection.ranking;
+            let wanted = cycle.policy.wanted.unwrap_or(usize::MAX).min(ranking.len());
+            let edge = wanted.saturating_sub(moved)..wanted.saturating_add(moved).min(ranking.len());
+            self.inboxes.compare.add(ranking.get(edge).into_iter().flatten().copied());
+        }
+    }
+
+    /// Measures what scores are relative to; returns whether it changed.
+    fn measure(&mut self, cycle: &Cycle<'_>, clusters: &[Id]) -> bool {
+        let ranges = self.reported.measure(cycle, &self.selection, clusters);
+        let changed = ranges != self.selection.ranges;
+        self.selection.ranges = ranges;
+        changed
+    }
+
+    /// Compares clusters with the published decisions.
+    fn compare(&mut self, cycle: &Cycle<'_>) {
+        let mut clusters = self.inboxes.compare.take(cycle.fleet);
+        clusters.extend(std::mem::take(&mut self.unsettled));
+        self.unsettled = clusters.into_iter().filter(|id| self.selection.is_unsettled(cycle, *id)).collect();
+    }
+
+    /// Returns whether a change of a cluster may concern the placement: its `facts` before or after, and whether they differ.
+    pub fn concerns(&self, fleet: &Fleet, facts: &Facts, differs: bool) -> bool {
+        let Some(received) = &self.received else { return true };
+        let Ok(policy) = &received.policy else { return false };
+        (differs || policy.has_expressions())
+            && received.sets.iter().any(|set| set.contains(facts))
+            && (policy.predicates.is_empty()
+                || policy.predicates.iter().any(|predicate| predicate.could_match(facts))
+                // The condition tells empty sets from sets whose clusters match no predicate, so the first and the last cluster
+                // of the sets concern the placement; at most the clusters that changed since have come or gone.
+                || self.selection.in_sets() as u64 <= fleet.changes.now() - received.changes)
+    }
+
+    /// Returns whether scores of this name may concern the placement.
+    pub fn reads_score(&self, name: &str) -> bool {
+        match self.received.as_ref().map(|received| &received.policy) {
+            Some(Ok(policy)) => policy.reads_score(name),
+            Some(Err(_)) => false,
+            None => true,
+        }
+    }
+}
+
+fn is_same(before: &[Arc<PlacementDecision>], now: &[Arc<PlacementDecision>]) -> bool {
+    before.len() == now.len() && before.iter().zip(now).all(|(before, now)| Arc::ptr_eq(before, now))
+}
+
+/// The steps that expressions took.
+#[derive(Debug, Default)]
+struct Costs {
+    steps: BTreeMap<Id, u64>,
+    total: u64,
+}
+
+impl Costs {
+    fn forget(&mut self, clusters: &[Id]) {
+        if self.steps.is_empty() {
+            return;
+        }
+        for id in clusters {
+            self.total -= self.steps.remove(id).unwrap_or_default();
+        }
+    }
+
+    fn record(&mut self, id: Id, steps: u64) {
+        if steps > 0 {
+            self.steps.insert(id, steps);
+            self.total += steps;
+        }
+    }
+}
+
+/// When clusters must be evaluated again although no object changes.
+#[derive(Debug, Default)]
+struct Deadlines {
+    by_cluster: BTreeMap<Id, Timestamp>,
+    queue: BTreeSet<(Timestamp, Id)>,
+}
+
+impl Deadlines {
+    fn replace(&mut self, id: Id, until: Option<Timestamp>) {
+        if let Some(before) = self.by_cluster.remove(&id) {
+            self.queue.remove(&(before, id));
+        }
+        if let Some(until) = until {
+            self.by_cluster.insert(id, until);
+            self.queue.insert((until, id));
+        }
+    }
+
+    fn shorten(&mut self, id: Id, until: Option<Timestamp>) {
+        if let Some(until) = until
+            && self.by_cluster.get(&id).is_none_or(|before| until < *before)
+        {
+            self.replace(id, Some(until));
+        }
+    }
+
+    fn due(&self, now: Timestamp) -> impl Iterator<Item = Id> + '_ {
+        self.queue.iter().take_while(move |(at, _)| *at <= now).map(|(_, id)| *id)
+    }
+
+    fn first(&self) -> Option<Timestamp> {
+        self.queue.first().map(|(at, _)| *at)
+    }
+}
+
+/// What feasible clusters report to the prioritizers that compare it, by the position of the prioritizer.
+#[derive(Debug, Default)]
+struct Reported(BTreeMap<usize, BTreeMap<Id, f64>>);
+
+impl Reported {
+    /// Measures every weighted prioritizer as [`prioritizer::measure`](super::prioritizer) would, given the clusters that changed.
+    fn measure(&mut self, cycle: &Cycle<'_>, selection: &Selection, clusters: &[Id]) -> Vec<Range> {
+        let weights = cycle.policy.weights.iter().enumerate();
+        let range = |(position, weighted): (usize, &super::prioritizer::Weighted)| {
+            let before = selection.ranges.get(position).copied().unwrap_or_default();
+            match weighted.prioritizer.scale {
+                Scale::Absolute => Range::default(),
+                Scale::Hub(measure) => measure(cycle.fleet, cycle.published),
+                Scale::Feasible(reported) => {
+                    let feasible = |id: Id| cycle.fleet.cluster(id).filter(|_| selection.is_feasible(id));
+                    let values =
+                        clusters.iter().map(|id| (*id, feasible(*id).and_then(|cluster| reported(cluster))));
+                    update(self.0.entry(position).or_default(), before, values)
+                }
+            }
+        };
+        weights.map(range).collect()
+    }
+}
+
+/// Takes changed values; looks at the others only where the least or the most is gone.
+fn update(
+    values: &mut BTreeMap<Id, f64>,
+    mut range: Range,
+    changed: impl Iterator<Item = (Id, Option<f64>)>,
+) -> Range {
+    let mut shrinks = false;
+    for (id, value) in changed {
+        let before = match value {
+            Some(value) => values.insert(id, value),
+            None => values.remove(&id),
+        };
+        shrinks |=
+            before != value && before.is_some_and(|before| before <= range.least || before >= range.most);
+        range = value.map_or(range, |value| range.with(value));
+    }
+    if shrinks { values.values().copied().fold(Range::default(), Range::with) } else { range }
+}

@@ -1,0 +1,74 @@
+//! Which published clusters leave the decisions, and when.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp, Unit};
+
+use super::filter::{FilterResult, taint};
+use super::fleet::Id;
+use super::input::Cycle;
+use super::select::Selection;
+use super::sets::SetMembers;
+
+/// How long a cluster must be unselected before it leaves the decisions.
+pub(super) const SETTLE: SignedDuration = SignedDuration::from_secs(10);
+
+/// What happens to a published cluster that is no longer selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Removal {
+    /// Its decision goes now.
+    Now,
+    /// Its decision stays until [`SETTLE`] after this time, and says so.
+    Since(Timestamp),
+}
+
+impl Removal {
+    /// When the decision goes.
+    pub(super) fn ends(self) -> Option<Timestamp> {
+        match self {
+            Self::Now => None,
+            Self::Since(since) => Some(since.saturating_add(SETTLE).unwrap_or(Timestamp::MAX)),
+        }
+    }
+}
+
+/// Returns the removal of every unsettled cluster that is published and not selected.
+///
+/// While the members of a set are unknown, no cluster leaves for being in no set.
+pub(super) fn removals(
+    cycle: &Cycle<'_>,
+    selection: &Selection,
+    unsettled: impl Iterator<Item = Id>,
+) -> BTreeMap<Id, Removal> {
+    let members_unknown = cycle.sets.iter().any(|set| matches!(set, SetMembers::Unknown(..)));
+    let mut removals = BTreeMap::new();
+    for id in unsettled.filter(|id| cycle.published.contains(*id) && !selection.is_selected(cycle, *id)) {
+        match selection.result(id) {
+            FilterResult::Gone | FilterResult::Expired => _ = removals.insert(id, Removal::Now),
+            FilterResult::Outside if members_unknown => {}
+            FilterResult::Outside
+            | FilterResult::Unmatched
+            | FilterResult::Tainted
+            | FilterResult::Feasible => _ = removals.insert(id, removal(cycle, selection, id)),
+        }
+    }
+    removals
+}
+
+fn removal(cycle: &Cycle<'_>, selection: &Selection, id: Id) -> Removal {
+    let published = cycle.published.leaving.get(&id).copied();
+    let since = published.unwrap_or_else(|| unselected_since(cycle, selection, id)).min(cycle.now);
+    let removal = Removal::Since(since.round(Unit::Second).unwrap_or(since));
+    if removal.ends().is_some_and(|end| cycle.now < end) { removal } else { Removal::Now }
+}
+
+/// Returns since when a cluster is not selected: since its taint was added, else since now.
+fn unselected_since(cycle: &Cycle<'_>, selection: &Selection, id: Id) -> Timestamp {
+    if selection.result(id) != FilterResult::Tainted {
+        return cycle.now;
+    }
+    let taints = cycle.fleet.cluster(id).map(|cluster| cluster.spec.taints.as_slice()).unwrap_or_default();
+    let refused = taint::check(&cycle.policy.tolerations, taints, true, cycle.now).err();
+    let added = refused.and_then(|refused| refused.taint.time_added.as_ref().map(|time| time.0));
+    added.map_or(cycle.now, |added| added.min(cycle.now))
+}

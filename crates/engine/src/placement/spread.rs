@@ -1,0 +1,137 @@
+//! The select stage where clusters are spread over topology domains.
+//!
+//! Without constraints the best `numberOfClusters` are taken. With them, clusters are taken one by one: the best of those that
+//! break no hard constraint, and among these one that breaks the soft ones least.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::filter::Facts;
+use super::fleet::Id;
+use api::cluster::v1beta1::{SpreadConstraint, TopologyKeyType, UnsatisfiableAction};
+
+/// Over which domains clusters are spread, and how evenly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Constraint {
+    /// The label or claim whose values are the domains.
+    pub key: String,
+    /// Whether it is a claim.
+    pub is_claim: bool,
+    /// By how many clusters two domains may differ.
+    pub max_skew: usize,
+    /// Whether a cluster that breaks it is not taken at all.
+    pub is_hard: bool,
+}
+
+/// The excess of a cluster without the key. It is in no domain, as in Kubernetes, and comes after all others.
+const NO_DOMAIN: usize = usize::MAX / 16;
+
+impl Constraint {
+    /// Reads a constraint; a skew below 1 counts as 1.
+    pub fn read(constraint: &SpreadConstraint) -> Self {
+        let SpreadConstraint { topology_key, topology_key_type, max_skew, when_unsatisfiable, unknown: _ } =
+            constraint;
+        Self {
+            key: topology_key.clone(),
+            is_claim: *topology_key_type == TopologyKeyType::Claim,
+            max_skew: usize::try_from(*max_skew).unwrap_or(1).max(1),
+            is_hard: *when_unsatisfiable == UnsatisfiableAction::DoNotSchedule,
+        }
+    }
+
+    /// Returns the domain of a cluster.
+    pub fn domain<'a>(&self, facts: &'a Facts) -> Option<&'a str> {
+        if self.is_claim { facts.claim(&self.key) } else { facts.label(&self.key) }
+    }
+}
+
+/// How many clusters were taken in each domain of one constraint.
+type Counts<'a> = BTreeMap<&'a str, usize>;
+
+/// Takes at most `wanted` clusters, given best first.
+pub(super) fn spread<'a>(
+    ranked: impl Iterator<Item = (Id, &'a Facts)>,
+    constraints: &[Constraint],
+    wanted: Option<usize>,
+) -> BTreeSet<Id> {
+    let mut counts: Vec<Counts<'a>> = constraints.iter().map(|_| Counts::new()).collect();
+    let mut buckets: BTreeMap<Vec<Option<&'a str>>, VecDeque<(usize, Id)>> = BTreeMap::new();
+    for (rank, (id, facts)) in ranked.enumerate() {
+        let domains: Vec<_> = constraints.iter().map(|constraint| constraint.domain(facts)).collect();
+        for (counts, domain) in counts.iter_mut().zip(&domains) {
+            domain.map(|domain| counts.entry(domain).or_default());
+        }
+        buckets.entry(domains).or_default().push_back((rank, id));
+    }
+    let mut taken = BTreeSet::new();
+    while taken.len() < wanted.unwrap_or(usize::MAX) {
+        let least: Vec<usize> =
+            counts.iter().map(|counts| counts.values().min().copied().unwrap_or_default()).collect();
+        let candidates = buckets.iter_mut().filter_map(|(domains, waiting)| {
+            let (rank, _) = *waiting.front()?;
+            let cost = cost(constraints, &counts, &least, domains)?;
+            Some(((cost, rank), domains, waiting))
+        });
+        let Some((_, domains, waiting)) = candidates.min_by_key(|(order, ..)| *order) else { break };
+        taken.extend(waiting.pop_front().map(|(_, id)| id));
+        for (counts, domain) in counts.iter_mut().zip(domains) {
+            if let Some(count) = domain.and_then(|domain| counts.get_mut(domain)) {
+                *count += 1;
+            }
+        }
+    }
+    taken
+}
+
+/// Returns by how much one more cluster in these domains would break the soft constraints; `None` where it would break a hard one.
+fn cost(
+    constraints: &[Constraint],
+    counts: &[Counts<'_>],
+    least: &[usize],
+    domains: &[Option<&str>],
+) -> Option<usize> {
+    let mut cost = 0_usize;
+    for (((constraint, counts), least), domain) in constraints.iter().zip(counts).zip(least).zip(domains) {
+        let excess = match domain {
+            Some(domain) => (counts.get(domain).copied().unwrap_or_default() + 1)
+                .saturating_sub(least + constraint.max_skew),
+            None => NO_DOMAIN,
+        };
+        if constraint.is_hard && excess > 0 {
+            return None;
+        }
+        cost = cost.saturating_add(excess);
+    }
+    Some(cost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::cluster::v1::ManagedCluster;
+
+    fn check(zones: &[&str], max_skew: usize, is_hard: bool, wanted: Option<usize>) -> Vec<Id> {
+        let clusters = zones.iter().map(|zone| {
+            let mut cluster = ManagedCluster::default();
+            cluster.metadata.labels =
+                (!zone.is_empty()).then(|| [("zone".to_owned(), (*zone).to_owned())].into());
+            Facts::of(&cluster)
+        });
+        let clusters: Vec<Facts> = clusters.collect();
+        let constraint = Constraint { key: "zone".into(), is_claim: false, max_skew, is_hard };
+        spread((0..).zip(&clusters), &[constraint], wanted).into_iter().collect()
+    }
+
+    #[test]
+    fn hard_constraints_leave_clusters_out() {
+        assert_eq!(check(&["a", "a", "a", "b"], 1, true, None), [0, 1, 3]);
+        assert_eq!(check(&["a", "a", "a", "b"], 2, true, None), [0, 1, 2, 3]);
+        assert_eq!(check(&["a", "", "b"], 1, true, None), [0, 2]);
+    }
+
+    #[test]
+    fn soft_constraints_only_change_the_order() {
+        assert_eq!(check(&["a", "a", "a", "b"], 1, false, Some(2)), [0, 3]);
+        assert_eq!(check(&["a", "a", "a", "b"], 1, false, Some(4)), [0, 1, 2, 3]);
+        assert_eq!(check(&["", "a", "a"], 1, false, Some(2)), [1, 2]);
+    }
+}
