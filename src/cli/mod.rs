@@ -1,10 +1,11 @@
-//! The command line: a command is a file in `commands/`, its doc comments are its help, all its output goes through [`output`].
+//! The command line. A command is a file in `commands/`; its doc comments are its help. All output goes through [`output`].
 
 mod commands;
+mod connect;
 mod local_tree;
 pub mod output;
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser};
@@ -14,8 +15,8 @@ use output::Ui;
 
 /// A GitOps hub operator for fleets of Kubernetes clusters.
 ///
-/// Commit to a config repository; Wheelwright renders it, applies it to the hub, places it on clusters, rolls add-ons out
-/// across the fleet, stops when too many clusters fail, and pushes what happened back as commits.
+/// You commit to a config repository. Wheelwright renders the commit, applies it to the hub, chooses clusters, rolls add-ons out
+/// across the fleet, stops when too many clusters fail, and pushes the result back as commits.
 #[derive(Debug, Parser)]
 #[command(name = "wheelwright", version, propagate_version = true, max_term_width = 120)]
 struct Cli {
@@ -28,10 +29,10 @@ struct Cli {
 /// Options of every command.
 #[derive(Debug, clap::Args)]
 struct Global {
-    /// Log more: -v for debug, -vv for traces. `WHEELWRIGHT_LOG` takes a filter such as `info,wheelwright::shell=debug`.
+    /// Log more: -v shows debug lines, -vv traces. `WHEELWRIGHT_LOG` takes a filter such as `info,wheelwright::shell=debug`.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// How log lines look.
+    /// Format of log lines.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "WHEELWRIGHT_LOG_FORMAT")]
     log_format: LogFormat,
 }
@@ -44,17 +45,17 @@ enum LogFormat {
     Json,
 }
 
-/// What a command ends with when it cannot do what it was asked to.
+/// The failure of a command.
 #[derive(Debug)]
 pub struct CommandError {
-    /// What was attempted and why it failed, innermost cause last.
+    /// The attempt and why it failed, innermost cause last.
     error: anyhow::Error,
     /// What the user can do about it.
     hint: Option<String>,
 }
 
 impl CommandError {
-    /// A mistake of the user's, with what to do about it.
+    /// A mistake of the user, with a hint.
     pub fn hinted(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> Self {
         Self { error: error.into(), hint: Some(hint.into()) }
     }
@@ -66,20 +67,20 @@ impl<E: Into<anyhow::Error>> From<E> for CommandError {
     }
 }
 
-/// The result of a command: its exit code, or why it could not run.
+/// The result of a command: its exit code, or its failure.
 pub type CommandResult = Result<ExitCode, CommandError>;
 
 /// Runs the process: parses arguments, dispatches, prints an error and its hint.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    init_logs(&cli.global);
+    init_logs(&cli);
     let mut ui = Ui::stdio();
-    match commands::run(cli.command, &mut ui) {
+    match commands::run(&cli.command, &mut ui) {
         Ok(code) => code,
         Err(CommandError { error, .. }) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(CommandError { error, hint }) => {
             let mut stderr = std::io::stderr().lock();
-            // Nowhere is left to say that stderr is closed.
+            // A closed standard error leaves no place to report it.
             let _ = writeln!(stderr, "error: {error:#}");
             if let Some(hint) = hint {
                 let _ = writeln!(stderr, "hint: {hint}");
@@ -96,16 +97,21 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
-fn init_logs(global: &Global) {
-    let level = match global.verbose {
-        0 => "info",
-        1 => "info,wheelwright=debug",
-        _ => "debug,wheelwright=trace",
+fn init_logs(Cli { global, command }: &Cli) {
+    let level = match (global.verbose, command) {
+        // The demo draws over its own lines, and log lines between them would stay.
+        (0, commands::Command::Demo(_)) => "warn",
+        (0, _) => "info",
+        (1, _) => "info,wheelwright=debug",
+        (_, _) => "debug,wheelwright=trace",
     };
     let filter = EnvFilter::try_from_env("WHEELWRIGHT_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     match global.log_format {
-        LogFormat::Text => logs.with_target(false).init(),
+        LogFormat::Text => {
+            logs.with_target(false).with_ansi(std::io::stderr().is_terminal() && !is_plain).init();
+        }
         LogFormat::Json => logs.json().init(),
     }
 }

@@ -28,7 +28,7 @@ impl Ui {
         Self { out: Box::new(io::stdout()), terminal }
     }
 
-    /// Whether somebody watches: colours and redrawing are welcome.
+    /// Whether the output is a terminal, which can show colours and be drawn over.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
@@ -50,7 +50,7 @@ impl Ui {
         writeln!(self.out, "{}", line.as_ref())
     }
 
-    /// Prints a line to standard error, where a person reads it and no program does.
+    /// Prints a line to standard error, for people.
     ///
     /// # Errors
     /// When standard error is closed.

@@ -6,20 +6,21 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use kube::config::Kubeconfig;
 
-use super::operator::{connect, stop_on_signal};
 use crate::agent::{self, AgentOptions};
+use crate::cli::connect::{connect, stop_on_signal};
+use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 
 /// Run the agent of a managed cluster.
 ///
-/// It joins the hub, keeps the cluster's lease, applies works and reports what became of them. The hub is any hub of Open Cluster
-/// Management. Until somebody there accepts the cluster and approves its certificate request, the agent waits.
+/// It joins the hub, renews the lease of the cluster, applies works and reports their status. The hub is any hub of Open Cluster
+/// Management. The agent waits until the hub accepts the cluster and approves its certificate request.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How the hub is reached before the cluster has joined: a bootstrap kubeconfig.
+    /// Bootstrap kubeconfig, for the hub as long as the cluster has not joined.
     #[arg(long, value_name = "FILE")]
     hub_kubeconfig: PathBuf,
-    /// The managed cluster's kubeconfig; without it the service account of the pod, or `KUBECONFIG`.
+    /// Kubeconfig of the managed cluster. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
     #[arg(long, value_name = "FILE")]
     spoke_kubeconfig: Option<PathBuf>,
     /// Name of the cluster on the hub.
@@ -27,7 +28,7 @@ pub(crate) struct Args {
     spoke_cluster_name: String,
 }
 
-pub(crate) fn run(args: &Args) -> CommandResult {
+pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
     let name = &args.spoke_cluster_name;
     let is_legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty()
@@ -36,9 +37,8 @@ pub(crate) fn run(args: &Args) -> CommandResult {
         || name.starts_with('-')
         || name.ends_with('-')
     {
-        let error =
-            anyhow::anyhow!("--spoke-cluster-name: {name:?} cannot be the name of a namespace on the hub");
-        return Err(CommandError::hinted(error, "use lower-case letters, digits and '-', up to 63 of them"));
+        let error = anyhow::anyhow!("--spoke-cluster-name: {name:?} is no name for a namespace on the hub");
+        return Err(CommandError::hinted(error, "use at most 63 lower-case letters, digits and '-'"));
     }
     super::block_on(async {
         let path = &args.hub_kubeconfig;

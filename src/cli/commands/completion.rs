@@ -9,7 +9,7 @@ use crate::cli::{CommandResult, output::Ui};
 /// For bash: `source <(wheelwright completion bash)`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The shell.
+    /// Shell to print the script for.
     shell: clap_complete::Shell,
 }
 

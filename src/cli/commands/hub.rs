@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-use super::operator::stop_on_signal;
 use crate::apiserver::{Options, Server, write_private};
+use crate::cli::connect::stop_on_signal;
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
@@ -16,17 +16,17 @@ use object::Object;
 
 /// Run the embedded hub: an API server for kubectl, the operator and agents that needs nothing installed.
 ///
-/// Everything it knows is kept in the data directory, which also gets a kubeconfig for its administrator. It serves OCM's and
-/// Wheelwright's kinds from the start. It runs no workloads, and is meant for a laptop, CI or a small site.
+/// It keeps its objects in the data directory and writes a kubeconfig for the administrator there. It serves the kinds of OCM and
+/// Wheelwright from the start. It runs no workloads. It is meant for a laptop, CI or a small site.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Directory for keys, data and `admin.kubeconfig`; created when it does not exist.
+    /// Directory for keys, data and `admin.kubeconfig`. It is created when it does not exist.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
     /// Address to listen on; port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:6443", value_name = "ADDR")]
     listen: SocketAddr,
-    /// Further names or addresses that clients know the hub by; the first stands in the kubeconfig.
+    /// Further names or addresses of the hub. The first one is the server of the kubeconfig.
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
 }
@@ -41,9 +41,10 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             ..Options::new(now)
         };
         let server = Server::start(options).await.map_err(|error| match error {
-            crate::apiserver::StartError::Listen { .. } => {
-                CommandError::hinted(error, "is another hub running there? choose an address with --listen")
-            }
+            crate::apiserver::StartError::Listen { .. } => CommandError::hinted(
+                error,
+                "another process may listen there; choose an address with --listen",
+            ),
             other => CommandError::from(anyhow::Error::new(other)),
         })?;
         let kubeconfig = args.data.join("admin.kubeconfig");
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// The kinds a hub serves, in all their versions: this hub converts by itself.
+/// The definitions of the kinds, with all versions served, because this hub converts between them.
 fn definitions() -> Vec<Object> {
     let all = crds::hub().into_iter().map(|mut definition| {
         crds::serve_all(&mut definition, None);

@@ -1,4 +1,4 @@
-//! One file a command, and the dispatch to them.
+//! The commands, one a file. A new command is its file, its `mod` line and its line in the list.
 
 mod agent;
 mod completion;
@@ -12,39 +12,40 @@ mod simulate;
 
 use super::{CommandResult, output::Ui};
 
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    Demo(demo::Args),
-    Operator(operator::Args),
-    Agent(agent::Args),
-    Hub(hub::Args),
-    Render(render::Args),
-    Explain(explain::Args),
-    Simulate(simulate::Args),
-    Crds(crds::Args),
-    Completion(completion::Args),
+/// Declares the command line's subcommands: each has `Args` and `run` in its module.
+macro_rules! commands {
+    ($($name:ident => $module:ident,)*) => {
+        #[derive(Debug, clap::Subcommand)]
+        pub(crate) enum Command {
+            $($name($module::Args),)*
+        }
+
+        /// Runs a command to its end.
+        pub(crate) fn run(command: &Command, ui: &mut Ui) -> CommandResult {
+            match command {
+                $(Command::$name(args) => $module::run(args, ui),)*
+            }
+        }
+    };
 }
 
-/// Runs a command to its end.
-pub(crate) fn run(command: Command, ui: &mut Ui) -> CommandResult {
-    match command {
-        Command::Demo(args) => demo::run(&args, ui),
-        Command::Operator(args) => operator::run(&args),
-        Command::Agent(args) => agent::run(&args),
-        Command::Hub(args) => hub::run(&args, ui),
-        Command::Render(args) => render::run(&args, ui),
-        Command::Explain(args) => explain::run(&args, ui),
-        Command::Simulate(args) => simulate::run(args, ui),
-        Command::Crds(args) => crds::run(&args, ui),
-        Command::Completion(args) => completion::run(&args, ui),
-    }
+commands! {
+    Demo => demo,
+    Operator => operator,
+    Agent => agent,
+    Hub => hub,
+    Render => render,
+    Explain => explain,
+    Simulate => simulate,
+    Crds => crds,
+    Completion => completion,
 }
 
-/// Runs an asynchronous command; only such commands pay for a runtime.
+/// Runs an asynchronous command. Other commands start no runtime.
 fn block_on<T>(
     future: impl Future<Output = Result<T, super::CommandError>>,
 ) -> Result<T, super::CommandError> {
-    // The TLS provider is chosen once, before the first connection (rustls panics where it has two to choose from).
+    // rustls panics at its first connection when it has two providers to choose from.
     let _ = rustls::crypto::ring::default_provider().install_default();
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
 }

@@ -57,9 +57,9 @@ enum Format {
     Svg,
 }
 
-pub(crate) fn run(args: Args, ui: &mut Ui) -> CommandResult {
-    match args.what {
-        What::Rollout(args) => rollout(&args, ui),
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    match &args.what {
+        What::Rollout(args) => rollout(args, ui),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The demo's API servers: a hub and its spokes, and what people and nodes would do on them.
+//! The API servers of the demo, and stand-ins for the people and the nodes that act on them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use object::{Key, Object};
 use sim::{run_workloads, workload};
 use store::{ListOptions, Patch, Store, Target, WriteOptions};
 
-/// How often people and nodes look at their cluster.
+/// Time between two looks of people and nodes at their cluster.
 const TICK: Duration = Duration::from_millis(200);
-/// How long pods take to become ready.
+/// Time until a pod is ready.
 const READY_AFTER: SignedDuration = SignedDuration::from_millis(1500);
-/// Images that exist; every other tag cannot be pulled.
+/// The images that exist. Every other tag cannot be pulled.
 const IMAGES: [&str; 3] = [
     "quay.io/open-cluster-management/managed-serviceaccount:v0.4.0",
     "quay.io/open-cluster-management/managed-serviceaccount:v0.4.1",
@@ -65,7 +65,7 @@ pub(super) fn run_administrator(hub: Arc<Server>, tasks: &TaskTracker, stop: Can
     });
 }
 
-/// What `kubectl label`, `kubectl patch` and `kubectl certificate approve` would do.
+/// Does the same as `kubectl label`, `kubectl patch` and `kubectl certificate approve`.
 fn accept_clusters(hub: &mut Store, now: Timestamp) {
     let options = WriteOptions::manager("demo");
     let clusters = Target::all::<ManagedCluster>();
@@ -76,7 +76,7 @@ fn accept_clusters(hub: &mut Store, now: Timestamp) {
         let (cloud, number) = cluster.name().split_once('-').unwrap_or_default();
         let canary = (number == "1").then_some("true");
         let patch = json!({"metadata": {"labels": {"cloud": cloud, "canary": canary}}, "spec": {"hubAcceptsClient": true}});
-        // One that changed in between is looked at again at the next tick.
+        // After a conflict the next tick tries again.
         let _ = hub.patch(&clusters.clone().named(cluster.name()), &Patch::Merge(patch), &options, now);
     }
     let requests = Target::resource("certificates.k8s.io", "v1", "certificatesigningrequests");

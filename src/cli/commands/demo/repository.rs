@@ -1,4 +1,4 @@
-//! The demo's config repository: bare, made from `examples-repo/`, one method a commit.
+//! The config repository of the demo: bare, made from `examples-repo/`, with one method a commit.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const ADDON: &str = "base/addons/managed-serviceaccount";
 
 /// A bare repository and the files of its newest commit.
 pub(super) struct ConfigRepository {
-    /// Where it is.
+    /// The directory of the repository.
     pub path: PathBuf,
     files: BTreeMap<String, String>,
 }
@@ -37,7 +37,7 @@ impl ConfigRepository {
         Ok(Self { path, files })
     }
 
-    /// Commits the examples, with times that fit an audience rather than a fleet.
+    /// Commits the examples, with times that are short enough to watch.
     pub(super) fn commit_examples(&mut self, soak: &str, deadline: &str) -> Result<String> {
         self.edit(PACE, "value: 5s", &format!("value: {soak}"))?;
         self.edit(

@@ -1,4 +1,4 @@
-//! Where the demo is shown: lines that scroll, and on a terminal a table of the fleet below them that is drawn over.
+//! The output of the demo: lines that scroll and, on a terminal, a table of the fleet below them that is drawn over.
 
 use std::io;
 
@@ -24,23 +24,23 @@ impl<'a> Screen<'a> {
         self.ui.is_terminal()
     }
 
-    /// A line of the story's own.
+    /// Prints a heading of the story.
     pub(super) fn heading(&mut self, text: &str) -> io::Result<()> {
         let bold = if self.is_terminal() { ("\u{1b}[1m", "\u{1b}[0m") } else { ("", "") };
         self.print(&format!("{}== {text}{}", bold.0, bold.1))
     }
 
-    /// A line of what happens.
+    /// Prints a line with its time.
     pub(super) fn line(&mut self, text: &str) -> io::Result<()> {
         self.print(&format!("{:>6.1}s  {text}", self.start.elapsed().as_secs_f32()))
     }
 
-    /// A line of a document.
+    /// Prints a line of a document.
     pub(super) fn plain(&mut self, text: &str) -> io::Result<()> {
         self.print(&format!("   {text}"))
     }
 
-    /// Draws the table, where somebody watches and it changed.
+    /// Draws the table on a terminal when it has changed.
     pub(super) fn table(&mut self, fleet: &Fleet) -> io::Result<()> {
         if !self.is_terminal() || (self.drawn > 0 && self.shown == *fleet) {
             return Ok(());

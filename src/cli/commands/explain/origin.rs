@@ -9,7 +9,8 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
 use crate::cli::CommandError;
-use crate::cli::commands::{block_on, operator::HubArgs};
+use crate::cli::commands::block_on;
+use crate::cli::connect::HubArgs;
 use crate::shell;
 use object::{Gvk, Kind, Object};
 use reconcile::{Caches, Site};

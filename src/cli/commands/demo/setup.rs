@@ -1,0 +1,113 @@
+//! Starts the hub, the operator, and the clusters with their agents.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::clusters;
+use super::progress::Fleet;
+use super::repository::ConfigRepository;
+use super::screen::Screen;
+use super::story::REPORTS;
+use crate::agent::{self, AgentOptions};
+use crate::apiserver::Server;
+use crate::operator::{self, OperatorOptions};
+use crate::shell::Selection;
+use api::gitops::v1alpha1::ConfigRepo;
+use object::Object;
+use store::{Patch, Target, WriteOptions};
+
+/// Namespace of the `ConfigRepo`.
+const NAMESPACE: &str = "wheelwright-system";
+
+/// The tasks that run beside the story.
+pub(super) struct Background {
+    pub(super) tasks: TaskTracker,
+    pub(super) stop: CancellationToken,
+}
+
+impl Background {
+    /// Stops every task and waits for its end.
+    pub(super) async fn end(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+/// Everything that a story is told about.
+pub(super) struct Demo<'a> {
+    pub(super) hub: Arc<Server>,
+    pub(super) spokes: Vec<(String, Arc<Server>)>,
+    pub(super) repository: ConfigRepository,
+    pub(super) screen: Screen<'a>,
+    pub(super) fleet: Fleet,
+}
+
+impl<'a> Demo<'a> {
+    /// Starts the hub and an operator that follows a new repository.
+    pub(super) async fn start(dir: &Path, screen: Screen<'a>, background: &Background) -> Result<Self> {
+        let repository = ConfigRepository::create(dir.join("fleet.git"))?;
+        let hub = Arc::new(clusters::start_hub().await?);
+        clusters::run_administrator(Arc::clone(&hub), &background.tasks, background.stop.clone());
+        let mut demo = Self { hub, spokes: Vec::new(), repository, screen, fleet: Fleet::default() };
+        let (url, path) = (&demo.hub.url, demo.repository.path.display());
+        demo.screen.heading(&format!("hub at {url}, repository at {path}"))?;
+        create_config_repo(&demo.hub, &demo.repository)?;
+        let options = OperatorOptions {
+            hub: client(demo.hub.kubeconfig("wheelwright-operator", &["system:masters"])?).await?,
+            controllers: Selection::default(),
+            election: None,
+            listen: None,
+            cache: dir.join("mirrors"),
+        };
+        background.tasks.spawn(operator::run(options, background.stop.clone()));
+        Ok(demo)
+    }
+
+    /// Starts a cluster and its agent, which asks the hub to join.
+    pub(super) async fn add_cluster(&mut self, name: String, background: &Background) -> Result<()> {
+        let spoke = Arc::new(clusters::start_spoke(&name).await?);
+        clusters::run_nodes(Arc::clone(&spoke), &background.tasks, background.stop.clone());
+        let options = AgentOptions {
+            bootstrap: self.hub.kubeconfig("bootstrap", &["system:bootstrappers:managedcluster"])?,
+            spoke: client(spoke.kubeconfig("agent", &["system:masters"])?).await?,
+            cluster: name.clone(),
+        };
+        background.tasks.spawn(agent::run(options, background.stop.clone()));
+        self.spokes.push((name, spoke));
+        Ok(())
+    }
+}
+
+/// Creates the `ConfigRepo` that follows the repository.
+fn create_config_repo(hub: &Server, repository: &ConfigRepository) -> Result<()> {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    let namespace = Object::from_value(namespace)?;
+    let repo = json!({
+        "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+        "metadata": {"name": "fleet", "namespace": NAMESPACE},
+        "spec": {
+            "url": repository.path, "path": "overlays/prod", "interval": "1m",
+            "report": {"branch": REPORTS, "interval": "1s"},
+        },
+    });
+    hub.with_store(|store, now| {
+        let options = WriteOptions::manager("demo");
+        let namespaces = Target::resource("", "v1", "namespaces");
+        store.create(&namespaces, namespace, &options, now).map_err(anyhow::Error::msg)?;
+        let target = Target::all::<ConfigRepo>().within(NAMESPACE).named("fleet");
+        store.patch(&target, &Patch::Apply(repo), &options, now).map_err(anyhow::Error::msg)?;
+        Ok(())
+    })
+}
+
+async fn client(kubeconfig: Kubeconfig) -> Result<kube::Client> {
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    Ok(crate::shell::client(config)?)
+}

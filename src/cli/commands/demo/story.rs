@@ -1,0 +1,162 @@
+//! The three commits of the demo, and what the fleet does after each.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use tokio::time::{Instant, sleep};
+
+use super::Args;
+use super::progress::{Fleet, State};
+use super::screen::Screen;
+use super::setup::{Background, Demo};
+
+const ADDON: &str = "managed-serviceaccount";
+/// The branch that reports are pushed to.
+pub(super) const REPORTS: &str = "wheelwright/status";
+/// Time in which a version must become healthy, else it has failed.
+const DEADLINE: &str = "6s";
+/// Time for which the canaries of a version must work before the others follow.
+const SOAK: &str = "1s";
+/// Longest time for all that a commit causes. An idle machine needs about ten seconds.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Time for which the rest of the fleet is watched after a version has failed, to show that nothing else changes.
+const AFTERMATH: Duration = Duration::from_secs(3);
+const TICK: Duration = Duration::from_millis(100);
+
+/// Tells the story to its end, and stays there where the user asked for it.
+pub(super) async fn tell(args: &Args, dir: &Path, screen: Screen<'_>, background: &Background) -> Result<()> {
+    let mut demo = Demo::start(dir, screen, background).await?;
+    for number in 0..args.clusters {
+        let cloud = if number % 2 == 0 { "aws" } else { "gcp" };
+        demo.add_cluster(format!("{cloud}-{}", number / 2 + 1), background).await?;
+    }
+    demo.say(&format!("{} clusters started, each with its API server and agent", demo.spokes.len()))?;
+    demo.until("every agent has joined", Fleet::is_joined).await?;
+
+    let commit = demo.repository.commit_examples(SOAK, DEADLINE)?;
+    demo.say(&format!("commit {}: {ADDON} 0.4.0 on every cluster", short(&commit)))?;
+    demo.until("0.4.0 is everywhere", |fleet| fleet.runs("0.4.0")).await?;
+
+    let commit = demo.repository.commit_upgrade()?;
+    demo.say(&format!("commit {}: {ADDON} 0.4.1, the canaries first", short(&commit)))?;
+    demo.until("0.4.1 is everywhere", |fleet| fleet.runs("0.4.1")).await?;
+
+    let commit = demo.repository.commit_mistake()?;
+    demo.say(&format!("commit {}: {ADDON} 0.4.2, whose image does not exist", short(&commit)))?;
+    demo.stops_at_the_canaries().await?;
+    demo.reported(&commit).await?;
+
+    demo.close()?;
+    if args.stay {
+        demo.print_kubeconfigs(dir)?;
+        background.stop.cancelled().await;
+    }
+    Ok(())
+}
+
+impl Demo<'_> {
+    fn say(&mut self, line: &str) -> Result<()> {
+        Ok(self.screen.heading(line)?)
+    }
+
+    /// Reads the hub and shows the changes.
+    fn look(&mut self) -> Result<()> {
+        let now = self.hub.with_store(|store, _| Fleet::read(store, ADDON));
+        for line in now.story(&self.fleet) {
+            self.screen.line(&line)?;
+        }
+        self.screen.table(&now)?;
+        self.fleet = now;
+        Ok(())
+    }
+
+    /// Waits for a state of the whole fleet.
+    async fn until(&mut self, state: &str, holds: impl Fn(&Fleet) -> bool) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.look()?;
+            if self.fleet.0.len() == self.spokes.len() && holds(&self.fleet) {
+                return Ok(());
+            }
+            anyhow::ensure!(
+                Instant::now() < deadline,
+                "waited {PATIENCE:?} in vain for: {state}\n{}",
+                self.fleet.table(false)
+            );
+            sleep(TICK).await;
+        }
+    }
+
+    /// Waits until 0.4.2 has failed on the two canaries, and checks that no other cluster gets it.
+    async fn stops_at_the_canaries(&mut self) -> Result<()> {
+        let has_failed = |fleet: &Fleet| fleet.at("0.4.2", State::Failed).len() == 2;
+        self.until("0.4.2 has failed on the canaries", has_failed).await?;
+        let untouched = self.fleet.at("0.4.1", State::Available).len();
+        self.say(&format!("stopped at the canaries; {untouched} clusters keep 0.4.1"))?;
+        let end = Instant::now() + AFTERMATH;
+        while Instant::now() < end {
+            self.look()?;
+            sleep(TICK).await;
+        }
+        let untouched = self.fleet.at("0.4.1", State::Available).len();
+        anyhow::ensure!(
+            has_failed(&self.fleet) && untouched + 2 == self.spokes.len(),
+            "the failed version went on beyond the canaries:\n{}",
+            self.fleet.table(false)
+        );
+        Ok(())
+    }
+
+    /// Waits until a report about a commit is pushed.
+    async fn reported(&mut self, commit: &str) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let summary = self.repository.file(REPORTS, "summary.json")?.unwrap_or_default();
+            if summary.contains(commit) && summary.contains("\"state\": \"Failed\"") {
+                return Ok(());
+            }
+            anyhow::ensure!(
+                Instant::now() < deadline,
+                "no report about {} was pushed to {REPORTS} within {PATIENCE:?}",
+                short(commit)
+            );
+            sleep(TICK).await;
+        }
+    }
+
+    /// Shows the reports and the fleet.
+    fn close(&mut self) -> Result<()> {
+        self.screen.erase()?;
+        self.say(&format!("git log {REPORTS}"))?;
+        for commit in self.repository.log(REPORTS)? {
+            self.screen.plain(&format!("{} {}", short(&commit.id), commit.subject))?;
+        }
+        self.say(&format!("git show {REPORTS}:README.md"))?;
+        for line in self.repository.file(REPORTS, "README.md")?.unwrap_or_default().lines() {
+            self.screen.plain(line)?;
+        }
+        self.say("the fleet at the end")?;
+        for line in self.fleet.table(self.screen.is_terminal()).lines() {
+            self.screen.plain(line)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a kubeconfig for the hub and each cluster, and prints how to use it.
+    fn print_kubeconfigs(&mut self, dir: &Path) -> Result<()> {
+        self.say("running until Ctrl-C; kubectl reaches the hub and each cluster with")?;
+        let spokes = self.spokes.iter().map(|(name, server)| (name.as_str(), server));
+        for (name, server) in std::iter::once(("hub", &self.hub)).chain(spokes) {
+            let file = dir.join(format!("{name}.kubeconfig"));
+            std::fs::write(&file, server.admin_kubeconfig_yaml()?)
+                .with_context(|| format!("cannot write {}", file.display()))?;
+            self.screen.plain(&format!("export KUBECONFIG={}", file.display()))?;
+        }
+        Ok(())
+    }
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..8).unwrap_or(commit)
+}

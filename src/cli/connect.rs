@@ -1,0 +1,94 @@
+//! The connection of a command to an API server, and the signals that end it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tokio_util::sync::CancellationToken;
+
+use super::CommandError;
+use crate::shell;
+
+/// The hub that a command talks to.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct HubArgs {
+    /// Kubeconfig of the hub. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig.
+    #[arg(long)]
+    context: Option<String>,
+}
+
+impl HubArgs {
+    /// Connects to the hub.
+    pub(super) async fn connect(&self) -> Result<kube::Client, CommandError> {
+        connect(self.kubeconfig.as_deref(), self.context.as_deref()).await
+    }
+}
+
+/// Connects to the API server that a kubeconfig names, and checks that it answers.
+///
+/// # Errors
+/// The kubeconfig cannot be used, the API server does not answer, or it refuses the credentials.
+pub(super) async fn connect(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<kube::Client, CommandError> {
+    let config = config(kubeconfig, context).await?;
+    let url = config.cluster_url.clone();
+    let client = shell::client(config).context("cannot use the kubeconfig")?;
+    client.apiserver_version().await.map_err(|error| match error {
+        kube::Error::Api(_) => CommandError::hinted(
+            anyhow::anyhow!("{url} refuses the credentials: {}", shell::said(&error)),
+            "check that the kubeconfig is for this hub and that its credentials have not expired",
+        ),
+        error => CommandError::hinted(
+            anyhow::Error::new(error).context(format!("cannot reach {url}")),
+            "check that the API server is running",
+        ),
+    })?;
+    Ok(client)
+}
+
+async fn config(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<kube::Config, CommandError> {
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let config = match kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path)
+                .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+            kube::Config::from_custom_kubeconfig(file, &options).await
+        }
+        None if context.is_some() => kube::Config::from_kubeconfig(&options).await,
+        None => {
+            return kube::Config::infer().await.map_err(|error| {
+                CommandError::hinted(
+                    anyhow::anyhow!("found no hub to connect to: {error}"),
+                    "name a kubeconfig with --kubeconfig, or set KUBECONFIG",
+                )
+            });
+        }
+    };
+    Ok(config.context("cannot use the kubeconfig")?)
+}
+
+/// A token that Ctrl-C or SIGTERM cancels.
+pub(super) fn stop_on_signal() -> CancellationToken {
+    let stop = CancellationToken::new();
+    let token = stop.clone();
+    tokio::spawn(async move {
+        let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(terminate) => terminate,
+            Err(error) => {
+                tracing::error!(%error, "cannot listen for signals");
+                return;
+            }
+        };
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+        token.cancel();
+    });
+    stop
+}
