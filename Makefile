@@ -21,6 +21,10 @@ lint: ## Check format, lints, the border between the rings, and dependencies
 	tests/rings
 	tests/deny
 
+.PHONY: mutants
+mutants: ## Change the safety core piece by piece and list the changes that no test notices; takes hours
+	@tests/mutants
+
 .PHONY: bless
 bless: ## Rewrite the golden files and everything generated; read the difference before you commit it
 	BLESS=1 $(CARGO) test --workspace --lib --tests

@@ -1,14 +1,15 @@
-//! A fleet of many clusters in virtual time, in which everything goes wrong that can, and the rollout engine in the middle of it.
+//! A fleet of many clusters in virtual time under faults of every kind, with the rollout engine in the middle.
 //!
-//! The hub and its spokes are reduced to what a rollout is about: assignments that are lost or arrive late, clusters that apply, succeed,
-//! fail, hang, fall silent for minutes, leave and join; passes that crash half way; a second commit before the first is through.
-//! Every pass is held against the promises of the engine, computed here anew, and the rollout must come to an end although the fleet
-//! never stands still. One seed is one run, the same on every machine.
+//! The hub and its spokes are reduced to what a rollout is about. Assignments are lost or arrive late; clusters apply, succeed, fail,
+//! hang, fall silent for minutes, leave and join; passes crash half way; a second commit comes before the first is through. The
+//! [oracle](crate::rollout::oracle) checks every pass, and the rollout must come to an end although the fleet never stands still.
+//! One seed is one run, the same on every machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::on_all_cores;
 use crate::rollout::decision::Assignment;
 use crate::rollout::input::{Cluster, Group, GroupKey, Hash, Health, Report};
 use crate::rollout::policy::{OnBreach, Superseding};
@@ -18,60 +19,58 @@ use object::Random;
 
 /// How much goes wrong; shares are in a thousand.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Weather {
+struct FaultProfile {
     /// Clusters at the beginning, and about as many all the time.
-    pub clusters: usize,
+    clusters: usize,
     /// Time between two passes.
-    pub step: SignedDuration,
+    step: SignedDuration,
     /// Clusters that leave, and as many that join, in a minute.
-    pub churn: u32,
+    churn: u32,
     /// Clusters that fail with a new revision.
-    pub failing: u32,
+    failing: u32,
     /// Clusters that never have an outcome with it.
-    pub hanging: u32,
+    hanging: u32,
     /// Clusters that fall silent in a minute, for one to four minutes.
-    pub silence: u32,
+    silence: u32,
     /// Writes of a pass that are lost.
-    pub lost: u32,
+    lost: u32,
     /// Passes that crash half way.
-    pub crash: u32,
+    crash: u32,
 }
 
-impl Default for Weather {
+impl Default for FaultProfile {
     fn default() -> Self {
         let step = SignedDuration::from_secs(20);
         Self { clusters: 1000, step, churn: 50, failing: 10, hanging: 5, silence: 20, lost: 20, crash: 50 }
     }
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ending {
+struct RunSummary {
     /// Passes until every cluster that was there at the last commit was done with, or the rollout was stopped.
-    pub passes: usize,
+    passes: usize,
     /// The last revision exceeded its failure budget, and was stopped or undone.
-    pub stopped: bool,
-    /// Most clusters in flight at once.
-    pub busiest: usize,
+    stopped: bool,
     /// Clusters there were, those that left included.
-    pub clusters: usize,
+    clusters: usize,
 }
 
-/// A promise of the engine that a pass did not keep, or a rollout that did not end.
+/// A pass that did not keep a promise, or a rollout that did not end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("seed {seed}, pass {pass}: {promise}")]
-pub(super) struct Broken {
+struct BrokenRun {
     /// The run.
-    pub seed: u64,
+    seed: u64,
     /// The pass.
-    pub pass: usize,
+    pass: usize,
     /// What was promised.
-    pub promise: String,
+    promise: String,
 }
 
 /// Passes within which a rollout must end: with a tenth of the fleet at a time, none taking more than a minute but those that hang, four
 /// times what it needs.
-const PATIENCE: usize = 240;
+const MAX_PASSES: usize = 240;
 /// The pass of the second commit.
 const SECOND_COMMIT: usize = 9;
 const DEADLINE: SignedDuration = SignedDuration::from_mins(3);
@@ -81,29 +80,27 @@ const GROUPS: usize = 5;
 /// Runs one seed to its end.
 ///
 /// # Errors
-/// [`Broken`] names the promise; the seed and the weather are all it takes to see it again.
-pub(super) fn run(seed: u64, weather: Weather) -> Result<Ending, Broken> {
-    let mut fleet = Fleet::new(seed, weather);
-    let mut ending = Ending::default();
-    for pass in 0..PATIENCE {
-        let broken = |promise: String| Broken { seed, pass, promise };
+/// [`BrokenRun`] names the promise; the seed and the faults repeat it.
+fn run(seed: u64, faults: FaultProfile) -> Result<RunSummary, BrokenRun> {
+    let mut fleet = Fleet::new(seed, faults);
+    let mut summary = RunSummary::default();
+    for pass in 0..MAX_PASSES {
+        let broken = |promise: String| BrokenRun { seed, pass, promise };
         if pass == SECOND_COMMIT {
             fleet.commit("r3");
         }
         fleet.live();
         let decision = advance(&fleet.input, fleet.now);
         oracle::check(&fleet.input, &decision, fleet.now).map_err(|promise| broken(promise.to_string()))?;
-        ending.busiest =
-            ending.busiest.max(decision.stages.iter().map(|stage| stage.busy).max().unwrap_or_default());
-        ending.passes = pass + 1;
-        ending.clusters = fleet.named;
-        ending.stopped = decision.breach.is_some() || decision.quarantine.is_some();
-        if pass > SECOND_COMMIT && (ending.stopped || fleet.is_through(&decision)) {
-            return Ok(ending);
+        summary.passes = pass + 1;
+        summary.clusters = fleet.named;
+        summary.stopped = decision.breach.is_some() || decision.quarantine.is_some();
+        if pass > SECOND_COMMIT && (summary.stopped || fleet.is_through(&decision)) {
+            return Ok(summary);
         }
         fleet.write(&decision);
     }
-    Err(Broken { seed, pass: PATIENCE, promise: "the rollout ends".into() })
+    Err(BrokenRun { seed, pass: MAX_PASSES, promise: "the rollout ends".into() })
 }
 
 /// What happens later.
@@ -117,7 +114,7 @@ enum Event {
 
 struct Fleet {
     random: Random,
-    weather: Weather,
+    faults: FaultProfile,
     now: Timestamp,
     input: Input,
     /// Clusters that had been there when the last revision was committed.
@@ -128,7 +125,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    fn new(seed: u64, weather: Weather) -> Self {
+    fn new(seed: u64, faults: FaultProfile) -> Self {
         let mut random = Random::new(seed);
         let options = Options { soak: SOAK, deadline: Some(DEADLINE), failures: Size::Percent(5) };
         let progressive = |mandatory, concurrency| {
@@ -157,9 +154,9 @@ impl Fleet {
         input.groups = (0..GROUPS).map(group).collect();
         let now = Timestamp::UNIX_EPOCH;
         let (founders, queue) = (BTreeSet::new(), BTreeMap::new());
-        let mut fleet = Self { random, weather, now, input, founders, named: 0, queue, queued: 0 };
+        let mut fleet = Self { random, faults, now, input, founders, named: 0, queue, queued: 0 };
         let old = Hash::from("r1");
-        for _ in 0..weather.clusters {
+        for _ in 0..faults.clusters {
             let health = Some(Health { of: old.clone(), report: Report::Succeeded, since: Some(now) });
             fleet.join(Cluster {
                 runs: Some(old.clone()),
@@ -207,7 +204,7 @@ impl Fleet {
 
     /// One step of time for everybody but the hub.
     fn live(&mut self) {
-        self.now = self.now.saturating_add(self.weather.step).unwrap_or(Timestamp::MAX);
+        self.now = self.now.saturating_add(self.faults.step).unwrap_or(Timestamp::MAX);
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
         for (at, cluster) in self.input.clusters.iter().enumerate() {
             known.insert(cluster.name.clone(), at);
@@ -248,10 +245,10 @@ impl Fleet {
                 cluster.health =
                     Some(Health { of: of.clone(), report: Report::Progressing, since: Some(at) });
                 let after = 5 + self.random.below(40);
-                if of.0 != "r1" && self.random.chance(self.weather.hanging) {
+                if of.0 != "r1" && self.random.chance(self.faults.hanging) {
                     return;
                 }
-                let fails = of.0 != "r1" && self.random.chance(self.weather.failing);
+                let fails = of.0 != "r1" && self.random.chance(self.faults.failing);
                 self.schedule(
                     after,
                     name,
@@ -263,15 +260,15 @@ impl Fleet {
 
     /// About so many of a thousand clusters a minute, in one step.
     fn some(&mut self, permille_a_minute: u32) -> usize {
-        let mean = self.weather.clusters as u64
+        let mean = self.faults.clusters as u64
             * u64::from(permille_a_minute)
-            * self.weather.step.unsigned_abs().as_secs()
+            * self.faults.step.unsigned_abs().as_secs()
             / 60;
         usize::try_from((mean + self.random.below(1000)) / 1000).unwrap_or_default()
     }
 
     fn churn(&mut self) {
-        for _ in 0..self.some(self.weather.churn) {
+        for _ in 0..self.some(self.faults.churn) {
             let group = usize::try_from(self.random.below(GROUPS as u64)).unwrap_or_default();
             let clusters = self.input.groups.get(group).map_or(0, |group| group.clusters.len());
             let at = usize::try_from(self.random.below(clusters as u64)).unwrap_or_default();
@@ -285,7 +282,7 @@ impl Fleet {
     }
 
     fn silence(&mut self) {
-        for _ in 0..self.some(self.weather.silence) {
+        for _ in 0..self.some(self.faults.silence) {
             let at = usize::try_from(self.random.below(self.input.clusters.len() as u64)).unwrap_or_default();
             let minutes = 60 + self.random.below(180);
             if let Some(cluster) = self.input.clusters.get_mut(at).filter(|cluster| !cluster.unreachable) {
@@ -303,7 +300,7 @@ impl Fleet {
         if self.random.chance(300) {
             self.input.granted.extend(decision.approvals.iter().cloned());
         }
-        let crashes = self.random.chance(self.weather.crash);
+        let crashes = self.random.chance(self.faults.crash);
         let mut left = if crashes { self.random.below(20) } else { u64::MAX };
         let mut assigned = Vec::new();
         for cluster in &mut self.input.clusters {
@@ -312,7 +309,7 @@ impl Fleet {
             else {
                 continue;
             };
-            let lost = left == 0 || self.random.chance(self.weather.lost);
+            let lost = left == 0 || self.random.chance(self.faults.lost);
             left = left.saturating_sub(1);
             if !lost {
                 cluster.runs = assignment.assigned.clone();
@@ -351,42 +348,32 @@ fn seeds(name: &str, default: u64) -> u64 {
 
 /// 1,000 clusters in every fiftieth run, or in all of them where seeds are asked for by hand; 50 in the others. In every fourth run
 /// more clusters fail than any budget allows.
-fn weather(seed: u64) -> Weather {
+fn faults(seed: u64) -> FaultProfile {
     let large = seed.is_multiple_of(50) || std::env::var_os("WHEELWRIGHT_FLEET_SEEDS").is_some();
-    let fair = Weather { clusters: if large { 1000 } else { 50 }, ..Weather::default() };
-    if seed % 4 == 3 { Weather { failing: 100, hanging: 40, ..fair } } else { fair }
+    let fair = FaultProfile { clusters: if large { 1000 } else { 50 }, ..FaultProfile::default() };
+    if seed % 4 == 3 { FaultProfile { failing: 100, hanging: 40, ..fair } } else { fair }
 }
 
 /// `WHEELWRIGHT_FLEET_SEEDS=10000` by hand, with `--release`.
 #[test]
 fn a_rollout_ends_and_keeps_its_promises_in_any_weather() {
     let seeds = seeds("WHEELWRIGHT_FLEET_SEEDS", 200);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = |first: usize| {
-        (first as u64..seeds)
-            .step_by(threads)
-            .map(|seed| run(seed, weather(seed)).unwrap())
-            .collect::<Vec<_>>()
-    };
-    let endings: Vec<Ending> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads).map(|first| scope.spawn(move || share(first))).collect();
-        handles.into_iter().flat_map(|handle| handle.join().unwrap()).collect()
-    });
-    let stopped = endings.iter().filter(|ending| ending.stopped).count();
-    let passes: usize = endings.iter().map(|ending| ending.passes).sum();
-    let clusters: usize = endings.iter().map(|ending| ending.clusters).sum();
+    let runs: Vec<RunSummary> = on_all_cores(0..seeds, |seed| run(seed, faults(seed)).unwrap());
+    let stopped = runs.iter().filter(|summary| summary.stopped).count();
+    let passes: usize = runs.iter().map(|summary| summary.passes).sum();
+    let clusters: usize = runs.iter().map(|summary| summary.clusters).sum();
     println!(
         "{} seeds, {clusters} clusters, {passes} passes; {stopped} rollouts stopped by their budget",
-        endings.len()
+        runs.len()
     );
     assert!(
-        (endings.len() / 10..endings.len() / 2).contains(&stopped),
+        (runs.len() / 10..runs.len() / 2).contains(&stopped),
         "rollouts get through, and those that must not do not"
     );
 }
 
 #[test]
 fn a_seed_is_one_run() {
-    let weather = Weather { clusters: 100, ..Weather::default() };
-    assert_eq!(run(7, weather), run(7, weather));
+    let faults = FaultProfile { clusters: 100, ..FaultProfile::default() };
+    assert_eq!(run(7, faults), run(7, faults));
 }

@@ -1,4 +1,21 @@
+use std::sync::Mutex;
+
 mod compat;
 mod fleet;
 mod model;
 mod properties;
+
+/// Runs a test of each task, as many at once as there are cores; the last task begins first.
+fn on_all_cores<T: Send, R: Send>(
+    tasks: impl IntoIterator<Item = T>,
+    test: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let tasks = Mutex::new(Vec::from_iter(tasks));
+    let next = || tasks.lock().unwrap().pop();
+    std::thread::scope(|scope| {
+        let work = || std::iter::from_fn(next).map(&test).collect::<Vec<_>>();
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        handles.into_iter().flat_map(|handle| handle.join().unwrap()).collect()
+    })
+}

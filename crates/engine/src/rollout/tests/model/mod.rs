@@ -15,6 +15,7 @@ mod world;
 
 use jiff::SignedDuration;
 
+use super::on_all_cores;
 use crate::rollout::input::Hash;
 use world::World;
 
@@ -40,11 +41,10 @@ fn every_state_of_a_small_world_keeps_the_promises() {
     if std::env::var("WHEELWRIGHT_MODEL").is_ok_and(|size| size == "large") {
         worlds.extend(World::large());
     }
-    let mut total = 0;
-    for world in worlds {
+    let states = on_all_cores(worlds, |world| {
         let states = world.explore().unwrap_or_else(|broken| panic!("{broken}"));
         println!("{states:>9} states: {}", world.name);
-        total += states;
-    }
-    println!("{total:>9} states in all");
+        states
+    });
+    println!("{:>9} states in all", states.iter().sum::<usize>());
 }
