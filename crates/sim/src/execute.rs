@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::Faults;
+use super::check::{Author, Checker};
 use object::{Object, ObjectRef};
 use reconcile::{Action, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource};
 use store::{ApiError, DeleteOptions, Deleted, Patch, Propagation, Store, Target, WriteOptions};
@@ -12,30 +14,49 @@ use store::{ApiError, DeleteOptions, Deleted, Patch, Propagation, Store, Target,
 /// The branches of a remote that only reports are pushed to: every commit, oldest first.
 pub type Branches = BTreeMap<String, Vec<Push>>;
 
-/// What a process can reach.
-pub(super) struct Sites<'a> {
-    /// The hub; `None` while the network between them is cut.
+/// Executes one action as a field manager.
+pub type Execute = fn(&mut Sites<'_>, &str, &Action, Timestamp) -> Outcome;
+
+/// The servers that a process reaches.
+pub struct Sites<'a> {
+    /// The hub; absent while the network to it is cut.
     pub(super) hub: Option<&'a mut Store>,
-    /// The cluster of an agent.
-    pub(super) spoke: Option<&'a mut Store>,
+    /// The cluster of an agent, with its name.
+    pub(super) spoke: Option<(&'a str, &'a mut Store)>,
     /// The git remote.
     pub(super) branches: &'a mut Branches,
+    pub(super) checker: &'a mut Checker,
+    pub(super) execute: Execute,
+    pub(super) faults: Faults,
 }
 
 impl Sites<'_> {
     pub(super) fn readable(&self, site: Site) -> Option<&Store> {
         match site {
             Site::Hub => self.hub.as_deref(),
-            Site::Spoke => self.spoke.as_deref(),
+            Site::Spoke => self.spoke.as_ref().map(|(_, store)| &**store),
         }
     }
 
     fn writable(&mut self, site: Site) -> Result<&mut Store, Failure> {
         let store = match site {
             Site::Hub => self.hub.as_deref_mut(),
-            Site::Spoke => self.spoke.as_deref_mut(),
+            Site::Spoke => self.spoke.as_mut().map(|(_, store)| &mut **store),
         };
         store.ok_or_else(|| unavailable("the API server cannot be reached"))
+    }
+
+    /// Executes an action and lets the checker look at what it wrote.
+    pub(super) fn act(&mut self, author: Author<'_>, now: Timestamp) -> Outcome {
+        let outcome = (self.execute)(self, author.controller, author.action, now);
+        let Self { hub, spoke, checker, .. } = self;
+        if let Some(hub) = hub {
+            checker.observe(None, hub, Some(author), now);
+        }
+        if let Some((name, store)) = spoke {
+            checker.observe(Some(name), store, Some(author), now);
+        }
+        outcome
     }
 }
 
@@ -43,8 +64,11 @@ pub(super) fn unavailable(why: &str) -> Failure {
     Failure { kind: FailureKind::Unavailable, message: why.into() }
 }
 
-/// Executes one action.
-pub(super) fn execute(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+/// Executes one action as the shell does on an API server.
+///
+/// # Errors
+/// The refusal of the server, or that it cannot be reached.
+pub fn execute(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     let options = WriteOptions::manager(manager);
     match action {
         Action::Apply { site, object, force, manager: other } => {

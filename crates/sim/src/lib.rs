@@ -1,14 +1,15 @@
-//! A world to try things in: what clusters would do, without clusters.
+//! A world of stores in virtual time that runs the code of production: a hub, its spokes, their processes, and a checker of invariants.
 
-#[cfg(test)]
-mod chain;
+mod check;
+mod cluster;
 mod execute;
-#[cfg(test)]
-mod placements;
 mod process;
+mod user;
 pub mod workload;
 mod world;
 
-pub use execute::Branches;
-pub use process::Faults;
-pub use world::{Livelock, Spoke, World, run_workloads};
+pub use check::{Invariant, InvariantViolation, Write};
+pub use cluster::{Spoke, run_workloads};
+pub use execute::{Branches, Execute, Sites, execute};
+pub use process::{Faults, Process};
+pub use world::{Setup, World};

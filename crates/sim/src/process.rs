@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::execute::{Sites, execute};
+use super::check::{Author, Decided};
+use super::execute::Sites;
 use object::Random;
 use object::{Gvk, Key, Kind, Object};
 use reconcile::{
-    Action, Caches, Change, Controller, Delta, Executed, FailureKind, Loop, Narrowed, Outcome, Plan,
-    Register, Routes, Runner, Scope, Site, Source, Wakes, Watches,
+    Caches, Change, Controller, Delta, Executed, FailureKind, Loop, Narrowed, Outcome, Plan, Register,
+    Routes, Runner, Scope, Site, Source, Wakes, Watches,
 };
 use store::{EventType, ListOptions, Store, Target, Watch, WatchOptions};
 
@@ -18,9 +19,10 @@ use store::{EventType, ListOptions, Store, Target, Watch, WatchOptions};
 type Woken = Vec<(usize, Key)>;
 
 /// A process that runs controllers.
-pub(super) struct Process {
+pub struct Process {
     scope: Scope,
-    has_spoke: bool,
+    /// The cluster of an agent.
+    spoke: Option<String>,
     caches: Caches,
     runners: Vec<Runner>,
     routes: Routes,
@@ -54,10 +56,10 @@ pub struct Faults {
 
 impl Process {
     /// Starts a process with empty caches.
-    pub(super) fn start(scope: Scope, has_spoke: bool, register: impl FnOnce(&mut Self)) -> Self {
+    pub(super) fn start(scope: Scope, spoke: Option<&str>, register: fn(&mut Self)) -> Self {
         let mut process = Self {
             scope,
-            has_spoke,
+            spoke: spoke.map(str::to_owned),
             caches: Caches::default(),
             runners: Vec::new(),
             routes: Routes::default(),
@@ -101,20 +103,14 @@ impl Process {
         }
     }
 
-    /// Reads what the API servers have to say, then plans and executes every key that is due; whether anything was done.
-    pub(super) fn round(
-        &mut self,
-        sites: &mut Sites<'_>,
-        faults: Faults,
-        random: &mut Random,
-        now: Timestamp,
-    ) -> bool {
-        // A round that heard nothing is not a quiet one: there may be news.
-        let mut busy = random.chance(faults.stale) || self.read(sites, now);
+    /// Reads news from the API servers, then plans and executes every key that is due; returns whether anything was done.
+    pub(super) fn round(&mut self, sites: &mut Sites<'_>, random: &mut Random, now: Timestamp) -> bool {
+        // A round without news is not a quiet one: the news may be late.
+        let mut busy = random.chance(sites.faults.stale) || self.read(sites, now);
         for controller in 0..self.runners.len() {
             while let Some(key) = self.loops.get_mut(controller).and_then(|queue| queue.start(now)) {
                 busy = true;
-                self.work(controller, &key, sites, (faults, random), now);
+                self.work(controller, &key, sites, random, now);
             }
         }
         busy
@@ -125,7 +121,7 @@ impl Process {
         controller: usize,
         key: &Key,
         sites: &mut Sites<'_>,
-        (faults, random): (Faults, &mut Random),
+        random: &mut Random,
         now: Timestamp,
     ) {
         let Some(runner) = self.runners.get(controller).cloned() else { return };
@@ -135,12 +131,23 @@ impl Process {
             }
             return;
         };
+        let again = (runner.plan)(key, &self.caches, now).unwrap_or_default();
+        sites.checker.planned(&Decided {
+            controller: runner.name,
+            key,
+            view: &self.caches,
+            plan: &plan,
+            again: &again,
+            now,
+        });
         self.observe(controller, key, std::mem::take(&mut plan.observe));
         let wake_at = plan.wake_at;
-        let done = self.run(runner.name, plan, sites, (faults, random), now);
+        let done = self.run(runner.name, key, plan, sites, random, now);
         let mut failure = done.failures().map(|(_, failure)| failure.kind).max();
         if let Some(status) = (runner.conclude)(key, &self.caches, &done, now) {
-            let outcome = self.act(runner.name, &status.action(), sites, (faults, random), now);
+            let action = status.action();
+            let author = Author { controller: runner.name, key, action: &action };
+            let outcome = self.act(author, sites, random, now);
             failure = failure.max(outcome.err().map(|failure| failure.kind));
         }
         if let Some(queue) = self.loops.get_mut(controller) {
@@ -150,18 +157,17 @@ impl Process {
 
     fn run(
         &mut self,
-        manager: &str,
+        controller: &str,
+        key: &Key,
         plan: Plan,
         sites: &mut Sites<'_>,
-        (faults, random): (Faults, &mut Random),
+        random: &mut Random,
         now: Timestamp,
     ) -> Executed {
         let mut outcomes = Vec::new();
         for step in &plan.steps {
-            let done: Vec<_> = step
-                .iter()
-                .map(|action| self.act(manager, action, sites, (faults, &mut *random), now))
-                .collect();
+            let act = |action| self.act(Author { controller, key, action }, sites, random, now);
+            let done: Vec<_> = step.iter().map(act).collect();
             let failed = done.iter().any(Result::is_err);
             outcomes.push(done);
             if failed {
@@ -173,24 +179,25 @@ impl Process {
 
     fn act(
         &mut self,
-        manager: &str,
-        action: &Action,
+        author: Author<'_>,
         sites: &mut Sites<'_>,
-        (faults, random): (Faults, &mut Random),
+        random: &mut Random,
         now: Timestamp,
     ) -> Outcome {
         if self.is_dead() {
             return Err(super::execute::unavailable("the process is dead"));
         }
-        if random.chance(faults.refused) {
+        if random.chance(sites.faults.refused) {
             return Err(super::execute::unavailable("the API server is too busy"));
         }
-        let outcome = execute(sites, manager, action, now);
+        let outcome = sites.act(author, now);
         self.left = self.left.map(|left| left.saturating_sub(1));
-        if random.chance(faults.answer_lost) {
+        let is_lost = random.chance(sites.faults.answer_lost);
+        sites.checker.answered(author.action, !is_lost && outcome.is_ok());
+        if is_lost {
             return Err(super::execute::unavailable("the connection was lost before the answer"));
         }
-        if let (Ok(Some(object)), Some(site)) = (&outcome, action.site()) {
+        if let (Ok(Some(object)), Some(site)) = (&outcome, author.action.site()) {
             self.written(site, object, now);
         }
         outcome
@@ -213,7 +220,7 @@ impl Process {
 
     /// The cluster that users' objects are applied to.
     fn observed_site(&self) -> Site {
-        if self.has_spoke { Site::Spoke } else { Site::Hub }
+        if self.spoke.is_some() { Site::Spoke } else { Site::Hub }
     }
 
     /// Reads what has changed; whether anything has.

@@ -73,7 +73,7 @@ fn json(explanation: &Explanation) -> Value {
     let placements: Map<String, Value> = explanation
         .rollouts
         .iter()
-        .map(|PlacementRollout { placement, revision, decision }| {
+        .map(|PlacementRollout { placement, revision, decision, input: _ }| {
             let mut value = match decision {
                 Ok(decision) => decision_json(decision),
                 Err(why) => json!({"hold": {"reason": "NotAsked", "message": why}}),
@@ -102,7 +102,7 @@ fn text(addon: &str, explanation: &Explanation) -> String {
         );
     }
     let mut seen = BTreeSet::new();
-    for PlacementRollout { placement, revision, decision } in &explanation.rollouts {
+    for PlacementRollout { placement, revision, decision, input: _ } in &explanation.rollouts {
         seen.insert(revision);
         let decision = match decision {
             Ok(decision) => decision,

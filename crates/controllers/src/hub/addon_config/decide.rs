@@ -64,6 +64,7 @@ impl Rollout {
                 tell(PlacementRollout {
                     placement,
                     revision: Hash(address(&desired)),
+                    input: None,
                     decision: Err(condition.message.clone()),
                 });
                 set_condition(&mut progression.conditions, condition, now);
@@ -87,7 +88,8 @@ impl Rollout {
             decision.recheck.into_iter().for_each(|at| plan.wake(at));
             rollouts.push(rollout_status(&self.name, &progression, &input, &decision));
             status.install_progressions.push(progression);
-            tell(PlacementRollout { placement, revision: input.revision, decision: Ok(decision) });
+            let revision = input.revision.clone();
+            tell(PlacementRollout { placement, revision, input: Some(input), decision: Ok(decision) });
         }
         self.placements = placements;
         self.rest(&mut assigned, view)?;

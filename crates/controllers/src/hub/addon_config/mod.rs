@@ -22,8 +22,8 @@ use api::names::cluster_conditions::AVAILABLE;
 use api::names::{ADDON_GROUP, addon_conditions};
 use engine::addon::config::{Config, ConfigKind};
 use engine::addon::wire;
-use engine::rollout::RolloutDecision;
 use engine::rollout::input::Hash;
+use engine::rollout::{Input, RolloutDecision};
 use object::{Gvk, Key, ObjectRef};
 use reconcile::{Change, Controller, Executed, Plan, Read, StatusWrite, View, Watches};
 
@@ -97,6 +97,8 @@ pub struct PlacementRollout {
     pub placement: Key,
     /// What is rolled out.
     pub revision: Hash,
+    /// What the engine is asked; absent where it is not.
+    pub input: Option<Input>,
     /// What the engine says, or why it is not asked.
     pub decision: Result<RolloutDecision, String>,
 }

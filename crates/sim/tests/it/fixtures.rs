@@ -1,29 +1,26 @@
-//! The chain from an add-on to the workloads of its clusters, through every controller and API server between.
-
-mod rollouts;
-mod works;
+//! Worlds with clusters and one add-on, from the add-on to the workloads of its clusters.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{World, workload};
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
 use api::work::v1::ManifestWork;
 use object::{Key, Object};
+use sim::{World, workload};
 
-const ADDON: &str = "managed-serviceaccount";
+pub(crate) const ADDON: &str = "managed-serviceaccount";
 
-fn seconds(n: i64) -> SignedDuration {
+pub(crate) fn seconds(n: i64) -> SignedDuration {
     SignedDuration::from_secs(n)
 }
 
-fn world(clusters: usize) -> World {
+pub(crate) fn world(clusters: usize) -> World {
     seeded(7, clusters)
 }
 
-fn seeded(seed: u64, clusters: usize) -> World {
+pub(crate) fn seeded(seed: u64, clusters: usize) -> World {
     let mut world = World::new(seed, Timestamp::from_second(1_800_000_000).unwrap());
     for i in 0..clusters {
         join(&mut world, i, i == 0, seconds(3));
@@ -36,21 +33,21 @@ fn seeded(seed: u64, clusters: usize) -> World {
 }
 
 /// Adds a cluster on which 0.4.0 and 0.4.1 become ready after a time, and no other version.
-fn join(world: &mut World, i: usize, canary: bool, ready_after: SignedDuration) {
+pub(crate) fn join(world: &mut World, i: usize, canary: bool, ready_after: SignedDuration) {
     let images = ["msa:0.4.0", "msa:0.4.1"].map(str::to_owned).into();
     let workloads = workload::World { images, ready_after, nodes: 1 };
     world.join(&cluster(i), &[("canary", if canary { "true" } else { "false" })], workloads).unwrap();
 }
 
-fn cluster(i: usize) -> String {
+pub(crate) fn cluster(i: usize) -> String {
     format!("cluster{}", i + 1)
 }
 
-fn put(world: &mut World, object: Value) {
+pub(crate) fn put(world: &mut World, object: Value) {
     world.apply(Object::from_value(object).unwrap()).unwrap();
 }
 
-fn template(world: &mut World, name: &str, image: &str) {
+pub(crate) fn template(world: &mut World, name: &str, image: &str) {
     let container = json!({"name": "agent", "image": image});
     let pod = json!({"metadata": {"labels": {"app": "msa"}}, "spec": {"containers": [container]}});
     let deployment = json!({
@@ -67,7 +64,7 @@ fn template(world: &mut World, name: &str, image: &str) {
     );
 }
 
-fn addon(world: &mut World, template: &str, strategy: Value) {
+pub(crate) fn addon(world: &mut World, template: &str, strategy: Value) {
     put(
         world,
         json!({
@@ -81,7 +78,7 @@ fn addon(world: &mut World, template: &str, strategy: Value) {
 }
 
 /// Selects every cluster; the first is the canary.
-fn select_all(world: &mut World) {
+pub(crate) fn select_all(world: &mut World) {
     let binding =
         json!({"metadata": {"name": "global", "namespace": "default"}, "spec": {"clusterSet": "global"}});
     let kind = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding"});
@@ -89,7 +86,7 @@ fn select_all(world: &mut World) {
     select(world, json!({}));
 }
 
-fn select(world: &mut World, labels: Value) {
+pub(crate) fn select(world: &mut World, labels: Value) {
     let canary = json!({"groupName": "canary", "groupClusterSelector": {"labelSelector": {"matchLabels": {"canary": "true"}}}});
     let predicate = json!({"requiredClusterSelector": {"labelSelector": {"matchLabels": labels}}});
     put(
@@ -104,12 +101,12 @@ fn select(world: &mut World, labels: Value) {
     );
 }
 
-fn merged(mut one: Value, other: Value) -> Value {
+pub(crate) fn merged(mut one: Value, other: Value) -> Value {
     json_patch::merge(&mut one, &other);
     one
 }
 
-fn progressive() -> Value {
+pub(crate) fn progressive() -> Value {
     json!({
         "type": "Progressive",
         "progressive": {"mandatoryDecisionGroups": [{"groupName": "canary"}], "maxConcurrency": 2, "progressDeadline": "20s", "maxFailures": 0},
@@ -117,7 +114,7 @@ fn progressive() -> Value {
 }
 
 /// The image each cluster's work carries, in the order of clusters.
-fn images(world: &World) -> Vec<String> {
+pub(crate) fn images(world: &World) -> Vec<String> {
     let works = world.list::<ManifestWork>();
     works
         .iter()
@@ -127,7 +124,7 @@ fn images(world: &World) -> Vec<String> {
         .collect()
 }
 
-fn progress(world: &World) -> (String, String) {
+pub(crate) fn progress(world: &World) -> (String, String) {
     let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
     let status = cma.status.unwrap_or_default();
     let condition = status
@@ -137,6 +134,6 @@ fn progress(world: &World) -> (String, String) {
     condition.map(|c| (c.reason, c.message)).unwrap_or_default()
 }
 
-fn is_completed(world: &World) -> bool {
+pub(crate) fn is_completed(world: &World) -> bool {
     progress(world).0 == "Completed"
 }

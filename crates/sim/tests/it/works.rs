@@ -4,11 +4,12 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use serde_json::json;
 
-use super::{World, put, seconds, world};
+use crate::fixtures::{put, seconds, world};
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
 use api::work::v1::ManifestWork;
 use object::Key;
+use sim::World;
 use store::{ListOptions, Patch, Target, WriteOptions};
 
 fn config_maps(world: &World) -> Vec<String> {

@@ -4,12 +4,12 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::World;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use object::{Key, Kind, Object};
+use sim::World;
 use store::{Patch, Target, WriteOptions};
 
 const GROUP: &str = "cluster.open-cluster-management.io";

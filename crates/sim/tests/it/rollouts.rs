@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
-use super::{
-    ADDON, World, addon, images, is_completed, join, merged, progress, progressive, put, seconds, seeded,
-    select, select_all, template, world,
+use crate::fixtures::{
+    ADDON, addon, images, is_completed, join, merged, progress, progressive, put, seconds, seeded, select,
+    select_all, template, world,
 };
-use crate::Faults;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::work::v1::ManifestWork;
 use object::Key;
+use sim::{Faults, World};
 use store::{ListOptions, Target};
 
 #[test]
@@ -96,22 +96,15 @@ fn a_rollout_writes_each_work_once_and_each_status_at_most_twice() {
         world.list::<ManifestWork>().iter().map(|w| w.metadata.generation.unwrap()).collect::<Vec<_>>()
     };
     let before = generations(&world);
-    world.hub.keep_journal();
-    world.hub.take_journal();
+    world.keep_history();
     world.run_for(seconds(300)).unwrap();
-    let written = world.hub.take_journal();
-    assert!(
-        written.iter().all(|entry| entry.resource.resource == "leases"),
-        "a steady fleet writes nothing but leases"
-    );
+    let written = world.take_history();
+    assert!(written.iter().all(|write| write.id.kind == "Lease"), "a steady fleet writes nothing but leases");
     template(&mut world, "msa", "msa:0.4.1");
-    world.hub.keep_journal();
-    world.hub.take_journal();
     world.run_for(seconds(60)).unwrap();
     assert!(is_completed(&world));
     assert_eq!(generations(&world), before.iter().map(|g| g + 1).collect::<Vec<_>>());
-    let journal = world.hub.take_journal();
-    let writes = journal.iter().filter(|entry| entry.resource.resource == "managedclusteraddons").count();
+    let writes = world.take_history().iter().filter(|write| write.id.kind == "ManagedClusterAddOn").count();
     assert!(writes <= 6, "{writes} writes of 3 add-ons");
 }
 

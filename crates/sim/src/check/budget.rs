@@ -1,0 +1,95 @@
+//! Deletions stay within what a person allowed.
+
+use std::collections::BTreeSet;
+
+use sha2::{Digest as _, Sha256};
+
+use super::{Broken, Check, Checker, Decided, Invariant};
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
+use api::names::APPROVE_DELETION_ANNOTATION;
+use engine::rollout::Policy;
+use engine::sync::ObjectId;
+use object::{ObjectRef, hex};
+use reconcile::{Action, Plan, Query, View};
+
+/// The objects that a plan deletes.
+fn deleted(plan: &Plan) -> impl Iterator<Item = &ObjectRef> {
+    plan.steps.iter().flatten().filter_map(|action| match action {
+        Action::Delete { target, .. } => Some(target),
+        _ => None,
+    })
+}
+
+/// Finds the policy of an add-on: the one that names it, else the one that names none.
+pub(super) fn policy(addon: &str, view: &impl View) -> Option<RolloutPolicy> {
+    let policies = view.list::<RolloutPolicy>(Query::ALL).ok()?;
+    let named = policies.iter().find(|policy| policy.spec.add_ons.iter().any(|name| name == addon));
+    let policy = named.or_else(|| policies.iter().find(|policy| policy.spec.add_ons.is_empty()));
+    policy.map(|policy| RolloutPolicy::clone(policy))
+}
+
+/// The value that approves exactly these deletions.
+fn approval(objects: &BTreeSet<ObjectId>) -> String {
+    let lines: String = objects.iter().map(|id| format!("{id}\n")).collect();
+    hex(Sha256::digest(lines).get(..8).unwrap_or_default())
+}
+
+impl Checker {
+    /// All deletions for one commit of a repository are within its budget, or a person approved exactly these.
+    pub(super) fn prunes_within_budget(&mut self, decided: &Decided<'_>) -> Check {
+        let Decided { controller: "config-repo", key, view, plan, .. } = decided else { return Ok(()) };
+        let now: BTreeSet<ObjectId> = deleted(plan).map(ObjectId::of).collect();
+        let Ok(Some(repo)) = view.get::<ConfigRepo>(key) else { return Ok(()) };
+        if now.is_empty() || repo.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        let approved = repo.metadata.annotations.as_ref().and_then(|a| a.get(APPROVE_DELETION_ANNOTATION));
+        if approved == Some(&approval(&now)) {
+            return Ok(());
+        }
+        let commit = view.source(key).and_then(|source| source.checkout.clone());
+        let commit = commit.map(|checkout| checkout.revision.clone()).unwrap_or_default();
+        let pruned = self.pruned.entry(((*key).clone(), commit)).or_default();
+        pruned.extend(now);
+        let size = |number: i32| usize::try_from(number).unwrap_or_default();
+        let budget = &repo.spec.deletion_budget;
+        // The inventory no longer holds what earlier deletions for the commit removed.
+        let owned = repo.status.as_ref().map_or(0, |status| status.inventory.len()) + pruned.len();
+        let allowed = size(budget.objects).max(owned * size(budget.percent) / 100);
+        if pruned.len() <= allowed {
+            return Ok(());
+        }
+        let why = format!("{} deletions for one commit, and {allowed} are allowed", pruned.len());
+        Err(Broken::new(Invariant::DeletionBudget, key, why))
+    }
+
+    /// An add-on leaves no more clusters at once than its policy allows, and none under a pause.
+    pub(super) fn removals_within_budget(&self, decided: &Decided<'_>) -> Check {
+        let Decided { controller: "addon-install", key, view, plan, .. } = decided else { return Ok(()) };
+        let removed = deleted(plan).filter(|target| target.gvk.kind == "ManagedClusterAddOn").count();
+        if removed == 0 {
+            return Ok(());
+        }
+        let policy = policy(&key.name, *view);
+        let approved = policy.as_ref().is_some_and(|policy| !policy.spec.approved.is_empty());
+        let policy = policy.map_or_else(|| Ok(Policy::default()), |policy| Policy::read(&policy.spec));
+        let Ok(policy) = policy else {
+            let why = "a policy that cannot be read allows no removal";
+            return Err(Broken::new(Invariant::DeletionBudget, key, why));
+        };
+        if policy.paused {
+            let why = format!("{removed} clusters lose the add-on");
+            return Err(Broken::new(Invariant::PauseHolds, key, why));
+        }
+        let installed = view.list::<ManagedClusterAddOn>(Query::ALL).unwrap_or_default();
+        let named = |addon: &ManagedClusterAddOn| addon.metadata.name.as_deref() == Some(key.name.as_str());
+        let total = installed.iter().filter(|addon| named(addon)).count();
+        let allowed = policy.removals.of(total);
+        if approved || removed <= allowed {
+            return Ok(());
+        }
+        let why = format!("{removed} of {total} clusters lose the add-on, and {allowed} may");
+        Err(Broken::new(Invariant::DeletionBudget, key, why))
+    }
+}

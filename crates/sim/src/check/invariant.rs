@@ -1,0 +1,72 @@
+//! The invariants by name.
+
+use std::fmt::{Display, Formatter};
+
+use jiff::Timestamp;
+
+/// A promise of the product. `Display` says it in a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Invariant {
+    /// The world comes to rest.
+    ComesToRest,
+    /// A second look writes nothing.
+    NoWriteAtRest,
+    /// Decisions are deterministic.
+    SameInputSamePlan,
+    /// Writes keep their preconditions.
+    Preconditions,
+    /// Objects of others are not deleted.
+    NothingUnownedIsDeleted,
+    /// Objects of others are not overwritten.
+    NothingUnownedIsOverwritten,
+    /// Ownership is recorded ahead.
+    InventoryNamesEveryObject,
+    /// Deletions keep their budget.
+    DeletionBudget,
+    /// The oracle of the rollout engine finds no fault.
+    RolloutPromise,
+    /// Own writes count at once.
+    OwnWritesAreSeen,
+    /// A pause changes nothing.
+    PauseHolds,
+    /// A report is never an input.
+    ReportsCauseNoCommit,
+    /// Deletions end.
+    FinalizersDrain,
+}
+
+impl Display for Invariant {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::ComesToRest => "The world comes to rest when nothing changes.",
+            Self::NoWriteAtRest => "A controller writes nothing when desired equals live.",
+            Self::SameInputSamePlan => "The same input gives the same plan.",
+            Self::Preconditions => "A write never undoes a newer write of another.",
+            Self::NothingUnownedIsDeleted => "A controller deletes only objects that are ours.",
+            Self::NothingUnownedIsOverwritten => "A controller overwrites only objects that are ours.",
+            Self::InventoryNamesEveryObject => {
+                "An inventory names an object from before its creation until after its deletion."
+            }
+            Self::DeletionBudget => "Deletions stay within the budget unless a person approves them.",
+            Self::RolloutPromise => "A rollout keeps its promises.",
+            Self::OwnWritesAreSeen => "A controller decides on what it has written itself.",
+            Self::PauseHolds => "Nothing moves while a policy pauses.",
+            Self::ReportsCauseNoCommit => "A status commit never causes another commit.",
+            Self::FinalizersDrain => "A deleted object goes away.",
+        })
+    }
+}
+
+/// A promise that the world broke, with the object it blames.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{invariant:?} at {at}: {invariant} {blames}: {why}")]
+pub struct InvariantViolation {
+    /// The promise.
+    pub invariant: Invariant,
+    /// The object.
+    pub blames: String,
+    /// What happened.
+    pub why: String,
+    /// When.
+    pub at: Timestamp,
+}

@@ -1,0 +1,119 @@
+//! Ownership is recorded before an object is created and until its deletion was seen.
+
+use serde_json::Value;
+
+use super::{Broken, Check, Checker, Invariant, Write};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, DeletionPolicy};
+use api::names::{CONFIG_REPO_ANNOTATION, GITOPS_GROUP, PRUNE_ANNOTATION, WORK_GROUP};
+use api::work::v1::{AppliedManifestWork, AppliedResource};
+use engine::sync::ObjectId;
+use object::{Key, Object};
+use store::GroupResource;
+
+/// The objects that a repository owns.
+pub(super) fn entries(repo: &ConfigRepo) -> impl Iterator<Item = ObjectId> {
+    let entries = repo.status.iter().flat_map(|status| &status.inventory);
+    entries.map(|entry| ObjectId::from_entry(entry).0)
+}
+
+impl Checker {
+    /// An object that is created as ours stands in an inventory already.
+    pub(super) fn creation(&self, write: &Write) -> Check {
+        let (None, Some(object)) = (&write.before, &write.after) else { return Ok(()) };
+        let broken = |why: String| Err(Broken::new(Invariant::InventoryNamesEveryObject, &write.id, why));
+        let repo = object.annotations().get(CONFIG_REPO_ANNOTATION).and_then(|repo| repo.split_once('/'));
+        if let Some((namespace, name)) = repo {
+            let key = Key::namespaced(namespace, name);
+            let owner: Option<ConfigRepo> = self.hub.typed(&key);
+            if !owner.is_some_and(|repo| entries(&repo).any(|id| id == write.id)) {
+                return broken(format!("it is created before the inventory of ConfigRepo {key} names it"));
+            }
+        }
+        let mirror = self.mirror(write);
+        for (owner, uid) in applied_works(object) {
+            let applied: Option<AppliedManifestWork> = mirror.typed(&Key::cluster(owner));
+            let applied = applied.filter(|applied| applied.metadata.uid.as_deref() == Some(uid));
+            let listed = applied.iter().filter_map(|applied| applied.status.as_ref());
+            let resource = mirror.resource(&write.id.group, &write.id.kind).unwrap_or_default();
+            if !listed
+                .flat_map(|status| &status.applied_resources)
+                .any(|entry| names(entry, &write.id, resource))
+            {
+                return broken(format!("it is created before AppliedManifestWork {owner} lists it"));
+            }
+        }
+        Ok(())
+    }
+
+    /// An object that leaves an inventory is gone, or is not ours any more.
+    pub(super) fn inventory(&self, write: &Write) -> Check {
+        match (write.id.group.as_str(), write.id.kind.as_str()) {
+            (GITOPS_GROUP, "ConfigRepo") => self.repository(write),
+            (WORK_GROUP, "AppliedManifestWork") => self.applied_work(write),
+            _ => Ok(()),
+        }
+    }
+
+    fn repository(&self, write: &Write) -> Check {
+        let repo = |side: &Option<std::sync::Arc<Object>>| side.as_ref()?.to_typed::<ConfigRepo>().ok();
+        let (Some(before), after) = (repo(&write.before), repo(&write.after)) else { return Ok(()) };
+        let spec = &before.spec;
+        let terminating = before.metadata.deletion_timestamp.is_some();
+        let releases_all = spec.mode == ConfigRepoMode::Observe
+            || !spec.prune
+            || (terminating && spec.deletion_policy == DeletionPolicy::Orphan);
+        let kept: Vec<ObjectId> = after.iter().flat_map(entries).collect();
+        for id in entries(&before).filter(|id| !releases_all && !kept.contains(id)) {
+            let Some(object) = self.hub.get(&id) else { continue };
+            let annotations = object.annotations();
+            let is_ours = annotations.get(CONFIG_REPO_ANNOTATION) == Some(&write.id.key.to_string().as_str());
+            let never_pruned = annotations.get(PRUNE_ANNOTATION) == Some(&"disabled")
+                || id == write.id
+                || (id.kind == "Namespace" && id.key.name == write.id.key.namespace);
+            if is_ours && !never_pruned {
+                let why = format!("ConfigRepo {} forgets it while it exists", write.id.key);
+                return Err(Broken::new(Invariant::InventoryNamesEveryObject, &id, why));
+            }
+        }
+        Ok(())
+    }
+
+    fn applied_work(&self, write: &Write) -> Check {
+        let read =
+            |side: &Option<std::sync::Arc<Object>>| side.as_ref()?.to_typed::<AppliedManifestWork>().ok();
+        let (Some(before), after) = (read(&write.before), read(&write.after)) else { return Ok(()) };
+        let identity = |entry: &AppliedResource| {
+            (entry.group.clone(), entry.resource.clone(), entry.namespace.clone(), entry.name.clone())
+        };
+        let listed = |applied: &AppliedManifestWork| {
+            applied.status.clone().map(|status| status.applied_resources).unwrap_or_default()
+        };
+        let kept: Vec<_> = after.iter().flat_map(listed).map(|entry| identity(&entry)).collect();
+        for entry in listed(&before).iter().filter(|entry| !kept.contains(&identity(entry))) {
+            let resource = GroupResource::new(entry.group.clone(), entry.resource.clone());
+            let key = Key::namespaced(&entry.namespace, &entry.name);
+            let Some(object) = self.mirror(write).of_resource(&resource, &key) else { continue };
+            let uid = before.metadata.uid.as_deref().unwrap_or_default();
+            if applied_works(object).any(|(_, owner)| owner == uid) {
+                let why = format!("AppliedManifestWork {} forgets it while it exists", write.id.key);
+                return Err(Broken::new(Invariant::InventoryNamesEveryObject, object.reference(), why));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Names and uids of the applied works that own an object.
+fn applied_works(object: &Object) -> impl Iterator<Item = (&str, &str)> {
+    let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
+    owners.into_iter().flatten().filter_map(|owner| {
+        let field = |name: &str| owner.get(name).and_then(Value::as_str);
+        (field("kind") == Some("AppliedManifestWork")).then_some(())?;
+        Some((field("name")?, field("uid")?))
+    })
+}
+
+fn names(entry: &AppliedResource, id: &ObjectId, resource: &str) -> bool {
+    (&entry.group, entry.resource.as_str(), &entry.namespace, &entry.name)
+        == (&id.group, resource, &id.key.namespace, &id.key.name)
+}

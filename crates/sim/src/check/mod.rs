@@ -1,0 +1,207 @@
+//! The invariants of the product, checked over the whole world.
+//!
+//! The world tells the checker about every decision ([`Checker::planned`]) and every write ([`Checker::observe`]). The checker keeps
+//! its own copy of every object, fed by the journals of the stores, so a check costs what the write concerns and never a walk
+//! through the world. It reads the wire and shares no state with the controllers that it judges.
+
+mod budget;
+mod invariant;
+mod inventory;
+mod mirror;
+mod ownership;
+mod rest;
+mod rollout;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use engine::sync::ObjectId;
+use object::Key;
+use reconcile::{Action, Caches, Plan};
+use store::Store;
+
+pub use invariant::{Invariant, InvariantViolation};
+use mirror::Mirror;
+pub use mirror::Write;
+
+/// The result of one check: what breaks, which object it blames, and why.
+type Check = Result<(), Broken>;
+
+/// A broken invariant before the checker adds the time.
+struct Broken {
+    invariant: Invariant,
+    blames: String,
+    why: String,
+}
+
+impl Broken {
+    fn new(invariant: Invariant, blames: impl ToString, why: impl Into<String>) -> Self {
+        Self { invariant, blames: blames.to_string(), why: why.into() }
+    }
+}
+
+/// The controller that acts, and what it does.
+#[derive(Clone, Copy)]
+pub(crate) struct Author<'a> {
+    /// Name of the controller.
+    pub(crate) controller: &'a str,
+    /// The key of its turn.
+    pub(crate) key: &'a Key,
+    /// The action that it executes.
+    pub(crate) action: &'a Action,
+}
+
+/// A decision of a controller.
+pub(crate) struct Decided<'a> {
+    /// Name of the controller.
+    pub(crate) controller: &'a str,
+    /// The key of the turn.
+    pub(crate) key: &'a Key,
+    /// The objects that it read.
+    pub(crate) view: &'a Caches,
+    /// The plan.
+    pub(crate) plan: &'a Plan,
+    /// The plan that the same input gives a second time.
+    pub(crate) again: &'a Plan,
+    /// The time of the decision.
+    pub(crate) now: Timestamp,
+}
+
+/// The checker of one world.
+#[derive(Default)]
+pub(crate) struct Checker {
+    hub: Mirror,
+    spokes: BTreeMap<String, Mirror>,
+    /// Uids of the objects that controllers of the world created.
+    created: BTreeSet<String>,
+    /// Objects that a repository deleted, by repository and commit.
+    pruned: BTreeMap<(Key, String), BTreeSet<ObjectId>>,
+    /// Add-ons of clusters with a write whose answer was lost, until the next one that was answered.
+    unanswered: BTreeSet<Key>,
+    /// The world is at rest: a controller has nothing to write.
+    at_rest: bool,
+    history: Option<Vec<Write>>,
+    violation: Option<InvariantViolation>,
+}
+
+impl Checker {
+    /// Starts to follow the hub, or the spoke of that name.
+    pub(crate) fn follow(&mut self, spoke: Option<&str>, store: &mut Store, now: Timestamp) {
+        store.keep_journal();
+        let _ = store.take_journal();
+        let known = store.snapshot().collect::<Vec<_>>();
+        let mirror = self.mirror_mut(spoke);
+        for entry in known {
+            let _ = mirror.take(entry, now, "");
+        }
+    }
+
+    /// Takes the writes of a store since the last call and checks each; `author` is absent for writes that no controller made.
+    pub(crate) fn observe(
+        &mut self,
+        spoke: Option<&str>,
+        store: &mut Store,
+        author: Option<Author<'_>>,
+        now: Timestamp,
+    ) {
+        let mut seen = BTreeSet::new();
+        for entry in store.take_journal() {
+            let by = author.map_or("others", |author| author.controller);
+            let Some(mut write) = self.mirror_mut(spoke).take(entry, now, by) else { continue };
+            write.spoke = spoke.map(str::to_owned);
+            // Of several writes of one action, such as the last patch and the removal that it lets happen, the first is its own.
+            let is_first = seen.insert(write.id.clone());
+            if let Some(author) = author {
+                let checked = if is_first { self.preconditions(&write, &author) } else { Ok(()) };
+                self.note(checked.and_then(|()| self.check(&write, &author)), now);
+            }
+            if author.is_some() && write.before.is_none() {
+                self.created.extend(write.after.iter().map(|object| object.uid().to_owned()));
+            }
+            if let Some(history) = &mut self.history {
+                history.push(write);
+            }
+        }
+    }
+
+    /// Checks a decision before any of its writes happens.
+    pub(crate) fn planned(&mut self, decided: &Decided<'_>) {
+        let checked = self.check_plan(decided);
+        self.note(checked, decided.now);
+    }
+
+    /// Notes whether a process heard what became of a write to an add-on of a cluster.
+    pub(crate) fn answered(&mut self, action: &Action, is_heard: bool) {
+        let Action::Patch { target, .. } = action else { return };
+        if target.gvk.kind != "ManagedClusterAddOn" {
+            return;
+        }
+        if is_heard {
+            self.unanswered.remove(&target.key);
+        } else {
+            self.unanswered.insert(target.key.clone());
+        }
+    }
+
+    /// Returns the first broken invariant.
+    pub(crate) fn violation(&self) -> Option<&InvariantViolation> {
+        self.violation.as_ref()
+    }
+
+    /// Keeps every write from now on, to be read with [`Checker::take_history`].
+    pub(crate) fn keep_history(&mut self) {
+        self.history.get_or_insert_default();
+    }
+
+    /// Returns the writes since the last call.
+    pub(crate) fn take_history(&mut self) -> Vec<Write> {
+        self.history.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Records a broken invariant that the caller found.
+    fn note(&mut self, checked: Check, now: Timestamp) {
+        let Err(Broken { invariant, blames, why }) = checked else { return };
+        if self.violation.is_none() {
+            self.violation = Some(InvariantViolation { invariant, blames, why, at: now });
+        }
+    }
+
+    fn check(&self, write: &Write, author: &Author<'_>) -> Check {
+        self.rests(write, author)?;
+        self.deletion(write, author)?;
+        self.overwrite(write, author)?;
+        self.creation(write)?;
+        self.inventory(write)
+    }
+
+    fn check_plan(&mut self, decided: &Decided<'_>) -> Check {
+        if decided.plan != decided.again {
+            let why = format!("{} gives two plans for the same input", decided.controller);
+            return Err(Broken::new(Invariant::SameInputSamePlan, decided.key, why));
+        }
+        self.prunes_within_budget(decided)?;
+        self.removals_within_budget(decided)?;
+        self.rollout(decided)
+    }
+
+    /// A controller writes nothing while the world is at rest, except leases.
+    fn rests(&self, write: &Write, author: &Author<'_>) -> Check {
+        if !self.at_rest || write.id.kind == "Lease" {
+            return Ok(());
+        }
+        let why = format!("{} of {} writes although nothing changed: {write}", author.controller, author.key);
+        Err(Broken::new(Invariant::NoWriteAtRest, &write.id, why))
+    }
+
+    fn mirror_mut(&mut self, spoke: Option<&str>) -> &mut Mirror {
+        match spoke {
+            None => &mut self.hub,
+            Some(name) => self.spokes.entry(name.to_owned()).or_default(),
+        }
+    }
+
+    fn mirror(&self, write: &Write) -> &Mirror {
+        write.spoke.as_ref().and_then(|name| self.spokes.get(name)).unwrap_or(&self.hub)
+    }
+}

@@ -1,0 +1,135 @@
+//! Objects of others are left alone, and newer writes are kept.
+
+use serde_json::Value;
+
+use super::{Author, Broken, Check, Checker, Invariant, Write};
+use api::gitops::v1alpha1::{ConfigRepo, Takeover};
+use api::names::{CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER, INSTALLED_BY_ANNOTATION};
+use engine::sync::ObjectId;
+use object::{Key, Object, ObjectRef};
+use reconcile::{Action, Precondition};
+
+fn precondition(action: &Action) -> Option<(ObjectRef, Precondition)> {
+    match action {
+        Action::Patch { target, precondition, .. } | Action::Delete { target, precondition, .. } => {
+            Some((target.clone(), precondition.clone()))
+        }
+        Action::Replace { object, .. } => {
+            let resource_version = object.resource_version().to_owned();
+            Some((object.reference(), Precondition { uid: object.uid().to_owned(), resource_version }))
+        }
+        Action::Apply { .. } | Action::Create { .. } | Action::Push(_) => None,
+    }
+}
+
+fn is_same(id: &ObjectId, target: &ObjectRef) -> bool {
+    let ObjectId { group, kind, key } = id;
+    (group, kind, &key.name) == (&target.gvk.group, &target.gvk.kind, &target.key.name)
+}
+
+impl Checker {
+    /// A patch, a replacement and a deletion happen only to the object that was read.
+    pub(super) fn preconditions(&self, write: &Write, author: &Author<'_>) -> Check {
+        let Some((target, wanted)) = precondition(author.action) else { return Ok(()) };
+        let Some(before) = write.before.as_ref().filter(|_| is_same(&write.id, &target)) else {
+            return Ok(());
+        };
+        let broken = |why: String| Err(Broken::new(Invariant::Preconditions, &write.id, why));
+        let (controller, live) = (author.controller, before.resource_version());
+        let Precondition { uid, resource_version } = wanted;
+        // A later step may patch what an earlier step of the same plan created.
+        let is_new = self.created.contains(before.uid()) && !matches!(author.action, Action::Delete { .. });
+        if uid.is_empty() && !is_new {
+            return broken(format!("{controller} names no uid"));
+        }
+        if !uid.is_empty() && uid != before.uid() {
+            return broken(format!("{controller} means uid {uid} and hits {}", before.uid()));
+        }
+        if !resource_version.is_empty() && resource_version != live {
+            return broken(format!("{controller} read version {resource_version} and overwrites {live}"));
+        }
+        Ok(())
+    }
+
+    /// A controller deletes what a controller created, adopted or took over, and what a cluster that leaves has in its namespace.
+    pub(super) fn deletion(&self, write: &Write, author: &Author<'_>) -> Check {
+        let Some(before) = &write.before else { return Ok(()) };
+        let Action::Delete { target, .. } = author.action else { return Ok(()) };
+        if !is_same(&write.id, target) {
+            return Ok(());
+        }
+        let is_ours = match before.annotations().get(CONFIG_REPO_ANNOTATION) {
+            Some(repo) => author.controller != "config-repo" || *repo == author.key.to_string(),
+            None if author.controller == "config-repo" => false,
+            None => {
+                self.created.contains(before.uid())
+                    || (author.controller == "cluster" && write.id.key.namespace == author.key.name)
+                    || before.annotations().contains_key(INSTALLED_BY_ANNOTATION)
+                    || owners(before).any(|kind| kind == "AppliedManifestWork")
+            }
+        };
+        if !is_ours {
+            let why = format!("{} deletes an object of others", author.controller);
+            return Err(Broken::new(Invariant::NothingUnownedIsDeleted, &write.id, why));
+        }
+        if owners(before).filter(|kind| *kind == "AppliedManifestWork").count() > 1 {
+            let why = format!("{} deletes an object that another work owns too", author.controller);
+            return Err(Broken::new(Invariant::NothingUnownedIsDeleted, &write.id, why));
+        }
+        Ok(())
+    }
+
+    /// A repository takes no field of an object that others created, unless its user says so.
+    pub(super) fn overwrite(&self, write: &Write, author: &Author<'_>) -> Check {
+        let Action::Apply { manager: Some(manager), .. } = author.action else { return Ok(()) };
+        let (Some(before), Some(after)) = (&write.before, &write.after) else { return Ok(()) };
+        if manager != CONFIG_REPO_MANAGER {
+            return Ok(());
+        }
+        let broken = |why| Err(Broken::new(Invariant::NothingUnownedIsOverwritten, &write.id, why));
+        match before.annotations().get(CONFIG_REPO_ANNOTATION) {
+            Some(repo) if *repo == author.key.to_string() => return Ok(()),
+            Some(repo) if self.is_in_inventory(repo, &write.id) => {
+                return broken(format!("{} takes it from {repo}", author.key));
+            }
+            Some(_) | None => {}
+        }
+        let repo: Option<ConfigRepo> = self.hub.typed(author.key);
+        if repo.is_some_and(|repo| repo.spec.takeover == Takeover::Always) || keeps(before, after) {
+            return Ok(());
+        }
+        broken(format!("{} changes an object of others", author.key))
+    }
+
+    fn is_in_inventory(&self, repo: &str, id: &ObjectId) -> bool {
+        let Some((namespace, name)) = repo.split_once('/') else { return false };
+        let repo: Option<ConfigRepo> = self.hub.typed(&Key::namespaced(namespace, name));
+        repo.is_some_and(|repo| super::inventory::entries(&repo).any(|owned| owned == *id))
+    }
+}
+
+fn owners(object: &Object) -> impl Iterator<Item = &str> {
+    let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
+    owners.into_iter().flatten().filter_map(|owner| owner.get("kind")?.as_str())
+}
+
+/// Says whether an object keeps every value it had, apart from what the API server keeps itself.
+fn keeps(before: &Object, after: &Object) -> bool {
+    before.0.iter().all(|(field, value)| match field.as_str() {
+        "metadata" => ["labels", "annotations", "ownerReferences", "finalizers"]
+            .iter()
+            .all(|part| contains(after.at(&["metadata", part]), before.at(&["metadata", part]))),
+        "status" => true,
+        _ => contains(after.0.get(field), Some(value)),
+    })
+}
+
+fn contains(after: Option<&Value>, before: Option<&Value>) -> bool {
+    match (after, before) {
+        (_, None) => true,
+        (Some(Value::Object(after)), Some(Value::Object(before))) => {
+            before.iter().all(|(field, value)| contains(after.get(field), Some(value)))
+        }
+        (after, before) => after == before,
+    }
+}

@@ -1,0 +1,92 @@
+//! Clusters move as the oracle of the rollout engine allows.
+//!
+//! The oracle gets what the controller read, and the moves as the plan writes them. It does not matter how the plan came about.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{Broken, Check, Checker, Decided, Invariant};
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use controllers::hub::addon_config::explain;
+use engine::addon::config::address;
+use engine::addon::wire;
+use engine::rollout::input::{Hash, Input};
+use engine::rollout::{RolloutDecision, oracle};
+use object::{Key, Kind, Object};
+use reconcile::{Action, Plan, Subresource};
+
+impl Checker {
+    /// The moves of one plan keep the promises of a rollout.
+    pub(super) fn rollout(&self, decided: &Decided<'_>) -> Check {
+        let Decided { controller: "addon-config", key, view, plan, now, .. } = decided else { return Ok(()) };
+        let Ok(Some(explanation)) = explain(&key.name, *view, *now) else { return Ok(()) };
+        let moves = self.moves(plan);
+        for rollout in explanation.rollouts {
+            let (Some(input), Ok(mut decision)) = (rollout.input, rollout.decision) else { continue };
+            self.own_writes_are_seen(&key.name, &input)?;
+            replace_assignments(&mut decision, &input, &moves);
+            oracle::check(&input, &decision, *now).map_err(|broken| {
+                let blames = Key::namespaced(broken.subject, &key.name);
+                Broken::new(Invariant::RolloutPromise, blames, broken.promise)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A move counts from the moment it was written, whatever the watch has delivered.
+    fn own_writes_are_seen(&self, addon: &str, input: &Input) -> Check {
+        for cluster in &input.clusters {
+            let key = Key::namespaced(&cluster.name, addon);
+            let Some(written) = self.hub.typed::<ManagedClusterAddOn>(&key).as_ref().and_then(assigned)
+            else {
+                continue;
+            };
+            if cluster.runs.as_ref() != Some(&written) && !self.unanswered.contains(&key) {
+                let why =
+                    format!("a plan is made of {:?}, and {} was written", cluster.runs, written.short());
+                return Err(Broken::new(Invariant::OwnWritesAreSeen, key, why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the clusters that a plan assigns something new to.
+    fn moves(&self, plan: &Plan) -> BTreeMap<String, Hash> {
+        let mut moves = BTreeMap::new();
+        for action in plan.steps.iter().flatten() {
+            let Action::Patch { target, subresource: Subresource::Status, patch, .. } = action else {
+                continue;
+            };
+            if target.gvk.kind != "ManagedClusterAddOn" {
+                continue;
+            }
+            let Some(before) = self.hub.typed::<ManagedClusterAddOn>(&target.key) else { continue };
+            let (old, new) = (assigned(&before), assigned(&after(&before, patch)));
+            if let Some(new) = new.filter(|new| old.as_ref() != Some(new)) {
+                moves.insert(target.key.namespace.clone(), new);
+            }
+        }
+        moves
+    }
+}
+
+/// Makes a decision say what the plan does.
+fn replace_assignments(decision: &mut RolloutDecision, input: &Input, moves: &BTreeMap<String, Hash>) {
+    for cluster in &input.clusters {
+        let Some(assignment) = decision.clusters.get_mut(&cluster.name) else { continue };
+        assignment.assigned = moves.get(&cluster.name).or(cluster.runs.as_ref()).cloned();
+    }
+}
+
+fn assigned(addon: &ManagedClusterAddOn) -> Option<Hash> {
+    let references = &addon.status.as_ref()?.config_references;
+    wire::desired(references).filter(|configs| !configs.is_empty()).map(|configs| Hash(address(&configs)))
+}
+
+/// Returns an object as a patch leaves it.
+fn after<K: Kind + Clone>(before: &K, patch: &Map<String, Value>) -> K {
+    let mut value = Object::from_typed(before).into_value();
+    json_patch::merge(&mut value, &Value::Object(patch.clone()));
+    serde_json::from_value(value).unwrap_or_else(|_| before.clone())
+}

@@ -1,0 +1,74 @@
+//! A managed cluster: its objects, its agent, and the controllers that Kubernetes runs there.
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::process::Process;
+use super::workload;
+use store::{ListOptions, Patch, Store, Target, WriteOptions};
+
+/// Kinds whose status the clusters' own controllers keep.
+const WORKLOADS: [(&str, &str, &str); 6] = [
+    ("apps", "v1", "daemonsets"),
+    ("apps", "v1", "deployments"),
+    ("apps", "v1", "replicasets"),
+    ("apps", "v1", "statefulsets"),
+    ("batch", "v1", "jobs"),
+    ("", "v1", "pods"),
+];
+
+/// A managed cluster with its agent.
+pub struct Spoke {
+    /// The cluster's objects.
+    pub store: Store,
+    /// How its workloads fare.
+    pub workloads: workload::World,
+    /// Whether the agent reaches the hub.
+    pub connected: bool,
+    pub(crate) agent: Process,
+    /// The spoke's revision when its workloads were last looked at, and when the next of them changes by itself.
+    pub(crate) seen: u64,
+    pub(crate) wake_at: Option<Timestamp>,
+}
+
+impl Spoke {
+    /// Lets the cluster's own controllers report; whether anything changed.
+    pub(crate) fn run_workloads(&mut self, now: Timestamp) -> bool {
+        let due = self.wake_at.is_some_and(|at| at <= now);
+        if self.seen == self.store.revision() && !due {
+            return false;
+        }
+        self.wake_at = run_workloads(&mut self.store, &self.workloads, now);
+        let changed = self.seen != self.store.revision();
+        self.seen = self.store.revision();
+        changed || due
+    }
+}
+
+/// Advances every workload of a cluster; returns when the next one changes by itself.
+pub fn run_workloads(store: &mut Store, workloads: &workload::World, now: Timestamp) -> Option<Timestamp> {
+    let options = WriteOptions::manager("kube-controller-manager");
+    let mut next: Option<Timestamp> = None;
+    for (group, version, resource) in WORKLOADS {
+        let all = Target::resource(group, version, resource);
+        let Ok(list) = store.list(&all, &ListOptions::default()) else { continue };
+        for object in &list.items {
+            let step = workload::step(object, workloads, now);
+            let target = all.clone().at(&object.key());
+            // An object that changed in between is looked at again in the next round.
+            if let Some(metadata) = step.metadata {
+                let _ = store.patch(&target, &Patch::Merge(json!({ "metadata": metadata })), &options, now);
+            }
+            if let Some(status) = step.status {
+                let _ = store.patch(
+                    &target.sub("status"),
+                    &Patch::Merge(json!({ "status": status })),
+                    &options,
+                    now,
+                );
+            }
+            next = next.into_iter().chain(step.wake_at).min();
+        }
+    }
+    next
+}

@@ -1,0 +1,144 @@
+//! The part of a world that people, tests and the network play.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::process::Process;
+use super::{Spoke, World, workload};
+use api::cluster::v1::ManagedCluster;
+use api::crds;
+use controllers::agent_identity::Identity;
+use object::tree::{Checkout, FileTree};
+use object::{Key, Kind, Object, ObjectRef};
+use reconcile::{Scope, Source, SourceFailure};
+use store::{DeleteOptions, ListOptions, Patch, Store, Target, WriteOptions};
+
+impl World {
+    /// Adds an accepted cluster whose agent has joined.
+    ///
+    /// # Errors
+    /// What the hub says when it refuses the cluster.
+    pub fn join(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        workloads: workload::World,
+    ) -> Result<(), String> {
+        let mut store = Store::new(self.random.draw(), self.now);
+        install(&mut store, crds::spoke(), self.now);
+        let identity = Identity { cluster: name.into(), agent_id: "agent".into(), hub_hash: "hub".into() };
+        apply(&mut store, identity.claim(), self.now)?;
+        self.checker.follow(Some(name), &mut store, self.now);
+        let agent = self.agent(name);
+        self.spokes
+            .insert(name.into(), Spoke { store, workloads, connected: true, agent, seen: 0, wake_at: None });
+        let labels: BTreeMap<_, _> = labels.iter().copied().collect();
+        let mut cluster = Object::from_typed(&ManagedCluster::default());
+        cluster.0.insert("metadata".into(), json!({ "name": name, "labels": labels }));
+        cluster.0.insert("spec".into(), json!({ "hubAcceptsClient": true, "leaseDurationSeconds": 60 }));
+        self.apply(cluster)
+    }
+
+    /// Applies an object to the hub as a user would.
+    ///
+    /// # Errors
+    /// What the hub says when it refuses it.
+    pub fn apply(&mut self, object: Object) -> Result<(), String> {
+        apply(&mut self.hub, object, self.now)
+    }
+
+    /// Deletes an object of the hub as a user would.
+    ///
+    /// # Errors
+    /// What the hub says when it refuses to.
+    pub fn delete<K: Kind>(&mut self, key: &Key) -> Result<(), String> {
+        let deleted = self.hub.delete(&Target::of::<K>(key), &DeleteOptions::default(), self.now);
+        deleted.map(drop).map_err(|error| error.message().to_owned())
+    }
+
+    /// Hands over a commit as the source controller does after a fetch.
+    pub fn commit(&mut self, repo: &Key, revision: &str, tree: FileTree) {
+        let checkout = Some(Arc::new(Checkout { revision: revision.into(), tree }));
+        self.set_source(repo, Source { checkout, failure: None });
+    }
+
+    /// Lets fetching fail; what was fetched before stays.
+    pub fn fail_fetching(&mut self, repo: &Key, failure: SourceFailure) {
+        let before = self.sources.get(repo).cloned().unwrap_or_default();
+        self.set_source(repo, Source { failure: Some(failure), ..before });
+    }
+
+    fn set_source(&mut self, repo: &Key, source: Source) {
+        self.sources.insert(repo.clone(), source.clone());
+        self.operator.set_source(repo, source, self.now);
+    }
+
+    /// Ends the operator and starts a new one that knows nothing.
+    pub fn restart_operator(&mut self) {
+        self.operator = Process::start(Scope::Everything, None, self.setup.hub);
+        for (repo, source) in &self.sources {
+            self.operator.set_source(repo, source.clone(), self.now);
+        }
+    }
+
+    /// Lets the operator die after so many writes more, whatever it is doing; a new one that knows nothing takes its place.
+    pub fn kill_operator_after(&mut self, writes: usize) {
+        self.operator.die_after(writes);
+    }
+
+    /// Whether the operator that was to be killed has not come that far.
+    pub fn is_operator_doomed(&self) -> bool {
+        !self.operator.is_safe()
+    }
+
+    /// Ends the agent of a cluster and starts a new one that knows nothing.
+    pub fn restart_agent(&mut self, name: &str) {
+        let agent = self.agent(name);
+        if let Some(spoke) = self.spokes.get_mut(name) {
+            spoke.agent = agent;
+        }
+    }
+
+    fn agent(&self, cluster: &str) -> Process {
+        Process::start(Scope::OneCluster(cluster.into()), Some(cluster), self.setup.agent)
+    }
+
+    /// A typed object of the hub.
+    pub fn get<K: Kind>(&self, key: &Key) -> Option<K> {
+        self.hub.get(&Target::of::<K>(key)).ok()?.to_typed().ok()
+    }
+
+    /// All objects of a kind on the hub, in key order.
+    pub fn list<K: Kind>(&self) -> Vec<K> {
+        let list = self.hub.list(&Target::all::<K>(), &ListOptions::default());
+        list.map(|list| list.items.iter().filter_map(|item| item.to_typed().ok()).collect())
+            .unwrap_or_default()
+    }
+}
+
+pub(super) fn install<D: serde::Serialize>(store: &mut Store, definitions: Vec<D>, now: Timestamp) {
+    for definition in definitions {
+        let mut object = serde_json::to_value(definition)
+            .ok()
+            .and_then(|v| Object::from_value(v).ok())
+            .unwrap_or_default();
+        object.0.insert("apiVersion".into(), Value::from("apiextensions.k8s.io/v1"));
+        object.0.insert("kind".into(), Value::from("CustomResourceDefinition"));
+        let name = object.name().to_owned();
+        let applied = apply(store, object, now);
+        debug_assert!(applied.is_ok(), "{name}: {applied:?}");
+    }
+}
+
+fn apply(store: &mut Store, object: Object, now: Timestamp) -> Result<(), String> {
+    let reference: ObjectRef = object.reference();
+    let target = store.target(&reference).ok_or_else(|| format!("{reference}: its kind is not served"))?;
+    let options = WriteOptions::manager("user").forced();
+    store
+        .patch(&target, &Patch::Apply(object.into_value()), &options, now)
+        .map(drop)
+        .map_err(|error| format!("{reference}: {}", error.message()))
+}

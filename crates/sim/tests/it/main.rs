@@ -1,0 +1,12 @@
+//! Tests of whole worlds.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test panics where something is not as it should be; clippy allows it in functions marked as tests only"
+)]
+
+mod fixtures;
+mod placements;
+mod rollouts;
+mod works;
