@@ -128,29 +128,22 @@ fn served(resource: &Resource, version: &Version) -> Served {
         verbs,
     };
     const READ_WRITE: &[&str] = &["get", "patch", "update"];
-    let mut subresources = Vec::new();
-    match (resource.group.as_str(), resource.plural.as_str()) {
-        ("certificates.k8s.io", "certificatesigningrequests") => {
-            subresources.push(own("approval", READ_WRITE))
-        }
-        ("", "namespaces") => subresources.push(own("finalize", &["update"])),
-        ("", "serviceaccounts") => {
-            subresources.push(of("token", "authentication.k8s.io", "TokenRequest", &["create"]))
-        }
-        _ => {}
-    }
+    let special = resource.subresources().iter().map(|sub| match sub.other_kind {
+        Some((group, kind)) => of(sub.name, group, kind, sub.verbs),
+        None => own(sub.name, sub.verbs),
+    });
+    let mut subresources: Vec<_> = special.collect();
     subresources.extend(version.scale.as_ref().map(|_| of("scale", "autoscaling", "Scale", READ_WRITE)));
     subresources.extend(version.status.then(|| own("status", READ_WRITE)));
-    let is_namespace = resource.group.is_empty() && resource.plural == "namespaces";
     Served {
         plural: resource.plural.clone(),
         singular: resource.singular.clone(),
         kind: resource.kind.clone(),
         namespaced: resource.namespaced,
-        verbs: if is_namespace {
-            &["create", "delete", "get", "list", "patch", "update", "watch"]
-        } else {
+        verbs: if resource.has_collection_delete() {
             OBJECT_VERBS
+        } else {
+            &["create", "delete", "get", "list", "patch", "update", "watch"]
         },
         short_names: resource.short_names.clone(),
         categories: resource.categories.clone(),

@@ -199,7 +199,7 @@ fn add_paths(paths: &mut Map<String, Value>, prefix: &str, resource: &Resource, 
     const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
     let mut patches =
         vec!["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
-    if !resource.custom {
+    if !resource.is_custom() {
         patches.push("application/strategic-merge-patch+json");
     }
     let json_body = ["application/json"];

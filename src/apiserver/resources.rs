@@ -104,7 +104,7 @@ fn show_list(hub: &Hub, request: &Request, target: &Target, list: &List) -> Answ
             respond::json(StatusCode::OK, &ListBody { api_version, kind, metadata, items })
         }
         Accept::Json | Accept::Discovery | Accept::None => {
-            let bare = !resource_of(hub, target)?.custom;
+            let bare = !resource_of(hub, target)?.is_custom();
             let items: Vec<Item<'_>> = list.items.iter().map(|object| Item { object, bare }).collect();
             respond::json(
                 StatusCode::OK,

@@ -13,7 +13,7 @@ use object::{Key, Object};
 
 use super::delete::{FOREGROUND, ORPHAN};
 use super::metadata::Owner;
-use super::{GroupResource, Propagation, Store, crd, metadata, strategy};
+use super::{GroupResource, Propagation, Store, crd, delete, metadata};
 
 /// An object's resource and key.
 pub(super) type Place = (GroupResource, Key);
@@ -67,11 +67,12 @@ impl Garbage {
         self.pending.extend(self.dependents.get(old.uid()).into_iter().flatten().cloned());
         // Those that may wait for it to go: its namespace and its definition, beside its owners.
         if !place.1.namespace.is_empty() {
-            self.pending
-                .insert((GroupResource::new("", "namespaces"), Key::cluster(place.1.namespace.clone())));
+            self.pending.insert((GroupResource::namespaces(), Key::cluster(place.1.namespace.clone())));
         }
-        self.pending
-            .insert((crd::shelf_id(), Key::cluster(format!("{}.{}", place.0.resource, place.0.group))));
+        self.pending.insert((
+            GroupResource::definitions(),
+            Key::cluster(format!("{}.{}", place.0.resource, place.0.group)),
+        ));
     }
 
     fn of(&self, uid: &str) -> Vec<Place> {
@@ -127,10 +128,10 @@ impl Store {
             } else if finalizers.iter().any(|f| f == FOREGROUND) {
                 self.delete_dependents(place, &object, now);
             }
-            if place.0 == GroupResource::new("", "namespaces") {
+            if place.0 == GroupResource::namespaces() {
                 self.empty_namespace(place, now);
             }
-            if place.0 == crd::shelf_id() {
+            if place.0 == GroupResource::definitions() {
                 self.empty_definition(place, &object, now);
             }
         }
@@ -250,7 +251,7 @@ impl Store {
     fn empty_definition(&mut self, place: &Place, definition: &Object, now: Timestamp) {
         let id = crd::resource_id(definition);
         let instances = |store: &Self| -> Vec<Place> {
-            let shelf = store.shelves.get(&id).filter(|shelf| shelf.resource.custom);
+            let shelf = store.shelves.get(&id).filter(|shelf| shelf.resource.is_custom());
             shelf
                 .into_iter()
                 .flat_map(|shelf| shelf.objects.keys())
@@ -276,7 +277,7 @@ impl Store {
         if new == **old {
             return;
         }
-        let goes = new.is_terminating() && strategy::is_finalized(&resource, &new);
+        let goes = new.is_terminating() && delete::is_finalized(&resource, &new);
         self.commit(&place.0, &place.1, Some(new));
         if goes {
             self.remove(&place.0, &place.1);

@@ -10,7 +10,7 @@ use object::{Key, Object};
 use super::collect::Place;
 use super::{
     ApiError, DeleteOptions, Deleted, GroupResource, ListOptions, Propagation, Resource, Store, Target,
-    metadata, strategy,
+    metadata,
 };
 
 pub(super) const ORPHAN: &str = "orphan";
@@ -34,13 +34,13 @@ impl Store {
         let (resource, id, key) = (shelf.resource.clone(), shelf.resource.id(), target.key());
         let old = shelf.objects.get(&key).cloned().ok_or_else(|| ApiError::not_found(target))?;
         check_preconditions(&lens.resource().kind, target, options, &old)?;
-        let is_namespace = id == GroupResource::new("", "namespaces");
+        let is_namespace = id == GroupResource::namespaces();
         if is_namespace && matches!(key.name.as_str(), "default" | "kube-system" | "kube-public") {
             return Err(ApiError::forbidden(target, "this namespace may not be deleted"));
         }
         if options.dry_run {
             let new = going(&resource, &old, options.propagation, now);
-            let deleted = if strategy::is_finalized(&resource, &new) {
+            let deleted = if is_finalized(&resource, &new) {
                 Deleted::Gone(old)
             } else {
                 Deleted::Terminating(Arc::new(new))
@@ -71,7 +71,7 @@ impl Store {
         let shelf = self.shelves.get(id)?;
         let (resource, old) = (shelf.resource.clone(), shelf.objects.get(key)?.clone());
         let new = going(&resource, &old, propagation, now);
-        if strategy::is_finalized(&resource, &new) {
+        if is_finalized(&resource, &new) {
             return self.remove(id, key).map(Deleted::Gone);
         }
         let object = if new == *old { Some(old) } else { self.commit(id, key, Some(new)) };
@@ -91,7 +91,7 @@ impl Store {
     ) -> Result<super::List, ApiError> {
         let (shelf, _) = self.lens(target)?;
         let everywhere = shelf.resource.namespaced && target.namespace.is_empty();
-        if everywhere || shelf.resource.id() == GroupResource::new("", "namespaces") {
+        if everywhere || !shelf.resource.has_collection_delete() {
             return Err(ApiError::method_not_allowed());
         }
         let listed = self.list(target, list)?;
@@ -106,7 +106,7 @@ impl Store {
 
     fn definition_of(&self, target: &Target) -> Option<&Arc<Object>> {
         self.shelves
-            .get(&super::crd::shelf_id())?
+            .get(&GroupResource::definitions())?
             .objects
             .get(&Key::cluster(format!("{}.{}", target.resource, target.group)))
     }
@@ -122,7 +122,7 @@ impl Store {
         call: &super::write::Call<'_>,
         target: &Target,
     ) -> Result<(), ApiError> {
-        if call.lens.resource().custom
+        if call.lens.resource().is_custom()
             && self.definition_of(target).is_some_and(|definition| definition.is_terminating())
         {
             let target = Target { name: String::new(), ..target.clone() };
@@ -136,7 +136,7 @@ impl Store {
         }
         let namespace = self
             .shelves
-            .get(&GroupResource::new("", "namespaces"))
+            .get(&GroupResource::namespaces())
             .and_then(|shelf| shelf.objects.get(&Key::cluster(&target.namespace)));
         match namespace {
             None => {
@@ -173,6 +173,13 @@ fn check_preconditions(
     Ok(())
 }
 
+/// Whether nothing holds a terminating object any more.
+pub(super) fn is_finalized(resource: &Resource, object: &Object) -> bool {
+    let is_held = resource.id() == GroupResource::namespaces()
+        && object.at(&["spec", "finalizers"]).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    !is_held && metadata::strings(object, "finalizers").is_empty()
+}
+
 /// The object as a deletion leaves it where something holds it.
 fn going(resource: &Resource, old: &Object, propagation: Option<Propagation>, now: Timestamp) -> Object {
     let mut new = old.clone();
@@ -180,11 +187,11 @@ fn going(resource: &Resource, old: &Object, propagation: Option<Propagation>, no
         set_propagation(&mut new, propagation);
     }
     mark(&mut new, now);
-    let namespace = resource.group.is_empty() && resource.plural == "namespaces";
+    let namespace = resource.id() == GroupResource::namespaces();
     if namespace {
         new.field_mut("status").insert("phase".into(), "Terminating".into());
     }
-    if namespace || resource.id() == super::crd::shelf_id() {
+    if namespace || resource.id() == GroupResource::definitions() {
         // These two have a deletion of their own upstream, which knows no grace and counts no generation.
         new.metadata_mut().remove("deletionGracePeriodSeconds");
         if let Some(generation) = old.at(&["metadata", "generation"]) {

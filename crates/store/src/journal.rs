@@ -66,7 +66,7 @@ impl Store {
     }
 
     fn replay(&mut self, entry: Entry) {
-        let definitions = entry.resource == super::crd::shelf_id();
+        let definitions = entry.resource == GroupResource::definitions();
         let Some(shelf) = self.shelves.get_mut(&entry.resource) else { return };
         let key = entry.key.clone();
         self.garbage.note(

@@ -32,7 +32,6 @@ mod rules;
 mod scale;
 mod schema;
 mod shelf;
-mod strategy;
 mod subresource;
 mod target;
 #[cfg(test)]
@@ -49,6 +48,7 @@ use serde_json::json;
 
 use object::{Gvk, Key, Object, ObjectRef};
 
+pub use builtin::{PrinterColumn, Subresource, age};
 pub use error::{ApiError, FieldError};
 pub use journal::Entry;
 pub use read::Lens;
@@ -66,7 +66,7 @@ use shelf::{Change, Shelf};
 
 /// The definitions that schemas of built-in kinds refer to, by name: `components.schemas` of an OpenAPI document.
 pub fn definitions() -> &'static serde_json::Map<String, serde_json::Value> {
-    &builtin::kinds::DEFINITIONS.openapi
+    &builtin::DEFINITIONS.openapi
 }
 
 /// Converts an object of a kind to another `apiVersion` of it.
@@ -79,7 +79,7 @@ pub struct Store {
     ids: Ids,
     shelves: BTreeMap<GroupResource, Shelf>,
     /// Resources that show the objects of another one, such as `events.k8s.io`.
-    facets: Resources,
+    aliases: Resources,
     /// Conversions for kinds whose versions differ in more than their name, by group and kind.
     conversions: BTreeMap<(String, String), Convert>,
     journal: Option<Vec<Entry>>,
@@ -112,11 +112,8 @@ impl Store {
             revision: 0,
             ids: Ids::new(seed),
             shelves,
-            facets: builtin::facets(),
-            conversions: BTreeMap::from([(
-                ("events.k8s.io".into(), "Event".into()),
-                builtin::events::convert as Convert,
-            )]),
+            aliases: builtin::aliases(),
+            conversions: builtin::conversions(),
             journal: None,
             garbage: collect::Garbage::default(),
         }
@@ -136,7 +133,7 @@ impl Store {
 
     /// Everything that is served, ordered by group and plural name.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.shelves.values().map(|shelf| &shelf.resource).chain(self.facets.values())
+        self.shelves.values().map(|shelf| &shelf.resource).chain(self.aliases.values())
     }
 
     /// The resource of a kind that serves its version.
@@ -149,11 +146,6 @@ impl Store {
     pub fn target(&self, object: &ObjectRef) -> Option<Target> {
         let resource = self.resource_of(&object.gvk)?;
         Some(Target::resource(&resource.group, &object.gvk.version, &resource.plural).at(&object.key))
-    }
-
-    fn facet(&self, stored: &Arc<Resource>, target: &Target) -> Arc<Resource> {
-        let id = GroupResource::new(target.group.clone(), target.resource.clone());
-        self.facets.get(&id).unwrap_or(stored).clone()
     }
 
     fn convert(&self, object: &Object, resource: &Resource, api_version: &str) -> Result<Object, ApiError> {
@@ -193,7 +185,7 @@ impl Store {
         if let Some(journal) = &mut self.journal {
             journal.push(Entry { revision, resource: id.clone(), key: key.clone(), object: new });
         }
-        if *id == crd::shelf_id() {
+        if *id == GroupResource::definitions() {
             self.definition_changed(left.as_deref(), key);
             return self.shelves.get(id).and_then(|shelf| shelf.objects.get(key)).cloned().or(left);
         }

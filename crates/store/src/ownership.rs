@@ -19,7 +19,7 @@ pub(super) struct Applied {
 /// How fields are owned in a version of a resource.
 pub(super) fn position(lens: &Lens) -> Position<'_> {
     let resource = lens.resource();
-    if resource.custom {
+    if resource.is_custom() {
         Position::schema(&lens.version().openapi)
     } else {
         BUILTIN.root(&lens.api_version(), &resource.kind)
@@ -92,9 +92,9 @@ pub(super) fn update(call: &Call<'_>, old: Option<&Object>, new: &Object) -> Vec
     let mut before = before;
     if call.target.subresource.is_empty() && call.lens.version().status {
         // What the server says about a new object is nobody's.
-        let namespace = call.lens.resource().plural == "namespaces";
+        let unowned = call.lens.resource().builtin.map_or(&[][..], |kind| kind.unowned_fields);
         for fields in [&mut before, &mut after].into_iter().filter_map(Value::as_object_mut) {
-            fields.retain(|field, _| field != "status" && !(namespace && field == "spec"));
+            fields.retain(|field, _| field != "status" && !unowned.contains(&field.as_str()));
         }
     }
     let reset = new

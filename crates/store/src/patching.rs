@@ -29,7 +29,7 @@ pub(super) fn patched(call: &Call<'_>, object: &Object, patch: &Patch) -> Result
             }
             json_patch::merge(&mut value, patch);
         }
-        Patch::Strategic(_) if call.lens.resource().custom => {
+        Patch::Strategic(_) if call.lens.resource().is_custom() => {
             let why = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
             return Err(ApiError::unsupported_media_type(why));
         }

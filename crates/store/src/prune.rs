@@ -6,14 +6,14 @@ use object::Object;
 
 use super::read::Lens;
 use super::schema::{Schema, Type};
-use super::{builtin, crd};
+use super::{GroupResource, crd};
 
 /// Drops fields that the schema does not know, and nulls where null means absent; returns the paths of the former.
 pub(super) fn prune(lens: &Lens, object: &mut Object) -> Vec<String> {
-    let mut how = Pruning { builtin: !lens.resource().custom, dropped: Vec::new() };
+    let mut how = Pruning { builtin: !lens.resource().is_custom(), dropped: Vec::new() };
     how.fields(&lens.version().schema, &mut object.0, "", true);
     let mut dropped = how.dropped;
-    if lens.resource().id() == crd::shelf_id() {
+    if lens.resource().id() == GroupResource::definitions() {
         crd::drop_unknown(object, &mut dropped);
     }
     dropped
@@ -78,8 +78,8 @@ pub(super) fn fill_in(lens: &Lens, object: &mut Object) {
     if let Value::Object(fields) = value {
         object.0 = fields;
     }
-    if !lens.resource().custom {
-        builtin::defaults::fill(lens.resource(), object);
+    if let Some(kind) = lens.resource().builtin {
+        (kind.fill)(object);
     }
 }
 

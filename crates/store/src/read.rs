@@ -14,7 +14,7 @@ use object::{Key, Object, Selector};
 use super::field_selector::FieldSelector;
 use super::resource::Version;
 use super::shelf::Shelf;
-use super::{ApiError, List, ListOptions, Resource, Store, Target};
+use super::{ApiError, GroupResource, List, ListOptions, Resource, Store, Target};
 
 /// One served version of a resource: what a request sees objects through.
 #[derive(Clone, Debug)]
@@ -122,9 +122,11 @@ pub(super) fn too_large(wanted: u64, current: u64) -> ApiError {
 impl Store {
     /// The shelf and the version a path leads to.
     pub(super) fn lens(&self, target: &Target) -> Result<(&Shelf, Lens), ApiError> {
-        let id = super::builtin::storage_of(&target.group, &target.resource);
-        let shelf = self.shelves.get(&id).ok_or_else(ApiError::no_such_path)?;
-        let served = self.facet(&shelf.resource, target);
+        let id = GroupResource::new(target.group.clone(), target.resource.clone());
+        let alias = self.aliases.get(&id);
+        let storage = alias.map_or(id, |alias| alias.id_of_storage());
+        let shelf = self.shelves.get(&storage).ok_or_else(ApiError::no_such_path)?;
+        let served = alias.unwrap_or(&shelf.resource).clone();
         let version = served
             .versions
             .iter()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Schema;
+use super::builtin::{BuiltinKind, PrinterColumn, Subresource};
 
 /// Group and plural name: what a resource is stored under, whatever its version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +21,16 @@ impl GroupResource {
     /// Names a resource.
     pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
         Self { group: group.into(), resource: resource.into() }
+    }
+
+    /// Namespaces, whose life decides about the objects in them.
+    pub(super) fn namespaces() -> Self {
+        Self::new("", "namespaces")
+    }
+
+    /// CustomResourceDefinitions, which decide what is served.
+    pub(super) fn definitions() -> Self {
+        Self::new("apiextensions.k8s.io", "customresourcedefinitions")
     }
 }
 
@@ -50,12 +61,12 @@ pub struct Resource {
     pub generation: Generation,
     /// Which names objects may have.
     pub names: NameRule,
-    /// Whether a CustomResourceDefinition made it.
-    pub custom: bool,
     /// Whether an update may come without a resource version.
     pub unconditional_update: bool,
     /// Whether a PUT or a merge may create the object.
     pub create_on_update: bool,
+    /// What the server knows about the kind; `None` for custom kinds.
+    pub(super) builtin: Option<&'static BuiltinKind>,
 }
 
 /// One version of a resource.
@@ -143,7 +154,27 @@ impl Resource {
 
     /// Where its objects are: events of both groups are stored in one place.
     pub(super) fn id_of_storage(&self) -> GroupResource {
-        super::builtin::storage_of(&self.group, &self.plural)
+        self.builtin.and_then(BuiltinKind::storage).unwrap_or_else(|| self.id())
+    }
+
+    /// Whether a CustomResourceDefinition made it.
+    pub fn is_custom(&self) -> bool {
+        self.builtin.is_none()
+    }
+
+    /// Subresources beside `status` and `scale`.
+    pub fn subresources(&self) -> &'static [Subresource] {
+        self.builtin.map_or(&[], |kind| kind.subresources)
+    }
+
+    /// Whether one request can delete a whole collection.
+    pub fn has_collection_delete(&self) -> bool {
+        self.builtin.is_none_or(|kind| kind.has_collection_delete)
+    }
+
+    /// The columns that `kubectl get` prints; `None` for custom kinds, whose versions have them.
+    pub fn printer_columns(&self) -> Option<&'static [PrinterColumn]> {
+        self.builtin.map(|kind| kind.columns)
     }
 
     /// A served version.

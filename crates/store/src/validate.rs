@@ -15,7 +15,7 @@ use super::schema::{Checks, ListType, Schema, Type};
 /// Values that were there before and did not change are tolerated (KEP-4008, ratcheting).
 pub(super) fn check(lens: &Lens, object: &Object, old: Option<&Object>) -> Vec<FieldError> {
     let version = lens.version();
-    let mut errors = Errors { custom: lens.resource().custom, found: Vec::new() };
+    let mut errors = Errors { custom: lens.resource().is_custom(), found: Vec::new() };
     errors.fields(&version.schema, &object.0, old.map(|old| &old.0), "");
     let mut found = errors.found;
     match &version.rules {

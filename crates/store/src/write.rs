@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use object::{Key, Object, whole_numbers};
 
+use super::builtin::Creation;
 use super::read::Lens;
 use super::{
-    ApiError, FieldValidation, Generation, Patch, Store, Target, WriteOptions, Written, metadata, ownership,
-    prune, scale, strategy, subresource, validate,
+    ApiError, FieldError, FieldValidation, Generation, Patch, Store, Target, WriteOptions, Written, delete,
+    metadata, ownership, prune, scale, subresource, validate,
 };
 
 /// A body may not be larger, as etcd would not take it (its default request limit).
@@ -106,11 +107,8 @@ impl Store {
             return Err(ApiError::bad_request("name must be provided"));
         }
         if new.resource_version().is_empty() && !call.lens.resource().unconditional_update {
-            let error = super::FieldError::invalid(
-                "metadata.resourceVersion",
-                &0.into(),
-                "must be specified for an update",
-            );
+            let error =
+                FieldError::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
             return Err(ApiError::invalid(&target.group, &target.resource, new.name(), &[error]));
         }
         self.replace(call, &old, new, Owning::Update)
@@ -156,7 +154,7 @@ impl Store {
         config: &Value,
     ) -> Result<Written, ApiError> {
         if call.options.manager.is_empty() {
-            let error = super::FieldError::required("fieldManager", "is required for apply patch");
+            let error = FieldError::required("fieldManager", "is required for apply patch");
             return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
         }
         let mut config = config.clone();
@@ -208,17 +206,12 @@ impl Store {
         shelf.objects.get(&call.target.key()).map(|object| self.through(&call.lens, object)).transpose()
     }
 
-    fn insert(
-        &mut self,
-        mut call: Call<'_>,
-        mut object: Object,
-        owning: Owning,
-    ) -> Result<Written, ApiError> {
+    fn insert(&mut self, call: Call<'_>, mut object: Object, owning: Owning) -> Result<Written, ApiError> {
         self.give_name(&call, &mut object);
         let key = Key::namespaced(call.target.namespace.clone(), object.name());
         let target = call.target.clone().named(&key.name);
         prune::fill_in(&call.lens, &mut object);
-        strategy::before_create(self, &call, &mut object)?;
+        self.prepare_for_create(&call, &mut object);
         self.namespace_admits(&call, &target)?;
         if !object.resource_version().is_empty() {
             return Err(ApiError::unexpected("resourceVersion should not be set on objects to be created"));
@@ -226,7 +219,7 @@ impl Store {
         let resource = call.lens.resource().clone();
         let mut errors = metadata::validate(&resource, &object);
         errors.extend(validate::check(&call.lens, &object, None));
-        errors.extend(strategy::check(self, &call, None, &object)?);
+        errors.extend(self.check_kind_rules(&call, None, &object)?);
         if !errors.is_empty() {
             return Err(ApiError::invalid_object(&resource, &key.name, &errors));
         }
@@ -242,7 +235,6 @@ impl Store {
         within_limit(&object)?;
         let object =
             if call.options.dry_run { Arc::new(object) } else { self.store_in(&call.lens, &key, object)? };
-        call.warnings.extend(strategy::warnings(&call.lens, &object));
         Ok(Written { object, created: true, warnings: call.warnings })
     }
 
@@ -268,12 +260,13 @@ impl Store {
         metadata::tidy(&mut new);
         let mut new = subresource::restrict(&call.lens, &target.subresource, old, new);
         prune::fill_in(&call.lens, &mut new);
-        strategy::before_update(&call, old, &mut new);
+        if let Some(kind) = resource.builtin {
+            (kind.prepare_for_update)(&target.subresource, old, &mut new);
+        }
         let mut errors = metadata::validate_update(old, &new);
         errors.extend(metadata::validate(&resource, &new));
-        errors.extend(subresource::check_decisions(&call.lens, old, &new));
         errors.extend(validate::check(&call.lens, &new, Some(old)));
-        errors.extend(strategy::check(self, &call, Some(old), &new)?);
+        errors.extend(self.check_kind_rules(&call, Some(old), &new)?);
         if !errors.is_empty() {
             return Err(ApiError::invalid_object(&resource, old.name(), &errors));
         }
@@ -291,7 +284,7 @@ impl Store {
         let key = old.key();
         let object = if call.options.dry_run {
             Arc::new(new)
-        } else if new.is_terminating() && strategy::is_finalized(&resource, &new) {
+        } else if new.is_terminating() && delete::is_finalized(&resource, &new) {
             let object = self.store_in(&call.lens, &key, new)?;
             self.remove(&resource.id_of_storage(), &key);
             object
@@ -299,6 +292,36 @@ impl Store {
             self.store_in(&call.lens, &key, new)?
         };
         Ok(Written { object, created: false, warnings: call.warnings })
+    }
+
+    fn prepare_for_create(&mut self, call: &Call<'_>, object: &mut Object) {
+        if call.lens.version().status {
+            object.0.remove("status");
+        }
+        if let Some(kind) = call.lens.resource().builtin {
+            let mut creation = Creation { user: &call.options.user, ids: &mut self.ids };
+            (kind.prepare_for_create)(&mut creation, object);
+        }
+    }
+
+    /// What the rules of the kind find wrong with an object.
+    fn check_kind_rules(
+        &self,
+        call: &Call<'_>,
+        old: Option<&Object>,
+        new: &Object,
+    ) -> Result<Vec<FieldError>, ApiError> {
+        self.check_grant(&call.options.user, call.target, old, new)?;
+        let mut errors = Vec::new();
+        if let Some(kind) = call.lens.resource().builtin {
+            if call.target.subresource.is_empty() {
+                (kind.validate)(old, new, &mut errors);
+            }
+            if let Some(old) = old {
+                (kind.validate_update)(old, new, &mut errors);
+            }
+        }
+        Ok(errors)
     }
 
     fn give_name(&mut self, call: &Call<'_>, object: &mut Object) {
@@ -365,7 +388,7 @@ impl Call<'_> {
         if !self.target.name.is_empty() && name.is_empty() {
             object.metadata_mut().insert("name".into(), self.target.name.clone().into());
         }
-        if !self.lens.resource().custom
+        if !self.lens.resource().is_custom()
             && let Some(why) =
                 prune::mistyped(&self.lens.version().schema, &Value::Object(object.0.clone()), &kind)
         {
@@ -404,11 +427,8 @@ impl Call<'_> {
             (FieldValidation::Ignore, _) => {}
             (FieldValidation::Warn, _) => self.warnings.extend(fields),
             (FieldValidation::Strict, Reading::Patched) => {
-                let error = super::FieldError::invalid(
-                    "patch",
-                    &Value::Object(object.0.clone()).to_string().into(),
-                    strict,
-                );
+                let error =
+                    FieldError::invalid("patch", &Value::Object(object.0.clone()).to_string().into(), strict);
                 return Err(ApiError::invalid("", "", "", &[error]));
             }
             (FieldValidation::Strict, _) => {
@@ -421,7 +441,7 @@ impl Call<'_> {
     }
 
     fn check_kind(&self, object: &mut Object, kind: &str, api_version: &str) -> Result<(), ApiError> {
-        if !self.lens.resource().custom {
+        if !self.lens.resource().is_custom() {
             for (field, value) in [("kind", kind), ("apiVersion", api_version)] {
                 if object.0.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
                     object.0.insert(field.into(), value.into());

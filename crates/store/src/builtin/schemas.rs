@@ -50,9 +50,16 @@ impl Collector {
         self.kinds.push((K::schema_name().into_owned(), K::API_VERSION, K::KIND));
     }
 
-    pub(super) fn finish(mut self) -> Definitions {
+    /// The definitions, with fixed defaults: a definition below `io.k8s.api.`, a field of it, and the value as JSON.
+    pub(super) fn finish<'a>(
+        mut self,
+        defaults: impl IntoIterator<Item = &'a (&'static str, &'static str, &'static str)>,
+    ) -> Definitions {
         let mut openapi: Map<String, Value> = self.generator.take_definitions(true);
-        complete(&mut openapi);
+        for (definition, field, default) in defaults {
+            set_default(&mut openapi, &format!("io.k8s.api.{definition}"), field, default);
+        }
+        allow_anything(&mut openapi);
         let mut seen = BTreeSet::new();
         for (name, api_version, kind) in self.kinds {
             say_how_to_merge(&mut openapi, &name, BUILTIN.root(api_version, kind), &mut seen);
@@ -74,10 +81,18 @@ impl Definitions {
     }
 }
 
-/// Defaults and formats that the generated schemas do not have.
-fn complete(openapi: &mut Map<String, Value>) {
-    super::defaults::write(openapi);
-    // A field of JSON, or of an embedded object, takes anything; so do schemas of schemas.
+/// Writes a default that the generated schema does not have.
+fn set_default(openapi: &mut Map<String, Value>, definition: &str, field: &str, default: &str) {
+    let slot = openapi.get_mut(definition).and_then(|d| d.pointer_mut(&format!("/properties/{field}")));
+    let default = serde_json::from_str(default);
+    debug_assert!(slot.is_some() && default.is_ok(), "{definition}.{field}");
+    if let (Some(slot), Ok(default)) = (slot.and_then(Value::as_object_mut), default) {
+        slot.insert("default".into(), default);
+    }
+}
+
+/// A field of JSON, or of an embedded object, takes anything; so do schemas of schemas.
+fn allow_anything(openapi: &mut Map<String, Value>) {
     for free in
         ["io.k8s.apimachinery.pkg.runtime.RawExtension", "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"]
     {
@@ -158,7 +173,7 @@ fn reference(schema: &Value) -> Option<String> {
 static METADATA: LazyLock<Definitions> = LazyLock::new(|| {
     let mut collector = Collector::new();
     collector.add::<ObjectMeta>();
-    collector.finish()
+    collector.finish([])
 });
 
 /// The schema of `metadata`, for custom resources.

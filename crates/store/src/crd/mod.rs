@@ -20,11 +20,6 @@ use super::{
 pub(super) use check::check;
 pub(super) use words::drop_unknown;
 
-/// Where definitions are stored.
-pub(super) fn shelf_id() -> GroupResource {
-    GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
-}
-
 /// Held by definitions until their objects are gone.
 pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
@@ -74,9 +69,9 @@ fn resource(definition: &Object) -> Resource {
         storage: storage.map(|version| text(version, "name")).unwrap_or_default().into(),
         generation: if any_status { Generation::Spec } else { Generation::All },
         names: NameRule::Subdomain,
-        custom: true,
         unconditional_update: false,
         create_on_update: false,
+        builtin: None,
     }
 }
 
@@ -188,7 +183,7 @@ impl Store {
     /// Follows a definition that was written or removed: serves it, stops serving it, and says so in its status.
     pub(super) fn definition_changed(&mut self, old: Option<&Object>, key: &Key) {
         let Some(definition) =
-            self.shelves.get(&shelf_id()).and_then(|shelf| shelf.objects.get(key)).cloned()
+            self.shelves.get(&GroupResource::definitions()).and_then(|shelf| shelf.objects.get(key)).cloned()
         else {
             if let Some(old) = old {
                 self.shelves.remove(&resource_id(old));
@@ -208,7 +203,7 @@ impl Store {
             self.serve(&definition);
         }
         if next != *definition {
-            self.commit(&shelf_id(), key, Some(next));
+            self.commit(&GroupResource::definitions(), key, Some(next));
         }
     }
 

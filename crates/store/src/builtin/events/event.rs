@@ -1,6 +1,19 @@
-//! Events are served by two groups under different field names and stored once, as the core group names them.
+//! The kind Event.
 
+use k8s_openapi::api::events::v1::Event;
+
+use crate::builtin::BuiltinKind;
 use object::Object;
+
+pub(super) static KIND: BuiltinKind = BuiltinKind {
+    short_names: &["ev"],
+    create_on_update: true,
+    selectable_fields: &["reason", "type"],
+    stored_as: Some(("", "events")),
+    convert: Some(convert),
+    columns: crate::builtin::core::EVENT_COLUMNS,
+    ..BuiltinKind::of::<Event>()
+};
 
 /// Core name, name in `events.k8s.io`.
 const NAMES: [(&str, &str); 7] = [
@@ -14,7 +27,7 @@ const NAMES: [(&str, &str); 7] = [
 ];
 
 /// An event under the field names of another group.
-pub(crate) fn convert(event: &Object, api_version: &str) -> Result<Object, String> {
+fn convert(event: &Object, api_version: &str) -> Result<Object, String> {
     let mut converted = event.clone();
     for (core, own) in NAMES {
         let (from, to) = if api_version == "v1" { (own, core) } else { (core, own) };

@@ -1,7 +1,5 @@
 //! Tables: what `kubectl get` prints.
 
-mod builtin;
-
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -10,7 +8,7 @@ use serde_json::{Value, json};
 use super::request::Request;
 use super::respond;
 use object::Object;
-use store::{ApiError, Column, FieldError, Resource, Version};
+use store::{ApiError, Column, FieldError, PrinterColumn, Resource, Version};
 
 /// How much of each object a table row carries beside its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +36,7 @@ impl Include {
 
 /// Objects as a table; built-in kinds have columns of their own, the others those of their definition.
 pub(super) fn of(seen: &Seen<'_>, objects: &[&Arc<Object>], include: Include, metadata: Value) -> Value {
-    let builtin = builtin::columns(&seen.resource.group, &seen.resource.kind);
-    let own = if seen.resource.custom { None } else { Some(builtin) };
+    let own = seen.resource.printer_columns();
     let rows: Vec<Value> = objects
         .iter()
         .map(|object| {
@@ -51,7 +48,7 @@ pub(super) fn of(seen: &Seen<'_>, objects: &[&Arc<Object>], include: Include, me
         })
         .collect();
     let definitions: Vec<Value> = match own {
-        Some(columns) => columns.iter().map(builtin::Builtin::definition).collect(),
+        Some(columns) => columns.iter().map(builtin_definition).collect(),
         None => definitions(seen.version),
     };
     json!({ "apiVersion": "meta.k8s.io/v1", "kind": "Table", "metadata": metadata, "columnDefinitions": definitions, "rows": rows })
@@ -86,6 +83,11 @@ pub(super) fn bookmark(object: &Arc<Object>) -> Value {
     })
 }
 
+fn builtin_definition(column: &PrinterColumn) -> Value {
+    let PrinterColumn { name, format, priority, cell: _ } = column;
+    json!({ "name": name, "type": "string", "format": format, "description": "", "priority": priority })
+}
+
 fn definitions(version: &Version) -> Vec<Value> {
     let definition = |column: &Column| {
         json!({
@@ -112,7 +114,7 @@ fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
         }
         ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => (*first).clone(),
         ("string", _) => found.iter().map(|value| text(value)).collect::<Vec<_>>().join(",").into(),
-        ("date", Value::String(at)) => builtin::age(at, now),
+        ("date", Value::String(at)) => store::age(at, now),
         _ => Value::Null,
     }
 }

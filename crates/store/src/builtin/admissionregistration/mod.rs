@@ -1,0 +1,20 @@
+//! `admissionregistration.k8s.io`: webhooks and policies of admission.
+
+mod mutating_admission_policy;
+mod mutating_admission_policy_binding;
+mod mutating_webhook_configuration;
+mod validating_admission_policy;
+mod validating_admission_policy_binding;
+mod validating_webhook_configuration;
+
+use super::BuiltinKind;
+
+/// The kinds of the group.
+pub(super) static KINDS: &[&BuiltinKind] = &[
+    &mutating_admission_policy::KIND,
+    &mutating_admission_policy_binding::KIND,
+    &mutating_webhook_configuration::KIND,
+    &validating_admission_policy::KIND,
+    &validating_admission_policy_binding::KIND,
+    &validating_webhook_configuration::KIND,
+];

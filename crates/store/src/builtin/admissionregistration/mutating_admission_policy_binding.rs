@@ -1,0 +1,12 @@
+//! The kind MutatingAdmissionPolicyBinding.
+
+use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicyBinding;
+
+use crate::Generation;
+use crate::builtin::BuiltinKind;
+
+pub(super) static KIND: BuiltinKind = BuiltinKind {
+    categories: &["api-extensions"],
+    generation: Generation::Spec,
+    ..BuiltinKind::of::<MutatingAdmissionPolicyBinding>()
+};

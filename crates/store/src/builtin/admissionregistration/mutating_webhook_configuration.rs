@@ -1,0 +1,20 @@
+//! The kind MutatingWebhookConfiguration.
+
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+
+use crate::Generation;
+use crate::builtin::BuiltinKind;
+
+pub(super) static KIND: BuiltinKind = BuiltinKind {
+    categories: &["api-extensions"],
+    generation: Generation::Spec,
+    defaults: &[
+        ("admissionregistration.v1.MutatingWebhook", "failurePolicy", r#""Fail""#),
+        ("admissionregistration.v1.MutatingWebhook", "matchPolicy", r#""Equivalent""#),
+        ("admissionregistration.v1.MutatingWebhook", "namespaceSelector", "{}"),
+        ("admissionregistration.v1.MutatingWebhook", "objectSelector", "{}"),
+        ("admissionregistration.v1.MutatingWebhook", "timeoutSeconds", "10"),
+        ("admissionregistration.v1.MutatingWebhook", "reinvocationPolicy", r#""Never""#),
+    ],
+    ..BuiltinKind::of::<MutatingWebhookConfiguration>()
+};

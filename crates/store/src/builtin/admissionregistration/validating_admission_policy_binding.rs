@@ -1,0 +1,12 @@
+//! The kind ValidatingAdmissionPolicyBinding.
+
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
+
+use crate::Generation;
+use crate::builtin::BuiltinKind;
+
+pub(super) static KIND: BuiltinKind = BuiltinKind {
+    categories: &["api-extensions"],
+    generation: Generation::Spec,
+    ..BuiltinKind::of::<ValidatingAdmissionPolicyBinding>()
+};

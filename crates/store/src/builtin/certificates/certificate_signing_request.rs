@@ -1,0 +1,125 @@
+//! The kind CertificateSigningRequest.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use serde_json::{Map, Value, json};
+
+use crate::FieldError;
+use crate::builtin::columns::{AGE, NAME, column, human_duration, text};
+use crate::builtin::{BuiltinKind, Subresource, set_status};
+use crate::subresource::take;
+use object::Object;
+
+pub(super) static KIND: BuiltinKind = BuiltinKind {
+    short_names: &["csr"],
+    has_status: true,
+    selectable_fields: &["spec.signerName"],
+    subresources: &[Subresource { name: "approval", verbs: &["get", "patch", "update"], other_kind: None }],
+    validate: |_, new, errors| check(new, errors),
+    validate_update: check_decisions,
+    prepare_for_create: |creation, request| {
+        let user = creation.user;
+        let spec = request.field_mut("spec");
+        spec.insert("username".into(), user.name.clone().into());
+        spec.insert("groups".into(), user.groups.clone().into());
+        if !user.uid.is_empty() {
+            spec.insert("uid".into(), user.uid.clone().into());
+        }
+        if !user.extra.is_empty() {
+            spec.insert("extra".into(), json!(user.extra));
+        }
+        set_status(request, json!({}));
+    },
+    prepare_for_update: keep_decisions,
+    columns: &[
+        NAME,
+        AGE,
+        column("SignerName", |o, _| text(o, &["spec", "signerName"]).into()),
+        column("Requestor", |o, _| text(o, &["spec", "username"]).into()),
+        column("RequestedDuration", |o, _| {
+            let seconds = o.at(&["spec", "expirationSeconds"]).and_then(Value::as_i64);
+            seconds.map_or("<none>".to_owned(), human_duration).into()
+        }),
+        column("Condition", |o, _| condition(o).into()),
+    ],
+    ..BuiltinKind::of::<CertificateSigningRequest>()
+};
+
+/// The conditions that decide about a request.
+const DECISIONS: [&str; 2] = ["Approved", "Denied"];
+
+fn conditions(request: &Object) -> &[Value] {
+    let conditions = request.at(&["status", "conditions"]).and_then(Value::as_array);
+    conditions.map(Vec::as_slice).unwrap_or_default()
+}
+
+fn type_of(condition: &Value) -> &str {
+    condition.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn decides(condition: &&Value) -> bool {
+    DECISIONS.contains(&type_of(condition))
+}
+
+/// Only `/approval` decides, and it does nothing else; the spec never changes.
+fn keep_decisions(subresource: &str, old: &Object, new: &mut Object) {
+    take(new, old, "spec");
+    let (deciding, other) = if subresource == "approval" { (&*new, old) } else { (old, &*new) };
+    let decisions = conditions(deciding).iter().filter(decides);
+    let others = conditions(other).iter().filter(|condition| !decides(condition));
+    let merged: Vec<Value> = decisions.chain(others).cloned().collect();
+    if subresource == "approval" {
+        take(new, old, "status");
+    }
+    if merged.is_empty() {
+        if let Some(status) = new.0.get_mut("status").and_then(Value::as_object_mut) {
+            status.remove("conditions");
+        }
+        return;
+    }
+    let status = new.0.entry("status").or_insert_with(|| Value::Object(Map::new()));
+    if let Some(status) = status.as_object_mut() {
+        status.insert("conditions".into(), merged.into());
+    }
+}
+
+/// A request has one decision, and it is final.
+fn check_decisions(old: &Object, new: &Object, errors: &mut Vec<FieldError>) {
+    let decisions =
+        |object| -> Vec<&str> { conditions(object).iter().filter(decides).map(type_of).collect() };
+    let (before, after) = (decisions(old), decisions(new));
+    if after.len() > 1 {
+        let why = "Approved and Denied conditions are mutually exclusive";
+        errors.push(FieldError::invalid("status.conditions", &after.into(), why));
+    } else if before.iter().any(|decision| !after.contains(decision)) {
+        let removed = before.first().copied().unwrap_or_default();
+        let why = format!("updates may not remove a condition of type {removed:?}");
+        errors.push(FieldError::forbidden("status.conditions", why));
+    }
+}
+
+fn check(request: &Object, errors: &mut Vec<FieldError>) {
+    let encoded = text(request, &["spec", "request"]);
+    let decoded = STANDARD.decode(encoded).unwrap_or_default();
+    if !decoded.starts_with(b"-----BEGIN CERTIFICATE REQUEST-----") {
+        let why = "PEM block type must be CERTIFICATE REQUEST";
+        errors.push(FieldError::invalid("spec.request", &encoded.into(), why));
+    }
+    let signer = text(request, &["spec", "signerName"]);
+    if signer.split_once('/').is_none_or(|(domain, path)| !domain.contains('.') || path.is_empty()) {
+        let why = "should be a fully qualified domain and path of the form 'example.com/signer-name'";
+        errors.push(FieldError::invalid("spec.signerName", &signer.into(), why));
+    }
+    if request.at(&["spec", "usages"]).and_then(Value::as_array).is_none_or(Vec::is_empty) {
+        errors.push(FieldError::required("spec.usages", "usages field may not be empty"));
+    }
+}
+
+fn condition(request: &Object) -> String {
+    let types: Vec<&str> = conditions(request).iter().map(type_of).collect();
+    let decision = ["Denied", "Approved"].into_iter().find(|t| types.contains(t)).unwrap_or("Pending");
+    let failed = types.contains(&"Failed").then_some("Failed");
+    let issued = (!text(request, &["status", "certificate"]).is_empty()).then_some("Issued");
+    [Some(decision), failed, issued].into_iter().flatten().collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,52 @@
+//! Checks that several kinds share, in the words of kube-apiserver.
+
+use serde_json::Value;
+
+use crate::FieldError;
+use object::Object;
+
+/// Refuses another value of a field that never changes.
+pub(super) fn check_unchanged(
+    old: Option<&Object>,
+    new: &Object,
+    path: &[&str],
+    errors: &mut Vec<FieldError>,
+) {
+    let value = new.at(path);
+    if old.is_some_and(|old| old.at(path) != value) {
+        errors.push(FieldError::invalid(path.join("."), value.unwrap_or(&Value::Null), "field is immutable"));
+    }
+}
+
+/// Refuses keys of data that could not be file names.
+pub(super) fn check_keys(object: &Object, fields: &[&str], errors: &mut Vec<FieldError>) {
+    for field in fields {
+        for key in object.0.get(*field).and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key) {
+            let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            if key.is_empty()
+                || key.len() > 253
+                || !key.chars().all(known)
+                || matches!(key.as_str(), "." | "..")
+            {
+                let why = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+                errors.push(FieldError::invalid(format!("{field}[{key}]"), &key.clone().into(), why));
+            }
+        }
+    }
+}
+
+/// Refuses changes of an object that was made immutable.
+pub(super) fn check_immutable(
+    old: Option<&Object>,
+    new: &Object,
+    fields: &[&str],
+    errors: &mut Vec<FieldError>,
+) {
+    let Some(old) = old.filter(|old| old.0.get("immutable") == Some(&Value::Bool(true))) else { return };
+    if new.0.get("immutable") != Some(&Value::Bool(true)) {
+        errors.push(FieldError::forbidden("immutable", "field is immutable when `immutable` is set"));
+    }
+    for field in fields.iter().filter(|field| old.0.get(**field) != new.0.get(**field)) {
+        errors.push(FieldError::forbidden(*field, "field is immutable when `immutable` is set"));
+    }
+}

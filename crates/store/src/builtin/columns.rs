@@ -1,0 +1,120 @@
+//! The columns that `kubectl get` prints for built-in kinds, as kube-apiserver's printers have them.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use object::Object;
+
+/// A column whose cells are computed from the object and the time.
+#[derive(Clone, Copy, Debug)]
+pub struct PrinterColumn {
+    /// Heading.
+    pub name: &'static str,
+    /// OpenAPI format of the cells; `name` for the name of the object.
+    pub format: &'static str,
+    /// 0 for always, higher for `-o wide`.
+    pub priority: u8,
+    /// Computes a cell.
+    pub cell: fn(&Object, Timestamp) -> Value,
+}
+
+/// A column that is always shown.
+pub(super) const fn column(name: &'static str, cell: fn(&Object, Timestamp) -> Value) -> PrinterColumn {
+    PrinterColumn { name, format: "", priority: 0, cell }
+}
+
+/// A column that `-o wide` shows.
+pub(super) const fn wide(name: &'static str, cell: fn(&Object, Timestamp) -> Value) -> PrinterColumn {
+    PrinterColumn { name, format: "", priority: 1, cell }
+}
+
+/// The name of the object.
+pub(super) const NAME: PrinterColumn =
+    PrinterColumn { name: "Name", format: "name", priority: 0, cell: |o, _| o.name().into() };
+/// How long ago the object was created.
+pub(super) const AGE: PrinterColumn =
+    column("Age", |o, now| age(text(o, &["metadata", "creationTimestamp"]), now));
+/// When the object was created.
+pub(super) const CREATED_AT: PrinterColumn =
+    column("Created At", |o, _| text(o, &["metadata", "creationTimestamp"]).into());
+
+/// The text at a path, empty where there is none.
+pub(super) fn text<'a>(object: &'a Object, path: &[&str]) -> &'a str {
+    object.at(path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A text, or another where it is empty.
+pub(super) fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
+    if text.is_empty() { otherwise } else { text }
+}
+
+/// The number at a path, 0 where there is none.
+pub(super) fn count(object: &Object, path: &[&str]) -> i64 {
+    object.at(path).and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// How many entries the map of a field has.
+pub(super) fn entries(object: &Object, field: &str) -> usize {
+    object.at(&[field]).and_then(Value::as_object).map_or(0, serde_json::Map::len)
+}
+
+/// How many of the wanted replicas a field of the status counts: `1/2`.
+pub(super) fn ratio(object: &Object, ready: &str) -> Value {
+    format!("{}/{}", count(object, &["status", ready]), count(object, &["spec", "replicas"])).into()
+}
+
+/// How long ago a time was, in the words of kubectl.
+pub fn age(at: &str, now: Timestamp) -> Value {
+    match at.parse::<Timestamp>() {
+        _ if at.is_empty() => "<unknown>".into(),
+        Ok(at) => human_duration(now.duration_since(at).as_secs()).into(),
+        Err(_) => "<invalid>".into(),
+    }
+}
+
+/// A duration in the words of kubectl (`HumanDuration` of apimachinery): two units at most, the second only while it matters.
+pub(super) fn human_duration(seconds: i64) -> String {
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    let two = |first: i64, unit: &str, second: i64, smaller: &str| {
+        if second == 0 { format!("{first}{unit}") } else { format!("{first}{unit}{second}{smaller}") }
+    };
+    match seconds {
+        ..-1 => "<invalid>".into(),
+        -1 => "0s".into(),
+        0..120 => format!("{seconds}s"),
+        120..600 => two(minutes, "m", seconds % 60, "s"),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => two(hours, "h", minutes % 60, "m"),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => two(hours / 24, "d", hours % 24, "h"),
+        691_200..63_072_000 => format!("{}d", hours / 24),
+        63_072_000..252_288_000 => two(hours / 24 / 365, "y", hours / 24 % 365, "d"),
+        _ => format!("{}y", hours / 24 / 365),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_as_kubectl_prints_them() {
+        let cases = [
+            (-5, "<invalid>"),
+            (-1, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (130, "2m10s"),
+            (660, "11m"),
+            (3 * 3600 + 60, "3h1m"),
+            (30 * 3600, "30h"),
+            (50 * 3600, "2d2h"),
+            (20 * 86_400, "20d"),
+            (3 * 365 * 86_400 + 86_400, "3y1d"),
+            (9 * 365 * 86_400, "9y"),
+        ];
+        for (seconds, want) in cases {
+            assert_eq!(human_duration(seconds), want, "{seconds}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The kind Lease.
+
+use k8s_openapi::api::coordination::v1::Lease;
+
+use crate::FieldError;
+use crate::builtin::BuiltinKind;
+use crate::builtin::columns::{AGE, NAME, column, text};
+
+pub(super) static KIND: BuiltinKind = BuiltinKind {
+    create_on_update: true,
+    validate: |_, new, errors| {
+        let seconds = new.at(&["spec", "leaseDurationSeconds"]);
+        if let Some(seconds) = seconds.filter(|seconds| seconds.as_i64().is_some_and(|s| s <= 0)) {
+            errors.push(FieldError::invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
+        }
+    },
+    columns: &[NAME, column("Holder", |o, _| text(o, &["spec", "holderIdentity"]).into()), AGE],
+    ..BuiltinKind::of::<Lease>()
+};

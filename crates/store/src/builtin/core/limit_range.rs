@@ -1,0 +1,8 @@
+//! The kind LimitRange.
+
+use k8s_openapi::api::core::v1::LimitRange;
+
+use crate::builtin::BuiltinKind;
+
+pub(super) static KIND: BuiltinKind =
+    BuiltinKind { short_names: &["limits"], create_on_update: true, ..BuiltinKind::of::<LimitRange>() };

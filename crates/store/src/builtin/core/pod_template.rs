@@ -1,0 +1,7 @@
+//! The kind PodTemplate.
+
+use k8s_openapi::api::core::v1::PodTemplate;
+
+use crate::builtin::BuiltinKind;
+
+pub(super) static KIND: BuiltinKind = BuiltinKind::of::<PodTemplate>();

@@ -1,0 +1,15 @@
+//! The kind ServiceAccount.
+
+use k8s_openapi::api::core::v1::ServiceAccount;
+
+use crate::builtin::{BuiltinKind, Subresource};
+
+pub(super) static KIND: BuiltinKind = BuiltinKind {
+    short_names: &["sa"],
+    subresources: &[Subresource {
+        name: "token",
+        verbs: &["create"],
+        other_kind: Some(("authentication.k8s.io", "TokenRequest")),
+    }],
+    ..BuiltinKind::of::<ServiceAccount>()
+};

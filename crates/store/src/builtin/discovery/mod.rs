@@ -1,0 +1,8 @@
+//! `discovery.k8s.io`: endpoints of services.
+
+mod endpoint_slice;
+
+use super::BuiltinKind;
+
+/// The kinds of the group.
+pub(super) static KINDS: &[&BuiltinKind] = &[&endpoint_slice::KIND];

@@ -1,0 +1,178 @@
+//! What the API machine knows about one built-in kind.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use super::columns::{AGE, NAME, PrinterColumn};
+use super::registry::DEFINITIONS;
+use super::schemas::Collector;
+use crate::ids::Ids;
+use crate::{Convert, FieldError, Generation, GroupResource, NameRule, Resource, Scale, User, Version};
+use object::Object;
+use object::builtin_lists::BUILTIN;
+
+/// A built-in kind: its names, and what kube-apiserver keeps in the `strategy.go`, `defaults.go`, `validation.go` and printer of the
+/// kind.
+///
+/// A kind starts from [`BuiltinKind::of`], which takes the names from the type, and says what differs.
+#[derive(Debug)]
+pub(crate) struct BuiltinKind {
+    pub(super) group: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) version: &'static str,
+    pub(super) api_version: &'static str,
+    pub(super) plural: &'static str,
+    pub(super) schema_name: fn() -> Cow<'static, str>,
+    /// Adds the type to the schemas of all built-in kinds.
+    pub(super) collect: fn(&mut Collector),
+
+    pub(crate) short_names: &'static [&'static str],
+    pub(crate) categories: &'static [&'static str],
+    pub(crate) has_status: bool,
+    pub(crate) has_scale: bool,
+    pub(crate) generation: Generation,
+    pub(crate) names: NameRule,
+    /// Whether an update may come without a resource version.
+    pub(crate) unconditional_update: bool,
+    /// Whether a PUT or a merge may create the object.
+    pub(crate) create_on_update: bool,
+    /// Whether a whole collection can be deleted in one request.
+    pub(crate) has_collection_delete: bool,
+    /// Paths that field selectors may name, beside `metadata.name` and `metadata.namespace`.
+    pub(crate) selectable_fields: &'static [&'static str],
+    /// Subresources beside `status` and `scale`.
+    pub(crate) subresources: &'static [Subresource],
+    /// Fields, beside `status`, that no manager owns because only the server writes them.
+    pub(crate) unowned_fields: &'static [&'static str],
+    /// Group and plural of the resource whose objects this one shows under another name.
+    pub(crate) stored_as: Option<(&'static str, &'static str)>,
+    /// Converts objects between `apiVersion`s; without it they differ in the name of the version alone.
+    pub(crate) convert: Option<Convert>,
+
+    /// Fixed defaults: a definition below `io.k8s.api.`, a field of it, and the value as JSON.
+    pub(crate) defaults: &'static [(&'static str, &'static str, &'static str)],
+    /// Fills in the defaults that depend on other fields.
+    pub(crate) fill: fn(&mut Object),
+    /// Sets what the server sets in a new object.
+    pub(crate) prepare_for_create: fn(&mut Creation<'_>, &mut Object),
+    /// Keeps what an update of a subresource (empty for the whole) may not change: subresource, old, new.
+    pub(crate) prepare_for_update: fn(&str, &Object, &mut Object),
+    /// Finds what is wrong with a new object, or with its change from an old one, when it was written as a whole.
+    pub(crate) validate: fn(Option<&Object>, &Object, &mut Vec<FieldError>),
+    /// Finds what is wrong with any change from an old to a new object, a subresource's too.
+    pub(crate) validate_update: fn(&Object, &Object, &mut Vec<FieldError>),
+    /// The columns that `kubectl get` prints.
+    pub(crate) columns: &'static [PrinterColumn],
+}
+
+/// What a kind may need to complete a new object.
+pub(crate) struct Creation<'a> {
+    /// Who creates it.
+    pub(crate) user: &'a User,
+    /// Where new names and addresses come from.
+    pub(crate) ids: &'a mut Ids,
+}
+
+/// A subresource that only one kind has.
+#[derive(Clone, Copy, Debug)]
+pub struct Subresource {
+    /// Last part of the path.
+    pub name: &'static str,
+    /// Verbs that discovery lists.
+    pub verbs: &'static [&'static str],
+    /// Group and kind of what is read and written, at `v1`; `None` where that is the object itself.
+    pub other_kind: Option<(&'static str, &'static str)>,
+}
+
+impl BuiltinKind {
+    /// A kind with the names of its type and nothing special.
+    pub(super) const fn of<K: k8s_openapi::Resource + JsonSchema>() -> Self {
+        Self {
+            group: K::GROUP,
+            kind: K::KIND,
+            version: K::VERSION,
+            api_version: K::API_VERSION,
+            plural: K::URL_PATH_SEGMENT,
+            schema_name: K::schema_name,
+            collect: Collector::add_kind::<K>,
+            short_names: &[],
+            categories: &[],
+            has_status: false,
+            has_scale: false,
+            generation: Generation::Never,
+            names: NameRule::Subdomain,
+            unconditional_update: true,
+            create_on_update: false,
+            has_collection_delete: true,
+            selectable_fields: &[],
+            subresources: &[],
+            unowned_fields: &[],
+            stored_as: None,
+            convert: None,
+            defaults: &[],
+            fill: |_| {},
+            prepare_for_create: |_, _| {},
+            prepare_for_update: |_, _, _| {},
+            validate: |_, _, _| {},
+            validate_update: |_, _, _| {},
+            columns: &[NAME, AGE],
+        }
+    }
+
+    /// The kind as a store serves it.
+    pub(super) fn resource(&'static self) -> Resource {
+        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let schema_name = (self.schema_name)();
+        let version = Version {
+            name: self.version.into(),
+            served: true,
+            deprecation: None,
+            schema: DEFINITIONS.schema(&schema_name),
+            openapi: Arc::new(DEFINITIONS.openapi.get(&*schema_name).cloned().unwrap_or_default()),
+            rules: None,
+            status: self.has_status,
+            scale: self.has_scale.then(scale),
+            columns: Vec::new(),
+            selectable: texts(self.selectable_fields),
+        };
+        Resource {
+            group: self.group.into(),
+            kind: self.kind.into(),
+            list_kind: format!("{}List", self.kind),
+            plural: self.plural.into(),
+            singular: self.kind.to_lowercase(),
+            short_names: texts(self.short_names),
+            categories: texts(self.categories),
+            namespaced: BUILTIN.is_namespaced(self.api_version, self.kind).unwrap_or(false),
+            versions: vec![version],
+            storage: self.version.into(),
+            generation: self.generation,
+            names: self.names,
+            unconditional_update: self.unconditional_update,
+            create_on_update: self.create_on_update,
+            builtin: Some(self),
+        }
+    }
+
+    /// Where the objects are that this kind shows, if they are another resource's.
+    pub(crate) fn storage(&self) -> Option<GroupResource> {
+        self.stored_as.map(|(group, plural)| GroupResource::new(group, plural))
+    }
+}
+
+fn scale() -> Scale {
+    let path = |text: &str| text.split('.').map(str::to_owned).collect();
+    Scale {
+        spec_replicas: path("spec.replicas"),
+        status_replicas: path("status.replicas"),
+        selector: Some(path("spec.selector")),
+    }
+}
+
+/// Gives a new object its first status.
+pub(super) fn set_status(object: &mut Object, status: Value) {
+    object.0.insert("status".into(), status);
+}

@@ -1,0 +1,13 @@
+//! `rbac.authorization.k8s.io`: roles and their bindings.
+
+mod binding;
+mod cluster_role;
+mod cluster_role_binding;
+mod role;
+mod role_binding;
+
+use super::BuiltinKind;
+
+/// The kinds of the group.
+pub(super) static KINDS: &[&BuiltinKind] =
+    &[&cluster_role::KIND, &cluster_role_binding::KIND, &role::KIND, &role_binding::KIND];

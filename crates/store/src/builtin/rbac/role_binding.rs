@@ -1,0 +1,17 @@
+//! The kind RoleBinding.
+
+use k8s_openapi::api::rbac::v1::RoleBinding;
+
+use super::binding;
+use crate::NameRule;
+use crate::builtin::BuiltinKind;
+
+pub(super) static KIND: BuiltinKind = BuiltinKind {
+    names: NameRule::PathSegment,
+    create_on_update: true,
+    defaults: &[("rbac.v1.RoleRef", "apiGroup", r#""rbac.authorization.k8s.io""#)],
+    validate: binding::check,
+    fill: binding::fill,
+    columns: binding::COLUMNS,
+    ..BuiltinKind::of::<RoleBinding>()
+};

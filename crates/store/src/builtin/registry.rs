@@ -1,0 +1,67 @@
+//! All built-in kinds, as the resources that stores serve.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use super::schemas::{Collector, Definitions};
+use super::{
+    BuiltinKind, admissionregistration, apiextensions, apps, autoscaling, batch, certificates, coordination,
+    core, discovery, events, networking, node, policy, rbac, scheduling, storage,
+};
+use crate::{Convert, Resource, Resources};
+
+static GROUPS: [&[&BuiltinKind]; 16] = [
+    core::KINDS,
+    admissionregistration::KINDS,
+    apiextensions::KINDS,
+    apps::KINDS,
+    autoscaling::KINDS,
+    batch::KINDS,
+    certificates::KINDS,
+    coordination::KINDS,
+    discovery::KINDS,
+    events::KINDS,
+    networking::KINDS,
+    node::KINDS,
+    policy::KINDS,
+    rbac::KINDS,
+    scheduling::KINDS,
+    storage::KINDS,
+];
+
+fn kinds() -> impl Iterator<Item = &'static BuiltinKind> {
+    GROUPS.iter().copied().flatten().copied()
+}
+
+/// The schemas of all built-in kinds.
+pub(crate) static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
+    let mut collector = Collector::new();
+    for kind in kinds() {
+        (kind.collect)(&mut collector);
+    }
+    collector.finish(kinds().flat_map(|kind| kind.defaults))
+});
+
+static RESOURCES: LazyLock<(Resources, Resources)> = LazyLock::new(|| {
+    let with_id = |resource: Resource| (resource.id(), Arc::new(resource));
+    let (aliases, stored): (Vec<_>, Vec<_>) = kinds().partition(|kind| kind.stored_as.is_some());
+    let resources =
+        |kinds: Vec<&'static BuiltinKind>| kinds.into_iter().map(|kind| with_id(kind.resource())).collect();
+    (resources(stored), resources(aliases))
+});
+
+/// The built-in resources; made once, shared by all stores.
+pub(crate) fn resources() -> Resources {
+    RESOURCES.0.clone()
+}
+
+/// Resources that show the objects of another one: two groups serve events.
+pub(crate) fn aliases() -> Resources {
+    RESOURCES.1.clone()
+}
+
+/// The conversions of built-in kinds whose versions differ in more than their name, by group and kind.
+pub(crate) fn conversions() -> BTreeMap<(String, String), Convert> {
+    let with_key = |kind: &BuiltinKind| Some(((kind.group.to_owned(), kind.kind.to_owned()), kind.convert?));
+    kinds().filter_map(with_key).collect()
+}

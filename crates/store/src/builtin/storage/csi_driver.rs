@@ -1,0 +1,7 @@
+//! The kind CSIDriver.
+
+use k8s_openapi::api::storage::v1::CSIDriver;
+
+use crate::builtin::BuiltinKind;
+
+pub(super) static KIND: BuiltinKind = BuiltinKind::of::<CSIDriver>();

@@ -1,0 +1,7 @@
+//! The kind CSINode.
+
+use k8s_openapi::api::storage::v1::CSINode;
+
+use crate::builtin::BuiltinKind;
+
+pub(super) static KIND: BuiltinKind = BuiltinKind::of::<CSINode>();

@@ -1,0 +1,8 @@
+//! The kind VolumeAttachment.
+
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+
+use crate::builtin::BuiltinKind;
+
+pub(super) static KIND: BuiltinKind =
+    BuiltinKind { has_status: true, ..BuiltinKind::of::<VolumeAttachment>() };
