@@ -25,7 +25,7 @@ use super::filter::{Facts, evaluate};
 use super::fleet::{Fleet, Id};
 use super::input::{Cycle, Input};
 use super::policy::{Misconfigured, Policy};
-use super::prioritizer::{Range, Scale};
+use super::prioritizer::Reported;
 use super::published::Published;
 use super::schedule::Schedule;
 use super::select::{Selection, check_cost};
@@ -370,48 +370,4 @@ impl Deadlines {
     fn first(&self) -> Option<Timestamp> {
         self.queue.first().map(|(at, _)| *at)
     }
-}
-
-/// What feasible clusters report to the prioritizers that compare it, by the position of the prioritizer.
-#[derive(Debug, Default)]
-struct Reported(BTreeMap<usize, BTreeMap<Id, f64>>);
-
-impl Reported {
-    /// Measures every weighted prioritizer as [`prioritizer::measure`](super::prioritizer) would, given the clusters that changed.
-    fn measure(&mut self, cycle: &Cycle<'_>, selection: &Selection, clusters: &[Id]) -> Vec<Range> {
-        let weights = cycle.policy.weights.iter().enumerate();
-        let range = |(position, weighted): (usize, &super::prioritizer::Weighted)| {
-            let before = selection.ranges.get(position).copied().unwrap_or_default();
-            match weighted.prioritizer.scale {
-                Scale::Absolute => Range::default(),
-                Scale::Hub(measure) => measure(cycle.fleet, cycle.published),
-                Scale::Feasible(reported) => {
-                    let feasible = |id: Id| cycle.fleet.cluster(id).filter(|_| selection.is_feasible(id));
-                    let values =
-                        clusters.iter().map(|id| (*id, feasible(*id).and_then(|cluster| reported(cluster))));
-                    update(self.0.entry(position).or_default(), before, values)
-                }
-            }
-        };
-        weights.map(range).collect()
-    }
-}
-
-/// Takes changed values; looks at the others only where the least or the most is gone.
-fn update(
-    values: &mut BTreeMap<Id, f64>,
-    mut range: Range,
-    changed: impl Iterator<Item = (Id, Option<f64>)>,
-) -> Range {
-    let mut shrinks = false;
-    for (id, value) in changed {
-        let before = match value {
-            Some(value) => values.insert(id, value),
-            None => values.remove(&id),
-        };
-        shrinks |=
-            before != value && before.is_some_and(|before| before <= range.least || before >= range.most);
-        range = value.map_or(range, |value| range.with(value));
-    }
-    if shrinks { values.values().copied().fold(Range::default(), Range::with) } else { range }
 }

@@ -1,8 +1,8 @@
-//! Expressions over a cluster, with limits the CEL crate does not have.
+//! CEL expressions over a cluster, with limits that the CEL crate does not have.
 //!
-//! A compiled expression is rewritten so that every round of a macro and every value a function returns is paid for from a
-//! [`Budget`]; nothing else can run long or grow large, because an expression's length is limited. `scores` and `parseJSON` are
-//! those of Open Cluster Management. What differs from there: see `docs/design/placement.md`.
+//! A compiled expression is rewritten so that every round of a macro and every value that a function returns takes steps from a
+//! [`Budget`]. Nothing else can run long or grow large, because the length of an expression is limited. The functions `scores` and
+//! `parseJSON` are those of Open Cluster Management; `docs/design/placement.md` lists the differences.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -18,33 +18,33 @@ use kube_cel::cel::{Context, ExecutionError, FunctionContext, Program, Value};
 use api::cluster::v1::ManagedCluster;
 
 /// Longest expression in bytes.
-pub const MAX_LENGTH: usize = 4096;
+const MAX_LENGTH: usize = 4096;
 /// Most operators, calls and brackets of one expression: each may be a level of nesting, and parser and evaluator recurse.
-pub const MAX_OPERATORS: usize = 128;
+const MAX_OPERATORS: usize = 128;
 /// Deepest nesting, where an operator counts 1, a macro 3 and a call 6: the evaluator recurses on the stack of its thread.
 const MAX_DEPTH: usize = 100;
 /// Most expressions of one predicate.
-pub const MAX_EXPRESSIONS: usize = 64;
-/// What the expressions of one predicate may spend on one cluster: at 1 to 4 µs a step, 40 ms at most.
-pub const MAX_STEPS: u64 = 10_000;
-/// Longest text or list a function may take where its result is a product: 8 KiB × 8 KiB is 64 MiB, for a moment.
+const MAX_EXPRESSIONS: usize = 64;
+/// The steps that the expressions of one predicate may take for one cluster: 1 to 4 µs each, 40 ms at most.
+const MAX_STEPS_PER_CLUSTER: u64 = 10_000;
+/// Longest text or list that `replace`, `join` and `format` take: their results are products, and 8 KiB × 8 KiB is 64 MiB.
 const MAX_FACTOR: u64 = 8 * 1024;
-/// How much of a value costs one step.
+/// The bytes of a value that cost one step.
 const BYTES_PER_STEP: u64 = 256;
 
 const STEP: &str = "@step";
 const BOUND: &str = "@bound";
 const FACTOR: &str = "@factor";
 
-/// The scores of a cluster's add-ons that are valid now, by resource, then by name; the door to them is only opened when needed.
+/// Reads the valid scores of a cluster, by resource, then by name; it is called only for expressions that read scores.
 pub type Scores<'a> = dyn Fn() -> BTreeMap<String, Vec<(String, i32)>> + 'a;
 
-/// What evaluating has cost so far.
+/// The cost of evaluations so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
-    /// Steps of all evaluations.
+    /// The steps of all evaluations.
     pub spent: u64,
-    /// Whether any single cluster cost more than [`MAX_STEPS`].
+    /// Whether the expressions of one predicate exceeded their limit.
     pub exhausted: bool,
 }
 
@@ -60,7 +60,7 @@ impl Expressions {
     /// Compiles expressions.
     ///
     /// # Errors
-    /// Which of them does not compile, or is beyond the limits, and why.
+    /// Names the first expression that does not compile or exceeds a limit, and why.
     pub fn compile(sources: &[String]) -> Result<Self, String> {
         if sources.len() > MAX_EXPRESSIONS {
             return Err(format!(
@@ -92,15 +92,15 @@ impl Expressions {
         Ok(all)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no expressions.
     pub fn is_empty(&self) -> bool {
         self.compiled.is_empty()
     }
 
-    /// Whether all are true of a cluster.
+    /// Returns whether all expressions are true for a cluster.
     ///
     /// # Errors
-    /// What went wrong at run time, which in Open Cluster Management too means that the cluster does not match.
+    /// Says what failed at run time; the cluster then does not match, as in Open Cluster Management.
     pub fn matches(
         &self,
         cluster: &ManagedCluster,
@@ -116,14 +116,14 @@ impl Expressions {
         let result = ROOT.with(|root| {
             let mut context = root.new_inner_scope();
             context.add_variable_from_value("managedCluster", value(&subject));
-            // Some functions of the CEL crates panic on input they did not foresee; that must not end the process.
+            // Some functions of the CEL crates panic on unexpected input, which must not end the process.
             catch_unwind(AssertUnwindSafe(|| self.all_true(&context)))
                 .unwrap_or_else(|_| Err("the expression failed unexpectedly".into()))
         });
         budget.spent = budget.spent.saturating_add(SPENT.get());
-        if SPENT.get() > MAX_STEPS {
+        if SPENT.get() > MAX_STEPS_PER_CLUSTER {
             budget.exhausted = true;
-            return Err(format!("the expressions cost more than {MAX_STEPS} steps"));
+            return Err(format!("the expressions cost more than {MAX_STEPS_PER_CLUSTER} steps"));
         }
         result
     }
@@ -133,7 +133,7 @@ impl Expressions {
             match context.resolve(expression) {
                 Ok(Value::Bool(true)) => {}
                 Ok(Value::Bool(false)) => return Ok(false),
-                Ok(_) => return Err(format!("`{source}` is not a yes or no")),
+                Ok(_) => return Err(format!("`{source}` is not a boolean")),
                 Err(e) => return Err(format!("`{source}`: {e}")),
             }
         }
@@ -141,7 +141,7 @@ impl Expressions {
     }
 }
 
-/// Operators, calls and brackets outside of quotes.
+/// Counts operators, calls and brackets outside of quotes.
 fn operators_in(source: &str) -> usize {
     let mut quote = None;
     let mut escaped = false;
@@ -196,10 +196,14 @@ fn score((name, score): &(String, i32)) -> Value {
 
 fn spend(steps: u64) -> Result<(), ExecutionError> {
     SPENT.set(SPENT.get().saturating_add(steps));
-    if SPENT.get() > MAX_STEPS { Err(ExecutionError::function_error("budget", "exhausted")) } else { Ok(()) }
+    if SPENT.get() > MAX_STEPS_PER_CLUSTER {
+        Err(ExecutionError::function_error("budget", "exhausted"))
+    } else {
+        Ok(())
+    }
 }
 
-/// Text bytes and elements of a value; stops counting well above every limit.
+/// Counts the bytes and elements of a value; it stops well above every limit.
 fn size(value: &Value) -> u64 {
     match value {
         Value::String(text) => text.len() as u64,
@@ -214,14 +218,14 @@ fn sum<'a>(values: impl Iterator<Item = &'a Value>) -> u64 {
     let mut total = 1;
     for value in values {
         total += 1 + size(value);
-        if total > MAX_STEPS * BYTES_PER_STEP {
+        if total > MAX_STEPS_PER_CLUSTER * BYTES_PER_STEP {
             break;
         }
     }
     total
 }
 
-/// JSON as CEL sees it: whole numbers are `int` where they fit, as in Go. The crate's own conversion makes them `uint`.
+/// Converts JSON to a value of CEL. Whole numbers become `int` where they fit, as in Go; the crate's own conversion makes them `uint`.
 fn value(json: &serde_json::Value) -> Value {
     match json {
         serde_json::Value::Null => Value::Null,
@@ -240,7 +244,7 @@ fn value(json: &serde_json::Value) -> Value {
     }
 }
 
-/// Rewrites an expression so that it pays for what it does.
+/// Rewrites an expression so that it takes steps for what it does.
 fn limit(expression: &mut IdedExpr, depth: usize) -> Result<(), &'static str> {
     if depth > MAX_DEPTH {
         return Err("such deep nesting");
@@ -296,12 +300,12 @@ fn limit_call(call_expr: &mut CallExpr, depth: usize) -> Result<(), &'static str
     Ok(())
 }
 
-/// Operators have names that cannot be written.
+/// Returns whether a call is a function; the names of operators contain characters that no function name has.
 fn is_function(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic())
 }
 
-/// Whether a call may return something large: every function, and `+`, which also concatenates.
+/// Returns whether a call may return a large value: every function, and `+`, which also concatenates.
 fn grows(function: &str) -> bool {
     function == operators::ADD || is_function(function)
 }
@@ -360,7 +364,7 @@ mod tests {
     fn a_failing_expression_says_why() {
         for (expression, part) in [
             ("managedCluster.metadata.labels.absent == 'x'", "absent"),
-            ("managedCluster.metadata.name", "not a yes or no"),
+            ("managedCluster.metadata.name", "is not a boolean"),
             ("managedCluster.scores('absent').size() == 0", "no valid AddOnPlacementScore absent"),
             ("'{'.parseJSON() == 1", "EOF"),
         ] {
@@ -370,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_compile_or_is_too_long_is_refused() {
+    fn an_expression_that_does_not_compile_or_is_too_long_is_refused() {
         for expression in [
             "managedCluster.",
             "Foo{a: 1} == 1",

@@ -1,24 +1,23 @@
-//! What placements ask of every cluster, packed.
+//! The labels and claims of a cluster, packed.
 
 use std::fmt;
 
 use api::cluster::v1::ManagedCluster;
 
-/// The labels and claims of a cluster in one piece of memory, and what else is asked of every cluster.
+/// The labels and claims of a cluster in one piece of memory, with the other facts that every placement reads of every cluster.
 ///
-/// Every placement asks every cluster for a few labels, and where each is a string of its own, finding them is most of what a first
-/// schedule costs.
+/// Where each label is a string of its own, finding a few labels of every cluster is most of the cost of a first schedule.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Keys and values, one after the other.
+    /// The keys and values, one after the other.
     text: Box<str>,
-    /// Where each key and each value ends.
+    /// The ends of each key and each value.
     ends: Box<[(u32, u32)]>,
-    /// How many of them are labels; the rest are claims.
+    /// The number of labels; the other pairs are claims.
     labels: u32,
-    /// Whether it is being deleted.
+    /// Whether the cluster is being deleted.
     pub is_leaving: bool,
-    /// Whether it has taints.
+    /// Whether the cluster has taints.
     pub is_tainted: bool,
 }
 
@@ -48,12 +47,12 @@ impl Facts {
         }
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.pairs().take(self.labels as usize).find(|(found, _)| *found == key).map(|(_, value)| value)
     }
 
-    /// The value of a claim; of two with one name the later counts.
+    /// Returns the value of a claim; of two claims with one name the later counts.
     pub fn claim(&self, name: &str) -> Option<&str> {
         self.pairs()
             .skip(self.labels as usize)

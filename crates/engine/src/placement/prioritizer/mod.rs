@@ -5,6 +5,7 @@
 
 mod addon;
 mod balance;
+mod reported;
 mod resource;
 mod steady;
 mod weights;
@@ -17,6 +18,7 @@ use super::published::Published;
 use api::cluster::v1::ManagedCluster;
 
 pub(super) use addon::first_invalid;
+pub(super) use reported::Reported;
 pub use weights::{AddOnScore, Weighted, weights};
 
 /// Highest score a prioritizer gives; the lowest is its negative.

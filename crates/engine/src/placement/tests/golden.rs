@@ -1,4 +1,4 @@
-//! Golden cases: every history under `tests/golden/placement`, with the decisions and the explanation it must give.
+//! Golden cases: the histories under `tests/golden/placement`, with the decisions and explanations they must give.
 //!
 //! A case is a YAML file and the text beside it. `BLESS=1` writes the texts anew; they are reviewed like code.
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::harness::Hub;
 
-/// A history of one placement.
+/// The history of one placement.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -27,7 +27,7 @@ struct Case {
     steps: Vec<Step>,
 }
 
-/// What happens before the placement is scheduled again.
+/// The changes before the placement is scheduled again.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Step {
@@ -46,7 +46,7 @@ struct Step {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cluster {
-    /// A name; with `count`, what the names of as many clusters begin with.
+    /// A name, or with `count` the prefix of as many names.
     name: String,
     count: Option<usize>,
     #[serde(default)]
@@ -104,7 +104,7 @@ fn trace(path: &Path) -> String {
     page + &explained(&hub)
 }
 
-/// Schedules until nothing is written, and says what came of it.
+/// Schedules until nothing is written, and prints the result.
 fn settle(hub: &mut Hub, what: &str) -> String {
     let mut page = format!("\n== {what}\n");
     let mut wake_at = None;

@@ -33,6 +33,18 @@ pub(crate) struct Hub {
     pub crash_after: Option<usize>,
 }
 
+/// A hub with one placement and clusters without labels.
+pub(crate) fn hub(spec: Value, clusters: &[&str]) -> Hub {
+    let mut hub = Hub::new(spec);
+    clusters.iter().for_each(|name| hub.cluster(name, &[]));
+    hub
+}
+
+/// A predicate on one label.
+pub(crate) fn selector(key: &str, value: &str) -> Value {
+    json!([{ "requiredClusterSelector": { "labelSelector": { "matchLabels": { key: value } } } }])
+}
+
 impl Hub {
     pub(crate) fn new(spec: Value) -> Self {
         let placement = json!({ "metadata": { "namespace": "ns", "name": "p", "uid": "u", "generation": 1 }, "spec": spec });

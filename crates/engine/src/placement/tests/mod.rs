@@ -2,7 +2,9 @@
 
 mod external_edits;
 mod golden;
+mod groups;
 mod harness;
 mod layout;
 mod properties;
 mod schedules;
+mod scores;
