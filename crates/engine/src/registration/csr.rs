@@ -1,7 +1,7 @@
 //! Which certificate signing requests the hub approves.
 //!
-//! The label of a request is a hint; what it asks for is in the request itself. Whatever does not fit exactly is left alone: the hub
-//! never denies, and never approves what is not allowed.
+//! The label of a request is a hint; the subject of the request decides. A request that does not fit exactly is left alone: the hub
+//! never denies a request, and never approves one that is not allowed.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ use api::names::{
     ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP, SUBJECT_PREFIX,
 };
 
-/// What a request asks for, as far as it fits.
+/// The certificate that a fitting request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// The certificate of a cluster's agent.
     Cluster {
         /// The cluster.
         cluster: String,
-        /// Whether the requester already is that very identity.
+        /// Whether the requester has this identity already.
         renewal: bool,
     },
     /// The certificate of an add-on's agent on a cluster.
@@ -33,13 +33,13 @@ pub enum Ask {
     },
 }
 
-/// Whether a request has been decided upon.
+/// Returns whether a request was approved or denied.
 pub fn is_decided(csr: &CertificateSigningRequest) -> bool {
     let conditions = csr.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.into_iter().any(|condition| matches!(condition.type_.as_str(), "Approved" | "Denied"))
 }
 
-/// Reads what a request asks for; `None` for one that is not for us, or does not fit.
+/// Reads the certificate that a request asks for; returns `None` where the request is for another signer or does not fit.
 pub fn ask(csr: &CertificateSigningRequest) -> Option<Ask> {
     let label =
         |name: &str| csr.metadata.labels.as_ref()?.get(name).filter(|value| !value.is_empty()).cloned();
@@ -54,7 +54,7 @@ pub fn ask(csr: &CertificateSigningRequest) -> Option<Ask> {
     }
 }
 
-/// Exactly the cluster's group beside the common one, and a user of exactly cluster and agent.
+/// Checks that the groups are the cluster's and the common one, and that the user is an agent of the cluster.
 fn ask_for_cluster(csr: &CertificateSigningRequest, cluster: String, subject: &der::Subject) -> Option<Ask> {
     let own = format!("{SUBJECT_PREFIX}{cluster}");
     let groups: BTreeSet<&str> = subject.organizations.iter().map(String::as_str).collect();
@@ -70,7 +70,7 @@ fn ask_for_cluster(csr: &CertificateSigningRequest, cluster: String, subject: &d
     Some(Ask::Cluster { cluster, renewal })
 }
 
-/// Exactly the subject the add-on's agent has, asked for by the agent of that very cluster.
+/// Checks that the subject is that of the add-on's agent, and that the agent of the same cluster asks.
 ///
 /// OCM compares the requester by prefix, so that the agent of `cluster10` can ask for the add-ons of `cluster1`.
 /// See docs/hazards.md#csr-prefix.
@@ -98,7 +98,7 @@ fn ask_for_addon(
         .then_some(Ask::Addon { cluster, addon })
 }
 
-/// The subject of the request.
+/// Returns the subject of the request.
 fn subject(csr: &CertificateSigningRequest) -> Option<der::Subject> {
     let pem = std::str::from_utf8(&csr.spec.request.0).ok()?;
     let body = pem

@@ -1,4 +1,4 @@
-//! Whether a cluster is alive, from the lease its agent renews, and what keeps work away from one that is not.
+//! The lease that shows whether a cluster is alive, and the taints that keep work away from a cluster that is not.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -7,25 +7,25 @@ use api::cluster::v1::{Taint, TaintEffect};
 use api::condition::ConditionStatus::{self, False, True, Unknown};
 use api::names::{UNAVAILABLE_TAINT, UNREACHABLE_TAINT};
 
-/// How many renewals may be missed.
+/// The number of renewals an agent may miss.
 const MISSED: i32 = 5;
-/// The period where a cluster names none.
+/// The period of a cluster that names none.
 const DEFAULT_SECONDS: i32 = 60;
 
-/// How long an agent may take between two renewals.
+/// Returns how long an agent may take between two renewals.
 pub fn period(lease_duration_seconds: i32) -> SignedDuration {
     let seconds = if lease_duration_seconds > 0 { lease_duration_seconds } else { DEFAULT_SECONDS };
     SignedDuration::from_secs(seconds.into())
 }
 
-/// When a lease runs out. One without a time has run out: an agent must not be able to live for ever by clearing it.
+/// Returns when a lease expires. A lease without a time has expired, so that an agent cannot live for ever by clearing it.
 /// See docs/hazards.md#lease-without-time.
 pub fn expires(renewed: Option<Timestamp>, lease_duration_seconds: i32) -> Timestamp {
     let grace = period(lease_duration_seconds).saturating_mul(MISSED);
     renewed.map_or(Timestamp::UNIX_EPOCH, |renewed| renewed.checked_add(grace).unwrap_or(Timestamp::MAX))
 }
 
-/// The taints of a cluster whose availability is `available` (`True`, `False`, `Unknown`, or not told yet).
+/// Returns the taints of a cluster by the status of its condition `Available`, which is `None` before the first report.
 ///
 /// Taints of others stay, in their order. The time of a taint is when it was added.
 pub fn taints(before: &[Taint], available: Option<&ConditionStatus>, now: Timestamp) -> Vec<Taint> {

@@ -1,4 +1,4 @@
-//! Clusters joining, staying and leaving: the permissions of their agents, whether they are alive, whom the hub signs for.
+//! The registration of clusters: the permissions of their agents, their leases, and the certificates the hub approves.
 
 pub mod csr;
 mod der;

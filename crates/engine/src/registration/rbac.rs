@@ -1,4 +1,4 @@
-//! What the hub lets the agent of a cluster do.
+//! The permissions of a cluster's agent on the hub.
 
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject,
@@ -11,14 +11,14 @@ use api::names::{
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
-/// The role every accepted cluster has in its namespace, for leases and add-ons.
+/// The role of every accepted cluster in its namespace, for leases and add-ons.
 pub const REGISTRATION_ROLE: &str = "open-cluster-management:managedcluster:registration";
-/// The role every accepted cluster has in its namespace, for works.
+/// The role of every accepted cluster in its namespace, for works.
 pub const WORK_ROLE: &str = "open-cluster-management:managedcluster:work";
 
 /// The role of identities that may ask to join.
 pub const BOOTSTRAP_ROLE: &str = "open-cluster-management:bootstrap";
-/// Binds it to the group of bootstrap tokens for clusters.
+/// The binding of the bootstrap role to the group of bootstrap tokens for clusters.
 pub const BOOTSTRAP_BINDING: &str = "open-cluster-management:bootstrap:managedcluster";
 
 /// What a bootstrap identity may do, as OCM's chart has it, but for cluster sets: only the default one may be joined.
@@ -51,7 +51,7 @@ pub fn bootstrap_binding() -> ClusterRoleBinding {
     ClusterRoleBinding { metadata, role_ref: role_ref(BOOTSTRAP_ROLE), subjects: Some(vec![group]) }
 }
 
-/// Name of the role and role binding of a cluster.
+/// Returns the name of the role and role binding of a cluster.
 pub fn name(cluster: &str) -> String {
     format!("open-cluster-management:managedcluster:{cluster}")
 }
@@ -77,7 +77,7 @@ fn rule(groups: &[&str], resources: &[&str], names: &[&str], verbs: &[&str]) -> 
     }
 }
 
-/// What an agent may do outside its namespace; one that is denied may still see that it is.
+/// Returns the permissions of an agent outside its namespace; an agent that is not accepted may still read its cluster.
 pub fn cluster_role(cluster: &str, accepted: bool) -> ClusterRole {
     let own = |resource: &str, verbs: &[&str]| rule(&[CLUSTER_GROUP], &[resource], &[cluster], verbs);
     let rules = if accepted {
@@ -102,7 +102,7 @@ pub fn cluster_role(cluster: &str, accepted: bool) -> ClusterRole {
     }
 }
 
-/// Both groups OCM binds: the one in certificates, and the one other authenticators can give.
+/// Returns both groups that OCM binds: the one in certificates, and the one of other authenticators.
 fn subjects(cluster: &str) -> Vec<Subject> {
     let group =
         |name: String| Subject { api_group: Some(RBAC.into()), kind: "Group".into(), name, namespace: None };
@@ -132,7 +132,7 @@ pub fn work_binding(cluster: &str) -> RoleBinding {
     RoleBinding { metadata, role_ref: role_ref(WORK_ROLE), subjects: Some(subjects(cluster)) }
 }
 
-/// The roles all clusters share.
+/// Returns the roles that all clusters share.
 pub fn shared_roles() -> [ClusterRole; 2] {
     let role = |name: &str, rules: Vec<PolicyRule>| ClusterRole {
         metadata: metadata(name.to_owned(), None, ""),
