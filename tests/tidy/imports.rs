@@ -11,7 +11,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("api", &["object"]),
     ("render", &["object"]),
     ("reconcile", &["api", "object"]),
-    ("engine", &["api", "object", "reconcile"]),
+    ("engine", &["api", "object"]),
     ("controllers", &["api", "engine", "object", "reconcile", "render"]),
     ("store", &["object"]),
     ("sim", &["api", "controllers", "engine", "object", "reconcile", "store"]),

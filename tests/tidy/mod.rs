@@ -63,10 +63,8 @@ const PENDING: &[(&str, &str)] = &[
     ("crates/engine/", "rollout and placement are divided; seeded bugs go"),
     ("crates/object/", "patches and field sets are divided"),
     ("crates/reconcile/", "the dispatcher moves here"),
-    ("crates/render/", "transformers become a table"),
     ("crates/sim/", "its tests move into tests/"),
     ("crates/store/", "a built-in kind becomes one descriptor"),
-    ("src/git/", "it gets words of its own for what it pushes"),
     ("tests/ocm/", "its rows are divided"),
 ];
 

@@ -1,38 +1,37 @@
-//! From a directory to its objects: resources are gathered, generators add to them, components and transformers change them.
+//! Renders a directory: accumulates its resources, runs generators, and lets components and transformers change the objects.
 
 use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::absorb::{append, check_changed};
+use super::accumulator::ResAccumulator;
 use super::config::{Config, DEFAULT};
 use super::crds;
 use super::decode::{Located, Result};
 use super::error::{Reason, RenderError};
 use super::generate::at;
-use super::kustomization::{BuildMetadata, FILE_NAMES, FieldSpec, Kustomization, SortOptions, Text, Var};
+use super::kustomization::{BuildMetadata, FILE_NAMES, FieldSpec, Kustomization, SortOptions, Text};
 use super::limits::MAX_NESTING;
-use super::load::objects;
+use super::load::{objects, objects_of};
 use super::remote::vendored;
+use super::resmap::ResMap;
 use super::resource::{Origin, Resource};
 use super::schemas::Schemas;
 use super::source::{Source, Target, relative_join};
-use super::transform::{annotations, labels, names, references, sort, vars};
-use super::yaml::{self, Node, Reading, documents};
+use super::transform::{Pass, annotations, labels, names, references, sort, vars};
+use super::yaml::{self, Node, Reading, Value, documents};
 use object::Place;
 
-/// What kubectl 1.32 writes for `managedByLabel`: it does not know which kustomize it was built with.
+/// The value that kubectl 1.32 writes for `managedByLabel`; it does not know the version of its kustomize.
 const MANAGED_BY: &str = "kustomize-(devel)";
 
-/// What a directory has gathered so far.
-#[derive(Default)]
-pub(super) struct Gathered {
-    /// The objects.
-    pub resources: Vec<Resource>,
-    /// The fields that transformers change.
-    pub config: Arc<Config>,
-    /// The variables.
-    pub vars: Vec<Var>,
+/// The list of a kustomization that names a directory.
+#[derive(Clone, Copy)]
+enum Role {
+    /// `resources`.
+    Kustomization,
+    /// `components`.
+    Component,
 }
 
 /// The rendering of one overlay.
@@ -41,24 +40,24 @@ pub(super) struct Build<'a> {
     pub source: Source<'a>,
     /// The schemas in force.
     pub schemas: Schemas,
-    /// What the outermost kustomization wants written onto the objects.
+    /// The annotations and labels that the outermost kustomization asks for.
     metadata: BuildMetadata,
     /// The kustomizations that are being read, outermost first.
-    open: Vec<Open>,
+    stack: Vec<Frame>,
 }
 
 /// A kustomization that is being read.
-struct Open {
+struct Frame {
     dir: String,
     file: String,
-    /// The way from the outermost directory, as it is written onto objects.
+    /// Its path from the outermost directory, as annotations name it.
     origin: String,
 }
 
 impl<'a> Build<'a> {
     /// Prepares the rendering of an overlay of a tree.
     pub(super) fn new(source: Source<'a>) -> Self {
-        Self { source, schemas: Schemas::default(), metadata: BuildMetadata::default(), open: Vec::new() }
+        Self { source, schemas: Schemas::default(), metadata: BuildMetadata::default(), stack: Vec::new() }
     }
 
     /// Renders a directory.
@@ -68,24 +67,25 @@ impl<'a> Build<'a> {
     pub(super) fn run(&mut self, dir: &str) -> Result<Vec<Resource>> {
         let Some((file, kustomization)) = self.kustomization_of(dir)? else { return self.plain(dir) };
         self.metadata = kustomization.build_metadata;
-        let gathered = self.gather(dir, &file, "", &kustomization, Gathered::default())?;
-        let Gathered { mut resources, config, vars } = gathered;
-        names::add_hashes(&mut resources)?;
-        references::fix(&mut resources, &config.name_reference)?;
-        vars::resolve(&mut resources, &vars, &config.var_reference)?;
-        resources.retain(|resource| !annotations::is_local(resource));
-        check_changed(&resources)?;
-        sort::apply(&mut resources, kustomization.sort.as_ref().unwrap_or(&SortOptions::legacy()));
+        let frame = Frame { dir: dir.into(), file, origin: String::new() };
+        let accumulated = self.accumulate(frame, &kustomization, ResAccumulator::default())?;
+        let ResAccumulator { mut resmap, config, vars } = accumulated;
+        names::add_hashes(&mut resmap)?;
+        references::fix(&mut resmap, &config.name_reference)?;
+        vars::resolve(&mut resmap, &vars, &config.var_reference)?;
+        resmap.retain(|resource| !annotations::is_local(resource));
+        resmap.check_ids()?;
+        sort::apply(&mut resmap, kustomization.sort.as_ref().unwrap_or(&SortOptions::legacy()));
         if self.metadata.managed_by {
             let pairs =
                 [("app.kubernetes.io/managed-by".to_owned(), MANAGED_BY.to_owned())].into_iter().collect();
             let everywhere = FieldSpec { path: "metadata/labels".into(), create: true, ..Default::default() };
-            labels::apply(&mut resources, &pairs, &[everywhere])?;
+            labels::apply(&mut resmap, &pairs, &[everywhere])?;
         }
-        for resource in &mut resources {
+        for resource in resmap.iter_mut() {
             annotations::settle(resource, self.metadata.origin, self.metadata.transformers);
         }
-        Ok(resources)
+        Ok(resmap.into_vec())
     }
 
     /// The manifests of a directory without a kustomization, by name.
@@ -94,15 +94,15 @@ impl<'a> Build<'a> {
             [".yaml", ".yml", ".json"].iter().any(|ending| name.ends_with(ending)) && !name.starts_with('.')
         };
         let names = self.source.names(dir);
-        let mut gathered = Gathered::default();
+        let mut resmap = ResMap::default();
         for name in names.into_iter().filter(is_manifest) {
             let (file, bytes) = self.source.read(dir, &name).map_err(|mut error| {
                 error.file = if dir.is_empty() { name.clone() } else { format!("{dir}/{name}") };
                 error
             })?;
-            append(&mut gathered.resources, objects(&file, &bytes)?)?;
+            resmap.append(objects(&file, &bytes)?)?;
         }
-        if gathered.resources.is_empty() {
+        if resmap.is_empty() {
             let shown = if dir.is_empty() { "." } else { dir };
             let error = RenderError::new(
                 Reason::NotFound,
@@ -113,7 +113,7 @@ impl<'a> Build<'a> {
                 error.hint(format!("add a {}", FILE_NAMES.first().copied().unwrap_or_default())),
             ));
         }
-        Ok(gathered.resources)
+        Ok(resmap.into_vec())
     }
 
     fn kustomization_of(&self, dir: &str) -> Result<Option<(String, Kustomization)>> {
@@ -148,30 +148,26 @@ impl<'a> Build<'a> {
         Ok(Some((file.clone(), Kustomization::read(file, node)?)))
     }
 
-    /// Gathers what a kustomization says into what is there already.
-    fn gather(
+    /// Adds the objects of a kustomization to an accumulator, and transforms them.
+    fn accumulate(
         &mut self,
-        dir: &str,
-        file: &str,
-        origin: &str,
+        frame: Frame,
         kustomization: &Kustomization,
-        into: Gathered,
-    ) -> Result<Gathered> {
-        self.source.enter(file)?;
-        if self.open.len() >= MAX_NESTING {
-            return Err(Box::new(RenderError::new(
-                Reason::TooLarge,
-                file,
-                format!("kustomizations in kustomizations, {MAX_NESTING} deep"),
-            )));
+        into: ResAccumulator,
+    ) -> Result<ResAccumulator> {
+        self.source.enter(&frame.file)?;
+        if self.stack.len() >= MAX_NESTING {
+            let message = format!("kustomizations in kustomizations, {MAX_NESTING} deep");
+            return Err(Box::new(RenderError::new(Reason::TooLarge, frame.file, message)));
         }
-        self.open.push(Open { dir: dir.into(), file: file.into(), origin: origin.into() });
-        let gathered = self.gather_open(dir, kustomization, into).map_err(|mut error| {
+        let (dir, file) = (frame.dir.clone(), frame.file.clone());
+        self.stack.push(frame);
+        let accumulated = self.accumulate_top(&dir, kustomization, into).map_err(|mut error| {
             if error.file.is_empty() {
-                error.file = file.into();
+                error.file = file;
             }
-            if error.through.is_empty() && self.open.len() > 1 {
-                error.through = self.open.iter().map(|open| open.file.clone()).collect();
+            if error.through.is_empty() && self.stack.len() > 1 {
+                error.through = self.stack.iter().map(|frame| frame.file.clone()).collect();
             }
             if error.excerpt.is_empty() {
                 let text = self.source.text_of(&error.file).unwrap_or_default();
@@ -179,28 +175,89 @@ impl<'a> Build<'a> {
             }
             error
         });
-        self.open.pop();
-        gathered
+        self.stack.pop();
+        accumulated
     }
 
-    fn gather_open(
+    fn accumulate_top(
         &mut self,
         dir: &str,
         kustomization: &Kustomization,
-        mut gathered: Gathered,
-    ) -> Result<Gathered> {
+        mut accumulator: ResAccumulator,
+    ) -> Result<ResAccumulator> {
         self.read_openapi(dir, kustomization)?;
         for resource in &kustomization.resources {
-            self.add_resource(dir, resource, &mut gathered)?;
+            self.add_resource(dir, resource, &mut accumulator)?;
         }
-        gathered.config = gathered.config.merge(&self.config_of(dir, kustomization)?)?;
-        self.generate(dir, kustomization, &mut gathered)?;
+        accumulator.config = accumulator.config.merge(&self.config_of(dir, kustomization)?)?;
+        self.generate(dir, kustomization, &mut accumulator)?;
         for component in &kustomization.components {
-            gathered = self.add_component(dir, component, gathered)?;
+            accumulator = self.add_component(dir, component, accumulator)?;
         }
-        self.transform(dir, kustomization, &mut gathered)?;
-        vars::declare(&mut gathered.resources, &mut gathered.vars, &kustomization.vars)?;
-        Ok(gathered)
+        self.transform(dir, kustomization, &mut accumulator)?;
+        vars::declare(&mut accumulator.resmap, &mut accumulator.vars, &kustomization.vars)?;
+        Ok(accumulator)
+    }
+
+    fn generate(
+        &mut self,
+        dir: &str,
+        kustomization: &Kustomization,
+        accumulator: &mut ResAccumulator,
+    ) -> Result<()> {
+        self.generate_entries(dir, kustomization, accumulator)?;
+        for path in &kustomization.generators {
+            for object in self.config_objects(dir, path)? {
+                self.run_generator(dir, path, &object, accumulator)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn transform(
+        &mut self,
+        dir: &str,
+        kustomization: &Kustomization,
+        accumulator: &mut ResAccumulator,
+    ) -> Result<()> {
+        let config = accumulator.config.clone();
+        for (transformer, transformations) in &kustomization.transformations {
+            for transformation in transformations {
+                let config = config.clone();
+                transformation(&mut Pass { build: self, dir, config, accumulator: &mut *accumulator })?;
+                accumulator.end_transformation(self.configured(transformer.kind))?;
+            }
+        }
+        for path in &kustomization.transformers {
+            for object in self.config_objects(dir, path)? {
+                self.run_transformer(dir, path, &object, accumulator)?;
+            }
+        }
+        for path in &kustomization.validators {
+            for object in self.config_objects(dir, path)? {
+                self.run_validator(dir, path, &object, accumulator)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The objects that configure generators, transformers or validators: inline, or of a file or directory.
+    fn config_objects(&mut self, dir: &str, text: &Text) -> Result<Vec<Resource>> {
+        let inline = documents(text.text.as_bytes())
+            .ok()
+            .filter(|nodes| nodes.iter().any(|node| matches!(node.value, Value::Map(_))));
+        let Some(nodes) = inline else {
+            let mut accumulator = ResAccumulator::default();
+            self.add_resource(dir, text, &mut accumulator)?;
+            return Ok(accumulator.resmap.into_vec());
+        };
+        let mut configs = objects_of(nodes, &text.place.file)?;
+        let origin = self.configured("").map(|origin| origin.configured_in);
+        for config in &mut configs {
+            config.place = text.place.clone();
+            config.origin = origin.clone().map(|path| Origin { path, ..Origin::default() });
+        }
+        Ok(configs)
     }
 
     /// The documents of a file that a kustomization names.
@@ -251,42 +308,37 @@ impl<'a> Build<'a> {
     }
 
     /// Adds the objects of a file or directory.
-    pub(super) fn add_resource(&mut self, dir: &str, path: &Text, gathered: &mut Gathered) -> Result<()> {
+    fn add_resource(&mut self, dir: &str, path: &Text, accumulator: &mut ResAccumulator) -> Result<()> {
         match self.find(dir, path)? {
             Target::File(file, bytes) => {
                 let mut read = objects(&file, &bytes)?;
                 if let Some(origin) = self.origin_of(&path.text) {
-                    read.iter_mut().for_each(|resource| {
-                        resource.origin = Some(Origin { path: origin.clone(), ..Origin::default() })
-                    });
+                    for resource in &mut read {
+                        resource.origin = Some(Origin { path: origin.clone(), ..Origin::default() });
+                    }
                 }
-                append(&mut gathered.resources, read)
+                accumulator.resmap.append(read)
             }
             Target::Directory(below) => {
-                let inner = self.directory(&below, path, false, Gathered::default())?;
-                self.merge(gathered, inner)
+                let inner = self.directory(&below, path, Role::Kustomization, ResAccumulator::default())?;
+                accumulator.merge(inner)
             }
         }
     }
 
-    fn add_component(&mut self, dir: &str, path: &Text, gathered: Gathered) -> Result<Gathered> {
+    fn add_component(
+        &mut self,
+        dir: &str,
+        path: &Text,
+        accumulator: ResAccumulator,
+    ) -> Result<ResAccumulator> {
         match self.find(dir, path)? {
-            Target::Directory(below) => self.directory(&below, path, true, gathered),
-            Target::File(_, _) => Err(at(
-                path,
-                Box::new(RenderError::new(
-                    Reason::InvalidValue,
-                    "",
-                    "a component is a directory, and this is a file",
-                )),
-            )),
+            Target::Directory(below) => self.directory(&below, path, Role::Component, accumulator),
+            Target::File(_, _) => {
+                let message = "a component is a directory, and this is a file";
+                Err(at(path, Box::new(RenderError::new(Reason::InvalidValue, "", message))))
+            }
         }
-    }
-
-    fn merge(&self, gathered: &mut Gathered, inner: Gathered) -> Result<()> {
-        append(&mut gathered.resources, inner.resources)?;
-        gathered.config = std::mem::take(&mut gathered.config).merge(&inner.config)?;
-        vars::add(&mut gathered.vars, &inner.vars)
     }
 
     fn find(&self, dir: &str, path: &Text) -> Result<Target> {
@@ -318,56 +370,55 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// Gathers a directory that a kustomization names.
-    fn directory(&mut self, dir: &str, path: &Text, as_component: bool, into: Gathered) -> Result<Gathered> {
-        if self.open.iter().any(|open| open.dir == dir) {
-            let from = self.open.iter().skip_while(|open| open.dir != dir).map(|open| open.file.clone());
-            let way: Vec<String> = from
-                .chain(self.open.iter().find(|open| open.dir == dir).map(|open| open.file.clone()))
+    /// Accumulates a directory that a kustomization names.
+    fn directory(
+        &mut self,
+        dir: &str,
+        path: &Text,
+        role: Role,
+        into: ResAccumulator,
+    ) -> Result<ResAccumulator> {
+        let refuse = |reason, message: String| at(path, Box::new(RenderError::new(reason, "", message)));
+        if self.stack.iter().any(|frame| frame.dir == dir) {
+            let from = self.stack.iter().skip_while(|frame| frame.dir != dir).map(|frame| frame.file.clone());
+            let cycle: Vec<String> = from
+                .chain(self.stack.iter().find(|frame| frame.dir == dir).map(|frame| frame.file.clone()))
                 .collect();
-            return Err(at(
-                path,
-                Box::new(RenderError::new(
-                    Reason::Cycle,
-                    "",
-                    format!("the kustomization leads back to itself: {}", way.join(" -> ")),
-                )),
-            ));
+            let message = format!("the kustomization leads back to itself: {}", cycle.join(" -> "));
+            return Err(refuse(Reason::Cycle, message));
         }
         let Some((file, kustomization)) = self.kustomization_of(dir)? else {
             let message = format!("the directory {:?} has no kustomization", path.text);
-            let error = RenderError::new(Reason::NotFound, "", message);
-            return Err(at(
-                path,
-                Box::new(error.hint(format!(
-                    "add a {} there, or name its files",
-                    FILE_NAMES.first().copied().unwrap_or_default()
-                ))),
-            ));
+            let name = FILE_NAMES.first().copied().unwrap_or_default();
+            let hint = format!("add a {name} there, or name its files");
+            return Err(Box::new(refuse(Reason::NotFound, message).hint(hint)));
         };
-        if as_component != kustomization.is_component {
-            let (is, list) =
-                if as_component { ("a kustomization", "resources") } else { ("a component", "components") };
-            let error = RenderError::new(Reason::InvalidValue, "", format!("{:?} is {is}", path.text));
-            return Err(at(path, Box::new(error.hint(format!("name it in {list}")))));
-        }
-        let origin = self.origin_of(&path.text).unwrap_or_default();
-        self.gather(dir, &file, &origin, &kustomization, into)
+        let (is, list) = match (role, kustomization.is_component) {
+            (Role::Kustomization, true) => ("a component", "components"),
+            (Role::Component, false) => ("a kustomization", "resources"),
+            (Role::Kustomization, false) | (Role::Component, true) => {
+                let origin = self.origin_of(&path.text).unwrap_or_default();
+                let frame = Frame { dir: dir.into(), file, origin };
+                return self.accumulate(frame, &kustomization, into);
+            }
+        };
+        let error = refuse(Reason::InvalidValue, format!("{:?} is {is}", path.text));
+        Err(Box::new(error.hint(format!("name it in {list}"))))
     }
 
-    /// The way to a path from the outermost directory, if that is tracked.
+    /// The path of a file from the outermost directory, if origins are tracked.
     fn origin_of(&self, path: &str) -> Option<String> {
-        let here = self.open.last().map(|open| open.origin.as_str()).unwrap_or_default();
+        let here = self.stack.last().map(|frame| frame.origin.as_str()).unwrap_or_default();
         self.metadata.any().then(|| relative_join(here, path))
     }
 
-    /// The origin of what a part of this kustomization makes or changes.
+    /// The origin of the objects that a generator or transformer of this kustomization makes or changes.
     pub(super) fn configured(&self, kind: &str) -> Option<Origin> {
-        let open = self.open.last()?;
-        let name = open.file.rsplit('/').next().unwrap_or_default();
+        let frame = self.stack.last()?;
+        let name = frame.file.rsplit('/').next().unwrap_or_default();
         self.metadata.any().then(|| Origin {
             path: String::new(),
-            configured_in: relative_join(&open.origin, name),
+            configured_in: relative_join(&frame.origin, name),
             configured_by: Some(["builtin".into(), kind.into(), String::new(), String::new()]),
         })
     }

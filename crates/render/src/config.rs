@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::decode::{Fields, Located, Result};
+use super::decode::{Located, Result};
 use super::error::{Reason, RenderError};
-use super::kustomization::{FieldSpec, SortOptions};
+use super::kustomization::{FieldSpec, SortOptions, take_gvk};
 use object::Gvk;
 
 /// The fields of every transformer.
@@ -196,14 +196,6 @@ fn read_reference(located: &Located<'_>) -> Result<NameReference> {
         NameReference { gvk: take_gvk(&mut fields)?, referrers: fields.list("fieldSpecs", FieldSpec::read)? };
     fields.finish()?;
     Ok(reference)
-}
-
-fn take_gvk(fields: &mut Fields<'_>) -> Result<Gvk> {
-    Ok(Gvk {
-        group: fields.string("group")?,
-        version: fields.string("version")?,
-        kind: fields.string("kind")?,
-    })
 }
 
 /// Adds the specifications that are not there yet.

@@ -1,4 +1,4 @@
-//! What can be wrong with a repository, said so that its author can put it right.
+//! Mistakes in a repository, with their place and a hint for its author.
 
 use std::fmt::{Display, Formatter};
 
@@ -7,17 +7,17 @@ use serde::Serialize;
 use super::yaml::Malformed;
 use object::Place;
 
-/// A refusal: where, what and how to put it right.
+/// A mistake: its place, what is wrong, and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RenderError {
-    /// What kind of mistake it is; stable, for conditions and metrics.
+    /// The kind of mistake; a stable word for conditions and metrics.
     pub reason: Reason,
-    /// What is wrong, in a sentence without the place.
+    /// Says what is wrong, without the place.
     pub message: String,
     /// The file that is wrong, from the repository's root.
     pub file: String,
-    /// The line, counted from 1, where one is to blame.
+    /// The line, counted from 1, if one is to blame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     /// The field, as a path such as `patches[0].target.name`.
@@ -26,10 +26,10 @@ pub struct RenderError {
     /// The line of the file and its neighbours.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub excerpt: Vec<ExcerptLine>,
-    /// What to do about it.
+    /// Says how to correct it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// Other places that have to do with it, such as the first of two duplicates.
+    /// Other places that matter, such as the first of two duplicates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub related: Vec<Place>,
     /// The kustomizations that led here, outermost first.
@@ -49,29 +49,29 @@ pub struct ExcerptLine {
 /// The kinds of mistakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Reason {
-    /// A file or directory that is named is not there.
+    /// A file or directory does not exist.
     NotFound,
-    /// Text that is not YAML or JSON, or not of the shape that is needed.
+    /// Text is not YAML or JSON, or does not have the needed shape.
     Malformed,
-    /// A field nobody knows.
+    /// A field is not known.
     UnknownField,
-    /// A value that its field does not take.
+    /// A field does not accept its value.
     InvalidValue,
     /// A kustomization leads back to itself.
     Cycle,
-    /// Two objects are one and the same.
+    /// Two objects have one identity.
     DuplicateObject,
     /// A path or link leaves the repository.
     OutsideRepository,
-    /// Something is not in the repository but elsewhere.
+    /// A base is not in the repository.
     Remote,
-    /// A plugin or a field that we do not run.
+    /// A plugin or a field is not supported.
     Unsupported,
-    /// A patch, replacement or variable finds nothing, or too much, to work on.
+    /// A patch, replacement or variable finds no object, or several.
     Target,
     /// A patch does not apply.
     Patch,
-    /// A limit is reached.
+    /// A limit is exceeded.
     TooLarge,
 }
 
@@ -116,7 +116,7 @@ impl RenderError {
         Self::new(reason, place.file.clone(), message).line(place.line)
     }
 
-    /// Text that cannot be read.
+    /// A text that cannot be parsed.
     pub fn malformed(file: impl Into<String>, malformed: Malformed) -> Self {
         let line = malformed.line;
         Self::new(Reason::Malformed, file, malformed.why).line(line)
@@ -136,14 +136,14 @@ impl RenderError {
         self
     }
 
-    /// Says what to do.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Says what to do, if there is something to say.
+    /// Adds a hint if there is one.
     #[must_use]
     pub fn hint_maybe(self, hint: Option<String>) -> Self {
         match hint {
@@ -152,14 +152,14 @@ impl RenderError {
         }
     }
 
-    /// Names another place.
+    /// Adds another place.
     #[must_use]
     pub fn related(mut self, place: &Place) -> Self {
         self.related.push(place.clone());
         self
     }
 
-    /// Shows the line and its neighbours.
+    /// Adds the line and its neighbours.
     #[must_use]
     pub fn with_excerpt(mut self, text: &str) -> Self {
         const NEIGHBOURS: u32 = 1;
@@ -208,37 +208,16 @@ impl Display for RenderError {
 
 impl std::error::Error for RenderError {}
 
-/// The known word that is most like a written one, if any is like it at all.
+/// Suggests the known word that is closest to a written one, if one is close.
 pub(super) fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let wanted = written.to_lowercase();
-    let scored = known.into_iter().map(|word| (distance(&wanted, &word.to_lowercase()), word));
+    // The distance costs the product of both lengths, and a repository decides both.
+    const LONGEST: usize = 200;
+    let folded = |text: &str| text.to_lowercase().chars().take(LONGEST).collect::<String>();
+    let wanted = folded(written);
+    let scored = known.into_iter().map(|word| (strsim::osa_distance(&wanted, &folded(word)), word));
     let (distance, best) = scored.min_by_key(|(distance, _)| *distance)?;
     let near = distance <= 1 + best.chars().count().max(written.chars().count()) / 4;
     near.then(|| format!("did you mean {best:?}?"))
-}
-
-/// How many characters must be added, removed, changed or swapped with their neighbour to turn one word into the other.
-fn distance(a: &str, b: &str) -> usize {
-    const LONGEST: usize = 200;
-    let a: Vec<char> = a.chars().take(LONGEST).collect();
-    let b: Vec<char> = b.chars().take(LONGEST).collect();
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let at = |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX / 2);
-            let mut best =
-                (at(&last, j) + usize::from(x != y)).min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
-            let swapped = i > 0 && j > 0 && a.get(i - 1) == Some(y) && b.get(j - 1) == Some(x);
-            if swapped {
-                best = best.min(at(&before_last, j - 1) + 1);
-            }
-            row.push(best);
-        }
-        before_last = std::mem::replace(&mut last, row);
-    }
-    last.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -246,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_reads_as_a_person_wants_it() {
+    fn an_error_shows_place_excerpt_and_hint() {
         let error = RenderError::new(Reason::UnknownField, "app/kustomization.yaml", "no such field")
             .line(2)
             .field("resuorces")

@@ -5,27 +5,27 @@
 //!
 //! Remote bases without a copy in the tree, Helm charts, programs and containers are refused, because kustomize would fetch or run them.
 
-mod absorb;
+mod accumulator;
 mod build;
 mod config;
+mod configured;
 mod crds;
 mod decode;
 mod error;
 mod fieldspec;
 mod generate;
-#[cfg(test)]
-mod golden;
 mod kustomization;
 pub mod limits;
 mod load;
 mod path;
 mod pattern;
-mod plugins;
 mod remote;
+mod resmap;
 mod resource;
 mod schemas;
 mod source;
-mod steps;
+#[cfg(test)]
+mod tests;
 mod transform;
 pub mod yaml;
 

@@ -1,46 +1,28 @@
-//! The parts of a kustomization that have no file of their own.
+//! Parts of kustomizations that several transformers read.
 
-use std::collections::BTreeMap;
-
-use super::selector::Selector;
 use crate::decode::{Fields, Located, Result};
 use crate::error::Reason;
 use object::Gvk;
 use object::Place;
 
-/// A string that somebody wrote, and where.
+/// A string and its place.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Text {
     /// The string.
     pub text: String,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
     /// Its path in the file.
     pub field: String,
 }
 
-/// A file to read something from, or the thing itself.
+/// A value, or the path of a file that holds it.
 #[derive(Clone, Debug)]
-pub(crate) enum Source<T> {
-    /// The thing.
+pub(crate) enum InlineOrFile<T> {
+    /// The value.
     Inline(T),
-    /// A path.
+    /// The path.
     File(Text),
-}
-
-/// Labels, and where they go.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Label {
-    /// The labels.
-    pub pairs: BTreeMap<String, String>,
-    /// Also into selectors and templates.
-    pub include_selectors: bool,
-    /// Also into templates.
-    pub include_templates: bool,
-    /// Also into these fields.
-    pub fields: Vec<FieldSpec>,
-    /// Where it stands.
-    pub place: Place,
 }
 
 /// Fields of some kinds.
@@ -52,62 +34,6 @@ pub(crate) struct FieldSpec {
     pub path: String,
     /// Whether the field is made where it is absent.
     pub create: bool,
-}
-
-/// A change of an image.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Image {
-    /// The image's name, as a pattern.
-    pub name: String,
-    /// What the name becomes.
-    pub new_name: String,
-    /// What the tag becomes.
-    pub new_tag: String,
-    /// What is put behind the tag.
-    pub tag_suffix: String,
-    /// What the digest becomes.
-    pub digest: String,
-    /// Where it stands.
-    pub place: Place,
-}
-
-/// A number of replicas.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Replica {
-    /// The name of the object, before or after changes.
-    pub name: String,
-    /// The number.
-    pub count: i64,
-    /// Where it stands.
-    pub place: Place,
-    /// Its path in the file.
-    pub field: String,
-}
-
-/// A patch and what it applies to.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Patch {
-    /// A file.
-    pub path: Option<Text>,
-    /// The patch itself.
-    pub inline: Option<Text>,
-    /// The objects.
-    pub target: Option<Selector>,
-    /// What the patch may change beyond content.
-    pub options: PatchOptions,
-    /// Where it stands.
-    pub place: Place,
-    /// Its path in the file.
-    pub field: String,
-}
-
-/// What a patch may change beyond content.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PatchOptions {
-    /// The name.
-    pub allow_name_change: bool,
-    /// The kind.
-    pub allow_kind_change: bool,
 }
 
 /// A value that is put into texts, as `$(NAME)`.
@@ -123,7 +49,7 @@ pub(crate) struct Var {
     pub namespace: String,
     /// The field of the object.
     pub field_path: String,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
     /// Its path in the file.
     pub field: String,
@@ -143,7 +69,7 @@ pub(crate) enum SortOptions {
     },
 }
 
-pub(super) fn place_of(located: &Located<'_>) -> Place {
+pub(crate) fn place_of(located: &Located<'_>) -> Place {
     Place { file: located.file.into(), line: located.line }
 }
 
@@ -154,23 +80,8 @@ impl Text {
     }
 }
 
-impl Label {
-    pub(super) fn read(located: &Located<'_>) -> Result<Self> {
-        let mut fields = located.fields()?;
-        let label = Self {
-            pairs: fields.string_map("pairs")?,
-            include_selectors: fields.bool("includeSelectors")?,
-            include_templates: fields.bool("includeTemplates")?,
-            fields: fields.list("fields", FieldSpec::read)?,
-            place: place_of(located),
-        };
-        fields.finish()?;
-        Ok(label)
-    }
-}
-
 /// Takes group, version and kind.
-pub(super) fn take_gvk(fields: &mut Fields<'_>) -> Result<Gvk> {
+pub(crate) fn take_gvk(fields: &mut Fields<'_>) -> Result<Gvk> {
     Ok(Gvk {
         group: fields.string("group")?,
         version: fields.string("version")?,
@@ -192,76 +103,6 @@ impl FieldSpec {
     }
 }
 
-impl Image {
-    /// Reads a change of an image.
-    pub(crate) fn read(located: &Located<'_>) -> Result<Self> {
-        let mut fields = located.fields()?;
-        let image = Self {
-            name: fields.string("name")?,
-            new_name: fields.string("newName")?,
-            new_tag: fields.string("newTag")?,
-            tag_suffix: fields.string("tagSuffix")?,
-            digest: fields.string("digest")?,
-            place: place_of(located),
-        };
-        fields.finish()?;
-        Ok(image)
-    }
-}
-
-impl Replica {
-    /// Reads a number of replicas.
-    pub(crate) fn read(located: &Located<'_>) -> Result<Self> {
-        let mut fields = located.fields()?;
-        let count = fields.one("count", Located::integer)?.unwrap_or_default();
-        let replica = Self {
-            name: fields.string("name")?,
-            count,
-            place: place_of(located),
-            field: located.field.clone(),
-        };
-        fields.finish()?;
-        Ok(replica)
-    }
-}
-
-impl Patch {
-    /// Reads a patch.
-    pub(crate) fn read(located: &Located<'_>) -> Result<Self> {
-        let mut fields = located.fields()?;
-        let not_empty = |text: Option<Text>| text.filter(|text| !text.text.trim().is_empty());
-        let patch = Self {
-            path: not_empty(fields.one("path", Text::read)?),
-            inline: not_empty(fields.one("patch", Text::read)?),
-            target: fields.one("target", Selector::read)?,
-            options: fields.one("options", PatchOptions::read)?.unwrap_or_default(),
-            place: place_of(located),
-            field: located.field.clone(),
-        };
-        fields.finish()?;
-        match (&patch.path, &patch.inline) {
-            (Some(_), None) | (None, Some(_)) => Ok(patch),
-            (None, None) => Err(located.error(Reason::InvalidValue, "one of patch and path is needed")),
-            (Some(_), Some(_)) => {
-                Err(located.error(Reason::InvalidValue, "patch and path exclude each other"))
-            }
-        }
-    }
-}
-
-impl PatchOptions {
-    /// Reads the options of a patch.
-    pub(crate) fn read(located: &Located<'_>) -> Result<Self> {
-        let mut fields = located.fields()?;
-        let options = Self {
-            allow_name_change: fields.bool("allowNameChange")?,
-            allow_kind_change: fields.bool("allowKindChange")?,
-        };
-        fields.finish()?;
-        Ok(options)
-    }
-}
-
 impl Var {
     pub(super) fn read(located: &Located<'_>) -> Result<Self> {
         let mut fields = located.fields()?;
@@ -271,25 +112,23 @@ impl Var {
             field: located.field.clone(),
             ..Self::default()
         };
-        fields
-            .one("objref", |object| {
-                let mut fields = object.fields()?;
-                let api_version = fields.string("apiVersion")?;
-                let gvk = take_gvk(&mut fields)?;
-                let (name, namespace) = (fields.string("name")?, fields.string("namespace")?);
-                fields.finish()?;
-                Ok((api_version, gvk, name, namespace))
-            })?
-            .into_iter()
-            .for_each(|(api_version, gvk, name, namespace)| {
-                let named = Gvk::parse(&api_version, &gvk.kind);
-                var.gvk = match api_version.as_str() {
-                    "" => gvk,
-                    version if version.contains('/') => named,
-                    _ => Gvk { group: gvk.group, ..named },
-                };
-                (var.object, var.namespace) = (name, namespace);
-            });
+        let object = fields.one("objref", |object| {
+            let mut fields = object.fields()?;
+            let api_version = fields.string("apiVersion")?;
+            let gvk = take_gvk(&mut fields)?;
+            let (name, namespace) = (fields.string("name")?, fields.string("namespace")?);
+            fields.finish()?;
+            Ok((api_version, gvk, name, namespace))
+        })?;
+        if let Some((api_version, gvk, name, namespace)) = object {
+            let named = Gvk::parse(&api_version, &gvk.kind);
+            var.gvk = match api_version.as_str() {
+                "" => gvk,
+                version if version.contains('/') => named,
+                _ => Gvk { group: gvk.group, ..named },
+            };
+            (var.object, var.namespace) = (name, namespace);
+        }
         let field_path = fields.one("fieldref", |field| {
             let mut fields = field.fields()?;
             let path = fields.string("fieldPath")?;
@@ -303,7 +142,7 @@ impl Var {
 }
 
 impl SortOptions {
-    /// Kinds that come before and after all others where nobody says another order.
+    /// Kinds that come before all others by default.
     pub(crate) const FIRST: [&'static str; 22] = [
         "Namespace",
         "ResourceQuota",
@@ -328,11 +167,11 @@ impl SortOptions {
         "CronJob",
         "PodDisruptionBudget",
     ];
-    /// Kinds that come after all others.
+    /// Kinds that come after all others by default.
     pub(crate) const LAST: [&'static str; 2] =
         ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
 
-    /// The order by kind that is used where nothing is said.
+    /// The default order by kind.
     pub(crate) fn legacy() -> Self {
         let owned = |kinds: &[&str]| kinds.iter().map(|kind| (*kind).to_owned()).collect();
         Self::Legacy { first: owned(&Self::FIRST), last: owned(&Self::LAST) }

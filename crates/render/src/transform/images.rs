@@ -2,22 +2,78 @@
 
 use regex::Regex;
 
-use crate::decode::Result;
+use crate::configured::ConfigObject;
+use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, set_scalar, visit};
-use crate::kustomization::{FieldSpec, Image};
+use crate::kustomization::{FieldSpec, place_of};
 use crate::pattern::compile_between;
 use crate::resource::Resource;
+use crate::transform::transformer::{Transformation, Transformer};
 use crate::yaml::{Node, Tag, Value};
+use object::Place;
 
-/// Lists of containers, wherever they stand.
+/// Changes names, tags and digests of images.
+pub(super) const IMAGE_TAG: Transformer =
+    Transformer { kind: "ImageTagTransformer", read_fields, read_config };
+
+fn read_fields(fields: &mut Fields<'_>) -> Result<Vec<Transformation>> {
+    let mut images = fields.list("images", Image::read)?;
+    images.extend(fields.list("imageTags", Image::read)?);
+    let transformation = |image: Image| -> Transformation {
+        Box::new(move |pass| apply(&mut pass.accumulator.resmap, &image, &pass.config.images))
+    };
+    Ok(images.into_iter().map(transformation).collect())
+}
+
+fn read_config(config: &mut ConfigObject<'_>) -> Result<Transformation> {
+    let image = config.fields.one("imageTag", Image::read)?.unwrap_or_default();
+    let specs = config.field_specs()?;
+    Ok(Box::new(move |pass| apply(&mut pass.accumulator.resmap, &image, &specs)))
+}
+
+/// A change of an image.
+#[derive(Clone, Debug, Default)]
+struct Image {
+    /// The image's name, as a pattern.
+    name: String,
+    /// What the name becomes.
+    new_name: String,
+    /// What the tag becomes.
+    new_tag: String,
+    /// What is put behind the tag.
+    tag_suffix: String,
+    /// What the digest becomes.
+    digest: String,
+    /// Its place.
+    place: Place,
+}
+
+impl Image {
+    /// Reads a change of an image.
+    fn read(located: &Located<'_>) -> Result<Self> {
+        let mut fields = located.fields()?;
+        let image = Self {
+            name: fields.string("name")?,
+            new_name: fields.string("newName")?,
+            new_tag: fields.string("newTag")?,
+            tag_suffix: fields.string("tagSuffix")?,
+            digest: fields.string("digest")?,
+            place: place_of(located),
+        };
+        fields.finish()?;
+        Ok(image)
+    }
+}
+
+/// Lists of containers, anywhere in an object.
 const CONTAINER_LISTS: [&str; 2] = ["containers", "initContainers"];
 
 /// Changes one image in all objects but CRDs.
 ///
 /// # Errors
 /// Where the name is not a pattern, or something else than a text stands where an image should be.
-pub(crate) fn apply(resources: &mut [Resource], image: &Image, specs: &[FieldSpec]) -> Result<()> {
+fn apply(resources: &mut [Resource], image: &Image, specs: &[FieldSpec]) -> Result<()> {
     let matcher = Matcher::new(image)?;
     for resource in resources.iter_mut().filter(|resource| resource.kind() != "CustomResourceDefinition") {
         change_containers(&mut resource.node, image, &matcher)?;

@@ -1,20 +1,104 @@
-//! `labels` and `commonLabels`.
+//! `labels`, `commonLabels` and `commonAnnotations`.
 
 use std::collections::BTreeMap;
 
 use crate::config::{Config, merge_specs};
-use crate::decode::Result;
+use crate::configured::ConfigObject;
+use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, set_scalar, visit};
-use crate::kustomization::{FieldSpec, Label};
+use crate::kustomization::{FieldSpec, place_of};
 use crate::resource::Resource;
+use crate::transform::transformer::{Transformation, Transformer};
 use crate::yaml::{Node, Tag};
+use object::Place;
+
+/// Adds labels.
+pub(super) const LABEL: Transformer = Transformer {
+    kind: "LabelTransformer",
+    read_fields: read_labels,
+    read_config: |config| read_config(config, "labels"),
+};
+
+/// Adds annotations.
+pub(super) const ANNOTATIONS: Transformer = Transformer {
+    kind: "AnnotationsTransformer",
+    read_fields: read_annotations,
+    read_config: |config| read_config(config, "annotations"),
+};
+
+fn read_labels(fields: &mut Fields<'_>) -> Result<Vec<Transformation>> {
+    let (labels, common) = (fields.list("labels", Label::read)?, fields.string_map("commonLabels")?);
+    if labels.is_empty() && common.is_empty() {
+        return Ok(Vec::new());
+    }
+    let transformation = |label: Label| -> Transformation {
+        Box::new(move |pass| {
+            let specs = fields_of(&label, &pass.config).map_err(|mut error| {
+                (error.file, error.line) = (label.place.file.clone(), Some(label.place.line));
+                error
+            })?;
+            apply(&mut pass.accumulator.resmap, &label.pairs, &specs)
+        })
+    };
+    let mut transformations: Vec<Transformation> = labels.into_iter().map(transformation).collect();
+    // Like kustomize, the transformer runs for `commonLabels` even if there are none, and annotations record that.
+    transformations
+        .push(Box::new(move |pass| apply(&mut pass.accumulator.resmap, &common, &pass.config.common_labels)));
+    Ok(transformations)
+}
+
+fn read_annotations(fields: &mut Fields<'_>) -> Result<Vec<Transformation>> {
+    let annotations = fields.string_map("commonAnnotations")?;
+    if annotations.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Box::new(move |pass| {
+        apply(&mut pass.accumulator.resmap, &annotations, &pass.config.common_annotations)
+    })])
+}
+
+fn read_config(config: &mut ConfigObject<'_>, field: &'static str) -> Result<Transformation> {
+    let pairs = config.fields.string_map(field)?;
+    let specs = config.field_specs()?;
+    Ok(Box::new(move |pass| apply(&mut pass.accumulator.resmap, &pairs, &specs)))
+}
+
+/// Labels, and where they go.
+#[derive(Clone, Debug, Default)]
+struct Label {
+    /// The labels.
+    pairs: BTreeMap<String, String>,
+    /// Also into selectors and templates.
+    include_selectors: bool,
+    /// Also into templates.
+    include_templates: bool,
+    /// Also into these fields.
+    fields: Vec<FieldSpec>,
+    /// Its place.
+    place: Place,
+}
+
+impl Label {
+    fn read(located: &Located<'_>) -> Result<Self> {
+        let mut fields = located.fields()?;
+        let label = Self {
+            pairs: fields.string_map("pairs")?,
+            include_selectors: fields.bool("includeSelectors")?,
+            include_templates: fields.bool("includeTemplates")?,
+            fields: fields.list("fields", FieldSpec::read)?,
+            place: place_of(located),
+        };
+        fields.finish()?;
+        Ok(label)
+    }
+}
 
 /// The fields that the labels of a `labels` entry go to.
 ///
 /// # Errors
 /// Where the entry and the configuration disagree on whether a field is made. The error knows no file yet.
-pub(crate) fn fields_of(label: &Label, config: &Config) -> Result<Vec<FieldSpec>> {
+fn fields_of(label: &Label, config: &Config) -> Result<Vec<FieldSpec>> {
     let mut specs = label.fields.clone();
     merge_specs(&mut specs, &config.labels)?;
     if label.include_selectors {

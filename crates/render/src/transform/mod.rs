@@ -1,13 +1,35 @@
-//! What changes objects after they are gathered, each in its own file, in the order in which a kustomization applies them.
+//! Transformers: each has its own file, and one line in [`TRANSFORMERS`] makes it known to kustomizations and to configuration objects.
 
 pub(super) mod annotations;
-pub(super) mod images;
+mod images;
 pub(super) mod labels;
 pub(super) mod names;
-pub(super) mod namespace;
-pub(super) mod patch;
+mod namespace;
+mod patch;
 pub(super) mod references;
-pub(super) mod replacements;
-pub(super) mod replicas;
+mod replacements;
+mod replicas;
 pub(super) mod sort;
+mod transformer;
+mod value_add;
 pub(super) mod vars;
+
+pub(super) use transformer::{Pass, Transformation, Transformer};
+
+/// The built-in transformers, in the order in which a kustomization applies them.
+pub(super) const TRANSFORMERS: [&Transformer; 14] = [
+    &patch::STRATEGIC_MERGE,
+    &patch::PATCH,
+    &namespace::NAMESPACE,
+    &names::PREFIX,
+    &names::SUFFIX,
+    &labels::LABEL,
+    &labels::ANNOTATIONS,
+    &patch::JSON_6902,
+    &replicas::REPLICA_COUNT,
+    &images::IMAGE_TAG,
+    &replacements::REPLACEMENT,
+    &names::PREFIX_SUFFIX,
+    &names::HASH,
+    &value_add::VALUE_ADD,
+];

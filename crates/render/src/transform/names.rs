@@ -1,25 +1,79 @@
 //! `namePrefix`, `nameSuffix` and the hashes of generated objects.
 
 use crate::config::is_selected;
-use crate::decode::Result;
+use crate::configured::ConfigObject;
+use crate::decode::{Fields, Result};
 use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, set_scalar, visit};
 use crate::generate::name_hash;
 use crate::kustomization::FieldSpec;
 use crate::resource::Resource;
+use crate::transform::transformer::{Pass, Transformation, Transformer, no_fields};
 use crate::yaml::{Node, Tag};
 use object::Gvk;
 
-/// At which end of a name a text goes.
+/// Puts a text in front of names.
+pub(super) const PREFIX: Transformer = Transformer {
+    kind: "PrefixTransformer",
+    read_fields: |fields| read_field(fields, "namePrefix", End::Prefix),
+    read_config,
+};
+
+/// Puts a text behind names.
+pub(super) const SUFFIX: Transformer = Transformer {
+    kind: "SuffixTransformer",
+    read_fields: |fields| read_field(fields, "nameSuffix", End::Suffix),
+    read_config,
+};
+
+/// Puts texts in front of names and behind them; a kustomization has no field for it.
+pub(super) const PREFIX_SUFFIX: Transformer =
+    Transformer { kind: "PrefixSuffixTransformer", read_fields: no_fields, read_config };
+
+/// Puts the hash of the content behind the names of generated objects; a kustomization has no field for it.
+pub(super) const HASH: Transformer = Transformer {
+    kind: "HashTransformer",
+    read_fields: no_fields,
+    read_config: |_| Ok(Box::new(|pass: &mut Pass<'_, '_>| add_hashes(&mut pass.accumulator.resmap))),
+};
+
+fn read_field(fields: &mut Fields<'_>, field: &'static str, end: End) -> Result<Vec<Transformation>> {
+    let text = fields.string(field)?;
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Box::new(move |pass| {
+        let specs = match end {
+            End::Prefix => &pass.config.name_prefix,
+            End::Suffix => &pass.config.name_suffix,
+        };
+        apply(&mut pass.accumulator.resmap, &text, specs, end)
+    })])
+}
+
+fn read_config(config: &mut ConfigObject<'_>) -> Result<Transformation> {
+    let (prefix, suffix) = (config.fields.string("prefix")?, config.fields.string("suffix")?);
+    let specs = config.field_specs()?;
+    Ok(Box::new(move |pass| {
+        for (text, end) in [(&prefix, End::Prefix), (&suffix, End::Suffix)] {
+            if !text.is_empty() {
+                apply(&mut pass.accumulator.resmap, text, &specs, end)?;
+            }
+        }
+        Ok(())
+    }))
+}
+
+/// The end of a name that gets a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+enum End {
     /// In front.
     Prefix,
     /// Behind.
     Suffix,
 }
 
-/// Kinds whose names mean something to others, and stay.
+/// Whether objects of a kind keep their names, because the names have a meaning.
 fn keeps_its_name(gvk: &Gvk) -> bool {
     matches!(gvk.kind.as_str(), "CustomResourceDefinition" | "Namespace")
         || (gvk.kind == "APIService" && gvk.group == "apiregistration.k8s.io")
@@ -29,7 +83,7 @@ fn keeps_its_name(gvk: &Gvk) -> bool {
 ///
 /// # Errors
 /// Where something else than a text stands where a name should be.
-pub(crate) fn apply(resources: &mut [Resource], text: &str, specs: &[FieldSpec], end: End) -> Result<()> {
+fn apply(resources: &mut [Resource], text: &str, specs: &[FieldSpec], end: End) -> Result<()> {
     for resource in resources {
         let original = resource.original_id().gvk;
         if keeps_its_name(&original) {

@@ -1,25 +1,56 @@
 //! `namespace`.
 
-use crate::decode::{Located, Result};
+use std::collections::BTreeMap;
+
+use crate::configured::ConfigObject;
+use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, set_scalar, visit};
 use crate::kustomization::FieldSpec;
-use crate::resource::Resource;
-use crate::yaml::{Node, Tag, Value};
+use crate::resource::{Id, Resource};
+use crate::transform::transformer::{Transformation, Transformer};
+use crate::yaml::{Node, Scalar, Tag, Value};
 use object::Place;
 
-/// A namespace and how it is set.
+/// Sets the namespace of objects.
+pub(super) const NAMESPACE: Transformer =
+    Transformer { kind: "NamespaceTransformer", read_fields, read_config };
+
+fn read_fields(fields: &mut Fields<'_>) -> Result<Vec<Transformation>> {
+    let namespace = Namespace { name: fields.string("namespace")?, ..Namespace::default() };
+    if namespace.name.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Box::new(move |pass| apply(&mut pass.accumulator.resmap, &namespace, &pass.config.namespace))])
+}
+
+fn read_config(config: &mut ConfigObject<'_>) -> Result<Transformation> {
+    let namespace = Namespace {
+        name: config.object.namespace().to_owned(),
+        unset_only: config.fields.bool("unsetOnly")?,
+        subjects: config.fields.one("setRoleBindingSubjects", Subjects::read)?.unwrap_or_default(),
+    };
+    let specs = config.field_specs()?;
+    Ok(Box::new(move |pass| {
+        if namespace.name.is_empty() {
+            return Ok(());
+        }
+        apply(&mut pass.accumulator.resmap, &namespace, &specs)
+    }))
+}
+
+/// A namespace and the rules by which it is set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Namespace {
     /// The namespace.
     pub name: String,
-    /// Whether only objects without one get it.
+    /// Whether only objects without a namespace get it.
     pub unset_only: bool,
-    /// Which subjects of role bindings get it.
+    /// The subjects of role bindings that get it.
     pub subjects: Subjects,
 }
 
-/// Which subjects of role bindings get the namespace.
+/// The subjects of role bindings that get the namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Subjects {
     /// Those that are called `default`.
@@ -33,7 +64,7 @@ pub(crate) enum Subjects {
 
 impl Subjects {
     /// Reads `setRoleBindingSubjects`.
-    pub(crate) fn read(located: &Located<'_>) -> Result<Self> {
+    fn read(located: &Located<'_>) -> Result<Self> {
         match located.string()?.as_str() {
             "" | "defaultOnly" => Ok(Self::NamedDefault),
             "allServiceAccounts" => Ok(Self::ServiceAccounts),
@@ -46,16 +77,16 @@ impl Subjects {
     }
 }
 
-/// Sets the namespace of all objects, and of what refers to objects in it.
+/// Sets the namespace of all objects and of their references.
 ///
 /// # Errors
-/// Where two objects become one and the same, or something else than a text stands where a namespace should be.
+/// Two objects get one identity, or the field of a namespace is not a text.
 pub(crate) fn apply(resources: &mut [Resource], namespace: &Namespace, specs: &[FieldSpec]) -> Result<()> {
     for resource in resources.iter_mut().filter(|resource| !resource.is_empty()) {
         resource.remember();
         set_all(resource, namespace, specs)?;
     }
-    let mut seen: std::collections::BTreeMap<_, &Place> = std::collections::BTreeMap::new();
+    let mut seen: BTreeMap<Id, &Place> = BTreeMap::new();
     for resource in resources.iter() {
         if let Some(first) = seen.insert(resource.id(), &resource.place) {
             let message = format!(
@@ -112,7 +143,7 @@ fn set_subjects(
         };
         if is_meant {
             if item.get("namespace").is_none_or(Node::is_null) {
-                item.set("namespace", crate::yaml::Scalar::unsettled(""));
+                item.set("namespace", Scalar::unsettled(""));
             }
             if let Some(namespace) = item.get_mut("namespace") {
                 set(namespace)?;

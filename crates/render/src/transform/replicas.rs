@@ -1,18 +1,67 @@
 //! `replicas`.
 
 use crate::config::is_selected;
-use crate::decode::Result;
+use crate::configured::ConfigObject;
+use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError, did_you_mean};
 use crate::fieldspec::{Create, set_scalar, visit};
-use crate::kustomization::{FieldSpec, Replica};
+use crate::kustomization::{FieldSpec, place_of};
 use crate::resource::Resource;
+use crate::transform::transformer::{Transformation, Transformer};
 use crate::yaml::Tag;
+use object::Place;
+
+/// Sets numbers of replicas.
+pub(super) const REPLICA_COUNT: Transformer =
+    Transformer { kind: "ReplicaCountTransformer", read_fields, read_config };
+
+fn read_fields(fields: &mut Fields<'_>) -> Result<Vec<Transformation>> {
+    let transformation = |replica: Replica| -> Transformation {
+        Box::new(move |pass| apply(&mut pass.accumulator.resmap, &replica, &pass.config.replicas))
+    };
+    Ok(fields.list("replicas", Replica::read)?.into_iter().map(transformation).collect())
+}
+
+fn read_config(config: &mut ConfigObject<'_>) -> Result<Transformation> {
+    let replica = config.fields.one("replica", Replica::read)?.unwrap_or_default();
+    let specs = config.field_specs()?;
+    Ok(Box::new(move |pass| apply(&mut pass.accumulator.resmap, &replica, &specs)))
+}
+
+/// A number of replicas.
+#[derive(Clone, Debug, Default)]
+struct Replica {
+    /// The name of the object, before or after changes.
+    name: String,
+    /// The number.
+    count: i64,
+    /// Its place.
+    place: Place,
+    /// Its path in the file.
+    field: String,
+}
+
+impl Replica {
+    /// Reads a number of replicas.
+    fn read(located: &Located<'_>) -> Result<Self> {
+        let mut fields = located.fields()?;
+        let count = fields.one("count", Located::integer)?.unwrap_or_default();
+        let replica = Self {
+            name: fields.string("name")?,
+            count,
+            place: place_of(located),
+            field: located.field.clone(),
+        };
+        fields.finish()?;
+        Ok(replica)
+    }
+}
 
 /// Sets the number of replicas of the objects that have, or had, a name.
 ///
 /// # Errors
 /// Where there is no such object.
-pub(crate) fn apply(resources: &mut [Resource], replica: &Replica, specs: &[FieldSpec]) -> Result<()> {
+fn apply(resources: &mut [Resource], replica: &Replica, specs: &[FieldSpec]) -> Result<()> {
     let mut found = false;
     for spec in specs {
         for resource in resources.iter_mut() {

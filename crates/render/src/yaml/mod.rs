@@ -3,11 +3,11 @@
 //! Reading follows what kubectl does where the YAML specifications leave room; [`scalar`] says how. Comments and layout are dropped.
 //! Duplicate keys, unknown tags, and documents above the limits of [`super::limits`] are refused.
 
-mod looks;
 pub mod node;
 mod parse;
 pub mod print;
 pub mod scalar;
+mod scalar_style;
 
 use serde_json::{Map as JsonMap, Number, Value as Json};
 
@@ -46,7 +46,7 @@ impl Node {
                 scalar(number_text(number), if number.is_f64() { Tag::Float } else { Tag::Int })
             }
             Json::String(text) => {
-                let style = if looks::is_plain(text) { Style::Plain } else { Style::Quoted };
+                let style = if scalar_style::is_plain(text) { Style::Plain } else { Style::Quoted };
                 Scalar { text: text.clone(), tag: Tag::Str, style }.into()
             }
             Json::Array(items) => Value::List(items.iter().map(Self::from_json).collect()).into(),

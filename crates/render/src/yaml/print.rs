@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Number, Value as Json};
 
-use super::looks::{Looks, Notation, has_line_breaks, is_break, is_printable};
+use super::scalar_style::{Notation, ScalarAnalysis, has_line_breaks, is_break, is_printable};
 
 /// Lines are folded at the first space after this column.
 const BEST_WIDTH: usize = 80;
@@ -131,7 +131,7 @@ impl Printer {
     }
 
     fn string(&mut self, text: &str, context: Context) {
-        let looks = Looks::of(text);
+        let looks = ScalarAnalysis::of(text);
         let simple_key = context == Context::SimpleKey;
         let outer = self.indent;
         self.indent += INDENT;
@@ -301,7 +301,7 @@ impl Printer {
 /// and at the end, or joins lines where the text starts with an indented one.
 pub(super) fn refolded(text: &str) -> String {
     // Other than the one that prints, this emitter sees nothing special in tabs.
-    let looks = Looks::of(&text.replace('\t', "_"));
+    let looks = ScalarAnalysis::of(&text.replace('\t', "_"));
     if !looks.fits_a_block() {
         return text.to_owned();
     }

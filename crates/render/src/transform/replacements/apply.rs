@@ -1,24 +1,25 @@
-//! `replacements`: values that are copied from a field of one object to fields of others.
+//! Copies the values of replacements.
 
+use super::fields::{FieldOptions, Replacement, SourceSelector, TargetSelector};
 use crate::config::is_selected;
 use crate::decode::Result;
 use crate::error::{Reason, RenderError, did_you_mean};
 use crate::generate::write_json;
-use crate::kustomization::{FieldOptions, Replacement, Selector, SourceSelector, TargetSelector, Text};
+use crate::kustomization::{Selector, Text};
 use crate::limits::MAX_OUTPUT_VALUES;
 use crate::path::{self, Shape};
 use crate::resource::{DEFAULT_NAMESPACE, Id, Resource};
 use crate::yaml::{Node, Reading, Scalar, Value, documents, print_stream};
 use object::Place;
 
-/// The field that is meant where none is named.
+/// The field of a selector that names none.
 const DEFAULT_FIELD: &str = "metadata.name";
 
 /// Applies replacements one after the other.
 ///
 /// # Errors
 /// Where a source or a field is not there.
-pub(crate) fn apply(resources: &mut [Resource], replacements: &[Replacement]) -> Result<()> {
+pub(super) fn apply(resources: &mut [Resource], replacements: &[Replacement]) -> Result<()> {
     for replacement in replacements {
         let value = value_of(resources, replacement)?;
         let mut budget = MAX_OUTPUT_VALUES;

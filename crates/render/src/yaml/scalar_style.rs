@@ -14,7 +14,7 @@ pub(super) enum Notation {
 
 /// What a string would look like to a reader of YAML.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Looks {
+pub(super) struct ScalarAnalysis {
     breaks: bool,
     special: bool,
     indicators: bool,
@@ -24,7 +24,7 @@ pub(super) struct Looks {
     space_then_break: bool,
 }
 
-impl Looks {
+impl ScalarAnalysis {
     pub(super) fn of(text: &str) -> Self {
         let mut looks =
             Self { indicators: text.starts_with("---") || text.starts_with("..."), ..Self::default() };
@@ -85,7 +85,7 @@ impl Looks {
 
 /// Whether a string is written without quotes and on one line.
 pub(super) fn is_plain(text: &str) -> bool {
-    Looks::of(text).notation(text, false) == Notation::Plain
+    ScalarAnalysis::of(text).notation(text, false) == Notation::Plain
 }
 
 pub(super) fn has_line_breaks(text: &str) -> bool {

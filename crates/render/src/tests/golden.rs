@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::render;
+use crate::render;
 use object::tree::FileTree;
 
 fn folder(name: &str) -> PathBuf {

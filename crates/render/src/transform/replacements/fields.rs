@@ -1,15 +1,14 @@
-//! `replacements`.
+//! The fields of `replacements`.
 
-use super::parts::{Source, Text, place_of, take_gvk};
-use super::selector::Selector;
 use crate::decode::{Fields, Located, Result};
 use crate::error::Reason;
+use crate::kustomization::{InlineOrFile, Selector, Text, place_of, take_gvk};
 use object::Gvk;
 use object::Place;
 
 /// Values that are copied from one object to others.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Replacement {
+pub(super) struct Replacement {
     /// Where the value comes from.
     pub source: Option<SourceSelector>,
     /// The value itself.
@@ -20,7 +19,7 @@ pub(crate) struct Replacement {
 
 /// One field of one object.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SourceSelector {
+pub(super) struct SourceSelector {
     /// Group, version and kind; empty parts mean any.
     pub gvk: Gvk,
     /// The name; empty means any.
@@ -31,7 +30,7 @@ pub(crate) struct SourceSelector {
     pub field_path: String,
     /// A part of the field.
     pub options: FieldOptions,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
     /// Its path in the file.
     pub field: String,
@@ -39,7 +38,7 @@ pub(crate) struct SourceSelector {
 
 /// Fields of objects.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TargetSelector {
+pub(super) struct TargetSelector {
     /// The objects.
     pub select: Option<Selector>,
     /// Objects that are not meant.
@@ -48,7 +47,7 @@ pub(crate) struct TargetSelector {
     pub field_paths: Vec<Text>,
     /// A part of the fields, and whether they are made.
     pub options: FieldOptions,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
     /// Its path in the file.
     pub field: String,
@@ -56,7 +55,7 @@ pub(crate) struct TargetSelector {
 
 /// A part of a text, and whether a field is made where it is absent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FieldOptions {
+pub(super) struct FieldOptions {
     /// What separates the parts.
     pub delimiter: String,
     /// Which part, from 0; before the first where it is negative, behind the last where it is too large.
@@ -67,7 +66,7 @@ pub(crate) struct FieldOptions {
 
 impl Replacement {
     /// Reads a replacement, or the path of a file of them.
-    pub(crate) fn read_source(located: &Located<'_>) -> Result<Source<Self>> {
+    pub(super) fn read_source(located: &Located<'_>) -> Result<InlineOrFile<Self>> {
         let mut fields = located.fields()?;
         let path = fields.one("path", Text::read)?.filter(|path| !path.text.is_empty());
         let replacement = Self::take(&mut fields)?;
@@ -76,13 +75,13 @@ impl Replacement {
             Some(_) if replacement.source.is_some() || !replacement.targets.is_empty() => {
                 Err(located.error(Reason::InvalidValue, "path and an inline replacement exclude each other"))
             }
-            Some(path) => Ok(Source::File(path)),
-            None => Ok(Source::Inline(replacement.check(located)?)),
+            Some(path) => Ok(InlineOrFile::File(path)),
+            None => Ok(InlineOrFile::Inline(replacement.check(located)?)),
         }
     }
 
     /// Reads a replacement of a file of them.
-    pub(crate) fn read(located: &Located<'_>) -> Result<Self> {
+    pub(super) fn read(located: &Located<'_>) -> Result<Self> {
         let mut fields = located.fields()?;
         let replacement = Self::take(&mut fields)?;
         fields.finish()?;

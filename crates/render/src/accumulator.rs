@@ -1,0 +1,56 @@
+//! The state of a kustomization while it is rendered.
+
+use std::sync::Arc;
+
+use super::config::Config;
+use super::decode::Result;
+use super::error::{Reason, RenderError};
+use super::kustomization::Var;
+use super::limits::MAX_OBJECTS;
+use super::resmap::ResMap;
+use super::resource::Origin;
+use super::transform::vars;
+
+/// The objects, field specifications and variables that a kustomization has accumulated.
+#[derive(Clone, Default)]
+pub(super) struct ResAccumulator {
+    /// The objects.
+    pub resmap: ResMap,
+    /// The fields that transformers change.
+    pub config: Arc<Config>,
+    /// The variables.
+    pub vars: Vec<Var>,
+}
+
+impl ResAccumulator {
+    /// Adds everything that another kustomization has accumulated.
+    ///
+    /// # Errors
+    /// An object or a variable exists in both, or their field specifications contradict each other.
+    pub(super) fn merge(&mut self, other: Self) -> Result<()> {
+        self.resmap.append(other.resmap.into_vec())?;
+        self.config = std::mem::take(&mut self.config).merge(&other.config)?;
+        vars::add(&mut self.vars, &other.vars)
+    }
+
+    /// Ends a transformation: removes the objects that it emptied, and records `origin` on the others.
+    ///
+    /// # Errors
+    /// There are more objects than the limit.
+    pub(super) fn end_transformation(&mut self, origin: Option<Origin>) -> Result<()> {
+        if let Some(origin) = origin {
+            for resource in self.resmap.iter_mut() {
+                match resource.origin {
+                    Some(_) => resource.transformations.push(origin.clone()),
+                    None => resource.origin = Some(origin.clone()),
+                }
+            }
+        }
+        self.resmap.retain(|resource| !resource.is_empty());
+        if self.resmap.len() > MAX_OBJECTS {
+            let message = format!("more than {MAX_OBJECTS} objects");
+            return Err(Box::new(RenderError::new(Reason::TooLarge, "", message)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! `generators`, `transformers` and `validators`: objects that configure a built-in one. Programs and containers are refused.
+
+use super::accumulator::ResAccumulator;
+use super::build::Build;
+use super::decode::{Fields, Located, Result};
+use super::error::{Reason, RenderError, did_you_mean};
+use super::generate;
+use super::kustomization::{FieldSpec, Text};
+use super::resource::{Origin, Resource};
+use super::transform::{Pass, TRANSFORMERS};
+use super::yaml::Reading;
+
+const BUILTIN: &str = "builtin";
+
+/// The object that configures a generator or transformer.
+pub(super) struct ConfigObject<'a> {
+    /// The object.
+    pub object: &'a Resource,
+    /// The object, with its place for errors.
+    pub located: Located<'a>,
+    /// The fields beside `apiVersion`, `kind` and `metadata`.
+    pub fields: Fields<'a>,
+}
+
+impl<'a> ConfigObject<'a> {
+    fn new(object: &'a Resource) -> Result<Self> {
+        let located = Located::root(&object.place.file, &object.node);
+        let mut fields = located.fields()?;
+        for common in ["apiVersion", "kind", "metadata"] {
+            fields.take(common);
+        }
+        Ok(Self { object, located, fields })
+    }
+
+    /// Takes `fieldSpecs`.
+    pub(super) fn field_specs(&mut self) -> Result<Vec<FieldSpec>> {
+        self.fields.list("fieldSpecs", FieldSpec::read)
+    }
+
+    /// The origin that annotations of generated and transformed objects name.
+    pub(super) fn origin(&self) -> Option<Origin> {
+        let configured_in = self.object.origin.as_ref()?.path.clone();
+        let object = self.object;
+        let by = [object.api_version(), object.kind(), object.name(), object.namespace()];
+        Some(Origin { path: String::new(), configured_in, configured_by: Some(by.map(str::to_owned)) })
+    }
+}
+
+/// Refuses a generator or transformer (`role`) that is not one of the `known` built-in ones.
+fn check(object: &Resource, path: &Text, role: &str, mut known: Vec<&str>) -> Result<()> {
+    known.sort_unstable();
+    let kind = object.kind();
+    let error = |message: String| {
+        RenderError::at(Reason::Unsupported, &object.place, message).field(path.field.clone())
+    };
+    let has = |name: &str| object.string_map("annotations").contains_key(name);
+    if has("config.kubernetes.io/function") || has("config.k8s.io/function") {
+        let message = format!("{kind} is a function in a container or program, and those are not run");
+        return Err(Box::new(error(message)));
+    }
+    if object.api_version() != BUILTIN {
+        let message = format!("the {role} {kind} of {:?} is not built in", object.api_version());
+        let hint = format!("only {role}s with apiVersion: builtin are run: {}", known.join(", "));
+        return Err(Box::new(error(message).hint(hint)));
+    }
+    if !known.contains(&kind) {
+        let hint = did_you_mean(kind, known.iter().copied())
+            .unwrap_or_else(|| format!("there are {}", known.join(", ")));
+        return Err(Box::new(error(format!("there is no {role} {kind}")).hint(hint)));
+    }
+    Ok(())
+}
+
+impl Build<'_> {
+    /// Runs the generator that an object configures; `path` is the text that names the object.
+    ///
+    /// # Errors
+    /// The generator is not built in, or its configuration is wrong.
+    pub(super) fn run_generator(
+        &mut self,
+        dir: &str,
+        path: &Text,
+        object: &Resource,
+        accumulator: &mut ResAccumulator,
+    ) -> Result<()> {
+        if object.api_version() == BUILTIN && object.kind() == "HelmChartInflationGenerator" {
+            let error = RenderError::at(Reason::Unsupported, &object.place, "Helm charts are not rendered")
+                .field(path.field.clone());
+            return Err(Box::new(
+                error.hint("keep the output of `helm template` in the repository, as a resource"),
+            ));
+        }
+        check(object, path, "generator", generate::kinds().collect())?;
+        generate::run(self, dir, ConfigObject::new(object)?, accumulator)
+    }
+
+    /// Runs the transformer that an object configures; `path` is the text that names the object.
+    ///
+    /// # Errors
+    /// The transformer is not built in, its configuration is wrong, or it does not apply.
+    pub(super) fn run_transformer(
+        &mut self,
+        dir: &str,
+        path: &Text,
+        object: &Resource,
+        accumulator: &mut ResAccumulator,
+    ) -> Result<()> {
+        check(object, path, "transformer", TRANSFORMERS.map(|transformer| transformer.kind).to_vec())?;
+        let Some(transformer) = TRANSFORMERS.iter().find(|transformer| transformer.kind == object.kind())
+        else {
+            return Ok(());
+        };
+        let mut config = ConfigObject::new(object)?;
+        let transformation = (transformer.read_config)(&mut config)?;
+        let origin = config.origin();
+        config.fields.finish()?;
+        let config = accumulator.config.clone();
+        transformation(&mut Pass { build: self, dir, config, accumulator: &mut *accumulator })?;
+        accumulator.end_transformation(origin)
+    }
+
+    /// Runs a validator: a transformer that must not change anything.
+    ///
+    /// # Errors
+    /// As for a transformer, and if an object changes.
+    pub(super) fn run_validator(
+        &mut self,
+        dir: &str,
+        path: &Text,
+        object: &Resource,
+        accumulator: &ResAccumulator,
+    ) -> Result<()> {
+        let mut copy = accumulator.clone();
+        self.run_transformer(dir, path, object, &mut copy)?;
+        let content = |resources: &[Resource]| {
+            resources.iter().map(|resource| resource.node.to_json(Reading::Objects).ok()).collect::<Vec<_>>()
+        };
+        if content(&copy.resmap) == content(&accumulator.resmap) {
+            return Ok(());
+        }
+        let message = format!("the validator {} changes objects", object.kind());
+        let error = RenderError::at(Reason::InvalidValue, &object.place, message).field(path.field.clone());
+        Err(Box::new(error.hint("name it in transformers")))
+    }
+}

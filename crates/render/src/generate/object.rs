@@ -1,0 +1,118 @@
+//! Objects that are made of files and texts.
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::kustomization::{Generator, GeneratorOptions};
+use crate::resource::Resource;
+use crate::yaml::{Map, Node, Scalar, Style, Tag, Value};
+
+/// The kind of a generated object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GeneratedKind {
+    /// A ConfigMap.
+    ConfigMap,
+    /// A Secret.
+    Secret,
+}
+
+impl GeneratedKind {
+    /// All kinds, in the order in which a kustomization generates them.
+    pub(super) const ALL: [Self; 2] = [Self::ConfigMap, Self::Secret];
+
+    /// The kind of the objects that configure its generator, and the name of the generator in annotations.
+    pub(super) fn generator(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMapGenerator",
+            Self::Secret => "SecretGenerator",
+        }
+    }
+}
+
+/// Makes the object of a generator from its keys and values.
+pub(super) fn make(
+    kind: GeneratedKind,
+    generator: &Generator,
+    options: GeneratorOptions,
+    pairs: BTreeMap<String, Vec<u8>>,
+) -> Resource {
+    let mut node = Node::empty_map();
+    node.set("apiVersion", Node::string("v1"));
+    node.set("kind", Node::string(if kind == GeneratedKind::Secret { "Secret" } else { "ConfigMap" }));
+    let mut resource = Resource::new(node, generator.place.clone());
+    resource.set_name(&generator.name);
+    resource.set_namespace(&generator.namespace);
+    match kind {
+        GeneratedKind::ConfigMap => load_data(&mut resource.node, pairs),
+        GeneratedKind::Secret => {
+            let secret_type =
+                if generator.secret_type.is_empty() { "Opaque" } else { &generator.secret_type };
+            resource.node.set("type", Node::string(secret_type));
+            let data = pairs.into_iter().map(|(key, bytes)| (key, Node::string(base64_lines(&bytes)).into()));
+            resource.node.set("data", Value::Map(data.collect()));
+        }
+    }
+    for (field, map) in [("labels", options.labels), ("annotations", options.annotations)] {
+        if !map.is_empty() {
+            resource.set_string_map(field, map);
+        }
+    }
+    if options.immutable {
+        resource.node.set("immutable", Scalar { text: "true".into(), tag: Tag::Bool, style: Style::Plain });
+    }
+    resource.needs_hash = !options.disable_name_suffix_hash;
+    resource
+}
+
+/// Puts texts into `data` and bytes into `binaryData`.
+fn load_data(node: &mut Node, pairs: BTreeMap<String, Vec<u8>>) {
+    let (mut data, mut binary) = (Map::new(), Map::new());
+    for (key, bytes) in pairs {
+        match String::from_utf8(bytes) {
+            Ok(text) => data.insert(key, Node::string(text).into()),
+            Err(e) => binary.insert(key, Node::string(base64_lines(e.as_bytes())).into()),
+        };
+    }
+    for (field, map) in [("data", data), ("binaryData", binary)] {
+        if !map.is_empty() {
+            node.set(field, Value::Map(map));
+        }
+    }
+}
+
+/// Adds the data of an object to a generated one. The values of the generated one win.
+pub(crate) fn merge_data(generated: &mut Node, old: &Node) {
+    for field in ["data", "binaryData"] {
+        let texts = |node: &Node| -> BTreeMap<String, String> {
+            let map = node.get(field).and_then(Node::as_map).into_iter().flatten();
+            map.map(|(key, entry)| (key.clone(), entry.node.text().to_owned())).collect()
+        };
+        let mut merged = texts(old);
+        merged.extend(texts(generated));
+        generated.remove(field);
+        if !merged.is_empty() {
+            let entries = merged.into_iter().map(|(key, value)| (key, Node::string(value).into()));
+            generated.set(field, Value::Map(entries.collect()));
+        }
+    }
+}
+
+/// Encodes bytes as Base64, in lines of 70 characters if it is longer than one.
+fn base64_lines(bytes: &[u8]) -> String {
+    const LINE: usize = 70;
+    let text = STANDARD.encode(bytes);
+    if text.len() < LINE {
+        return text;
+    }
+    let mut lines = String::with_capacity(text.len() + text.len() / LINE + 1);
+    for (index, c) in text.char_indices() {
+        if index > 0 && index % LINE == 0 {
+            lines.push('\n');
+        }
+        lines.push(c);
+    }
+    lines.push('\n');
+    lines
+}

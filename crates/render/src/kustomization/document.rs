@@ -1,0 +1,196 @@
+//! The fields of a kustomization.
+
+use super::{Generator, GeneratorOptions, SortOptions, Text, Var};
+use crate::decode::{Fields, Located, Result};
+use crate::error::Reason;
+use crate::transform::{TRANSFORMERS, Transformation, Transformer};
+use crate::yaml::{Entry, Node, Tag};
+
+/// The names a kustomization may have; a directory holds one of them at most.
+pub(crate) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+
+const KUSTOMIZATION: &str = "Kustomization";
+const COMPONENT: &str = "Component";
+
+/// A kustomization or component.
+#[derive(Default)]
+pub(crate) struct Kustomization {
+    /// Whether it is a component, which changes what others gathered.
+    pub is_component: bool,
+    /// Paths of objects, files and directories; `bases` come last.
+    pub resources: Vec<Text>,
+    /// Paths of components.
+    pub components: Vec<Text>,
+    /// Files of OpenAPI definitions that say which fields refer to what.
+    pub crds: Vec<Text>,
+    /// Files that add to the fields transformers know.
+    pub configurations: Vec<Text>,
+    /// Files, directories or inline objects that configure generators.
+    pub generators: Vec<Text>,
+    /// Likewise for transformers.
+    pub transformers: Vec<Text>,
+    /// Likewise for validators.
+    pub validators: Vec<Text>,
+    /// What its transformers do, in the order of [`TRANSFORMERS`].
+    pub transformations: Vec<(&'static Transformer, Vec<Transformation>)>,
+    /// Values that are put into texts.
+    pub vars: Vec<Var>,
+    /// ConfigMaps to make.
+    pub config_maps: Vec<Generator>,
+    /// Secrets to make.
+    pub secrets: Vec<Generator>,
+    /// Options of all generators.
+    pub generator_options: Option<GeneratorOptions>,
+    /// The order of the output.
+    pub sort: Option<SortOptions>,
+    /// What is written onto the objects about their origin.
+    pub build_metadata: BuildMetadata,
+    /// A file with schemas.
+    pub openapi_path: Option<Text>,
+}
+
+/// What is written onto the objects about where they come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BuildMetadata {
+    /// The file or generator each came from.
+    pub origin: bool,
+    /// The transformers that changed each.
+    pub transformers: bool,
+    /// A label that says kustomize.
+    pub managed_by: bool,
+}
+
+impl BuildMetadata {
+    /// Whether origins have to be tracked at all.
+    pub(crate) fn any(self) -> bool {
+        self.origin || self.transformers || self.managed_by
+    }
+}
+
+impl Kustomization {
+    /// Reads a kustomization.
+    ///
+    /// # Errors
+    /// The first mistake, with its line and field.
+    pub(crate) fn read(file: &str, node: &Node) -> Result<Self> {
+        let root = Located::root(file, node);
+        let mut fields = root.fields()?;
+        let is_component = read_type(&mut fields, &root)?;
+        refuse_unsupported(&mut fields)?;
+        let mut kustomization = Self { is_component, ..Self::default() };
+        kustomization.read_fields(&mut fields)?;
+        fields.finish()?;
+        let says_nothing =
+            |(key, entry): (&String, &Entry)| key == "apiVersion" || key == "kind" || is_unset(&entry.node);
+        if node.as_map().is_some_and(|map| map.iter().all(says_nothing)) {
+            return Err(root.error(Reason::InvalidValue, "the kustomization is empty"));
+        }
+        Ok(kustomization)
+    }
+
+    fn read_fields(&mut self, fields: &mut Fields<'_>) -> Result<()> {
+        self.resources = fields.list("resources", Text::read)?;
+        self.resources.extend(fields.list("bases", Text::read)?);
+        self.components = fields.list("components", Text::read)?;
+        self.crds = fields.list("crds", Text::read)?;
+        self.configurations = fields.list("configurations", Text::read)?;
+        self.generators = fields.list("generators", Text::read)?;
+        self.transformers = fields.list("transformers", Text::read)?;
+        self.validators = fields.list("validators", Text::read)?;
+        self.config_maps = fields.list("configMapGenerator", |item| Generator::read(item, false))?;
+        self.secrets = fields.list("secretGenerator", |item| Generator::read(item, true))?;
+        self.generator_options = fields.one("generatorOptions", GeneratorOptions::read)?;
+        self.build_metadata = fields.one("buildMetadata", read_build_metadata)?.unwrap_or_default();
+        self.openapi_path = fields.one("openapi", read_openapi)?.flatten();
+        self.sort = fields.one("sortOptions", SortOptions::read)?;
+        self.vars = fields.list("vars", Var::read)?;
+        for transformer in TRANSFORMERS {
+            self.transformations.push((transformer, (transformer.read_fields)(fields)?));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a field counts as absent. To kustomize, an empty list does not.
+fn is_unset(node: &Node) -> bool {
+    node.as_scalar().is_some_and(|scalar| scalar.tag == Tag::Null || scalar.text.is_empty())
+}
+
+/// Reads `apiVersion`, `kind` and `metadata`; true for components.
+fn read_type(fields: &mut Fields<'_>, root: &Located<'_>) -> Result<bool> {
+    let kind = fields.take("kind");
+    let is_component = match kind.as_ref().map(Located::string).transpose()?.as_deref() {
+        None | Some("" | KUSTOMIZATION) => false,
+        Some(COMPONENT) => true,
+        Some(other) => {
+            let place = kind.as_ref().unwrap_or(root);
+            return Err(place.error(
+                Reason::InvalidValue,
+                format!("must be {KUSTOMIZATION} or {COMPONENT}, not {other}"),
+            ));
+        }
+    };
+    let expected =
+        if is_component { "kustomize.config.k8s.io/v1alpha1" } else { "kustomize.config.k8s.io/v1beta1" };
+    if let Some(api_version) = fields.take("apiVersion") {
+        let written = api_version.string()?;
+        if !written.is_empty() && written != expected {
+            return Err(api_version.error(Reason::InvalidValue, format!("must be {expected}, not {written}")));
+        }
+    }
+    fields.one("metadata", |metadata| {
+        let mut fields = metadata.fields()?;
+        fields.string("name")?;
+        fields.string("namespace")?;
+        fields.string_map("labels")?;
+        fields.string_map("annotations")?;
+        fields.finish()
+    })?;
+    Ok(is_component)
+}
+
+fn refuse_unsupported(fields: &mut Fields<'_>) -> Result<()> {
+    for name in ["helmCharts", "helmChartInflationGenerator", "helmGlobals"] {
+        if let Some(found) = fields.take(name).filter(|found| !found.node.is_empty()) {
+            let error = found.error(Reason::Unsupported, "Helm charts are not rendered");
+            return Err(Box::new(
+                error.hint("keep the output of `helm template` in the repository, as a resource"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn read_build_metadata(located: &Located<'_>) -> Result<BuildMetadata> {
+    let mut metadata = BuildMetadata::default();
+    for item in located.items()? {
+        match item.string()?.as_str() {
+            "originAnnotations" => metadata.origin = true,
+            "transformerAnnotations" => metadata.transformers = true,
+            "managedByLabel" => metadata.managed_by = true,
+            other => {
+                let message = format!(
+                    "must be originAnnotations, transformerAnnotations or managedByLabel, not {other:?}"
+                );
+                return Err(item.error(Reason::InvalidValue, message));
+            }
+        }
+    }
+    Ok(metadata)
+}
+
+fn read_openapi(located: &Located<'_>) -> Result<Option<Text>> {
+    let mut fields = located.fields()?;
+    let path = fields.one("path", Text::read)?;
+    let version = fields.take("version");
+    fields.finish()?;
+    match version {
+        Some(version) if path.is_some() => {
+            Err(version.error(Reason::InvalidValue, "version and path exclude each other"))
+        }
+        Some(version) if version.string()? != "v1.21.2" => {
+            Err(version.error(Reason::InvalidValue, "the only version that is built in is v1.21.2"))
+        }
+        Some(_) | None => Ok(path),
+    }
+}

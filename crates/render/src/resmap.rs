@@ -1,0 +1,157 @@
+//! The objects of a kustomization, in order.
+
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+
+use super::decode::Result;
+use super::error::{Reason, RenderError};
+use super::generate::merge_data;
+use super::kustomization::{Behavior, Generator};
+use super::limits::MAX_OBJECTS;
+use super::resource::{Id, Resource};
+use object::Place;
+
+/// Objects in the order in which they were read.
+#[derive(Clone, Default)]
+pub(super) struct ResMap(Vec<Resource>);
+
+impl Deref for ResMap {
+    type Target = Vec<Resource>;
+
+    fn deref(&self) -> &Vec<Resource> {
+        &self.0
+    }
+}
+
+impl DerefMut for ResMap {
+    fn deref_mut(&mut self) -> &mut Vec<Resource> {
+        &mut self.0
+    }
+}
+
+impl ResMap {
+    /// The objects alone.
+    pub(super) fn into_vec(self) -> Vec<Resource> {
+        self.0
+    }
+
+    /// Appends objects that must not exist yet.
+    ///
+    /// # Errors
+    /// Names the places of two objects with one identity.
+    pub(super) fn append(&mut self, more: Vec<Resource>) -> Result<()> {
+        let mut known: BTreeMap<Id, Place> =
+            self.iter().map(|resource| (resource.id(), resource.place.clone())).collect();
+        for resource in more {
+            if let Some(first) = known.insert(resource.id(), resource.place.clone()) {
+                let error = RenderError::at(
+                    Reason::DuplicateObject,
+                    &resource.place,
+                    format!("{} exists already", resource.id()),
+                );
+                return Err(Box::new(
+                    error
+                        .related(&first)
+                        .hint("every object may come from one place only; use a patch to change it"),
+                ));
+            }
+            self.push(resource);
+        }
+        if self.len() > MAX_OBJECTS {
+            return Err(Box::new(RenderError::new(
+                Reason::TooLarge,
+                "",
+                format!("more than {MAX_OBJECTS} objects"),
+            )));
+        }
+        Ok(())
+    }
+
+    /// Checks the identities after patches and replacements: each object has a kind and a name, and no two are equal.
+    ///
+    /// # Errors
+    /// Names the object, and the place of the other one.
+    pub(super) fn check_ids(&self) -> Result<()> {
+        let mut known: BTreeMap<Id, &Place> = BTreeMap::new();
+        for resource in self.iter() {
+            let is_list = resource.kind().ends_with("List");
+            for (field, text) in [("kind", resource.kind()), ("metadata.name", resource.name())] {
+                if text.is_empty() && !(is_list && field == "metadata.name") {
+                    let error = RenderError::at(
+                        Reason::InvalidValue,
+                        &resource.place,
+                        "the object has none any more",
+                    )
+                    .field(field);
+                    return Err(Box::new(error.hint("a patch or replacement removed it")));
+                }
+            }
+            if let Some(first) = known.insert(resource.id(), &resource.place) {
+                let message = format!("{} exists twice after all changes", resource.id());
+                let error = RenderError::at(Reason::DuplicateObject, &resource.place, message).related(first);
+                return Err(Box::new(error.hint("a patch or replacement gave it the name of another")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a generated object, or merges it with the object that its behavior names.
+    ///
+    /// # Errors
+    /// The object exists and the behavior is create, or it does not exist and the behavior is another.
+    pub(super) fn absorb(&mut self, mut made: Resource, generator: &Generator) -> Result<()> {
+        let id = made.id();
+        let error = |reason, message: String| {
+            Box::new(RenderError::at(reason, &generator.place, message).field(generator.field.clone()))
+        };
+        let mut found = self
+            .iter_mut()
+            .filter(|resource| !resource.is_empty() && resource.all_ids().any(|other| other == id));
+        match (found.next(), found.next(), generator.behavior) {
+            (None, _, Behavior::Create) => {
+                drop(found);
+                self.push(made);
+                Ok(())
+            }
+            (None, _, Behavior::Merge | Behavior::Replace) => {
+                let error = error(Reason::Target, format!("there is no {id} to merge with or to replace"));
+                Err(Box::new(error.hint("with behavior create, or without behavior, it is created")))
+            }
+            (Some(old), None, Behavior::Create) => {
+                let error =
+                    error(Reason::DuplicateObject, format!("{id} exists already")).related(&old.place);
+                Err(Box::new(error.hint("set behavior to merge or replace")))
+            }
+            (Some(old), None, behavior @ (Behavior::Merge | Behavior::Replace)) => {
+                for field in ["labels", "annotations"] {
+                    let texts = |resource: &Resource| -> Vec<(String, String)> {
+                        resource
+                            .string_map(field)
+                            .into_iter()
+                            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                            .collect()
+                    };
+                    let merged = texts(old).into_iter().chain(texts(&made)).collect();
+                    made.set_string_map(field, merged);
+                }
+                if behavior == Behavior::Merge {
+                    merge_data(&mut made.node, &old.node);
+                    made.origin = old.origin.clone().or(made.origin);
+                }
+                made.set_name(old.name());
+                made.set_namespace(old.namespace());
+                made.needs_hash &= old.needs_hash;
+                (made.previous, made.prefixes, made.suffixes) =
+                    (old.previous.clone(), old.prefixes.clone(), old.suffixes.clone());
+                made.vars.clone_from(&old.vars);
+                made.transformations.clone_from(&old.transformations);
+                *old = made;
+                Ok(())
+            }
+            (Some(one), Some(other), _) => {
+                let error = error(Reason::Target, format!("several objects are {id}"));
+                Err(Box::new(error.related(&one.place).related(&other.place)))
+            }
+        }
+    }
+}

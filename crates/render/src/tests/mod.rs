@@ -1,0 +1,3 @@
+//! Tests of whole renderings.
+
+mod golden;

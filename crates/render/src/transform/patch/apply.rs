@@ -1,0 +1,237 @@
+//! Applies patches to objects.
+
+use serde_json::Value as Json;
+
+use super::entry::PatchOptions;
+use super::json6902::{self, Operation};
+use super::source::PatchContent;
+use super::strategic;
+use crate::decode::Result;
+use crate::error::{Reason, RenderError, did_you_mean};
+use crate::kustomization::Selector;
+use crate::resmap::ResMap;
+use crate::resource::{Id, Resource};
+use crate::schemas::Schemas;
+use crate::yaml::{Node, Reading, Scalar, Style, Tag, Value};
+use object::Place;
+
+/// A patch while it is applied.
+pub(super) struct Application<'a> {
+    /// The options of the patch.
+    pub options: PatchOptions,
+    /// The schemas that say how lists merge.
+    pub schemas: &'a Schemas,
+    /// The place in the kustomization that names the patch.
+    pub place: &'a Place,
+    /// The field there.
+    pub field: &'a str,
+}
+
+impl Application<'_> {
+    fn error(&self, message: impl Into<String>) -> Box<RenderError> {
+        Box::new(RenderError::at(Reason::Patch, self.place, message).field(self.field))
+    }
+
+    /// Applies an entry of `patches`.
+    ///
+    /// # Errors
+    /// The patch names no object, or does not fit an object.
+    pub(super) fn apply(
+        &self,
+        resmap: &mut ResMap,
+        target: Option<&Selector>,
+        content: PatchContent,
+    ) -> Result<()> {
+        match (content, target) {
+            (PatchContent::Json(operations), Some(target)) => {
+                for resource in resmap.iter_mut().filter(|resource| resource.is_selected(target)) {
+                    resource.remember();
+                }
+                self.apply_json(resmap, target, &operations)
+            }
+            (PatchContent::Json(_), None) => Err(Box::new(
+                self.error("a JSON patch needs a target")
+                    .hint("add target with the kind and name of the object"),
+            )),
+            (PatchContent::Strategic(patches), Some(target)) => match patches.as_slice() {
+                [one] => self.merge_selected(resmap, target, one),
+                [] | [_, _, ..] => Err(self
+                    .error("a patch of several documents cannot have a target; each names its own object")),
+            },
+            (PatchContent::Strategic(patches), None) => {
+                let is_marked = self.options.allow_name_change || self.options.allow_kind_change;
+                for patch in patches {
+                    let patch = if is_marked { with_texts(patch, &["annotations"]) } else { patch };
+                    self.merge_by_id(resmap, patch)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Applies a strategic merge patch of `patchesStrategicMerge` to the object that it names.
+    ///
+    /// # Errors
+    /// There is no such object, or the patch does not fit it.
+    pub(super) fn merge_named(&self, resmap: &mut ResMap, patch: Resource) -> Result<()> {
+        self.merge_by_id(resmap, with_texts(patch, &["labels", "annotations"]))?;
+        resmap.retain(|resource| !resource.is_empty());
+        Ok(())
+    }
+
+    fn merge_by_id(&self, resmap: &mut ResMap, patch: Resource) -> Result<()> {
+        let wanted = patch.id();
+        let mut found = resmap
+            .iter_mut()
+            .filter(|resource| !resource.is_empty() && resource.all_ids().any(|id| id == wanted));
+        match (found.next(), found.next()) {
+            (Some(one), None) => self.merge_into(one, patch.node),
+            (Some(one), Some(other)) => {
+                let error =
+                    self.error(format!("the patch names {wanted}, and several objects have that name"));
+                Err(Box::new(error.related(&one.place).related(&other.place)))
+            }
+            (None, _) => {
+                drop(found);
+                Err(self.no_such_object(resmap, &wanted))
+            }
+        }
+    }
+
+    fn no_such_object(&self, resmap: &ResMap, wanted: &Id) -> Box<RenderError> {
+        let error = self.error(format!("the patch names {wanted}, and there is no such object"));
+        let near = resmap.iter().find(|resource| {
+            resource.kind() == wanted.gvk.kind && resource.all_ids().any(|id| id.name == wanted.name)
+        });
+        let hint = match near {
+            Some(near) if near.id().gvk != wanted.gvk => {
+                Some(format!("there is one with apiVersion {}", near.api_version()))
+            }
+            Some(near) => Some(format!("there is one in namespace {:?}", near.id().namespace)),
+            None => {
+                let same_kind = resmap.iter().filter(|resource| resource.kind() == wanted.gvk.kind);
+                did_you_mean(&wanted.name, same_kind.map(Resource::name))
+            }
+        };
+        Box::new(RenderError { reason: Reason::Target, ..*error }.hint_maybe(hint))
+    }
+
+    fn merge_selected(&self, resmap: &mut ResMap, target: &Selector, patch: &Resource) -> Result<()> {
+        for resource in resmap.iter_mut().filter(|resource| resource.is_selected(target)) {
+            let mut change = with_texts(patch.clone(), &["labels", "annotations"]);
+            change.node.set("apiVersion", Scalar::unsettled(resource.api_version()));
+            self.merge_into(resource, change.node)?;
+        }
+        resmap.retain(|resource| !resource.is_empty());
+        Ok(())
+    }
+
+    fn merge_into(&self, resource: &mut Resource, patch: Node) -> Result<()> {
+        let PatchOptions { allow_name_change, allow_kind_change } = self.options;
+        let (kind, name, namespace) =
+            (resource.kind().to_owned(), resource.name().to_owned(), resource.namespace().to_owned());
+        if allow_name_change || allow_kind_change {
+            resource.remember();
+        }
+        let object = std::mem::replace(&mut resource.node, Node::empty_map());
+        let merged = strategic::merge(object, patch, self.schemas).map_err(|mut error| {
+            (error.file, error.line) = (self.place.file.clone(), Some(self.place.line));
+            Box::new(error.field(self.field))
+        })?;
+        let Some(merged) = merged else { return Ok(()) };
+        resource.node = merged;
+        if resource.is_empty() {
+            return Ok(());
+        }
+        if !allow_kind_change {
+            resource.set_kind(&kind);
+        }
+        if !allow_name_change {
+            resource.set_name(&name);
+        }
+        resource.set_namespace(&namespace);
+        resource.spread_shared();
+        Ok(())
+    }
+
+    /// Applies a JSON patch to the objects that a target selects.
+    ///
+    /// # Errors
+    /// An operation does not apply.
+    pub(super) fn apply_json(
+        &self,
+        resmap: &mut ResMap,
+        target: &Selector,
+        operations: &[Operation],
+    ) -> Result<()> {
+        for resource in resmap.iter_mut().filter(|resource| resource.is_selected(target)) {
+            let is_annotated = resource.is_annotated();
+            if is_annotated {
+                // kustomize's own annotations are there while the patch runs.
+                resource.node.map_at("metadata").and_then(|meta| meta.map_at("annotations"));
+            }
+            let in_object = |why: String| self.error(format!("{why}, in {}", resource.id()));
+            let mut json = resource.node.to_json(Reading::Objects).map_err(|(_, why)| in_object(why.0))?;
+            json6902::apply(&mut json, operations).map_err(in_object)?;
+            resource.node = from_patched(&json);
+            if is_annotated
+                && let Some(meta) = resource.node.get_mut("metadata")
+                && meta.get("annotations").is_some_and(Node::is_empty)
+            {
+                meta.remove("annotations");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Turns all labels or annotations of a patch into texts, even `null`. kustomize does so when it copies a patch for its targets and
+/// when it marks a patch with its options.
+fn with_texts(mut patch: Resource, fields: &[&str]) -> Resource {
+    for field in fields {
+        if patch.node.get("metadata").is_some_and(|meta| meta.get(field).is_some()) {
+            let texts = patch
+                .string_map(field)
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect();
+            patch.set_string_map(field, texts);
+        }
+    }
+    patch
+}
+
+/// Reads the result of a JSON patch. Like kustomize, it reads all numbers as floats, so large integers lose digits.
+fn from_patched(json: &Json) -> Node {
+    match json {
+        Json::Number(number) => {
+            let (text, tag) = match number.as_f64() {
+                Some(float) if float.fract() == 0.0 && float.abs() < 1e6 => (format!("{float:.0}"), Tag::Int),
+                Some(float) => (shortest(float), Tag::Float),
+                None => (number.to_string(), Tag::Int),
+            };
+            Scalar { text, tag, style: Style::Plain }.into()
+        }
+        Json::Array(items) => Value::List(items.iter().map(from_patched).collect()).into(),
+        Json::Object(map) => {
+            Value::Map(map.iter().map(|(key, value)| (key.clone(), from_patched(value).into())).collect())
+                .into()
+        }
+        other @ (Json::Null | Json::Bool(_) | Json::String(_)) => Node::from_json(other),
+    }
+}
+
+/// The shortest text of a float, with an exponent from a million on.
+fn shortest(float: f64) -> String {
+    let scientific = format!("{float:e}");
+    match scientific
+        .split_once('e')
+        .map(|(mantissa, exponent)| (mantissa, exponent.parse::<i32>().unwrap_or_default()))
+    {
+        Some((_, exponent)) if (-4..6).contains(&exponent) => float.to_string(),
+        Some((mantissa, exponent)) => {
+            format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
+        }
+        None => scientific,
+    }
+}
