@@ -21,9 +21,9 @@ use api::names::{
 };
 use api::work::v1::ManifestWork;
 use engine::addon::config::Config;
-use engine::addon::health::{self, Arrival};
+use engine::addon::health::{self, WorksStatus};
 use engine::addon::registration::{self, Sources};
-use engine::addon::{progress, snapshot, template, wire, works};
+use engine::addon::{config_refs, progress, snapshot, template, works};
 use engine::applier;
 use object::{Key, Object};
 use reconcile::{Action, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
@@ -64,7 +64,8 @@ impl Controller for AddonDeployController {
             addons.map(|addon| Key::of(addon.as_ref())).collect()
         });
         watches.on::<ClusterManagementAddOn>(|change, view| {
-            let facts = |cma: &ClusterManagementAddOn| (wire::has_template(cma), wire::is_managed(cma));
+            let facts =
+                |cma: &ClusterManagementAddOn| (config_refs::has_template(cma), config_refs::is_managed(cma));
             if matches!((&change.old, &change.new), (Some(old), Some(new)) if facts(old) == facts(new)) {
                 return Vec::new();
             }
@@ -122,7 +123,7 @@ impl Deployment {
         let namespace = addon.metadata.namespace.clone().unwrap_or_default();
         let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(&name))? else { return Ok(None) };
         let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(&namespace))? else { return Ok(None) };
-        if !wire::is_managed(&cma) {
+        if !config_refs::is_managed(&cma) {
             return Ok(None);
         }
         let mut works =
@@ -134,9 +135,9 @@ impl Deployment {
         let configs = addon
             .status
             .as_ref()
-            .and_then(|status| wire::desired(&status.config_references))
+            .and_then(|status| config_refs::desired(&status.config_references))
             .unwrap_or_default();
-        let has_template = wire::has_template(&cma);
+        let has_template = config_refs::has_template(&cma);
         let policy = addon_reads::policy_object(&name, view)?;
         let mut deployment = Self {
             needs_health: has_template && policy.is_none_or(|policy| policy.spec.success != Success::Applied),
@@ -157,10 +158,10 @@ impl Deployment {
 
     fn read_sources(&self, addon: &str, view: &impl View) -> Read<Result<Option<Sources>, String>> {
         let find = |is: fn(&Config) -> bool| self.configs.iter().find(|config| is(config));
-        let Some(template) = find(wire::is_template) else { return Ok(Ok(None)) };
+        let Some(template) = find(config_refs::is_template) else { return Ok(Ok(None)) };
         let get = |config: &Config| view.get::<ControllerRevision>(&snapshot::key(addon, config));
         let Some(template) = get(template)? else { return Ok(Ok(None)) };
-        let config = match find(wire::is_deployment_config).map(get).transpose()? {
+        let config = match find(config_refs::is_deployment_config).map(get).transpose()? {
             Some(None) => return Ok(Ok(None)),
             Some(Some(config)) => Some(config),
             None => None,
@@ -305,12 +306,12 @@ impl Deployment {
         if self.configs.is_empty() && self.has_template {
             return None;
         }
-        match health::arrival(works, &self.configs, self.needs_health) {
-            Arrival::Done => Some(
+        match health::works_status(works, &self.configs, self.needs_health) {
+            WorksStatus::Done => Some(
                 Observation::new(addon_conditions::PROGRESSING, False, progress::COMPLETED)
                     .message("completed with no errors."),
             ),
-            Arrival::Refused(message) => {
+            WorksStatus::Refused(message) => {
                 let refused = works
                     .iter()
                     .filter_map(|work| find_condition(&work.status.as_ref()?.conditions, "Applied"));
@@ -327,7 +328,10 @@ impl Deployment {
                     Observation::new(addon_conditions::PROGRESSING, False, progress::FAILED).message(message),
                 )
             }
-            Arrival::NoWorks | Arrival::OtherConfig | Arrival::NotReady | Arrival::NotHealthy(_) => None,
+            WorksStatus::NoWorks
+            | WorksStatus::OtherConfig
+            | WorksStatus::NotReady
+            | WorksStatus::NotHealthy(_) => None,
         }
     }
 
@@ -359,9 +363,10 @@ impl Deployment {
             None => {}
         }
         // Why it takes so long is said where OCM says how far it is.
-        if let (Arrival::NotHealthy(why), true) =
-            (health::arrival(works, &self.configs, self.needs_health), conditions.iter().any(is_progressing))
-        {
+        if let (WorksStatus::NotHealthy(why), true) = (
+            health::works_status(works, &self.configs, self.needs_health),
+            conditions.iter().any(is_progressing),
+        ) {
             let message = format!("progressing... {why}");
             set_condition(
                 conditions,

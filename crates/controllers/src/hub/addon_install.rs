@@ -17,7 +17,7 @@ use api::addon::v1alpha1::{
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::{ADDON_ANNOTATION_PREFIX, INSTALLED_BY_ANNOTATION};
-use engine::addon::wire;
+use engine::addon::config_refs;
 use engine::rollout::input::{Cluster, Group, GroupKey, Hash};
 use engine::rollout::strategy::All;
 use engine::rollout::{self, Input, Strategy};
@@ -52,7 +52,7 @@ impl Controller for AddonInstallController {
 fn plan(key: &Key, view: &impl View) -> Read<Plan> {
     let mut plan = Plan::nothing();
     let Some(cma) = view.get::<ClusterManagementAddOn>(key)? else { return Ok(plan) };
-    if cma.metadata.deletion_timestamp.is_some() || !wire::is_managed(&cma) {
+    if cma.metadata.deletion_timestamp.is_some() || !config_refs::is_managed(&cma) {
         return Ok(plan);
     }
     let existing = addon_reads::of_clusters(&key.name, view)?;

@@ -12,9 +12,9 @@ use api::names::{CONFIG_SPEC_HASH_ANNOTATION, work_conditions};
 use api::work::v1::{FieldValue, ManifestCondition, ManifestWork};
 use object::Object;
 
-/// How far the works of an add-on are with the configurations it is assigned.
+/// What the works of an add-on say about the configurations it is assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Arrival {
+pub enum WorksStatus {
     /// There are none.
     NoWorks,
     /// At least one was made from other configurations.
@@ -34,9 +34,9 @@ pub enum Arrival {
 /// Everything is fenced: conditions count for the current generation of the work, feedback for the address of the configurations. With
 /// `needs_health` unset it is enough that the objects exist, as it is in OCM.
 /// See docs/hazards.md#applied-is-not-healthy.
-pub fn arrival(works: &[&ManifestWork], configs: &[Config], needs_health: bool) -> Arrival {
+pub fn works_status(works: &[&ManifestWork], configs: &[Config], needs_health: bool) -> WorksStatus {
     if works.is_empty() {
-        return Arrival::NoWorks;
+        return WorksStatus::NoWorks;
     }
     let hashes = annotation(configs);
     let made_from = |work: &ManifestWork| {
@@ -45,20 +45,20 @@ pub fn arrival(works: &[&ManifestWork], configs: &[Config], needs_health: bool) 
     if works.iter().any(|work| made_from(work) != hashes)
         || configs.iter().any(|config| config.hash.is_empty())
     {
-        return Arrival::OtherConfig;
+        return WorksStatus::OtherConfig;
     }
     if let Some(refusal) = works.iter().find_map(|work| refusal(work)) {
-        return Arrival::Refused(refusal);
+        return WorksStatus::Refused(refusal);
     }
     if !works.iter().all(|work| {
         is_current(work, work_conditions::APPLIED) && is_current(work, work_conditions::AVAILABLE)
     }) {
-        return Arrival::NotReady;
+        return WorksStatus::NotReady;
     }
     let address = address(configs);
     let unhealthy =
         workloads(works).filter(|_| needs_health).find_map(|workload| unhealthy(&workload, &address));
-    unhealthy.map_or(Arrival::Done, Arrival::NotHealthy)
+    unhealthy.map_or(WorksStatus::Done, WorksStatus::NotHealthy)
 }
 
 fn current<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {
@@ -294,8 +294,8 @@ mod tests {
     }
 
     fn check(work: ManifestWork, want: &str) {
-        let arrival = arrival(&[&work], &configs("new"), true);
-        assert!(format!("{arrival:?}").starts_with(want), "{arrival:?} is not {want}");
+        let status = works_status(&[&work], &configs("new"), true);
+        assert!(format!("{status:?}").starts_with(want), "{status:?} is not {want}");
     }
 
     #[test]

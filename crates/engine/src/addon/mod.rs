@@ -4,6 +4,7 @@
 //! cluster gets is what the rollout decided for it, whatever has happened to the object of that name since.
 
 pub mod config;
+pub mod config_refs;
 pub mod decorate;
 pub mod health;
 pub mod pack;
@@ -13,5 +14,4 @@ pub mod selection;
 pub mod snapshot;
 pub mod spec_hash;
 pub mod template;
-pub mod wire;
 pub mod works;

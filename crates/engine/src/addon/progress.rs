@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::config::{Config, address};
-use super::wire;
+use super::config_refs;
 use crate::rollout::RolloutDecision;
 use crate::rollout::input::{Cluster, Hash, Health, Report};
 use api::Condition;
@@ -36,8 +36,8 @@ pub fn cluster(addon: &ManagedClusterAddOn, wants: &[Config]) -> Cluster {
             ..Cluster::default()
         };
     };
-    let runs = wire::desired(&status.config_references).map(|configs| Hash(address(&configs)));
-    let applied = wire::applied(&status.config_references).map(|configs| Hash(address(&configs)));
+    let runs = config_refs::desired(&status.config_references).map(|configs| Hash(address(&configs)));
+    let applied = config_refs::applied(&status.config_references).map(|configs| Hash(address(&configs)));
     let progressing = find_condition(&status.conditions, PROGRESSING);
     let since = progressing.map(|condition| condition.last_transition_time.0);
     let reason = progressing.map(|condition| condition.reason.as_str()).unwrap_or_default();
@@ -64,7 +64,7 @@ pub fn assign(
     now: Timestamp,
 ) {
     let status = addon.status.get_or_insert_default();
-    status.config_references = wire::references(configs, &status.config_references, generation);
+    status.config_references = config_refs::references(configs, &status.config_references, generation);
     configured(&mut status.conditions, true, now);
     status.conditions.retain(|condition| condition.type_ != PROGRESSING);
     let message = "progressing... mca and work configs mismatch";
@@ -93,7 +93,7 @@ pub fn began(progression: &mut InstallProgression, desired: &[Config], now: Time
     let last = progression
         .config_references
         .iter()
-        .map(|r| Some(wire::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)));
+        .map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)));
     if last.collect::<Option<Vec<_>>>().is_none_or(|last| address(&last) != address(desired)) {
         progression.conditions.retain(|condition| condition.type_ != PROGRESSING);
         return Some(now);

@@ -4,7 +4,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject as RbacSubject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-use super::{snapshot, template, wire};
+use super::{config_refs, snapshot, template};
 use api::addon::v1alpha1::{
     AddOnDeploymentConfigSpec, AddOnTemplateSpec, ConfigGroupResource, HealthCheck, HealthCheckMode,
     HubPermissionsBindingType, KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, RegistrationType,
@@ -47,7 +47,7 @@ pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
     let cluster = addon.metadata.namespace.clone().unwrap_or_default();
     let name = addon.metadata.name.clone().unwrap_or_default();
     let status = addon.status.get_or_insert_default();
-    let supported = [wire::DEPLOYMENT_CONFIGS, wire::TEMPLATES];
+    let supported = [config_refs::DEPLOYMENT_CONFIGS, config_refs::TEMPLATES];
     let supported = supported.map(|resource| ConfigGroupResource {
         group: ADDON_GROUP.into(),
         resource: resource.into(),

@@ -10,7 +10,7 @@ use super::{Broken, Check, Checker, Decided, Invariant};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use controllers::hub::addon_config::explain;
 use engine::addon::config::address;
-use engine::addon::wire;
+use engine::addon::config_refs;
 use engine::rollout::input::{Hash, Input};
 use engine::rollout::{RolloutDecision, oracle};
 use object::{Key, Kind, Object};
@@ -81,7 +81,9 @@ fn replace_assignments(decision: &mut RolloutDecision, input: &Input, moves: &BT
 
 fn assigned(addon: &ManagedClusterAddOn) -> Option<Hash> {
     let references = &addon.status.as_ref()?.config_references;
-    wire::desired(references).filter(|configs| !configs.is_empty()).map(|configs| Hash(address(&configs)))
+    config_refs::desired(references)
+        .filter(|configs| !configs.is_empty())
+        .map(|configs| Hash(address(&configs)))
 }
 
 /// Returns an object as a patch leaves it.

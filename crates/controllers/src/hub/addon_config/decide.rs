@@ -21,7 +21,7 @@ use api::condition::{Observation, set_condition};
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
 use api::names::{SYSTEM_NAMESPACE, addon_conditions};
 use engine::addon::config::{Config, address, resolve};
-use engine::addon::{progress, registration, snapshot, spec_hash, wire};
+use engine::addon::{config_refs, progress, registration, snapshot, spec_hash};
 use engine::rollout::input::Hash;
 use engine::rollout::{self, Input, RolloutDecision, Strategy};
 use object::{Key, Object};
@@ -35,12 +35,12 @@ impl Rollout {
         now: Timestamp,
         tell: &mut dyn FnMut(PlacementRollout),
     ) -> Read<Plan> {
-        if !wire::is_managed(&self.cma) {
+        if !config_refs::is_managed(&self.cma) {
             return Ok(Plan::nothing());
         }
         let mut plan = Plan::nothing();
         let mut status = ClusterManagementAddOnStatus {
-            default_config_references: wire::default_references(&self.defaults),
+            default_config_references: config_refs::default_references(&self.defaults),
             ..self.cma.status.clone().unwrap_or_default()
         };
         let before = std::mem::take(&mut status.install_progressions);
@@ -80,8 +80,11 @@ impl Rollout {
                 remembered.map(|status| Hash(status.quarantined.clone())).filter(|hash| !hash.0.is_empty());
             let decision =
                 self.advance(&mut input, node, &progression, view, (&mut assigned, &mut ready), now)?;
-            progression.config_references =
-                wire::install_references(&desired, &progression.config_references, decision.is_complete());
+            progression.config_references = config_refs::install_references(
+                &desired,
+                &progression.config_references,
+                decision.is_complete(),
+            );
             let own = node.selection.clusters().filter(|cluster| !node.taken.contains(*cluster)).count();
             let condition = progress::placement_condition(node.selection.clusters().count(), own, &decision);
             set_condition(&mut progression.conditions, condition, now);
@@ -119,7 +122,7 @@ impl Rollout {
         let good: Option<Vec<Config>> = progression
             .config_references
             .iter()
-            .map(|r| Some(wire::hashed(&r.group, &r.resource, r.last_known_good_config.as_ref()?)))
+            .map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.last_known_good_config.as_ref()?)))
             .collect();
         let good = good.filter(|configs| !configs.is_empty());
         let mut choices: BTreeMap<String, Vec<(Hash, Vec<Config>)>> = BTreeMap::new();
@@ -162,7 +165,7 @@ impl Rollout {
             cluster.joined = managed.metadata.creation_timestamp.as_ref().map(|created| created.0);
             let applied = addon
                 .as_ref()
-                .and_then(|addon| wire::applied(&addon.status.as_ref()?.config_references))
+                .and_then(|addon| config_refs::applied(&addon.status.as_ref()?.config_references))
                 .filter(|c| !c.is_empty());
             // A cluster that already succeeded with what may turn out bad elsewhere returns to what was good everywhere, but keeps its own.
             let good_everywhere = || good.as_deref().map(|good| resolve([good, &own]));
@@ -277,7 +280,7 @@ impl Rollout {
         let find = |is: fn(&Config) -> bool| {
             configs.iter().find(|config| is(config)).map(content).transpose().map(Option::flatten)
         };
-        let (template, config) = (find(wire::is_template)?, find(wire::is_deployment_config)?);
+        let (template, config) = (find(config_refs::is_template)?, find(config_refs::is_deployment_config)?);
         Ok(template.and_then(|template| registration::Sources::read(&template, config.as_ref()).ok()))
     }
 }

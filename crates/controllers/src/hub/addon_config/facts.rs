@@ -9,7 +9,7 @@ use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
 use engine::addon::config::{Config, address, resolve};
 use engine::addon::selection::Selection;
-use engine::addon::{progress, spec_hash, wire};
+use engine::addon::{config_refs, progress, spec_hash};
 use engine::rollout::Size;
 use engine::rollout::input::Hash;
 use object::{Key, Object};
@@ -49,7 +49,7 @@ impl Rollout {
         let strategies = if by_placement { cma.spec.install_strategy.placements.as_slice() } else { &[] };
         let mut rollout = Self {
             name: name.clone(),
-            has_template: wire::has_template(&cma),
+            has_template: config_refs::has_template(&cma),
             defaults: Vec::new(),
             placements: Vec::new(),
             settled: true,
@@ -58,14 +58,14 @@ impl Rollout {
             contents: BTreeMap::new(),
             cma: Arc::clone(&cma),
         };
-        rollout.defaults = rollout.with_content(wire::defaults(&cma), view)?;
+        rollout.defaults = rollout.with_content(config_refs::defaults(&cma), view)?;
         for (strategy, selection) in strategies.iter().zip(addon_reads::placements_of(strategies, view)?) {
             let held = cma.status.iter().flat_map(|status| &status.install_progressions);
             let held = held
                 .filter(|p| (&p.namespace, &p.name) == (&strategy.namespace, &strategy.name))
                 .flat_map(|p| &p.config_references);
             let held: Vec<Config> = held
-                .filter_map(|r| Some(wire::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
+                .filter_map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
                 .collect();
             let placement = view.get::<Placement>(&Key::namespaced(&strategy.namespace, &strategy.name))?;
             let group_size = placement.and_then(|placement| {
@@ -80,7 +80,7 @@ impl Rollout {
                 Size::read("clustersPerDecisionGroup", &groups).ok()
             });
             rollout.settled &= selection.settled;
-            let configs = rollout.with_content(wire::named(&strategy.configs, &held), view)?;
+            let configs = rollout.with_content(config_refs::named(&strategy.configs, &held), view)?;
             let own: BTreeSet<String> = selection.clusters().map(str::to_owned).collect();
             rollout.placements.iter_mut().for_each(|earlier| earlier.taken.extend(own.iter().cloned()));
             rollout.placements.push(Node { configs, selection, group_size, taken: BTreeSet::new() });
@@ -105,7 +105,7 @@ impl Rollout {
     fn with_content(&mut self, configs: Vec<Config>, view: &impl View) -> Read<Vec<Config>> {
         let mut result = Vec::new();
         for mut config in configs {
-            if let Some(object) = wire::config_object(&config).filter(|_| self.has_template) {
+            if let Some(object) = config_refs::config_object(&config).filter(|_| self.has_template) {
                 let object = view.observed(&object)?;
                 config.hash = object.as_ref().map(|object| spec_hash::spec_hash(object)).unwrap_or_default();
                 if let Some(object) = object {
@@ -122,9 +122,9 @@ impl Rollout {
         let own = addon.map(|addon| {
             let references = addon.status.iter().flat_map(|status| &status.config_references);
             let held: Vec<Config> = references
-                .filter_map(|r| Some(wire::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
+                .filter_map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
                 .collect();
-            wire::named(&addon.spec.configs, &held)
+            config_refs::named(&addon.spec.configs, &held)
         });
         self.with_content(own.unwrap_or_default(), view)
     }
@@ -138,7 +138,7 @@ impl Rollout {
             .filter_map(|addon| addon.status.as_ref())
             .map(|status| &status.config_references);
         let held = references
-            .flat_map(|references| [wire::desired(references), wire::applied(references)])
+            .flat_map(|references| [config_refs::desired(references), config_refs::applied(references)])
             .flatten();
         asked.chain(held).map(|configs| (Hash(address(&configs)), configs)).collect()
     }
@@ -146,7 +146,7 @@ impl Rollout {
     /// A configuration whose content the hub should know and does not.
     pub(super) fn missing<'a>(&self, configs: &'a [Config]) -> Option<&'a Config> {
         configs.iter().find(|config| {
-            self.has_template && config.hash.is_empty() && wire::config_gvk(&config.kind).is_some()
+            self.has_template && config.hash.is_empty() && config_refs::config_gvk(&config.kind).is_some()
         })
     }
 }

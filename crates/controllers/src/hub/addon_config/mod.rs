@@ -21,7 +21,7 @@ use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::cluster_conditions::AVAILABLE;
 use api::names::{ADDON_GROUP, addon_conditions};
 use engine::addon::config::{Config, ConfigKind};
-use engine::addon::wire;
+use engine::addon::config_refs;
 use engine::rollout::input::Hash;
 use engine::rollout::{Input, RolloutDecision};
 use object::{Gvk, Key, ObjectRef};
@@ -64,7 +64,7 @@ impl Controller for AddonConfigController {
         if cma.metadata.deletion_timestamp.is_some() {
             return Ok(Plan::nothing());
         }
-        let observe = if wire::has_template(&cma) { config_gvks() } else { Vec::new() };
+        let observe = if config_refs::has_template(&cma) { config_gvks() } else { Vec::new() };
         let is_read = |gvk: &Gvk| {
             let none = ObjectRef { gvk: gvk.clone(), key: Key::default() };
             view.observed(&none).is_ok()
@@ -119,9 +119,9 @@ pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<Expl
 /// The kinds of configurations whose content is read.
 fn config_gvks() -> Vec<Gvk> {
     let kind = |resource: &str| ConfigKind { group: ADDON_GROUP.into(), resource: resource.into() };
-    [wire::TEMPLATES, wire::DEPLOYMENT_CONFIGS]
+    [config_refs::TEMPLATES, config_refs::DEPLOYMENT_CONFIGS]
         .into_iter()
-        .filter_map(|resource| wire::config_gvk(&kind(resource)))
+        .filter_map(|resource| config_refs::config_gvk(&kind(resource)))
         .collect()
 }
 
