@@ -1,7 +1,7 @@
 //! The members of cluster sets.
 
 use super::filter::Facts;
-use api::cluster::v1beta2::{ManagedClusterSet, SelectorType};
+use api::cluster::v1beta2::{ClusterSelector, ManagedClusterSet, ManagedClusterSetSpec, SelectorType};
 use api::names::CLUSTER_SET_LABEL;
 use object::Selector;
 
@@ -22,8 +22,10 @@ impl SetMembers {
     /// Reads how the members of a set are chosen.
     pub fn of(set: &ManagedClusterSet) -> Self {
         let name = set.metadata.name.clone().unwrap_or_default();
-        let selector = &set.spec.cluster_selector;
-        match (&selector.selector_type, &selector.label_selector) {
+        // The namespaces that a set manages on its clusters do not say which clusters are in it.
+        let ManagedClusterSetSpec { cluster_selector, managed_namespaces: _, unknown: _ } = &set.spec;
+        let ClusterSelector { selector_type, label_selector, unknown: _ } = cluster_selector;
+        match (selector_type, label_selector) {
             (SelectorType::ExclusiveClusterSetLabel, _) => Self::Labelled(name),
             (SelectorType::Other(other), _) if other.is_empty() => Self::Labelled(name),
             (SelectorType::Other(other), _) => {

@@ -1,5 +1,6 @@
 //! Claims about placements that need more than one stage, and the hub in memory they run on.
 
+mod concerns;
 mod external_edits;
 mod golden;
 mod groups;

@@ -1,0 +1,124 @@
+//! Claims about the changes that concern a placement and so wake it.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::filter::Facts;
+use super::harness::{Hub, hub, selector};
+
+impl Hub {
+    /// Replaces a cluster; returns whether the change concerns the placement.
+    fn change(&mut self, cluster: Value, differs: bool) -> bool {
+        let name = cluster["metadata"]["name"].as_str().unwrap().to_owned();
+        let facts = |hub: &Self| -> Option<Facts> { hub.fleet.facts(hub.fleet.id(&name)?).cloned() };
+        let before = facts(self);
+        self.put(cluster);
+        let after = facts(self);
+        let concerns = |facts: &Facts| self.incremental.concerns(&self.fleet, facts, differs);
+        before.iter().chain(&after).any(concerns)
+    }
+}
+
+fn cluster(name: &str, env: &str) -> Value {
+    json!({ "metadata": { "name": name, "labels": { "env": env } } })
+}
+
+/// A settled hub with three clusters, one of which the placement selects.
+fn settled(spec: Value) -> Hub {
+    let mut hub = Hub::new(spec);
+    for (name, env) in [("a", "prod"), ("b", "dev"), ("c", "dev")] {
+        hub.put(cluster(name, env));
+    }
+    hub.settle();
+    hub
+}
+
+#[test]
+fn a_cluster_that_matches_before_or_after_concerns_the_placement_and_no_other_does() {
+    let prod = || settled(json!({ "predicates": selector("env", "prod") }));
+    assert!(prod().change(cluster("a", "prod"), true));
+    assert!(prod().change(cluster("a", "dev"), true));
+    assert!(prod().change(cluster("b", "prod"), true));
+    assert!(!prod().change(cluster("b", "dev"), true));
+    assert!(!prod().change(cluster("b", "test"), true));
+    assert!(settled(json!({})).change(cluster("b", "test"), true));
+}
+
+#[test]
+fn a_cluster_outside_of_the_sets_concerns_no_placement() {
+    let mut hub = settled(json!({}));
+    hub.bind(1);
+    hub.settle();
+    assert!(!hub.change(cluster("b", "prod"), true));
+}
+
+#[test]
+fn fields_that_only_expressions_read_concern_only_placements_with_expressions() {
+    assert!(!settled(json!({})).change(cluster("a", "prod"), false));
+    let cel = json!([{ "requiredClusterSelector": { "celSelector": { "celExpressions": ["true"] } } }]);
+    assert!(settled(json!({ "predicates": cel })).change(cluster("a", "prod"), false));
+}
+
+#[test]
+fn the_first_cluster_of_the_sets_concerns_a_placement_that_it_does_not_match() {
+    let mut hub = hub(json!({ "predicates": selector("env", "prod") }), &[]);
+    hub.settle();
+    assert!(hub.change(cluster("a", "dev"), true));
+    hub.schedule();
+    assert!(hub.change(cluster("b", "dev"), true), "as many clusters changed as the sets have");
+    hub.schedule();
+    assert!(!hub.change(cluster("b", "test"), true));
+}
+
+#[test]
+fn every_change_concerns_an_unscheduled_placement_and_none_a_misconfigured_one() {
+    assert!(Hub::new(json!({})).change(cluster("a", "prod"), false));
+    let mut misconfigured = Hub::new(json!({ "numberOfClusters": -1 }));
+    misconfigured.schedule();
+    assert!(!misconfigured.change(cluster("a", "prod"), true));
+    assert!(!misconfigured.incremental.reads_score("usage"));
+}
+
+#[test]
+fn scores_concern_placements_that_name_them_and_those_with_expressions() {
+    let coordinate = json!({ "type": "AddOn", "addOn": { "resourceName": "usage", "scoreName": "cpu" } });
+    let policy = json!({ "configurations": [{ "scoreCoordinate": coordinate }] });
+    let cel = json!([{ "requiredClusterSelector": { "celSelector": { "celExpressions": ["true"] } } }]);
+    let reads = |spec: Value| settled(spec).incremental.reads_score("usage");
+    assert!(reads(json!({ "prioritizerPolicy": policy })));
+    assert!(reads(json!({ "predicates": cel })));
+    assert!(!reads(json!({})));
+    assert!(!settled(json!({ "prioritizerPolicy": policy })).incremental.reads_score("other"));
+    assert!(Hub::new(json!({})).incremental.reads_score("usage"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_change_that_does_not_concern_a_placement_changes_nothing(
+        clusters in proptest::collection::vec(0..4_usize, 0..5),
+        limit in proptest::option::of(0..3_u32),
+        changes in proptest::collection::vec((0..6_usize, 0..5_usize), 1..4),
+    ) {
+        let env = |env: usize| ["prod", "dev", "test", "stage"][env];
+        let mut hub = Hub::new(json!({ "numberOfClusters": limit, "predicates": selector("env", "prod") }));
+        for (number, label) in clusters.iter().enumerate() {
+            hub.put(cluster(&format!("c{number}"), env(*label)));
+        }
+        hub.settle();
+        let status = hub.placement.status.clone();
+        let mut concerned = false;
+        for (number, label) in changes {
+            let name = format!("c{number}");
+            if label < 4 {
+                concerned |= hub.change(cluster(&name, env(label)), true);
+            } else if let Some(before) = hub.fleet.id(&name).and_then(|id| hub.fleet.facts(id)).cloned() {
+                hub.fleet.remove_cluster(&name);
+                concerned |= hub.incremental.concerns(&hub.fleet, &before, true);
+            }
+        }
+        let schedule = hub.schedule();
+        prop_assert!(concerned || schedule.steps.is_empty() && Some(schedule.status) == status);
+    }
+}
