@@ -1,4 +1,4 @@
-//! What the controllers of an agent know of themselves: it is on the spoke, in a claim that stays there.
+//! The identity of an agent: its cluster, itself and its hub. A ClusterClaim on the spoke carries it to the controllers.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -7,12 +7,12 @@ use api::names::{AGENT_CLAIM, SPOKE_ONLY_LABEL};
 use object::{Key, Object};
 use reconcile::{Read, Site, View};
 
-/// Whose agent runs on a spoke.
+/// The identity of the agent that runs on a spoke.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Name of the cluster on the hub.
     pub cluster: String,
-    /// What tells two agents of one spoke apart.
+    /// Tells two agents of one spoke apart.
     pub agent_id: String,
     /// SHA-256 of the hub's URL as the agent's kubeconfig has it, in hexadecimal digits.
     pub hub_hash: String,
@@ -31,7 +31,7 @@ impl Identity {
         format!("{}/{}/{}", self.cluster, self.agent_id, self.hub_hash)
     }
 
-    /// The claim; its label keeps it from the hub.
+    /// The claim; its label keeps it from being reported to the hub.
     pub fn claim(&self) -> Object {
         let metadata = ObjectMeta {
             name: Some(AGENT_CLAIM.into()),
@@ -42,24 +42,19 @@ impl Identity {
         Object::from_typed(&ClusterClaim { metadata, spec, ..ClusterClaim::default() })
     }
 
-    /// Name of the applied work of a work.
+    /// The name of a ManifestWork's AppliedManifestWork.
     pub fn applied_name(&self, work: &str) -> String {
         format!("{}-{work}", self.hub_hash)
     }
 
-    /// The work of an applied work, if it is one of this hub's.
+    /// The ManifestWork of an AppliedManifestWork, if it is one of this hub's.
     pub fn work(&self, applied: &str) -> Option<Key> {
         let work = applied.strip_prefix(&self.hub_hash)?.strip_prefix('-')?;
         Some(Key::namespaced(&self.cluster, work))
     }
 }
 
-/// Whether a claim is the agent's identity.
-pub(super) fn is_identity(claim: &ClusterClaim) -> bool {
-    claim.metadata.name.as_deref() == Some(AGENT_CLAIM)
-}
-
-/// Whose agent this is; `None` until its claim has been read.
+/// The identity of this agent; `None` until its claim exists.
 pub(super) fn identity(view: &impl View) -> Read<Option<Identity>> {
     let claim = view.get_on::<ClusterClaim>(Site::Spoke, &Key::cluster(AGENT_CLAIM))?;
     Ok(claim.and_then(|claim| Identity::parse(&claim.spec.value)))

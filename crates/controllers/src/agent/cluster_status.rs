@@ -1,4 +1,4 @@
-//! Reports the spoke on the hub: that it has joined and is well, what it runs, what it has, what it says of itself.
+//! Reports the spoke on the hub: that the cluster has joined and is available, its version, resources and claims.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,20 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::agent_identity;
+use api::Condition;
 use api::cluster::v1::{ManagedCluster, ManagedClusterClaim, ManagedClusterStatus};
 use api::cluster::v1alpha1::ClusterClaim;
-use api::condition::ConditionStatus::{self, False, True};
-use api::condition::{Observation, find_condition, set_condition};
-use api::names::{KUBERNETES_VERSION_CLAIM, RESERVED_CLAIMS, SPOKE_ONLY_LABEL, cluster_conditions};
-use object::Key;
+use api::condition::ConditionStatus::True;
+use api::condition::{Conditions as _, Observation, set_condition};
+use api::names::cluster_conditions::{AVAILABLE, CLOCK_SYNCED, HUB_ACCEPTED, JOINED};
+use api::names::{KUBERNETES_VERSION_CLAIM, RESERVED_CLAIMS, SPOKE_ONLY_LABEL};
 use object::quantity::{self, NANO};
+use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, Site, StatusWrite, View, Watches};
 
-/// Custom claims that are told to the hub, at most.
+/// How many claims the hub is told of beside the reserved ones.
 const MAX_CLAIMS: usize = 20;
 
-/// See the [module](self).
 pub(crate) struct ClusterStatusController;
 
 impl Controller for ClusterStatusController {
@@ -27,65 +28,57 @@ impl Controller for ClusterStatusController {
     type Primary = ManagedCluster;
 
     fn watches<W: Watches>(watches: &mut W) {
-        watches.on_site::<ClusterClaim>(Site::Spoke, |_, view| own(view));
+        watches.on_site::<ClusterClaim>(Site::Spoke, |_, view| own_cluster(view));
         watches.on_site::<Node>(Site::Spoke, |change, view| {
             let facts = |node: &Node| {
-                (node.spec.clone(), node.status.as_ref().map(|s| (s.capacity.clone(), s.allocatable.clone())))
+                let status = node.status.clone().unwrap_or_default();
+                (node.spec.clone(), status.capacity, status.allocatable)
             };
-            let same =
-                matches!((&change.old, &change.new), (Some(old), Some(new)) if facts(old) == facts(new));
-            if same { Vec::new() } else { own(view) }
+            if change.differs_in(facts) { own_cluster(view) } else { Vec::new() }
         });
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-        plan(key, view, now)
+        let Some(cluster) = view.get::<ManagedCluster>(key)? else { return Ok(Plan::nothing()) };
+        let is_ours = agent_identity::identity(view)?.is_some_and(|identity| identity.cluster == key.name);
+        // The hub says so where the spoke's clock is wrong; then no time that the agent writes would be right.
+        let has_wrong_clock = cluster.condition(CLOCK_SYNCED).is_some_and(Condition::is_false);
+        if !is_ours || !cluster.holds(HUB_ACCEPTED) || has_wrong_clock {
+            return Ok(Plan::nothing());
+        }
+        let mut status = cluster.status.clone().unwrap_or_default();
+        let joined = Observation::new(JOINED, True, "ManagedClusterJoined").message("Managed cluster joined");
+        set_condition(&mut status.conditions, joined, now);
+        // These are read from the spoke's API server, so it answers.
+        report_resources(&mut status, view)?;
+        report_claims(&mut status, view)?;
+        let available = Observation::new(AVAILABLE, True, "ManagedClusterAvailable")
+            .message("Managed cluster is available");
+        set_condition(&mut status.conditions, available, now);
+        let new = ManagedCluster { status: Some(status), ..ManagedCluster::clone(&cluster) };
+        Ok(Plan { status: StatusWrite::between(cluster.as_ref(), &new), ..Plan::default() })
     }
 }
 
-fn own(view: &impl View) -> Vec<Key> {
+fn own_cluster(view: &impl View) -> Vec<Key> {
     let identity = agent_identity::identity(view).ok().flatten();
     identity.into_iter().map(|identity| Key::cluster(identity.cluster)).collect()
 }
 
-fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-    let Some(cluster) = view.get::<ManagedCluster>(key)? else { return Ok(Plan::nothing()) };
-    let mut status = cluster.status.clone().unwrap_or_default();
-    let is = |type_: &str, value: ConditionStatus| {
-        find_condition(&status.conditions, type_).is_some_and(|condition| condition.status == value)
-    };
-    let is_ours = agent_identity::identity(view)?.is_some_and(|identity| identity.cluster == key.name);
-    // A clock that is off would make every time below a lie; the hub says so.
-    if !is_ours || !is(cluster_conditions::HUB_ACCEPTED, True) || is(cluster_conditions::CLOCK_SYNCED, False)
-    {
-        return Ok(Plan::nothing());
-    }
-    let joined = Observation::new(cluster_conditions::JOINED, True, "ManagedClusterJoined")
-        .message("Managed cluster joined");
-    set_condition(&mut status.conditions, joined, now);
-    // Everything below was read from the spoke's API server: it answers.
-    resources(&mut status, view)?;
-    claims(&mut status, view)?;
-    let available = Observation::new(cluster_conditions::AVAILABLE, True, "ManagedClusterAvailable")
-        .message("Managed cluster is available");
-    set_condition(&mut status.conditions, available, now);
-    let new = ManagedCluster { status: Some(status), ..ManagedCluster::clone(&cluster) };
-    Ok(Plan { status: StatusWrite::between(cluster.as_ref(), &new), ..Plan::default() })
-}
-
-/// The sums over all nodes; allocatable without those that take no pods. What somebody else reports of other resources stays.
-fn resources(status: &mut ManagedClusterStatus, view: &impl View) -> Read<()> {
+/// Reports the sums over all nodes. Nodes that take no pods have nothing allocatable; other resources in the capacity stay.
+fn report_resources(status: &mut ManagedClusterStatus, view: &impl View) -> Read<()> {
     let nodes = view.list_on::<Node>(Site::Spoke, Query::ALL)?;
     let (mut capacity, mut allocatable) = (BTreeMap::new(), BTreeMap::new());
     for node in &nodes {
         let Some(reported) = &node.status else { continue };
         add(&mut capacity, reported.capacity.as_ref());
-        if !node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or_default() {
+        let is_unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or_default();
+        if !is_unschedulable {
             add(&mut allocatable, reported.allocatable.as_ref());
         }
     }
-    status.capacity.extend(written(capacity));
-    status.allocatable = written(allocatable).collect();
+    status.capacity.extend(quantities(capacity));
+    status.allocatable = quantities(allocatable).collect();
     Ok(())
 }
 
@@ -101,35 +94,32 @@ fn add(sums: &mut Sums, resources: Option<&BTreeMap<String, Quantity>>) {
     }
 }
 
-fn written(sums: Sums) -> impl Iterator<Item = (String, Quantity)> {
+fn quantities(sums: Sums) -> impl Iterator<Item = (String, Quantity)> {
     sums.into_iter().map(|(name, milli)| {
         let text = if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") };
         (name, Quantity(text))
     })
 }
 
-/// Reserved claims first, then the others by name, as many as are told; those that stay on the spoke are left out.
-fn claims(status: &mut ManagedClusterStatus, view: &impl View) -> Read<()> {
-    let mut all = view.list_on::<ClusterClaim>(Site::Spoke, Query::ALL)?;
-    all.retain(|claim| {
-        !claim.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(SPOKE_ONLY_LABEL))
-    });
-    let name = |claim: &ClusterClaim| claim.metadata.name.clone().unwrap_or_default();
+/// Reports the reserved claims, and as many of the others as are allowed, by name. Claims that stay on the spoke are left out.
+fn report_claims(status: &mut ManagedClusterStatus, view: &impl View) -> Read<()> {
+    let mut claims = view.list_on::<ClusterClaim>(Site::Spoke, Query::ALL)?;
+    claims.retain(|claim| claim.label(SPOKE_ONLY_LABEL).is_none());
     let (reserved, custom): (Vec<_>, Vec<_>) =
-        all.iter().partition(|claim| RESERVED_CLAIMS.contains(&name(claim).as_str()));
-    let told = reserved.into_iter().chain(custom.into_iter().take(MAX_CLAIMS));
-    let claim = |claim: &std::sync::Arc<ClusterClaim>| ManagedClusterClaim {
-        name: name(claim),
+        claims.iter().partition(|claim| RESERVED_CLAIMS.contains(&claim.name()));
+    let reported = reserved.into_iter().chain(custom.into_iter().take(MAX_CLAIMS));
+    let reported = reported.map(|claim| ManagedClusterClaim {
+        name: claim.name().to_owned(),
         value: claim.spec.value.clone(),
         ..ManagedClusterClaim::default()
-    };
-    status.cluster_claims = told.map(claim).collect();
-    if let Some(version) = status.cluster_claims.iter().find(|claim| claim.name == KUBERNETES_VERSION_CLAIM) {
+    });
+    status.cluster_claims = reported.collect();
+    let version = status.cluster_claims.iter().find(|claim| claim.name == KUBERNETES_VERSION_CLAIM);
+    if let Some(version) = version {
         status.version.kubernetes.clone_from(&version.value);
     }
     Ok(())
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,7 +130,7 @@ mod tests {
         for text in ["2", "1500m", "1.5", "x", "1Ki"] {
             add(&mut sums, Some(&[("cpu".to_owned(), Quantity(text.into()))].into()));
         }
-        let total: Vec<_> = written(sums).collect();
+        let total: Vec<_> = quantities(sums).collect();
         assert_eq!(total, [("cpu".to_owned(), Quantity("1029".into()))]);
     }
 }

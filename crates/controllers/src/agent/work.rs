@@ -14,7 +14,9 @@ use crate::agent_identity::{self, Identity};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::condition::ConditionStatus::True;
 use api::condition::{Observation, set_condition};
-use api::names::{APPLIED_KINDS_ANNOTATION, APPLIED_WORK_FINALIZER, WORK_FINALIZER, work_conditions};
+use api::names::{
+    AGENT_CLAIM, APPLIED_KINDS_ANNOTATION, APPLIED_WORK_FINALIZER, WORK_FINALIZER, work_conditions,
+};
 use api::work::v1::{
     AppliedManifestWork, AppliedManifestWorkSpec, AppliedResource, DeletePropagationPolicy, ManifestWork,
     ManifestWorkStatus,
@@ -23,7 +25,7 @@ use engine::applier::{Owner, rank};
 use engine::work::{
     Decision, Inventory, Removal, Seen, Wanted, decide, inventory, read, removal, was_applied, work_status,
 };
-use object::{Gvk, Key, Kind, Object, ObjectRef};
+use object::{Gvk, Key, Kind, Metadata as _, Object, ObjectRef};
 use reconcile::{
     Action, Controller, Executed, Plan, Precondition, Query, Read, Site, StatusWrite, Subresource, View,
     Watches,
@@ -47,8 +49,8 @@ impl Controller for WorkController {
             change.sides().take(1).flat_map(|object| concerned(object, view)).collect()
         });
         watches.on_site::<ClusterClaim>(Site::Spoke, |change, view| {
-            let ours = change.sides().any(agent_identity::is_identity);
-            if ours { crate::addon_reads::every::<ManifestWork>(view) } else { Vec::new() }
+            let claim = change.latest().filter(|claim| claim.name() == AGENT_CLAIM);
+            claim.map(|_| view.keys::<ManifestWork>(Query::ALL)).unwrap_or_default()
         });
     }
 

@@ -1,9 +1,9 @@
-//! Installs add-ons where placements select clusters, and removes them where none does any more.
+//! Installs add-ons on the clusters that placements select, and removes them from clusters that no placement selects any more.
 //!
-//! Removal is never concluded from something missing: while a placement does not exist, is not scheduled or is between two states,
-//! every add-on stays. Above the removal budget it waits for approval, and what a person installed by hand is never removed.
+//! Every add-on stays while a placement does not exist, is not scheduled or is between two states. Removals above the budget wait for
+//! an approval. An add-on that a person installed by hand is never removed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -21,10 +21,9 @@ use engine::addon::config_refs;
 use engine::rollout::input::{Cluster, Group, GroupKey, Hash};
 use engine::rollout::strategy::All;
 use engine::rollout::{self, Input, Strategy};
-use object::{Gvk, Key, Object, ObjectRef};
+use object::{Gvk, Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Controller, Note, NoteType, Plan, Read, View, Watches};
 
-/// See the [module](self).
 pub(crate) struct AddonInstallController;
 
 impl Controller for AddonInstallController {
@@ -33,11 +32,8 @@ impl Controller for AddonInstallController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedClusterAddOn>(|change, _| {
-            // Only coming and going matters here, and who owns it.
-            let owners = |addon: &ManagedClusterAddOn| addon.metadata.owner_references.clone();
-            let same =
-                matches!((&change.old, &change.new), (Some(old), Some(new)) if owners(old) == owners(new));
-            if same { Vec::new() } else { change.sides().take(1).map(addon_reads::key_of_addon).collect() }
+            let addon = change.latest().filter(|_| change.differs_in(|a| &a.metadata.owner_references));
+            addon.map(addon_reads::key_of_addon).into_iter().collect()
         });
         addon_reads::wake_on_placements(watches);
         watches.read::<ManagedCluster>();
@@ -45,40 +41,34 @@ impl Controller for AddonInstallController {
     }
 
     fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
-        plan(key, view)
+        let mut plan = Plan::nothing();
+        let Some(cma) = view.get::<ClusterManagementAddOn>(key)? else { return Ok(plan) };
+        if cma.is_terminating() || !config_refs::is_managed(&cma) {
+            return Ok(plan);
+        }
+        let existing = addon_reads::of_clusters(&key.name, view)?;
+        let (selected, is_settled) = match cma.spec.install_strategy.r#type {
+            InstallStrategyType::Placements => selected(&cma.spec.install_strategy.placements, view)?,
+            InstallStrategyType::Manual | InstallStrategyType::Other(_) => (BTreeSet::new(), false),
+        };
+        plan.step(existing.iter().filter_map(|addon| adopt(addon, &cma, &selected)));
+        let installed: BTreeSet<&str> = existing.iter().map(|addon| addon.namespace()).collect();
+        let mut created = Vec::new();
+        for cluster in selected.iter().filter(|cluster| !installed.contains(cluster.as_str())) {
+            let managed = view.get::<ManagedCluster>(&Key::cluster(cluster))?;
+            let living = managed.filter(|managed| !managed.is_terminating());
+            let addon = living.map(|managed| new_addon(&cma, &managed));
+            created.extend(addon.map(|addon| Action::create(Object::from_typed(&addon))));
+        }
+        plan.step(created);
+        if is_settled {
+            remove(&mut plan, &cma, &existing, &selected, view)?;
+        }
+        Ok(plan)
     }
 }
 
-fn plan(key: &Key, view: &impl View) -> Read<Plan> {
-    let mut plan = Plan::nothing();
-    let Some(cma) = view.get::<ClusterManagementAddOn>(key)? else { return Ok(plan) };
-    if cma.metadata.deletion_timestamp.is_some() || !config_refs::is_managed(&cma) {
-        return Ok(plan);
-    }
-    let existing = addon_reads::of_clusters(&key.name, view)?;
-    let by_placement = cma.spec.install_strategy.r#type == InstallStrategyType::Placements;
-    let (selected, settled) = if by_placement {
-        selected(&cma.spec.install_strategy.placements, view)?
-    } else {
-        (BTreeSet::new(), false)
-    };
-    plan.step(existing.iter().filter_map(|addon| adopt(addon, &cma, &selected)));
-    let names: BTreeSet<&str> =
-        existing.iter().filter_map(|addon| addon.metadata.namespace.as_deref()).collect();
-    let mut created = Vec::new();
-    for cluster in selected.iter().filter(|cluster| !names.contains(cluster.as_str())) {
-        let managed = view.get::<ManagedCluster>(&Key::cluster(cluster))?;
-        let living = managed.filter(|managed| managed.metadata.deletion_timestamp.is_none());
-        created.extend(living.map(|managed| Action::create(Object::from_typed(&new_addon(&cma, &managed)))));
-    }
-    plan.step(created);
-    if settled {
-        remove(&mut plan, &cma, &existing, &selected, view)?;
-    }
-    Ok(plan)
-}
-
-/// The clusters that any placement selects, and whether every placement is settled.
+/// The clusters that at least one placement selects, and whether every placement is settled.
 fn selected(placements: &[PlacementStrategy], view: &impl View) -> Read<(BTreeSet<String>, bool)> {
     let (mut clusters, mut settled) = (BTreeSet::new(), true);
     for selection in placements_of(placements, view)? {
@@ -88,73 +78,55 @@ fn selected(placements: &[PlacementStrategy], view: &impl View) -> Read<(BTreeSe
     Ok((clusters, settled))
 }
 
-fn owner(cma: &ClusterManagementAddOn) -> OwnerReference {
-    let gvk = Gvk::of::<ClusterManagementAddOn>();
-    OwnerReference {
-        api_version: gvk.api_version(),
-        kind: gvk.kind,
-        name: cma.metadata.name.clone().unwrap_or_default(),
-        uid: cma.metadata.uid.clone().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
-}
-
 fn new_addon(cma: &ClusterManagementAddOn, cluster: &ManagedCluster) -> ManagedClusterAddOn {
-    let inherited = cluster
-        .metadata
-        .annotations
-        .iter()
-        .flatten()
-        .filter(|(name, _)| name.starts_with(ADDON_ANNOTATION_PREFIX));
-    let mut annotations: std::collections::BTreeMap<_, _> =
-        inherited.map(|(k, v)| (k.clone(), v.clone())).collect();
+    let inherited = cluster.metadata.annotations.iter().flatten();
+    let inherited = inherited.filter(|(name, _)| name.starts_with(ADDON_ANNOTATION_PREFIX));
+    let mut annotations: BTreeMap<String, String> =
+        inherited.map(|(name, value)| (name.clone(), value.clone())).collect();
     annotations.insert(INSTALLED_BY_ANNOTATION.into(), "true".into());
     let metadata = ObjectMeta {
         namespace: cluster.metadata.name.clone(),
         name: cma.metadata.name.clone(),
         annotations: Some(annotations),
-        owner_references: Some(vec![owner(cma)]),
+        owner_references: Some(vec![cma.controller_reference()]),
         ..ObjectMeta::default()
     };
     ManagedClusterAddOn { metadata, ..ManagedClusterAddOn::default() }
 }
 
-/// Makes an add-on of a cluster the add-on's, and the placements' where one selects the cluster.
+fn is_installed_by_placement(addon: &ManagedClusterAddOn) -> bool {
+    addon.annotation(INSTALLED_BY_ANNOTATION).is_some()
+}
+
+/// Makes the ClusterManagementAddOn the controller of a cluster's add-on, and marks the add-on where a placement selects the cluster.
 fn adopt(
     addon: &ManagedClusterAddOn,
     cma: &ClusterManagementAddOn,
     selected: &BTreeSet<String>,
 ) -> Option<Action> {
-    if addon.metadata.deletion_timestamp.is_some() {
+    if addon.is_terminating() {
         return None;
     }
-    let wanted = owner(cma);
-    let references = addon.metadata.owner_references.clone().unwrap_or_default();
+    let wanted = cma.controller_reference();
+    let references = addon.metadata.owner_references.as_deref().unwrap_or_default();
     // Another version of the group is the same owner; OCM writes v1beta1.
     let group = |reference: &OwnerReference| Gvk::parse(&reference.api_version, &reference.kind).group;
     let is_same =
         |r: &OwnerReference| (group(r), &r.kind, &r.name) == (group(&wanted), &wanted.kind, &wanted.name);
-    let owned = references.iter().any(|r| is_same(r) && r.uid == wanted.uid && r.controller == Some(true));
-    let is_selected = selected.contains(addon.metadata.namespace.as_deref().unwrap_or_default());
-    let marked = addon
-        .metadata
-        .annotations
-        .as_ref()
-        .is_some_and(|annotations| annotations.contains_key(INSTALLED_BY_ANNOTATION));
+    let is_owned = references.iter().any(|r| is_same(r) && r.uid == wanted.uid && r.controller == Some(true));
     let mut metadata = Map::new();
-    if !owned {
+    if !is_owned {
         let others = references.iter().filter(|reference| !is_same(reference));
         metadata.insert("ownerReferences".into(), json!(others.chain([&wanted]).collect::<Vec<_>>()));
     }
-    if is_selected && !marked {
+    if selected.contains(addon.namespace()) && !is_installed_by_placement(addon) {
         metadata.insert("annotations".into(), json!({INSTALLED_BY_ANNOTATION: "true"}));
     }
-    (!metadata.is_empty())
-        .then(|| Action::patch(addon, Map::from_iter([("metadata".to_owned(), metadata.into())])))
+    let patch = Map::from_iter([("metadata".to_owned(), json!(metadata))]);
+    (!metadata.is_empty()).then(|| Action::patch(addon, patch))
 }
 
-/// Removes what placements installed where none selects the cluster any more, within the budget.
+/// Removes, within the budget, the add-ons that placements installed on clusters that no placement selects any more.
 fn remove(
     plan: &mut Plan,
     cma: &ClusterManagementAddOn,
@@ -162,32 +134,23 @@ fn remove(
     selected: &BTreeSet<String>,
     view: &impl View,
 ) -> Read<()> {
-    let name = cma.metadata.name.as_deref().unwrap_or_default();
-    let ours = |addon: &&Arc<ManagedClusterAddOn>| {
-        let marked = addon
-            .metadata
-            .annotations
-            .as_ref()
-            .is_some_and(|annotations| annotations.contains_key(INSTALLED_BY_ANNOTATION));
-        marked && addon.metadata.deletion_timestamp.is_none()
-    };
-    let ours: Vec<_> = existing.iter().filter(ours).collect();
-    let cluster = |addon: &Arc<ManagedClusterAddOn>| addon.metadata.namespace.clone().unwrap_or_default();
-    let (policy, granted) = addon_reads::policy(name, view)?;
-    // The removal budget is the engine's; what it is asked here is only who left.
+    let ours: Vec<_> =
+        existing.iter().filter(|addon| is_installed_by_placement(addon) && !addon.is_terminating()).collect();
+    let (policy, granted) = addon_reads::policy(cma.name(), view)?;
+    // The engine keeps the removal budget; it is asked here about the clusters that left, and about nothing else.
     let mut input = Input::new(Hash::default(), Ok(Strategy::All(All::default())));
     input.groups = vec![Group { key: GroupKey::default(), clusters: selected.iter().cloned().collect() }];
-    input.clusters = ours
-        .iter()
-        .map(|addon| Cluster { name: cluster(addon), runs: Some(Hash::default()), ..Cluster::default() })
-        .collect();
+    let cluster = |addon: &&Arc<ManagedClusterAddOn>| Cluster {
+        name: addon.namespace().to_owned(),
+        runs: Some(Hash::default()),
+        ..Cluster::default()
+    };
+    input.clusters = ours.iter().map(cluster).collect();
     (input.policy, input.granted) = (policy, granted);
     let decision = rollout::advance(&input, Timestamp::UNIX_EPOCH);
-    plan.step(
-        ours.iter()
-            .filter(|addon| decision.removed.contains(&cluster(addon)))
-            .map(|addon| Action::delete(addon.as_ref())),
-    );
+    let removed: BTreeSet<&str> = decision.removed.iter().map(String::as_str).collect();
+    let removed = ours.iter().filter(|addon| removed.contains(addon.namespace()));
+    plan.step(removed.map(|addon| Action::delete(addon.as_ref())));
     if !decision.kept.is_empty() {
         let tokens = decision
             .approvals
@@ -200,7 +163,7 @@ fn remove(
         );
         plan.notes.push(Note {
             regarding: ObjectRef::of::<ClusterManagementAddOn>(Key::of(cma)),
-            uid: cma.metadata.uid.clone().unwrap_or_default(),
+            uid: cma.uid().to_owned(),
             related: None,
             note_type: NoteType::Warning,
             reason: "RemovalHeld".into(),

@@ -1,43 +1,40 @@
-//! Keeps what agents may do before they have joined: create their cluster and ask for a certificate.
+//! Creates the permissions of agents that have not joined yet: to create their cluster and to ask for a certificate.
 //!
-//! An administrator may narrow the role or bind others to it; what exists is left as it is.
+//! An administrator may narrow the role or bind others to it, so an existing object stays as it is.
 
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 
-use engine::registration::rbac;
-use object::{Key, Kind, Object};
+use engine::registration::rbac::{BOOTSTRAP_BINDING, BOOTSTRAP_ROLE, bootstrap_binding, bootstrap_role};
+use object::{Key, Kind, Metadata as _, Object};
 use reconcile::{Action, Controller, Plan, Read, View, Watches};
 
-/// See the [module](self).
 pub(crate) struct BootstrapController;
 
 impl Controller for BootstrapController {
     const NAME: &'static str = "bootstrap";
     type Primary = ClusterRole;
-    const EXPECTED: &'static [&'static str] = &[rbac::BOOTSTRAP_ROLE];
+    const EXPECTED: &'static [&'static str] = &[BOOTSTRAP_ROLE];
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ClusterRoleBinding>(|change, _| {
-            let ours = change
-                .sides()
-                .any(|binding| binding.metadata.name.as_deref() == Some(rbac::BOOTSTRAP_BINDING));
-            if ours { vec![Key::cluster(rbac::BOOTSTRAP_ROLE)] } else { Vec::new() }
+            let binding = change.latest().filter(|binding| binding.name() == BOOTSTRAP_BINDING);
+            binding.map(|_| Key::cluster(BOOTSTRAP_ROLE)).into_iter().collect()
         });
     }
 
     fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
-        if key.name != rbac::BOOTSTRAP_ROLE {
-            return Ok(Plan::nothing());
-        }
         let mut plan = Plan::nothing();
-        let role = missing(&rbac::bootstrap_role(), view)?;
-        let binding = missing(&rbac::bootstrap_binding(), view)?;
-        plan.step(role.into_iter().chain(binding));
+        if key.name == BOOTSTRAP_ROLE {
+            let role = create_if_absent(&bootstrap_role(), view)?;
+            let binding = create_if_absent(&bootstrap_binding(), view)?;
+            plan.step(role.into_iter().chain(binding));
+        }
         Ok(plan)
     }
 }
 
-fn missing<K: Kind>(wanted: &K, view: &impl View) -> Read<Option<Action>> {
-    Ok(view.get::<K>(&Key::of(wanted))?.is_none().then(|| Action::create(Object::from_typed(wanted))))
+fn create_if_absent<K: Kind>(wanted: &K, view: &impl View) -> Read<Option<Action>> {
+    let live = view.get::<K>(&Key::of(wanted))?;
+    Ok(live.is_none().then(|| Action::create(Object::from_typed(wanted))))
 }

@@ -1,6 +1,6 @@
-//! Accepts clusters, takes acceptance back, and cleans up after those that leave.
+//! Gives accepted clusters their permissions, takes them back from denied ones, and cleans up after clusters that leave.
 //!
-//! The namespace of a cluster is never deleted, as in OCM: what users put there is theirs.
+//! As in OCM, the namespace of a cluster is never deleted: what users put there is theirs.
 
 use std::sync::Arc;
 
@@ -8,26 +8,22 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::json;
 
-use api::Condition;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True};
-use api::condition::{Observation, find_condition, set_condition};
+use api::condition::{Conditions as _, Observation, set_condition};
+use api::names::cluster_conditions::{DELETING, HUB_ACCEPTED};
 use api::names::{
     CLUSTER_API_RESOURCE_FINALIZER, CLUSTER_NAME_LABEL, CLUSTER_RESOURCE_FINALIZER, WORK_FINALIZER,
-    cluster_conditions,
 };
 use api::work::v1::ManifestWork;
-use engine::applier;
 use engine::registration::rbac;
-use object::{Key, Kind, Object};
-use reconcile::{Action, Controller, Plan, Query, Read, StatusWrite, View, Watches};
+use object::{Key, Kind, Metadata as _};
+use reconcile::{Action, Change, Controller, Plan, Query, Read, StatusWrite, View, Watches};
 
 const FINALIZERS: [&str; 2] = [CLUSTER_API_RESOURCE_FINALIZER, CLUSTER_RESOURCE_FINALIZER];
 
-/// See the [module](self).
 pub(crate) struct ClusterController;
 
 impl Controller for ClusterController {
@@ -35,95 +31,61 @@ impl Controller for ClusterController {
     type Primary = ManagedCluster;
 
     fn watches<W: Watches>(watches: &mut W) {
-        // Only what goes matters: it may be the last thing a leaving or denied cluster waits for.
-        watches.on::<ManifestWork>(|change, _| {
-            if change.new.is_some() { Vec::new() } else { namespace_keys(change.sides()) }
-        });
-        watches.on::<ManagedClusterAddOn>(|change, _| {
-            if change.new.is_some() { Vec::new() } else { namespace_keys(change.sides()) }
-        });
-        watches.on::<ClusterRole>(|change, _| labelled(change.sides()));
-        watches.on::<ClusterRoleBinding>(|change, _| labelled(change.sides()));
-        watches.on::<RoleBinding>(|change, _| labelled(change.sides()));
-        watches.on::<Namespace>(|change, _| labelled(change.sides()));
+        watches.on::<ManifestWork>(|change, _| deleted_in_namespace(change));
+        watches.on::<ManagedClusterAddOn>(|change, _| deleted_in_namespace(change));
+        watches.on::<ClusterRole>(|change, _| labelled(change));
+        watches.on::<ClusterRoleBinding>(|change, _| labelled(change));
+        watches.on::<RoleBinding>(|change, _| labelled(change));
+        watches.on::<Namespace>(|change, _| labelled(change));
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-        plan(key, view, now)
+        let mut plan = Plan::nothing();
+        let Some(cluster) = view.get::<ManagedCluster>(key)? else { return Ok(plan) };
+        let observation = if cluster.is_terminating() {
+            Some(clean_up(&mut plan, &cluster, view)?)
+        } else if cluster.spec.hub_accepts_client {
+            accept(&mut plan, &cluster, view)?;
+            let accepted = Observation::new(HUB_ACCEPTED, True, "HubClusterAdminAccepted");
+            Some(accepted.message("Accepted by hub cluster admin"))
+        } else if cluster.holds(HUB_ACCEPTED) && deny(&mut plan, &cluster, view)? {
+            let denied = Observation::new(HUB_ACCEPTED, False, "HubClusterAdminDenied");
+            Some(denied.message("Denied by hub cluster admin"))
+        } else {
+            None
+        };
+        if let Some(observation) = observation {
+            let mut new = ManagedCluster::clone(&cluster);
+            set_condition(&mut new.status.get_or_insert_default().conditions, observation, now);
+            plan.status = StatusWrite::between(cluster.as_ref(), &new);
+        }
+        Ok(plan)
     }
 }
 
-fn namespace_keys<'a, K: Kind>(sides: impl Iterator<Item = &'a K>) -> Vec<Key> {
-    sides.take(1).filter_map(|object| object.meta().namespace.clone()).map(Key::cluster).collect()
+/// The cluster whose namespace an object was deleted from: it may be the last object that a leaving or denied cluster waits for.
+fn deleted_in_namespace<K: Kind>(change: &Change<K>) -> Vec<Key> {
+    let deleted = change.old.as_ref().filter(|_| change.new.is_none());
+    deleted.map(|object| Key::cluster(object.namespace())).into_iter().collect()
 }
 
-/// The cluster an object of ours is for.
-fn labelled<'a, K: Kind>(sides: impl Iterator<Item = &'a K>) -> Vec<Key> {
-    let name = |object: &K| {
-        object.meta().labels.as_ref()?.get(CLUSTER_NAME_LABEL).filter(|name| !name.is_empty()).cloned()
-    };
-    sides.take(1).filter_map(name).map(Key::cluster).collect()
+/// The cluster that an object is labelled with.
+fn labelled<K: Kind>(change: &Change<K>) -> Vec<Key> {
+    let cluster = change.latest().and_then(|object| object.label(CLUSTER_NAME_LABEL));
+    cluster.filter(|name| !name.is_empty()).map(Key::cluster).into_iter().collect()
 }
 
-fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-    let mut plan = Plan::nothing();
-    let Some(cluster) = view.get::<ManagedCluster>(key)? else { return Ok(plan) };
-    let mut new = ManagedCluster::clone(&cluster);
-    let conditions = &mut new.status.get_or_insert_default().conditions;
-    if cluster.metadata.deletion_timestamp.is_some() {
-        let deleting = leave(&mut plan, &cluster, view)?;
-        set_condition(conditions, deleting, now);
-    } else if cluster.spec.hub_accepts_client {
-        accept(&mut plan, &cluster, view)?;
-        let message = "Accepted by hub cluster admin";
-        let accepted = Observation::new(cluster_conditions::HUB_ACCEPTED, True, "HubClusterAdminAccepted")
-            .message(message);
-        set_condition(conditions, accepted, now);
-    } else if is_accepted(conditions) && deny(&mut plan, &cluster, view)? {
-        let message = "Denied by hub cluster admin";
-        let denied = Observation::new(cluster_conditions::HUB_ACCEPTED, False, "HubClusterAdminDenied")
-            .message(message);
-        set_condition(conditions, denied, now);
-    }
-    plan.status = StatusWrite::between(cluster.as_ref(), &new);
-    Ok(plan)
-}
-
-fn is_accepted(conditions: &[Condition]) -> bool {
-    find_condition(conditions, cluster_conditions::HUB_ACCEPTED).is_some_and(Condition::is_true)
-}
-
-fn name(cluster: &ManagedCluster) -> &str {
-    cluster.metadata.name.as_deref().unwrap_or_default()
-}
-
-/// The write that makes an object as wanted; nothing where it is.
 fn ensure<K: Kind>(wanted: &K, view: &impl View) -> Read<Option<Action>> {
-    let live = view.get::<K>(&Key::of(wanted))?;
-    let wanted = Object::from_typed(wanted);
-    let same = live.is_some_and(|live| {
-        applier::covers(&Object::from_typed(live.as_ref()).into_value(), &wanted.clone().into_value())
-    });
-    Ok((!same).then(|| Action::apply(wanted)))
+    Ok(Action::ensure(wanted, view.get::<K>(&Key::of(wanted))?.as_deref()))
 }
 
-/// Namespace, then finalizers, so that whatever follows is cleaned up, then permissions.
+/// Creates the namespace; then adds the finalizers, so that whatever follows is cleaned up; then gives the permissions.
 fn accept(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<()> {
-    let name = name(cluster);
+    let name = cluster.name();
     let labels = Some([(CLUSTER_NAME_LABEL.to_owned(), name.to_owned())].into());
     let metadata = ObjectMeta { name: Some(name.into()), labels, ..ObjectMeta::default() };
     plan.step(ensure(&Namespace { metadata, ..Namespace::default() }, view)?);
-    let held = cluster.metadata.finalizers.iter().flatten().map(String::as_str);
-    let mut finalizers: Vec<&str> = held.collect();
-    let before = finalizers.len();
-    finalizers.extend(
-        FINALIZERS
-            .iter()
-            .filter(|wanted| !cluster.metadata.finalizers.iter().flatten().any(|held| held == *wanted)),
-    );
-    if finalizers.len() > before {
-        plan.step([patch_metadata(cluster, json!({"finalizers": finalizers}))]);
-    }
+    plan.step(Action::add_finalizers(cluster, &FINALIZERS));
     let mut permissions = Vec::new();
     for role in rbac::shared_roles() {
         permissions.extend(ensure(&role, view)?);
@@ -136,95 +98,66 @@ fn accept(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<(
     Ok(())
 }
 
-fn patch_metadata<K: Kind>(object: &K, metadata: serde_json::Value) -> Action {
-    Action::patch(object, serde_json::Map::from_iter([("metadata".to_owned(), metadata)]))
-}
-
-/// Takes the permissions back; whether that is complete. While works are left the agent may still remove them.
+/// Takes the permissions back and says whether that is complete. As long as works exist, the agent may still remove them.
 fn deny(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<bool> {
-    plan.step(ensure_rules(&rbac::cluster_role(name(cluster), false), view)?);
-    release_bindings(plan, cluster, view)
+    let wanted = rbac::cluster_role(cluster.name(), false);
+    // The rules become fewer, so a role that covers the wanted rules may allow more.
+    let live = view.get::<ClusterRole>(&Key::of(&wanted))?;
+    if live.is_none_or(|live| live.rules != wanted.rules) {
+        plan.step([Action::apply_typed(&wanted)]);
+    }
+    delete_bindings(plan, cluster, view)
 }
 
-/// [`ensure`] for a role whose rules become fewer: what covers them may allow more.
-fn ensure_rules(wanted: &ClusterRole, view: &impl View) -> Read<Option<Action>> {
-    let live = view.get::<ClusterRole>(&Key::of(wanted))?;
-    Ok((!live.is_some_and(|live| live.rules == wanted.rules)).then(|| Action::apply_typed(wanted)))
-}
-
-/// Deletes the bindings in the cluster's namespace; whether they are gone.
-fn release_bindings(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<bool> {
-    let name = name(cluster);
+/// Deletes the bindings in the cluster's namespace and says whether they are gone.
+fn delete_bindings(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<bool> {
+    let name = cluster.name();
     let works = view.list::<ManifestWork>(Query::namespace(name))?;
     let registration = view.get::<RoleBinding>(&Key::of(&rbac::registration_binding(name)))?;
     let work = view.get::<RoleBinding>(&Key::of(&rbac::work_binding(name)))?;
-    let living = |binding: &&Arc<RoleBinding>| binding.metadata.deletion_timestamp.is_none();
-    plan.step(
-        [&registration, &work]
-            .into_iter()
-            .flatten()
-            .filter(living)
-            .map(|binding| Action::delete(binding.as_ref())),
-    );
-    if let Some(work) = work.as_ref().filter(|_| works.is_empty()) {
-        let rest: Vec<&String> =
-            work.metadata.finalizers.iter().flatten().filter(|held| *held != WORK_FINALIZER).collect();
-        if work.metadata.deletion_timestamp.is_some()
-            && rest.len() < work.metadata.finalizers.iter().flatten().count()
-        {
-            plan.step([patch_metadata(work.as_ref(), json!({"finalizers": rest}))]);
-        }
+    plan.step(delete_all(registration.iter().chain(&work)));
+    if let Some(work) = work.as_ref().filter(|work| works.is_empty() && work.is_terminating()) {
+        plan.step(Action::remove_finalizers(work.as_ref(), &[WORK_FINALIZER]));
     }
     Ok(works.is_empty() && registration.is_none() && work.is_none())
 }
 
-/// Removes what a leaving cluster has on the hub: add-ons, then works, then permissions, then the finalizers.
-fn leave(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<Observation> {
-    let name = name(cluster);
+/// Deletes what a leaving cluster has on the hub: add-ons, then works, then permissions; then removes the finalizers.
+fn clean_up(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<Observation> {
+    let name = cluster.name();
     let addons = view.list::<ManagedClusterAddOn>(Query::namespace(name))?;
     if !addons.is_empty() {
-        plan.step(living(&addons));
+        plan.step(delete_all(&addons));
         return Ok(remaining("managedclusteraddons", &addons));
     }
     let works = view.list::<ManifestWork>(Query::namespace(name))?;
     if !works.is_empty() {
-        plan.step(living(&works));
+        plan.step(delete_all(&works));
         return Ok(remaining("manifestworks", &works));
     }
-    if release_bindings(plan, cluster, view)? {
-        let role = view.get::<ClusterRole>(&Key::cluster(rbac::name(name)))?;
-        let binding = view.get::<ClusterRoleBinding>(&Key::cluster(rbac::name(name)))?;
-        plan.step(
-            role.iter()
-                .map(|role| Action::delete(role.as_ref()))
-                .chain(binding.iter().map(|b| Action::delete(b.as_ref()))),
-        );
-        let rest: Vec<&String> = cluster
-            .metadata
-            .finalizers
-            .iter()
-            .flatten()
-            .filter(|held| !FINALIZERS.contains(&held.as_str()))
-            .collect();
-        if rest.len() < cluster.metadata.finalizers.iter().flatten().count() {
-            plan.step([patch_metadata(cluster, json!({"finalizers": rest}))]);
-        }
+    if delete_bindings(plan, cluster, view)? {
+        let of_cluster = Key::cluster(rbac::name(name));
+        let role = view.get::<ClusterRole>(&of_cluster)?;
+        let binding = view.get::<ClusterRoleBinding>(&of_cluster)?;
+        let role = role.iter().map(|role| Action::delete(role.as_ref()));
+        plan.step(role.chain(binding.iter().map(|binding| Action::delete(binding.as_ref()))));
+        plan.step(Action::remove_finalizers(cluster, &FINALIZERS));
     }
-    Ok(Observation::new(cluster_conditions::DELETING, True, "NoResource")
-        .message("No cleaned resource in cluster ns."))
+    Ok(Observation::new(DELETING, True, "NoResource").message("No cleaned resource in cluster ns."))
 }
 
-fn living<K: Kind>(objects: &[Arc<K>]) -> Vec<Action> {
-    let living = objects.iter().filter(|object| object.meta().deletion_timestamp.is_none());
+/// Deletes the objects that are not being deleted yet.
+fn delete_all<'a, K: Kind>(objects: impl IntoIterator<Item = &'a Arc<K>>) -> Vec<Action> {
+    let living = objects.into_iter().filter(|object| !object.is_terminating());
     living.map(|object| Action::delete(object.as_ref())).collect()
 }
 
 /// OCM's words, and its spelling.
 fn remaining<K: Kind>(resource: &str, objects: &[Arc<K>]) -> Observation {
-    let pending = objects.iter().filter(|object| object.meta().deletion_timestamp.is_some()).count();
+    let pending = objects.iter().filter(|object| object.is_terminating()).count();
     let message = format!(
         "The resource {resource} is remaning, the remaining count is {}, the finalizer pending count is {pending}",
         objects.len()
     );
-    Observation::new(cluster_conditions::DELETING, False, "ResourceRemaining").message(message)
+    Observation::new(DELETING, False, "ResourceRemaining").message(message)
 }

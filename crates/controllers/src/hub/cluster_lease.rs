@@ -1,21 +1,22 @@
-//! Watches whether clusters are alive: their lease, their availability, the taints that follow from it.
+//! Notices clusters that fall silent: their lease expires, they become unavailable, and a taint keeps placements away.
 //!
-//! The hub says when a cluster has fallen silent; that it is back is for its agent to say.
+//! The hub says that a cluster is silent. Only the agent says that it is available.
 
 use jiff::{Timestamp, Unit};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use serde_json::{Map, json};
 
+use api::Condition;
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::Unknown;
-use api::condition::{Observation, find_condition, set_condition};
-use api::names::{CLUSTER_LEASE, CLUSTER_NAME_LABEL, cluster_conditions};
+use api::condition::{Conditions as _, Observation, set_condition};
+use api::names::cluster_conditions::{AVAILABLE, HUB_ACCEPTED};
+use api::names::{CLUSTER_LEASE, CLUSTER_NAME_LABEL};
 use engine::registration::lease;
-use object::{Key, Object, ObjectRef};
+use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Controller, Note, NoteType, Plan, Read, StatusWrite, View, Watches};
 
-/// See the [module](self).
 pub(crate) struct ClusterLeaseController;
 
 impl Controller for ClusterLeaseController {
@@ -24,53 +25,44 @@ impl Controller for ClusterLeaseController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<Lease>(|change, _| {
-            let ours =
-                change.sides().take(1).filter(|lease| lease.metadata.name.as_deref() == Some(CLUSTER_LEASE));
-            ours.filter_map(|lease| lease.metadata.namespace.clone()).map(Key::cluster).collect()
+            let lease = change.latest().filter(|lease| lease.name() == CLUSTER_LEASE);
+            lease.map(|lease| Key::cluster(lease.namespace())).into_iter().collect()
         });
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-        plan(key, view, now)
-    }
-}
-
-fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-    let mut plan = Plan::nothing();
-    let Some(cluster) = view.get::<ManagedCluster>(key)? else { return Ok(plan) };
-    let mut new = ManagedCluster::clone(&cluster);
-    let conditions = &mut new.status.get_or_insert_default().conditions;
-    let leaving = cluster.metadata.deletion_timestamp.is_some();
-    let is_told = find_condition(conditions, cluster_conditions::HUB_ACCEPTED).is_some();
-    let held = view.get::<Lease>(&Key::namespaced(&key.name, CLUSTER_LEASE))?;
-    match held {
-        None if is_told && !leaving => {
-            plan.step([Action::create(Object::from_typed(&new_lease(&key.name, now)))])
-        }
-        None if leaving => silence(&mut plan, &cluster, conditions, now),
-        None => {}
-        Some(held) => {
-            let renewed = held.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
-            let expires = lease::expires(renewed, cluster.spec.lease_duration_seconds);
-            if expires <= now {
-                silence(&mut plan, &cluster, conditions, now);
-            } else {
-                plan.wake(expires);
+        let mut plan = Plan::nothing();
+        let Some(cluster) = view.get::<ManagedCluster>(key)? else { return Ok(plan) };
+        let mut new = ManagedCluster::clone(&cluster);
+        let conditions = &mut new.status.get_or_insert_default().conditions;
+        let is_leaving = cluster.is_terminating();
+        match view.get::<Lease>(&Key::namespaced(&key.name, CLUSTER_LEASE))? {
+            None if is_leaving => set_silent(&mut plan, &cluster, conditions, now),
+            // A cluster gets its lease when it has been accepted or denied.
+            None if cluster.condition(HUB_ACCEPTED).is_some() => {
+                plan.step([Action::create(Object::from_typed(&new_lease(&key.name, now)))]);
+            }
+            None => {}
+            Some(held) => {
+                let renewed = held.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
+                let expires = lease::expires(renewed.map(|time| time.0), cluster.spec.lease_duration_seconds);
+                if expires <= now {
+                    set_silent(&mut plan, &cluster, conditions, now);
+                } else {
+                    plan.wake(expires);
+                }
             }
         }
+        let available = new.condition(AVAILABLE).map(|condition| &condition.status);
+        let taints = lease::taints(&cluster.spec.taints, available, now);
+        plan.status = StatusWrite::between(cluster.as_ref(), &new);
+        // The taint waits until the status is written, so that both are about the same state of the cluster.
+        if taints != cluster.spec.taints && !is_leaving && plan.status.is_none() {
+            let patch = Map::from_iter([("spec".to_owned(), json!({"taints": taints}))]);
+            plan.step([Action::patch(cluster.as_ref(), patch)]);
+        }
+        Ok(plan)
     }
-    let available =
-        find_condition(conditions, cluster_conditions::AVAILABLE).map(|condition| condition.status.clone());
-    let taints = lease::taints(&cluster.spec.taints, available.as_ref(), now);
-    plan.status = StatusWrite::between(cluster.as_ref(), &new);
-    // The taint follows what has been written, so that both are about the same state of the cluster.
-    if taints != cluster.spec.taints && !leaving && plan.status.is_none() {
-        plan.step([Action::patch(
-            cluster.as_ref(),
-            Map::from_iter([("spec".to_owned(), json!({"taints": taints}))]),
-        )]);
-    }
-    Ok(plan)
 }
 
 fn new_lease(cluster: &str, now: Timestamp) -> Lease {
@@ -80,34 +72,32 @@ fn new_lease(cluster: &str, now: Timestamp) -> Lease {
         labels: Some([(CLUSTER_NAME_LABEL.to_owned(), cluster.to_owned())].into()),
         ..ObjectMeta::default()
     };
-    let renew_time = Some(MicroTime(now.round(Unit::Microsecond).unwrap_or(now)));
-    Lease {
-        metadata,
-        spec: Some(LeaseSpec {
-            holder_identity: Some(CLUSTER_LEASE.into()),
-            renew_time,
-            ..LeaseSpec::default()
-        }),
-    }
+    let spec = LeaseSpec {
+        holder_identity: Some(CLUSTER_LEASE.into()),
+        renew_time: Some(MicroTime(now.round(Unit::Microsecond).unwrap_or(now))),
+        ..LeaseSpec::default()
+    };
+    Lease { metadata, spec: Some(spec) }
 }
 
-fn silence(plan: &mut Plan, cluster: &ManagedCluster, conditions: &mut Vec<api::Condition>, now: Timestamp) {
-    let name = cluster.metadata.name.clone().unwrap_or_default();
-    let message = "Registration agent stopped updating its lease.";
-    let stopped =
-        Observation::new(cluster_conditions::AVAILABLE, Unknown, "ManagedClusterLeaseUpdateStopped")
-            .message(message);
-    if set_condition(conditions, stopped, now) {
-        plan.notes.push(Note {
-            regarding: ObjectRef::of::<ManagedCluster>(Key::cluster(&name)),
-            uid: cluster.metadata.uid.clone().unwrap_or_default(),
-            related: None,
-            note_type: NoteType::Warning,
-            reason: "AvailableUnknown".into(),
-            action: "Check".into(),
-            message: format!(
-                "The {name} is successfully imported. However, the connection check from the managed cluster to the hub cluster has failed"
-            ),
-        });
+/// Sets a cluster's availability to Unknown, and records an event when it was something else.
+fn set_silent(plan: &mut Plan, cluster: &ManagedCluster, conditions: &mut Vec<Condition>, now: Timestamp) {
+    let stopped = Observation::new(AVAILABLE, Unknown, "ManagedClusterLeaseUpdateStopped")
+        .message("Registration agent stopped updating its lease.");
+    if !set_condition(conditions, stopped, now) {
+        return;
     }
+    let message = format!(
+        "The {} is successfully imported. However, the connection check from the managed cluster to the hub cluster has failed",
+        cluster.name()
+    );
+    plan.notes.push(Note {
+        regarding: ObjectRef::of::<ManagedCluster>(Key::of(cluster)),
+        uid: cluster.uid().to_owned(),
+        related: None,
+        note_type: NoteType::Warning,
+        reason: "AvailableUnknown".into(),
+        action: "Check".into(),
+        message,
+    });
 }

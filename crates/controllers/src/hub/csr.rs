@@ -1,8 +1,8 @@
-//! Approves the certificate requests of agents: to join where that is allowed, to renew, and for their add-ons.
+//! Approves certificate requests of agents: to join where that is allowed, to renew, and for their add-ons.
 //!
-//! Who may join without a person is said by a ClusterRoleBinding of the hub: its subjects' requests are approved, and the clusters
-//! they create are accepted, once. Renewals need no access review: what a review would ask is whether the cluster is accepted, because
-//! that is what its permission to renew hangs on.
+//! A ClusterRoleBinding on the hub says who may join without a person. The requests of its subjects are approved, and the clusters
+//! that they create are accepted, once. Renewals need no access review, because it would ask whether the cluster is accepted: the
+//! permission to renew depends on that.
 
 use jiff::{Timestamp, Unit};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
@@ -11,18 +11,15 @@ use serde_json::{Map, json};
 
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
-use api::condition::find_condition;
-use api::names::{
-    AUTO_ACCEPTED_ANNOTATION, AUTO_APPROVE_BINDING, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER,
-    cluster_conditions,
-};
+use api::condition::Conditions as _;
+use api::names::cluster_conditions::{AVAILABLE, JOINED};
+use api::names::{AUTO_ACCEPTED_ANNOTATION, AUTO_APPROVE_BINDING, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER};
 use engine::registration::csr::{Ask, ask, is_decided};
-use object::{Key, ObjectRef};
+use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{
     Action, Controller, Note, NoteType, Plan, Precondition, Query, Read, Site, Subresource, View, Watches,
 };
 
-/// See the [module](self).
 pub(crate) struct CsrController;
 
 impl Controller for CsrController {
@@ -32,101 +29,70 @@ impl Controller for CsrController {
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedCluster>(|change, view| {
             let facts = |cluster: &ManagedCluster| (cluster.spec.hub_accepts_client, is_alive(cluster));
-            if matches!((&change.old, &change.new), (Some(old), Some(new)) if facts(old) == facts(new)) {
-                return Vec::new();
-            }
-            let names = change.sides().take(1).filter_map(|cluster| cluster.metadata.name.clone());
-            names.flat_map(|name| of_cluster(&name, view)).collect()
+            let cluster = change.latest().filter(|_| change.differs_in(facts));
+            cluster.map(|cluster| requests_of(cluster.name(), view)).unwrap_or_default()
         });
         watches.on::<ManagedClusterAddOn>(|change, view| {
             let facts = |addon: &ManagedClusterAddOn| {
                 addon.status.as_ref().map(|status| status.registrations.clone())
             };
-            if matches!((&change.old, &change.new), (Some(old), Some(new)) if facts(old) == facts(new)) {
-                return Vec::new();
-            }
-            let clusters = change.sides().take(1).filter_map(|addon| addon.metadata.namespace.clone());
-            clusters.flat_map(|name| of_cluster(&name, view)).collect()
+            let addon = change.latest().filter(|_| change.differs_in(facts));
+            addon.map(|addon| requests_of(addon.namespace(), view)).unwrap_or_default()
         });
         watches.on::<ClusterRoleBinding>(|change, view| {
-            let ours =
-                change.sides().any(|binding| binding.metadata.name.as_deref() == Some(AUTO_APPROVE_BINDING));
-            if ours { crate::addon_reads::every::<CertificateSigningRequest>(view) } else { Vec::new() }
+            let binding = change.latest().filter(|binding| binding.name() == AUTO_APPROVE_BINDING);
+            binding.map(|_| view.keys::<CertificateSigningRequest>(Query::ALL)).unwrap_or_default()
         });
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-        plan(key, view, now)
-    }
-}
-
-fn of_cluster(name: &str, view: &impl View) -> Vec<Key> {
-    let requests =
-        view.list::<CertificateSigningRequest>(Query::label(CLUSTER_NAME_LABEL, name)).unwrap_or_default();
-    requests.iter().map(|request| Key::of(request.as_ref())).collect()
-}
-
-fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-    let mut plan = Plan::nothing();
-    let Some(request) = view.get::<CertificateSigningRequest>(key)? else { return Ok(plan) };
-    if is_decided(&request) {
-        return Ok(plan);
-    }
-    match ask(&request) {
-        Some(Ask::Cluster { cluster, renewal: true }) if accepted(&cluster, view)? => {
-            let message = "Auto approving Managed cluster agent certificate after SubjectAccessReview.";
-            approve(&mut plan, &request, message, "ManagedClusterCSRAutoApproved", now);
+        let mut plan = Plan::nothing();
+        let Some(request) = view.get::<CertificateSigningRequest>(key)? else { return Ok(plan) };
+        if is_decided(&request) {
+            return Ok(plan);
         }
-        Some(Ask::Cluster { cluster, renewal: false }) => join(&mut plan, &request, &cluster, view, now)?,
-        Some(Ask::Addon { cluster, addon })
-            if accepted(&cluster, view)? && is_registered(&cluster, &addon, view)? =>
-        {
-            approve(
-                &mut plan,
-                &request,
-                "Auto approving addon agent certificate.",
-                "AddonCSRAutoApproved",
-                now,
-            );
+        match ask(&request) {
+            Some(Ask::Cluster { cluster, renewal: true }) if is_accepted(&cluster, view)? => {
+                approve(&mut plan, &request, Approval::RENEWAL, now);
+            }
+            Some(Ask::Cluster { cluster, renewal: false }) => {
+                join(&mut plan, &request, &cluster, view, now)?;
+            }
+            Some(Ask::Addon { cluster, addon })
+                if is_accepted(&cluster, view)? && is_registered(&cluster, &addon, view)? =>
+            {
+                approve(&mut plan, &request, Approval::ADDON, now);
+            }
+            None | Some(Ask::Cluster { .. } | Ask::Addon { .. }) => {}
         }
-        None | Some(Ask::Cluster { .. } | Ask::Addon { .. }) => {}
+        Ok(plan)
     }
-    Ok(plan)
 }
 
-fn accepted(cluster: &str, view: &impl View) -> Read<bool> {
+fn requests_of(cluster: &str, view: &impl View) -> Vec<Key> {
+    view.keys::<CertificateSigningRequest>(Query::label(CLUSTER_NAME_LABEL, cluster))
+}
+
+fn is_accepted(cluster: &str, view: &impl View) -> Read<bool> {
     let cluster = view.get::<ManagedCluster>(&Key::cluster(cluster))?;
-    Ok(cluster.is_some_and(|cluster| {
-        cluster.spec.hub_accepts_client && cluster.metadata.deletion_timestamp.is_none()
-    }))
+    Ok(cluster.is_some_and(|cluster| cluster.spec.hub_accepts_client && !cluster.is_terminating()))
 }
 
 /// Whether the add-on is installed on the cluster, and asks for a client certificate.
 fn is_registered(cluster: &str, addon: &str, view: &impl View) -> Read<bool> {
     let addon = view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, addon))?;
-    let registered = |addon: &ManagedClusterAddOn| {
-        let registrations = addon.status.iter().flat_map(|status| &status.registrations);
-        registrations.into_iter().any(|registration| registration.signer_name == KUBE_CLIENT_SIGNER)
-    };
-    Ok(addon.is_some_and(|addon| registered(&addon)))
+    let status = addon.as_ref().and_then(|addon| addon.status.as_ref());
+    let mut registrations = status.iter().flat_map(|status| &status.registrations);
+    Ok(registrations.any(|registration| registration.signer_name == KUBE_CLIENT_SIGNER))
 }
 
-/// Whether the cluster's agent is there and well, so that somebody else asking for its certificate is no rebirth.
+/// Whether the cluster has an agent that works, so that nobody else may get its certificate.
 fn is_alive(cluster: &ManagedCluster) -> bool {
-    let is_true = |type_: &str| {
-        cluster
-            .status
-            .as_ref()
-            .and_then(|s| find_condition(&s.conditions, type_))
-            .is_some_and(|c| c.is_true())
-    };
-    is_true(cluster_conditions::JOINED) && is_true(cluster_conditions::AVAILABLE)
+    cluster.holds(JOINED) && cluster.holds(AVAILABLE)
 }
 
-/// Approves a first request of a bootstrap identity, and accepts the cluster it is for, once.
+/// Approves a first request of a bootstrap identity, and accepts the cluster that it is for, once.
 ///
-/// OCM signs for whoever holds the bootstrap credential, whatever the cluster; a cluster whose agent is alive keeps its
-/// identity here.
 /// See docs/hazards.md#bootstrap-credential.
 fn join(
     plan: &mut Plan,
@@ -135,28 +101,25 @@ fn join(
     view: &impl View,
     now: Timestamp,
 ) -> Read<()> {
-    let Some(binding) = view.get::<ClusterRoleBinding>(&Key::cluster(AUTO_APPROVE_BINDING))? else {
-        return Ok(());
-    };
-    if !binding.subjects.iter().flatten().any(|subject| is_requester(request, subject)) {
+    let binding = view.get::<ClusterRoleBinding>(&Key::cluster(AUTO_APPROVE_BINDING))?;
+    let mut subjects = binding.iter().flat_map(|binding| binding.subjects.iter().flatten());
+    if !subjects.any(|subject| is_requester(request, subject)) {
         return Ok(());
     }
     let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(name))? else { return Ok(()) };
-    if cluster.metadata.deletion_timestamp.is_some() || is_alive(&cluster) {
+    if cluster.is_terminating() || is_alive(&cluster) {
         return Ok(());
     }
-    let annotations = cluster.metadata.annotations.clone().unwrap_or_default();
     if !cluster.spec.hub_accepts_client {
-        if annotations.contains_key(AUTO_ACCEPTED_ANNOTATION) {
-            // Accepted once, and since denied by a person.
+        if cluster.annotation(AUTO_ACCEPTED_ANNOTATION).is_some() {
+            // The cluster was accepted once, and a person has denied it since.
             return Ok(());
         }
         let time = now.round(Unit::Second).unwrap_or(now).to_string();
         let patch = json!({"metadata": {"annotations": {AUTO_ACCEPTED_ANNOTATION: time}}, "spec": {"hubAcceptsClient": true}});
         plan.step([Action::patch(cluster.as_ref(), patch.as_object().cloned().unwrap_or_default())]);
     }
-    let message = "Auto approving Managed cluster agent certificate after SubjectAccessReview.";
-    approve(plan, request, message, "ManagedClusterAutoApproved", now);
+    approve(plan, request, Approval::JOIN, now);
     Ok(())
 }
 
@@ -166,46 +129,59 @@ fn is_requester(request: &CertificateSigningRequest, subject: &Subject) -> bool 
         "User" => subject.name == user,
         "Group" => request.spec.groups.iter().flatten().any(|group| *group == subject.name),
         "ServiceAccount" => {
-            user == format!(
-                "system:serviceaccount:{}:{}",
-                subject.namespace.as_deref().unwrap_or_default(),
-                subject.name
-            )
+            let namespace = subject.namespace.as_deref().unwrap_or_default();
+            user == format!("system:serviceaccount:{namespace}:{}", subject.name)
         }
         _ => false,
     }
 }
 
-fn approve(plan: &mut Plan, request: &CertificateSigningRequest, message: &str, event: &str, now: Timestamp) {
+/// What an approval says, in OCM's words.
+#[derive(Clone, Copy)]
+struct Approval {
+    message: &'static str,
+    /// The reason of the event.
+    event: &'static str,
+}
+
+impl Approval {
+    const JOIN: Self = Self { event: "ManagedClusterAutoApproved", ..Self::RENEWAL };
+    const RENEWAL: Self = Self {
+        message: "Auto approving Managed cluster agent certificate after SubjectAccessReview.",
+        event: "ManagedClusterCSRAutoApproved",
+    };
+    const ADDON: Self =
+        Self { message: "Auto approving addon agent certificate.", event: "AddonCSRAutoApproved" };
+}
+
+fn approve(plan: &mut Plan, request: &CertificateSigningRequest, approval: Approval, now: Timestamp) {
     let time = now.round(Unit::Second).unwrap_or(now).to_string();
     let approved = json!({
         "type": "Approved",
         "status": "True",
         "reason": "AutoApprovedByHubCSRApprovingController",
-        "message": message,
+        "message": approval.message,
         "lastUpdateTime": time,
         "lastTransitionTime": time,
     });
     let held = request.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let conditions: Vec<_> = held.into_iter().map(|condition| json!(condition)).chain([approved]).collect();
+    let conditions: Vec<_> = held.map(|condition| json!(condition)).chain([approved]).collect();
     let target = ObjectRef::of::<CertificateSigningRequest>(Key::of(request));
-    let patch = Map::from_iter([("status".to_owned(), json!({"conditions": conditions}))]);
-    let precondition = Precondition::unchanged(request);
     plan.step([Action::Patch {
         site: Site::Hub,
         target: target.clone(),
         subresource: Subresource::Approval,
-        patch,
-        precondition,
+        patch: Map::from_iter([("status".to_owned(), json!({"conditions": conditions}))]),
+        precondition: Precondition::unchanged(request),
     }]);
     plan.notes.push(Note {
         regarding: target,
-        uid: request.metadata.uid.clone().unwrap_or_default(),
+        uid: request.uid().to_owned(),
         related: None,
         note_type: NoteType::Normal,
-        reason: event.into(),
+        reason: approval.event.into(),
         action: "Approve".into(),
-        message: message.into(),
+        message: approval.message.into(),
     });
 }
 

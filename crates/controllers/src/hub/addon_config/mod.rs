@@ -25,7 +25,7 @@ use engine::addon::config_refs;
 use engine::rollout::input::Hash;
 use engine::rollout::{Input, RolloutDecision};
 use object::{Gvk, Key, ObjectRef};
-use reconcile::{Change, Controller, Executed, Plan, Read, StatusWrite, View, Watches};
+use reconcile::{Change, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
 /// See the [module](self).
 pub(crate) struct AddonConfigController;
@@ -45,15 +45,15 @@ impl Controller for AddonConfigController {
         watches.on::<ManagedCluster>(|change, view| {
             let reachable = |cluster: &ManagedCluster| is_unreachable(cluster);
             let same = matches!((&change.old, &change.new), (Some(old), Some(new)) if reachable(old) == reachable(new));
-            if same { Vec::new() } else { addon_reads::every::<ClusterManagementAddOn>(view) }
+            if same { Vec::new() } else { view.keys::<ClusterManagementAddOn>(Query::ALL) }
         });
         watches.on::<RolloutPolicy>(|change, view| {
             let same = matches!((&change.old, &change.new), (Some(old), Some(new)) if old.spec == new.spec);
-            if same { Vec::new() } else { addon_reads::every::<ClusterManagementAddOn>(view) }
+            if same { Vec::new() } else { view.keys::<ClusterManagementAddOn>(Query::ALL) }
         });
         watches.on_observed(|change, view| {
             let ours = change.sides().any(|object| config_gvks().contains(&object.gvk()));
-            if ours { addon_reads::every::<ClusterManagementAddOn>(view) } else { Vec::new() }
+            if ours { view.keys::<ClusterManagementAddOn>(Query::ALL) } else { Vec::new() }
         });
         addon_reads::wake_on_placements(watches);
         watches.read::<ControllerRevision>();

@@ -1,0 +1,167 @@
+//! An add-on on one cluster: what it is made from, and the objects that deploy it.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::rbac::v1::RoleBinding;
+
+use crate::addon_reads;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
+use api::gitops::v1alpha1::Success;
+use api::names::{ADDON_NAME_LABEL, ADDON_NAMESPACE_LABEL, IMAGE_REGISTRIES_ANNOTATION};
+use api::work::v1::ManifestWork;
+use engine::addon::config::Config;
+use engine::addon::registration::{self, Sources};
+use engine::addon::{config_refs, snapshot, template, works};
+use object::{Key, Metadata as _, Object};
+use reconcile::{Action, Plan, Query, Read, StatusWrite, View};
+
+/// How soon a plan looks again for a snapshot that exists on the hub but not in the cache yet.
+const SNAPSHOT_RECHECK: SignedDuration = SignedDuration::from_secs(1);
+
+/// The image registries that a cluster asks for.
+pub(super) fn registries(cluster: &ManagedCluster) -> Option<&str> {
+    cluster.annotation(IMAGE_REGISTRIES_ANNOTATION)
+}
+
+/// One add-on on one cluster, and everything that its deployment depends on.
+pub(super) struct Deployment {
+    pub(super) addon: Arc<ManagedClusterAddOn>,
+    pub(super) cluster: Arc<ManagedCluster>,
+    pub(super) works: Vec<Arc<ManifestWork>>,
+    /// The configurations that the rollout assigned.
+    pub(super) configs: Vec<Config>,
+    pub(super) has_template: bool,
+    /// The contents of the configurations; `Ok(None)` while nothing is assigned or its snapshot has not been read.
+    pub(super) sources: Result<Option<Sources>, String>,
+    bindings: Vec<(RoleBinding, Option<Arc<RoleBinding>>)>,
+    pub(super) needs_health: bool,
+}
+
+impl Deployment {
+    pub(super) fn read(addon: Arc<ManagedClusterAddOn>, view: &impl View) -> Read<Option<Self>> {
+        let (name, namespace) = (addon.name(), addon.namespace());
+        let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
+        let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(namespace))? else { return Ok(None) };
+        if !config_refs::is_managed(&cma) {
+            return Ok(None);
+        }
+        let mut works = view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, name).within(namespace))?;
+        let is_hosted = |work: &ManifestWork| work.label(ADDON_NAMESPACE_LABEL).is_some();
+        works.retain(|work| works::is_deploy(name, work) && !is_hosted(work));
+        let status = addon.status.as_ref();
+        let configs =
+            status.and_then(|status| config_refs::desired(&status.config_references)).unwrap_or_default();
+        let has_template = config_refs::has_template(&cma);
+        let policy = addon_reads::policy_object(name, view)?;
+        let mut deployment = Self {
+            needs_health: has_template && policy.is_none_or(|policy| policy.spec.success != Success::Applied),
+            sources: Ok(None),
+            bindings: Vec::new(),
+            addon,
+            cluster,
+            works,
+            configs,
+            has_template,
+        };
+        if has_template {
+            deployment.sources = deployment.read_sources(view)?;
+            deployment.bindings = deployment.read_bindings(view)?;
+        }
+        Ok(Some(deployment))
+    }
+
+    fn read_sources(&self, view: &impl View) -> Read<Result<Option<Sources>, String>> {
+        let find = |is: fn(&Config) -> bool| self.configs.iter().find(|config| is(config));
+        let Some(template) = find(config_refs::is_template) else { return Ok(Ok(None)) };
+        let get = |config: &Config| view.get::<ControllerRevision>(&snapshot::key(self.name(), config));
+        let Some(template) = get(template)? else { return Ok(Ok(None)) };
+        let config = match find(config_refs::is_deployment_config).map(get).transpose()? {
+            Some(None) => return Ok(Ok(None)),
+            Some(Some(config)) => Some(config),
+            None => None,
+        };
+        Ok(Sources::read(&template, config.as_deref()).map(Some))
+    }
+
+    fn read_bindings(&mut self, view: &impl View) -> Read<Vec<(RoleBinding, Option<Arc<RoleBinding>>)>> {
+        let Ok(Some(sources)) = &self.sources else { return Ok(Vec::new()) };
+        match registration::role_bindings(&self.addon, &sources.template) {
+            Ok(bindings) => bindings
+                .into_iter()
+                .map(|wanted| Ok((wanted.clone(), view.get::<RoleBinding>(&Key::of(&wanted))?)))
+                .collect(),
+            Err(error) => {
+                self.sources = Err(error);
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// The works that the cluster has.
+    pub(super) fn works(&self) -> Vec<&ManifestWork> {
+        self.works.iter().map(Arc::as_ref).collect()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.addon.name()
+    }
+
+    pub(super) fn plan(&self, now: Timestamp) -> Plan {
+        let mut plan = Plan::nothing();
+        let mut new = ManagedClusterAddOn::clone(&self.addon);
+        let rendered = match &self.sources {
+            Ok(Some(sources)) => {
+                registration::fill(&mut new, sources);
+                self.render(sources).map(|wanted| self.deploy(&mut plan, &wanted))
+            }
+            Ok(None) => {
+                if self.has_template && !self.configs.is_empty() {
+                    plan.wake(now.saturating_add(SNAPSHOT_RECHECK).unwrap_or(now));
+                }
+                Ok(())
+            }
+            Err(error) => Err(error.clone()),
+        };
+        self.report(&mut plan, &mut new, rendered.err(), now);
+        plan.status = StatusWrite::between(self.addon.as_ref(), &new);
+        plan
+    }
+
+    fn render(&self, sources: &Sources) -> Result<Vec<ManifestWork>, String> {
+        let input = template::Input {
+            addon: self.name(),
+            cluster: self.addon.namespace(),
+            template: &sources.template,
+            config: sources.config.as_ref(),
+            registries: registries(&self.cluster),
+        };
+        let manifests = template::render(&input)
+            .map_err(|e| format!("failed to get manifest from agent interface: {e}"))?;
+        let user = &sources.template.agent_spec.manifest_configs;
+        let built = works::build(&self.addon, &self.configs, manifests, &self.works(), user);
+        built.map_err(|e| format!("failed to build manifestwork: {e}"))
+    }
+
+    /// Writes the permissions, then the works, each only where it differs; then deletes the works that are not wanted any more.
+    fn deploy(&self, plan: &mut Plan, wanted: &[ManifestWork]) {
+        let bindings = self.bindings.iter();
+        plan.step(bindings.filter_map(|(wanted, live)| Action::ensure(wanted, live.as_deref())));
+        let live = |wanted: &ManifestWork| self.works.iter().find(|work| work.name() == wanted.name());
+        let differs =
+            |wanted: &&ManifestWork| live(wanted).is_none_or(|work| !works::is_as_wanted(work, wanted));
+        plan.step(wanted.iter().filter(differs).map(|work| Action::apply(without_status(work))));
+        let is_surplus = |work: &&Arc<ManifestWork>| {
+            !work.is_terminating() && !wanted.iter().any(|wanted| wanted.name() == work.name())
+        };
+        plan.step(self.works.iter().filter(is_surplus).map(|work| Action::delete(work.as_ref())));
+    }
+}
+
+fn without_status(work: &ManifestWork) -> Object {
+    let mut object = Object::from_typed(work);
+    object.0.remove("status");
+    object
+}

@@ -1,0 +1,67 @@
+//! Deploys an add-on to its cluster and reports its health.
+//!
+//! The ManifestWorks and the permissions are rendered from the snapshots that the rollout assigned. The status is written when the
+//! rollout on the cluster starts and when it ends, and in between only after a while ([`status::SILENCE`]). So a rollout costs a
+//! cluster two writes.
+
+mod deployment;
+mod status;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::rbac::v1::RoleBinding;
+
+use self::deployment::{Deployment, registries};
+use crate::addon_reads;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
+use api::condition::Conditions as _;
+use api::gitops::v1alpha1::RolloutPolicy;
+use api::names::{ADDON_NAME_LABEL, cluster_conditions};
+use api::work::v1::ManifestWork;
+use engine::addon::config_refs;
+use object::{Key, Metadata as _};
+use reconcile::{Controller, Plan, Query, Read, View, Watches};
+
+pub(crate) struct AddonDeployController;
+
+impl Controller for AddonDeployController {
+    const NAME: &'static str = "addon-deploy";
+    type Primary = ManagedClusterAddOn;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<ManifestWork>(|change, _| {
+            let addon =
+                |work: &ManifestWork| Some(Key::namespaced(work.namespace(), work.label(ADDON_NAME_LABEL)?));
+            change.latest().and_then(addon).into_iter().collect()
+        });
+        watches.on::<ManagedCluster>(|change, view| {
+            let facts = |cluster: &ManagedCluster| {
+                let available = cluster.condition(cluster_conditions::AVAILABLE);
+                let available = available.map(|c| (c.status.clone(), c.reason.clone(), c.message.clone()));
+                (registries(cluster).map(str::to_owned), available)
+            };
+            let cluster = change.latest().filter(|_| change.differs_in(facts));
+            let addons =
+                |cluster: &ManagedCluster| view.keys::<ManagedClusterAddOn>(Query::namespace(cluster.name()));
+            cluster.map(addons).unwrap_or_default()
+        });
+        watches.on::<ClusterManagementAddOn>(|change, view| {
+            let facts =
+                |cma: &ClusterManagementAddOn| (config_refs::has_template(cma), config_refs::is_managed(cma));
+            let Some(cma) = change.latest().filter(|_| change.differs_in(facts)) else { return Vec::new() };
+            let addons = addon_reads::of_clusters(cma.name(), view).unwrap_or_default();
+            addons.iter().map(|addon| Key::of(addon.as_ref())).collect()
+        });
+        watches.read::<ControllerRevision>();
+        watches.read::<RoleBinding>();
+        watches.read::<RolloutPolicy>();
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        // The works of an add-on that is being deleted go with it, by their owner reference.
+        let addon = view.get::<ManagedClusterAddOn>(key)?.filter(|addon| !addon.is_terminating());
+        let deployment = addon.map(|addon| Deployment::read(addon, view)).transpose()?.flatten();
+        Ok(deployment.map_or_else(Plan::nothing, |deployment| deployment.plan(now)))
+    }
+}

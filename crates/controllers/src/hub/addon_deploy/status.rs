@@ -1,0 +1,145 @@
+//! The status of an add-on on one cluster: the outcome of its rollout, its deployment and its health.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::deployment::Deployment;
+use api::Condition;
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::condition::ConditionStatus::{False, True, Unknown};
+use api::condition::{Conditions as _, Observation, find_condition, set_condition};
+use api::names::addon_conditions::{AVAILABLE, MANIFEST_APPLIED, PROGRESSING, REGISTRATION_APPLIED};
+use api::names::{cluster_conditions, work_conditions};
+use engine::addon::health::{self, WorksStatus};
+use engine::addon::progress;
+use reconcile::Plan;
+
+/// How long a rollout on the cluster may take before the status says why it takes so long.
+pub(super) const SILENCE: SignedDuration = SignedDuration::from_secs(10);
+/// How long the agent may fail to apply an object before the rollout has failed. The definition of its kind may come meanwhile.
+const APPLY_GRACE: SignedDuration = SignedDuration::from_secs(30);
+
+impl Deployment {
+    /// Fills in the status of the add-on; `error` says why nothing could be rendered.
+    pub(super) fn report(
+        &self,
+        plan: &mut Plan,
+        new: &mut ManagedClusterAddOn,
+        error: Option<String>,
+        now: Timestamp,
+    ) {
+        let started = self.addon.condition(PROGRESSING).filter(|condition| condition.is_true());
+        let started = started.map(|condition| condition.last_transition_time.0);
+        let works_status = health::works_status(&self.works(), &self.configs, self.needs_health);
+        let status = new.status.get_or_insert_default();
+        let references = &mut status.config_references;
+        // A rollout that completed stays completed; afterwards the condition Available tells the health.
+        let has_completed =
+            !references.is_empty() && references.iter().all(|r| r.last_applied_config == r.desired_config);
+        let outcome =
+            if has_completed { None } else { self.outcome(&works_status, error.as_deref(), now, plan) };
+        match outcome {
+            Some(outcome) => {
+                if outcome.reason == progress::COMPLETED {
+                    for reference in references {
+                        reference.last_applied_config.clone_from(&reference.desired_config);
+                    }
+                }
+                set_condition(&mut status.conditions, outcome, now);
+            }
+            None => {
+                let until = started.and_then(|started| started.checked_add(SILENCE).ok());
+                if let Some(until) = until.filter(|until| *until > now) {
+                    plan.wake(until);
+                    return;
+                }
+            }
+        }
+        if self.has_template {
+            self.report_deployment(&mut status.conditions, &works_status, error, now);
+        }
+        self.report_health(&mut status.conditions, now);
+    }
+
+    /// The outcome of the rollout on this cluster; `None` while it is open.
+    fn outcome(
+        &self,
+        works_status: &WorksStatus,
+        error: Option<&str>,
+        now: Timestamp,
+        plan: &mut Plan,
+    ) -> Option<Observation> {
+        let failed =
+            |message: &str| Some(Observation::new(PROGRESSING, False, progress::FAILED).message(message));
+        if let Some(error) = error {
+            return failed(error);
+        }
+        if self.configs.is_empty() && self.has_template {
+            return None;
+        }
+        match works_status {
+            WorksStatus::Done => Some(
+                Observation::new(PROGRESSING, False, progress::COMPLETED)
+                    .message("completed with no errors."),
+            ),
+            WorksStatus::Refused(message) => {
+                let applied = self.works.iter().filter_map(|work| work.condition(work_conditions::APPLIED));
+                let refused = applied.filter(|condition| condition.is_false());
+                let since = refused.map(|condition| condition.last_transition_time.0).min()?;
+                let until = since.checked_add(APPLY_GRACE).ok()?;
+                if until > now {
+                    plan.wake(until);
+                    return None;
+                }
+                failed(message)
+            }
+            WorksStatus::NoWorks
+            | WorksStatus::OtherConfig
+            | WorksStatus::NotReady
+            | WorksStatus::NotHealthy(_) => None,
+        }
+    }
+
+    fn report_deployment(
+        &self,
+        conditions: &mut Vec<Condition>,
+        works_status: &WorksStatus,
+        error: Option<String>,
+        now: Timestamp,
+    ) {
+        if matches!(self.sources, Ok(Some(_))) {
+            let registered = Observation::new(REGISTRATION_APPLIED, True, "SetPermissionApplied")
+                .message("Registration of the addon agent is configured");
+            set_condition(conditions, registered, now);
+        }
+        let applied = match error {
+            Some(error) => {
+                Some(Observation::new(MANIFEST_APPLIED, False, "ManifestWorkApplyFailed").message(error))
+            }
+            None if self.works.is_empty() => None,
+            None => health::manifest_applied(&self.works()),
+        };
+        if let Some(applied) = applied {
+            set_condition(conditions, applied, now);
+        }
+        // OCM says here how far the rollout is; we say why it is not further.
+        let is_progressing = find_condition(conditions, PROGRESSING).is_some_and(Condition::is_true);
+        if let (WorksStatus::NotHealthy(why), true) = (works_status, is_progressing) {
+            let waiting = Observation::new(PROGRESSING, True, progress::UNDER_WAY)
+                .message(format!("progressing... {why}"));
+            set_condition(conditions, waiting, now);
+        }
+    }
+
+    fn report_health(&self, conditions: &mut Vec<Condition>, now: Timestamp) {
+        match self.cluster.condition(cluster_conditions::AVAILABLE) {
+            Some(cluster) if cluster.status == Unknown => {
+                let unknown = Observation::new(AVAILABLE, Unknown, &cluster.reason).message(&cluster.message);
+                set_condition(conditions, unknown, now);
+            }
+            _ if self.has_template && find_condition(conditions, MANIFEST_APPLIED).is_some() => {
+                set_condition(conditions, health::availability(self.name(), &self.works()), now);
+            }
+            _ => {}
+        }
+    }
+}
