@@ -2,12 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::Value as Json;
-
 use super::accumulator::ResAccumulator;
-use super::config::{Config, DEFAULT};
-use super::crds;
-use super::decode::{Located, Result};
+use super::decode::Result;
 use super::error::{Reason, RenderError};
 use super::generate::at;
 use super::kustomization::{BuildMetadata, FILE_NAMES, FieldSpec, Kustomization, SortOptions, Text};
@@ -19,7 +15,7 @@ use super::resource::{Origin, Resource};
 use super::schemas::Schemas;
 use super::source::{Source, Target, relative_join};
 use super::transform::{Pass, annotations, labels, names, references, sort, vars};
-use super::yaml::{self, Node, Reading, Value, documents};
+use super::yaml::{self, Node, Value, documents};
 use object::Place;
 
 /// The value that kubectl 1.32 writes for `managedByLabel`; it does not know the version of its kustomize.
@@ -268,45 +264,6 @@ impl<'a> Build<'a> {
         Ok((file, nodes))
     }
 
-    fn read_openapi(&mut self, dir: &str, kustomization: &Kustomization) -> Result<()> {
-        let Some(path) = &kustomization.openapi_path else { return Ok(()) };
-        let (file, nodes) = self.documents(dir, path)?;
-        for node in nodes {
-            let json = json_of(&file, &node)?;
-            if node.get("kind").is_some_and(|kind| kind.text() == "CustomResourceDefinition") {
-                self.schemas.add_crd(&json);
-            } else {
-                self.schemas.set_document(json);
-            }
-        }
-        Ok(())
-    }
-
-    /// The fields that this kustomization's transformers change.
-    fn config_of(&mut self, dir: &str, kustomization: &Kustomization) -> Result<Arc<Config>> {
-        let mut config = DEFAULT.clone();
-        for path in &kustomization.configurations {
-            let (file, nodes) = self.documents(dir, path)?;
-            for node in &nodes {
-                let more = Arc::new(Config::read(&Located::root(&file, node))?);
-                config = config.merge(&more).map_err(|error| at(path, error))?;
-            }
-        }
-        for path in &kustomization.crds {
-            let (file, nodes) = self.documents(dir, path)?;
-            for node in &nodes {
-                let json = json_of(&file, node)?;
-                if node.get("kind").is_some_and(|kind| kind.text() == "CustomResourceDefinition") {
-                    self.schemas.add_crd(&json);
-                } else {
-                    let more = Arc::new(crds::config_of(&json)?);
-                    config = config.merge(&more).map_err(|error| at(path, error))?;
-                }
-            }
-        }
-        Ok(config)
-    }
-
     /// Adds the objects of a file or directory.
     fn add_resource(&mut self, dir: &str, path: &Text, accumulator: &mut ResAccumulator) -> Result<()> {
         match self.find(dir, path)? {
@@ -422,9 +379,4 @@ impl<'a> Build<'a> {
             configured_by: Some(["builtin".into(), kind.into(), String::new(), String::new()]),
         })
     }
-}
-
-fn json_of(file: &str, node: &Node) -> Result<Json> {
-    node.to_json(Reading::Yaml11)
-        .map_err(|(line, why)| Box::new(RenderError::new(Reason::InvalidValue, file, why.0).line(line)))
 }

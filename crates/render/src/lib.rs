@@ -8,6 +8,7 @@
 mod accumulator;
 mod build;
 mod config;
+mod configurations;
 mod configured;
 mod crds;
 mod decode;

@@ -12,6 +12,8 @@ pub const MAX_VALUES: usize = 1_000_000;
 pub const MAX_LONE_DASHES: usize = 8;
 /// Values in one file that anchors and aliases copy, which cost nothing to write. People copy some hundred.
 pub const MAX_COPIED_VALUES: usize = 100_000;
+/// Bytes in one file that anchors and aliases copy: as many as the file itself may have.
+pub const MAX_COPIED_BYTES: usize = MAX_FILE_BYTES;
 /// Lists of objects within lists of objects.
 pub const MAX_LIST_DEPTH: usize = 50;
 /// Directories that one overlay reads, each counted as often as it is read: a chain of diamonds doubles with every step.

@@ -1,84 +1,20 @@
-//! The YAML door: text to nodes that know their lines, nodes to JSON, JSON to the text `kubectl kustomize` prints.
+//! YAML: reads text to nodes that know their lines, converts nodes to JSON, and prints JSON as `kubectl kustomize` does.
 //!
-//! Reading follows what kubectl does where the YAML specifications leave room; [`scalar`] says how. Comments and layout are dropped.
+//! Reading follows kubectl where the YAML specifications leave room; [`scalar`] documents the choices. Comments and layout are dropped.
 //! Duplicate keys, unknown tags, and documents above the limits of [`super::limits`] are refused.
 
+mod builder;
+mod json;
 pub mod node;
+mod order;
 mod parse;
 pub mod print;
 pub mod scalar;
 mod scalar_style;
-
-use serde_json::{Map as JsonMap, Number, Value as Json};
+#[cfg(test)]
+mod tests;
 
 pub use node::{Entry, Map, Node, Scalar, Style, Tag, Value};
 pub use parse::{Malformed, documents, kustomization};
-pub use print::{float_text, print};
+pub use print::{float_text, print, print_stream};
 pub use scalar::{Reading, Unreadable, looks_like_something_else};
-
-impl Node {
-    /// The JSON value this means to a reading.
-    ///
-    /// # Errors
-    /// The line, and [`Unreadable`], of the first scalar that has no JSON value.
-    pub fn to_json(&self, reading: Reading) -> Result<Json, (u32, Unreadable)> {
-        Ok(match &self.value {
-            Value::Scalar(scalar) => scalar.to_json(reading).map_err(|unreadable| (self.line, unreadable))?,
-            Value::List(items) => {
-                Json::Array(items.iter().map(|item| item.to_json(reading)).collect::<Result<_, _>>()?)
-            }
-            Value::Map(map) => {
-                let field = |(key, entry): (&String, &Entry)| {
-                    Ok((key_text(key, entry.key_style, reading), entry.node.to_json(reading)?))
-                };
-                Json::Object(map.iter().map(field).collect::<Result<_, _>>()?)
-            }
-        })
-    }
-
-    /// Takes a JSON value as it would be written and read again.
-    pub fn from_json(json: &Json) -> Self {
-        let scalar = |text: String, tag| Scalar { text, tag, style: Style::Plain }.into();
-        match json {
-            Json::Null => Scalar::null().into(),
-            Json::Bool(value) => scalar(value.to_string(), Tag::Bool),
-            Json::Number(number) => {
-                scalar(number_text(number), if number.is_f64() { Tag::Float } else { Tag::Int })
-            }
-            Json::String(text) => {
-                let style = if scalar_style::is_plain(text) { Style::Plain } else { Style::Quoted };
-                Scalar { text: text.clone(), tag: Tag::Str, style }.into()
-            }
-            Json::Array(items) => Value::List(items.iter().map(Self::from_json).collect()).into(),
-            Json::Object(map) => Value::Map(
-                map.iter().map(|(key, value)| (key.clone(), Self::from_json(value).into())).collect(),
-            )
-            .into(),
-        }
-    }
-}
-
-fn number_text(number: &Number) -> String {
-    match number.as_f64() {
-        Some(float) if number.is_f64() => float_text(float),
-        _ => number.to_string(),
-    }
-}
-
-/// A key that YAML 1.1 takes for a boolean or a number is written as that; others keep their text.
-fn key_text(key: &str, style: Style, reading: Reading) -> String {
-    let plain = Scalar { text: key.into(), tag: Tag::Str, style };
-    match (reading, style) {
-        (Reading::Yaml11, Style::Plain) => match plain.to_json(reading) {
-            Ok(Json::Bool(value)) => value.to_string(),
-            Ok(Json::Number(number)) => number_text(&number),
-            Ok(Json::Null | Json::String(_) | Json::Array(_) | Json::Object(_)) | Err(_) => key.to_owned(),
-        },
-        (Reading::Objects | Reading::Yaml11, _) => key.to_owned(),
-    }
-}
-
-/// Prints objects as one stream, with `---` between them.
-pub fn print_stream<'a>(objects: impl IntoIterator<Item = &'a JsonMap<String, Json>>) -> String {
-    objects.into_iter().map(print).collect::<Vec<_>>().join("---\n")
-}

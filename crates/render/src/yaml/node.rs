@@ -249,7 +249,16 @@ impl Node {
         copy
     }
 
-    /// How many values this is made of, itself included.
+    /// Number of bytes in the keys and texts of this.
+    pub fn text_bytes(&self) -> usize {
+        match &self.value {
+            Value::Scalar(scalar) => scalar.text.len(),
+            Value::List(items) => items.iter().map(Self::text_bytes).sum(),
+            Value::Map(map) => map.iter().map(|(key, entry)| key.len() + entry.node.text_bytes()).sum(),
+        }
+    }
+
+    /// Number of values in this, itself included.
     pub fn size(&self) -> usize {
         match &self.value {
             Value::Scalar(_) => 1,

@@ -1,20 +1,28 @@
 //! JSON values as the YAML text that `kubectl kustomize` prints.
 //!
-//! Maps are in the natural order of their keys (`a2` before `a10`), strings are plain where nobody could mistake them, texts of several
-//! lines are literal blocks, and plain text folds at spaces once a line is longer than 80 characters.
+//! Maps have the natural order of their keys (`a2` before `a10`). Strings are plain unless they could be read as another type, texts of
+//! several lines are literal blocks, and plain text folds at spaces once a line is longer than 80 characters.
+//!
+//! Byte equality with kubectl needs the emitter of go-yaml, a port of libyaml. `libyaml-safer` ports libyaml too, but not the differences of
+//! go-yaml: the order of keys, and the fold of long texts.
 
-use std::cmp::Ordering;
 use std::fmt::Write;
 
 use serde_json::{Map, Number, Value as Json};
 
+use super::order::sorted;
 use super::scalar_style::{Notation, ScalarAnalysis, has_line_breaks, is_break, is_printable};
 
-/// Lines are folded at the first space after this column.
+/// The column after which a line folds at the next space.
 const BEST_WIDTH: usize = 80;
-/// Longer keys are written in the explicit form, with `? `.
+/// Longest key in the simple form; a longer one is written with `? `.
 const MAX_SIMPLE_KEY: usize = 128;
 const INDENT: usize = 2;
+
+/// Prints objects as one stream, with `---` between them.
+pub fn print_stream<'a>(objects: impl IntoIterator<Item = &'a Map<String, Json>>) -> String {
+    objects.into_iter().map(print).collect::<Vec<_>>().join("---\n")
+}
 
 /// Prints a map as a document, with a newline at its end.
 pub fn print(document: &Map<String, Json>) -> String {
@@ -350,156 +358,4 @@ pub fn float_text(float: f64) -> String {
     // Writing to a string cannot fail.
     let _ = write!(text, "e{sign}{:02}", exponent.abs());
     text
-}
-
-/// The order of keys: letters by code, runs of digits by value, other characters before letters.
-fn natural_order(a: &str, b: &str) -> Ordering {
-    let same = a.chars().zip(b.chars()).take_while(|(x, y)| x == y).map(|(x, _)| x.len_utf8()).sum();
-    let (before, a, b) = (
-        a.get(..same).unwrap_or_default(),
-        a.get(same..).unwrap_or_default(),
-        b.get(same..).unwrap_or_default(),
-    );
-    let (Some(x), Some(y)) = (a.chars().next(), b.chars().next()) else { return a.len().cmp(&b.len()) };
-    match (x.is_alphabetic(), y.is_alphabetic()) {
-        (true, true) => return x.cmp(&y),
-        (true, false) => return Ordering::Greater,
-        (false, true) => return Ordering::Less,
-        (false, false) => {}
-    }
-    // Digits before the difference count when one side goes on with a zero: they make `10` and `1a` differ by more than the zero.
-    let mut seed = 0u128;
-    if x == '0' || y == '0' {
-        seed = u128::from(before.chars().rev().take_while(|c| c.is_numeric()).any(|c| c != '0'));
-    }
-    let run = |text: &str| {
-        let digits = || text.bytes().take_while(u8::is_ascii_digit);
-        let value =
-            digits().fold(seed, |sum, digit| sum.saturating_mul(10).saturating_add(u128::from(digit - b'0')));
-        (value, digits().count())
-    };
-    run(a).cmp(&run(b)).then(x.cmp(&y))
-}
-
-/// Sorts fields by key. The order is no order: `10` stands before `1a`, `1a` before `2`, and `2` before `10`, for which the sort of the
-/// standard library may panic. A merge always ends, and agrees with the order wherever that is one.
-fn sorted<'a>(mut fields: Vec<(&'a String, &'a Json)>) -> Vec<(&'a String, &'a Json)> {
-    if fields.len() < 2 {
-        return fields;
-    }
-    let mut merged = Vec::with_capacity(fields.len());
-    let mut right = sorted(fields.split_off(fields.len() / 2)).into_iter().peekable();
-    let mut left = sorted(fields).into_iter().peekable();
-    while let (Some((a, _)), Some((b, _))) = (left.peek(), right.peek()) {
-        merged.extend(if natural_order(b, a).is_lt() { right.next() } else { left.next() });
-    }
-    merged.extend(left);
-    merged.extend(right);
-    merged
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn check(value: Json, expected: &str) {
-        let Json::Object(map) = json!({ "k": value }) else { panic!() };
-        assert_eq!(print(&map), format!("k:{expected}\n"), "{map:?}");
-    }
-
-    #[test]
-    fn strings_are_quoted_where_they_could_be_mistaken() {
-        for (text, expected) in [
-            ("plain", " plain"),
-            ("", " \"\""),
-            ("yes", " \"yes\""),
-            ("1.10", " \"1.10\""),
-            ("0644", " \"0644\""),
-            ("2024-01-01", " \"2024-01-01\""),
-            ("12:30", " \"12:30\""),
-            ("12:30:99", " 12:30:99"),
-            ("a: b", " 'a: b'"),
-            ("a #b", " 'a #b'"),
-            ("a#b", " a#b"),
-            ("- a", " '- a'"),
-            ("-a", " -a"),
-            ("*", " '*'"),
-            ("it's", " it's"),
-            ("'it'", " '''it'''"),
-            ("tab\there", " \"tab\\there\""),
-            (" lead", " ' lead'"),
-            ("smile \u{1f600}", " \"smile \\U0001F600\""),
-            ("grüße", " grüße"),
-        ] {
-            check(json!(text), expected);
-        }
-    }
-
-    #[test]
-    fn texts_of_lines_are_blocks() {
-        check(json!("a\nb\n"), " |\n  a\n  b");
-        check(json!("a\nb"), " |-\n  a\n  b");
-        check(json!("a\n\n"), " |+\n  a\n");
-        check(json!(" a\nb"), " |2-\n   a\n  b");
-        check(json!("a \nb"), " \"a \\nb\"");
-    }
-
-    #[test]
-    fn long_plain_text_folds_at_spaces() {
-        let text = "word ".repeat(20);
-        let expected = format!(" {}\n  word word word word", "word ".repeat(16).trim_end());
-        check(json!(text.trim_end()), &expected);
-    }
-
-    #[test]
-    fn lists_stand_below_their_key_and_nest() {
-        check(json!([1, [2, 3], {"a": [4], "b": {}}]), "\n- 1\n- - 2\n  - 3\n- a:\n  - 4\n  b: {}");
-        check(json!([]), " []");
-        check(json!({"x": {"y": null}}), "\n  x:\n    \"y\": null");
-    }
-
-    #[test]
-    fn numbers_are_short() {
-        for (float, expected) in [
-            (1.5, "1.5"),
-            (1e20, "1e+20"),
-            (1234567.5, "1.2345675e+06"),
-            (0.00001, "1e-05"),
-            (100000.5, "100000.5"),
-        ] {
-            check(json!(float), &format!(" {expected}"));
-        }
-        check(json!(u64::MAX), " 18446744073709551615");
-    }
-
-    #[test]
-    fn a_key_that_would_read_as_a_merge_is_quoted() {
-        check(json!({"<<": "<<"}), "\n  \"<<\": <<");
-    }
-
-    #[test]
-    fn breaks_that_not_every_reader_takes_for_one_are_escaped() {
-        check(json!("x\n- y\u{2028}z"), " \"x\\n- y\\Lz\"");
-        check(json!("x\u{2029}z"), " \"x\\Pz\"");
-    }
-
-    #[test]
-    fn keys_whose_order_goes_in_a_circle_are_printed() {
-        let keys = (0..200).map(|number| match number % 3 {
-            0 => format!("{number}"),
-            1 => format!("{}a", number / 10),
-            _ => format!("{}0", number / 7),
-        });
-        let map: Map<String, Json> = keys.map(|key| (key, Json::Null)).collect();
-        let fields = map.len();
-        assert_eq!(print(&map).lines().count(), fields);
-    }
-
-    #[test]
-    fn keys_are_in_natural_order() {
-        let mut keys = vec!["b", "a10", "a2", "a-b", "ab", "A", "_", "1", "a"];
-        keys.sort_by(|a, b| natural_order(a, b));
-        assert_eq!(keys, ["_", "1", "A", "a", "a-b", "a2", "a10", "ab", "b"]);
-    }
 }

@@ -1,6 +1,6 @@
 //! What a string would look like to a reader of YAML, and how it is written because of that.
 
-use super::parse::MERGE_KEY;
+use super::builder::MERGE_KEY;
 use super::scalar::looks_like_something_else;
 
 /// How a string is written.

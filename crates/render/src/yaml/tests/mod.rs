@@ -1,0 +1,4 @@
+//! Tests of reading and printing.
+
+mod parse;
+mod print;
