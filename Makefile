@@ -8,14 +8,14 @@ help: ## Print this list
 
 .PHONY: demo
 demo: ## Roll an add-on out across twelve clusters on this machine, from commit to status commit
-	$(CARGO) run --quiet -- demo $(DEMO_FLAGS)
+	$(CARGO) run -- demo $(DEMO_FLAGS)
 
 .PHONY: test
 test: ## Run every test, those against a real Kubernetes API server included
 	@tests/run
 
 .PHONY: lint
-lint: ## Check format, lints, the border between the rings, and dependencies
+lint: ## Check format, lints, and the dependencies
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
 	tests/rings

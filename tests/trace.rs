@@ -26,6 +26,7 @@ use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::{Selection, now};
 
 use crate::e2e::{eventually, run_nodes};
+use crate::golden;
 use crate::kube::{self as real, client_of};
 
 const CLUSTERS: [&str; 3] = ["c1", "c2", "c3"];
@@ -120,12 +121,9 @@ impl Trace {
 }
 
 fn check(on: &str, trace: &Trace) {
-    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/three-hubs.trace");
-    let text = format!("{}\n", trace.lines.join("\n"));
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(golden, &text).unwrap();
-    }
-    assert_eq!(text, std::fs::read_to_string(golden).unwrap(), "the trace on {on} differs from {golden}");
+    eprintln!("the trace on {on}");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/three-hubs.trace");
+    golden::check([(file.into(), format!("{}\n", trace.lines.join("\n")))]);
 }
 
 #[test]

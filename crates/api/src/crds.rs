@@ -122,30 +122,20 @@ mod tests {
 
     use super::*;
 
-    /// The charts carry the definitions as files; `BLESS=1` writes them anew.
+    /// The chart has the definitions as files.
     #[test]
     fn chart_carries_every_definition() {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/wheelwright/crds");
-        let bless = std::env::var_os("BLESS").is_some();
-        let mut wanted = Vec::new();
+        let mut wanted = std::collections::BTreeMap::new();
         for definition in all() {
             let spec = &definition.spec;
             let file = format!("{}_{}.yaml", spec.group, spec.names.plural);
             let text = serde_saphyr::to_string(&definition).unwrap();
-            if bless {
-                std::fs::create_dir_all(&dir).unwrap();
-                std::fs::write(dir.join(&file), &text).unwrap();
-            }
-            assert_eq!(
-                std::fs::read_to_string(dir.join(&file)).unwrap_or_default(),
-                text,
-                "{file} is out of date: run with BLESS=1"
-            );
-            wanted.push(file);
+            wanted.insert(dir.join(file), text);
         }
-        let found =
-            std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let stray: Vec<_> = found.filter(|file| !wanted.contains(file)).collect();
+        let mut stray = crate::golden::cases(&dir, "yaml");
+        stray.retain(|file| !wanted.contains_key(file));
+        crate::golden::check(wanted);
         assert!(stray.is_empty(), "no definition for {stray:?}");
     }
 }

@@ -16,6 +16,9 @@ pub mod cluster;
 pub mod condition;
 pub mod crds;
 pub mod gitops;
+#[cfg(test)]
+#[path = "../../../tests/golden.rs"]
+mod golden;
 pub mod names;
 #[cfg(test)]
 mod round_trip;

@@ -2,6 +2,9 @@
 
 pub mod addon;
 pub mod applier;
+#[cfg(test)]
+#[path = "../../../tests/golden.rs"]
+mod golden;
 pub mod placement;
 pub mod registration;
 pub mod report;

@@ -1,15 +1,16 @@
 //! Golden cases: the histories under `tests/golden/placement`, with the decisions and explanations they must give.
 //!
-//! A case is a YAML file and the text beside it. `BLESS=1` writes the texts anew; they are reviewed like code.
+//! A case is a YAML file and the text beside it.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::harness::Hub;
+use crate::golden;
 
 /// The history of one placement.
 #[derive(Deserialize)]
@@ -166,25 +167,8 @@ fn explained(hub: &Hub) -> String {
 
 #[test]
 fn golden_decisions_are_as_reviewed() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/placement");
-    let mut cases: Vec<PathBuf> =
-        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    cases.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
-    cases.sort();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/placement");
+    let cases = golden::cases(&folder, "yaml");
     assert!(cases.len() >= 12, "golden cases are missing");
-    let mut wrong = Vec::new();
-    for case in cases {
-        let (found, golden) = (trace(&case), case.with_extension("txt"));
-        if std::env::var_os("BLESS").is_some() {
-            fs::write(&golden, &found).unwrap();
-        }
-        let expected = fs::read_to_string(&golden).unwrap_or_default();
-        if expected != found {
-            wrong.push(format!(
-                "{}: run with BLESS=1 and review\n--- expected\n{expected}\n--- found\n{found}",
-                golden.display()
-            ));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    golden::check(cases.iter().map(|case| (case.with_extension("txt"), trace(case))));
 }

@@ -1,22 +1,14 @@
 //! Golden traces: every scenario under `tests/golden/rollout` and the trace it must give.
 //!
-//! A case is a YAML file of two documents, scenario and outcomes, and the trace beside it. `BLESS=1` writes the traces anew; they
-//! are reviewed like code.
+//! A case is a YAML file of two documents, scenario and outcomes, and the trace beside it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use crate::golden;
 use crate::rollout::simulation::{Outcomes, Scenario, run};
 
 const START: &str = "2026-03-02T08:00:00Z";
-
-fn cases() -> Vec<PathBuf> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/rollout");
-    let mut cases: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    cases.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
-    cases.sort();
-    cases
-}
 
 fn trace(case: &Path) -> String {
     let text = fs::read_to_string(case).unwrap();
@@ -34,27 +26,13 @@ fn trace(case: &Path) -> String {
 
 #[test]
 fn golden_traces_are_as_reviewed() {
-    let bless = std::env::var_os("BLESS").is_some();
-    let cases = cases();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/rollout");
+    let cases = golden::cases(&folder, "yaml");
     assert!(cases.len() >= 20, "golden cases are missing");
-    let mut wrong = Vec::new();
-    for case in cases {
-        let (found, golden) = (trace(&case), case.with_extension("trace"));
-        if bless {
-            fs::write(&golden, &found).unwrap();
-        }
-        let expected = fs::read_to_string(&golden).unwrap_or_default();
-        if expected != found {
-            wrong.push(format!(
-                "{}: run with BLESS=1 and review\n--- expected\n{expected}\n--- found\n{found}",
-                golden.display()
-            ));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    golden::check(cases.iter().map(|case| (case.with_extension("trace"), trace(case))));
 }
 
-/// The example of the documentation is played, and the trace and the picture it shows are what comes out.
+/// The trace and the picture of the documentation are those of its example.
 #[test]
 fn the_documented_example_is_real() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/simulate.md");
@@ -66,12 +44,5 @@ fn the_documented_example_is_real() {
     let (scenario, outcomes, shown) = (block("yaml", 0), block("yaml", 1), block("text", 0));
     let input = Scenario::read(&scenario).unwrap().into_input();
     let trace = run(input, &Outcomes::read(&outcomes).unwrap(), START.parse().unwrap()).unwrap();
-    let (found, picture) = (trace.table(), page.with_extension("svg"));
-    if std::env::var_os("BLESS").is_some() {
-        fs::write(&page, text.replace(&shown, &found)).unwrap();
-        fs::write(&picture, trace.svg()).unwrap();
-    } else {
-        assert_eq!(shown, found, "run with BLESS=1 and review");
-        assert_eq!(fs::read_to_string(&picture).unwrap(), trace.svg(), "run with BLESS=1 and review");
-    }
+    golden::check([(page.with_extension("svg"), trace.svg()), (page, text.replace(&shown, &trace.table()))]);
 }
