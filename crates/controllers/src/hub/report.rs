@@ -14,9 +14,7 @@ use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{self, False, True};
 use api::condition::{Observation, find_condition, set_condition};
-use api::gitops::v1alpha1::{
-    ConfigRepo, ConfigRepoMode, OnBranchDeleted, OnRewritten, Report, ReportStatus, RolloutPolicy,
-};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, Report, ReportStatus, RolloutPolicy};
 use api::names;
 use api::names::gitops_conditions::REPORTED;
 use engine::report::{self, Fleet};
@@ -119,14 +117,6 @@ fn reason(failure: &Failure) -> &'static str {
 const REJECTED: &str = "StatusPushRejected";
 
 fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> Read<Plan> {
-    if let Some(field) = unsupported(spec) {
-        let message =
-            format!("{field} asks for what this version cannot do; remove it to get reports without");
-        return Ok(Plan {
-            status: told(repo, Observation::new(REPORTED, False, "NotSupported").message(message), now),
-            ..Plan::default()
-        });
-    }
     let status = repo.status.clone().unwrap_or_default();
     let last = status.report.clone().unwrap_or_default();
     let interval = duration::parse(&spec.interval).unwrap_or(DEFAULT_INTERVAL);
@@ -166,24 +156,6 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         time: fleet.changed.unwrap_or(Timestamp::UNIX_EPOCH),
     })]);
     Ok(plan)
-}
-
-/// The first field whose wish would be passed over.
-fn unsupported(spec: &Report) -> Option<&'static str> {
-    let wishes = [
-        ("spec.report.signingSecretRef", spec.signing_secret_ref.is_some()),
-        ("spec.report.author", spec.author.is_some()),
-        ("spec.report.onBranchDeleted", spec.on_branch_deleted != OnBranchDeleted::Recreate),
-        ("spec.report.onRewritten", spec.on_rewritten != OnRewritten::Adopt),
-    ];
-    wishes.into_iter().find(|(_, wished)| *wished).map(|(field, _)| field)
-}
-
-fn told(repo: &ConfigRepo, observation: Observation, now: Timestamp) -> Option<StatusWrite> {
-    let mut new = repo.clone();
-    let generation = repo.metadata.generation.unwrap_or_default();
-    set_condition(&mut new.status.get_or_insert_default().conditions, observation.at(generation), now);
-    StatusWrite::between(repo, &new)
 }
 
 /// What the repository's report is about: the add-ons it applies, or all of them where another tool applies.

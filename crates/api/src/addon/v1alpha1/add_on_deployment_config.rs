@@ -1,3 +1,5 @@
+//! AddOnDeploymentConfig: values for the manifests of an add-on.
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ResourceRequirements, Toleration};

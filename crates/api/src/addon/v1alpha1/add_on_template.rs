@@ -1,3 +1,5 @@
+//! AddOnTemplate: the manifests of an add-on, and how its agents register.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,3 +1,5 @@
+//! ClusterManagementAddOn: an add-on of the fleet, and how it is installed and rolled out.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

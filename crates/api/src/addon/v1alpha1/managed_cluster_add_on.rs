@@ -1,3 +1,5 @@
+//! ManagedClusterAddOn: an add-on on one cluster.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,3 +1,5 @@
+//! AddOnDeploymentConfig in v1beta1, which is that of v1alpha1.
+
 use crate::addon::v1alpha1::AddOnDeploymentConfigSpec;
 use crate::names;
 

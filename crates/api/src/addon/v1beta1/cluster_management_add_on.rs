@@ -1,3 +1,5 @@
+//! ClusterManagementAddOn in v1beta1.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,3 +1,5 @@
+//! ManagedCluster: a spoke as the hub knows it.
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;

@@ -1,3 +1,5 @@
+//! Resources of a cluster by name, with quantities that may be written as numbers.
+
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -1,3 +1,5 @@
+//! AddOnPlacementScore: scores of one cluster that placements may rank by.
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

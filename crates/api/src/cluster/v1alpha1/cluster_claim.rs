@@ -1,3 +1,5 @@
+//! ClusterClaim: a fact that a spoke tells about itself.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,3 +1,5 @@
+//! The rollout strategies of OCM.
+
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! PlacementDecision: a page of the clusters that a Placement selects.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,3 +1,5 @@
+//! ManagedClusterSet: a group of clusters.
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

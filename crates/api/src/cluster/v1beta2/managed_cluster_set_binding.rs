@@ -1,3 +1,5 @@
+//! ManagedClusterSetBinding: lets the placements of a namespace select from a cluster set.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,3 +1,5 @@
+//! ConfigRepo: a directory of a git repository that is applied to the hub.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -56,9 +58,6 @@ pub struct ConfigRepoSpec {
     /// Secret of the same namespace with the credentials to read: username and password or token, or ssh-privatekey and known_hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
-    /// Whose signatures are trusted; unsigned commits are applied where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verify: Option<Verification>,
     /// Whether the objects are applied, or only watched because another tool applies them.
     #[serde(default)]
     pub mode: ConfigRepoMode,
@@ -111,7 +110,6 @@ impl Default for ConfigRepoSpec {
             path: String::new(),
             interval: one_minute(),
             secret_ref: None,
-            verify: None,
             mode: ConfigRepoMode::default(),
             prune: true,
             deletion_budget: DeletionBudget::default(),
@@ -165,33 +163,6 @@ pub struct SecretRef {
     #[serde(flatten)]
     #[schemars(skip)]
     pub unknown: Unknown,
-}
-
-/// Whose signatures are trusted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Verification {
-    /// What must be signed.
-    #[serde(default)]
-    pub mode: VerificationMode,
-    /// Secret with the public keys that are trusted.
-    pub secret_ref: SecretRef,
-    /// Fields this version does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub unknown: Unknown,
-}
-
-open_enum! {
-    /// What must be signed.
-    pub enum VerificationMode {
-        /// The commit.
-        Commit = "Commit",
-        /// The tag.
-        Tag = "Tag",
-        /// Both.
-        TagAndCommit = "TagAndCommit",
-    }
 }
 
 open_enum! {
@@ -283,22 +254,10 @@ pub struct Report {
     /// Secret of the same namespace with the credentials to write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
-    /// Secret of the same namespace with the key commits are signed with; they are not where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signing_secret_ref: Option<SecretRef>,
-    /// Who the commits are from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub author: Option<ReportAuthor>,
     /// The least time between two commits, such as 30s.
     #[serde(default = "thirty_seconds")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub interval: String,
-    /// What happens when the branch is gone.
-    #[serde(default)]
-    pub on_branch_deleted: OnBranchDeleted,
-    /// What happens when the history of the branch was rewritten.
-    #[serde(default)]
-    pub on_rewritten: OnRewritten,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -321,47 +280,8 @@ impl Default for Report {
             branch: status_branch(),
             path: String::new(),
             secret_ref: None,
-            signing_secret_ref: None,
-            author: None,
             interval: thirty_seconds(),
-            on_branch_deleted: OnBranchDeleted::default(),
-            on_rewritten: OnRewritten::default(),
             unknown: Unknown::new(),
         }
-    }
-}
-
-/// Who commits are from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ReportAuthor {
-    /// Name.
-    #[schemars(length(min = 1, max = 255), extend("pattern" = "^[^<>\\n]+$"))]
-    pub name: String,
-    /// E-mail address.
-    #[schemars(length(min = 1, max = 255), extend("pattern" = "^[^<>\\s]+$"))]
-    pub email: String,
-    /// Fields this version does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub unknown: Unknown,
-}
-
-open_enum! {
-    /// What happens when the report's branch is gone.
-    pub enum OnBranchDeleted {
-        /// It is made anew.
-        Recreate = "Recreate",
-        /// Nothing is reported until somebody makes it.
-        Stop = "Stop",
-    }
-}
-
-open_enum! {
-    /// What happens when the history of the report's branch was rewritten. It is never forced back.
-    pub enum OnRewritten {
-        /// The next report goes on top of the new history.
-        Adopt = "Adopt",
-        /// Nothing is reported until somebody looks.
-        Stop = "Stop",
     }
 }

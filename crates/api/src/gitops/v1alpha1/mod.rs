@@ -5,8 +5,8 @@ mod config_repo_status;
 mod rollout_policy;
 
 pub use config_repo::{
-    ConfigRepo, ConfigRepoMode, ConfigRepoSpec, DeletionBudget, DeletionPolicy, GitRef, OnBranchDeleted,
-    OnRewritten, Report, ReportAuthor, RewindPolicy, SecretRef, Takeover, Verification, VerificationMode,
+    ConfigRepo, ConfigRepoMode, ConfigRepoSpec, DeletionBudget, DeletionPolicy, GitRef, Report, RewindPolicy,
+    SecretRef, Takeover,
 };
 pub use config_repo_status::{
     ConfigRepoStatus, DriftStatus, HeldDeletions, InventoryEntry, ReportStatus, Revision,

@@ -1,3 +1,5 @@
+//! RolloutPolicy: how rollouts of add-ons are held, stopped and undone.
+
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! AppliedManifestWork: the objects that a ManifestWork has on its spoke.
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! ManifestWork: manifests for one spoke, and their status there.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

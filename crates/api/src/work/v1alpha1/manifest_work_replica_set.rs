@@ -1,3 +1,5 @@
+//! ManifestWorkReplicaSet: one ManifestWork on each of the clusters that placements select.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -134,10 +134,6 @@ fn spec_problem(repo: &ConfigRepo) -> Option<Problem> {
         let message = "spec.report.branch is the branch that is followed, so every report would be a new commit to apply; give the report a branch of its own";
         return Some(Problem::of_commit("InvalidSpec", message));
     }
-    if repo.spec.verify.is_some() {
-        let message = "spec.verify asks for signatures to be checked, which this version cannot do; remove it to apply commits unchecked";
-        return Some(Problem::of_commit("NotSupported", message));
-    }
     None
 }
 

@@ -325,7 +325,6 @@ fn sync_policy(repo: &ConfigRepo) -> SyncPolicy {
         // `commit` reads these.
         r#ref: _,
         path: _,
-        verify: _,
         service_account_name: _,
         // `plan` and `deletion` read these.
         mode: _,

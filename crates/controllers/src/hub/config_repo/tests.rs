@@ -298,13 +298,6 @@ fn a_report_to_the_branch_that_is_followed_is_refused() {
 }
 
 #[test]
-fn a_repository_whose_signatures_should_be_checked_is_not_applied_unchecked() {
-    let mut hub = Hub::new(json!({"verify": {"secretRef": {"name": "keys"}}}));
-    assert!(hub.commit(&[("a.yaml", &map("a", "1"))]).starts_with("Stalled NotSupported: spec.verify"));
-    assert_eq!(hub.names().len(), 0);
-}
-
-#[test]
 fn an_object_for_a_cluster_that_has_not_joined_waits_alone() {
     let mut hub = Hub::new(json!({}));
     let elsewhere = map("b", "1").replace("  name: b", "  name: b\n  namespace: cluster-1");

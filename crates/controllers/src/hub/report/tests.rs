@@ -76,15 +76,6 @@ fn changes_that_keep_coming_are_reported_once_an_interval() {
     assert!((8..=20).contains(&pushes), "{pushes} in ten minutes");
 }
 
-#[test]
-fn a_wish_that_would_be_passed_over_is_refused() {
-    let mut world = world(json!({"signingSecretRef": {"name": "key"}}));
-    commit(&mut world, '1', "msa");
-    run(&mut world, 60);
-    assert_eq!(reported(&world), ("False".into(), "NotSupported".into()));
-    assert!(world.branches.is_empty());
-}
-
 /// What is concluded from a push, and the plan after it at a later time.
 fn after(outcome: Outcome, later: SignedDuration) -> (ConfigRepo, Plan) {
     let mut world = world(json!({}));
