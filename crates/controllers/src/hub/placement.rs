@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value, json};
 
 use api::cluster::v1::ManagedCluster;
@@ -19,7 +18,7 @@ use engine::placement::explain::{self, Explanation};
 use engine::placement::filter::Facts;
 use engine::placement::publish::{Labels, Write};
 use engine::placement::{Event, Fleet, IncrementalSchedule, Input, MAX_STEPS, Schedule};
-use object::{Key, Kind, Object, ObjectRef};
+use object::{Key, Kind, Metadata as _, Object, ObjectRef};
 use reconcile::{
     Action, Change, Controller, Index, Note, NoteType, Plan, Precondition, Query, Read, Site, StatusWrite,
     Subresource, View, Watches,
@@ -158,7 +157,7 @@ fn differs(old: &ManagedCluster, new: &ManagedCluster) -> bool {
 /// Plans a placement.
 fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     let Some(placement) = view.get::<Placement>(key)? else { return Ok(Plan::nothing()) };
-    if placement.metadata.deletion_timestamp.is_some() || is_disabled(&placement) {
+    if placement.is_terminating() || is_disabled(&placement) {
         return Ok(Plan::nothing());
     }
     let bound = bound(view, &key.namespace)?;
@@ -187,8 +186,7 @@ fn decisions_in_status(
     placement: &Placement,
     labelled: &[Arc<PlacementDecision>],
 ) -> Read<Vec<Arc<PlacementDecision>>> {
-    let labelled: BTreeSet<&str> =
-        labelled.iter().filter_map(|decision| decision.metadata.name.as_deref()).collect();
+    let labelled: BTreeSet<&str> = labelled.iter().map(|decision| decision.name()).collect();
     let groups = placement.status.iter().flat_map(|status| &status.decision_groups);
     let unlabelled =
         groups.flat_map(|group| &group.decisions).filter(|name| !labelled.contains(name.as_str()));
@@ -226,18 +224,13 @@ fn bound(view: &impl View, namespace: &str) -> Read<Vec<Arc<ManagedClusterSet>>>
 }
 
 fn is_disabled(placement: &Placement) -> bool {
-    let annotations = placement.metadata.annotations.as_ref();
-    annotations
-        .and_then(|annotations| annotations.get(SCHEDULING_DISABLED_ANNOTATION))
-        .is_some_and(|value| value == "true")
+    placement.annotation(SCHEDULING_DISABLED_ANNOTATION) == Some("true")
 }
 
 fn plan(placement: &Placement, decisions: &[Arc<PlacementDecision>], schedule: Schedule) -> Plan {
     let mut plan = Plan { wake_at: schedule.wake_at, ..Plan::default() };
-    let known: BTreeMap<&str, &PlacementDecision> = decisions
-        .iter()
-        .map(|decision| (decision.metadata.name.as_deref().unwrap_or_default(), &**decision))
-        .collect();
+    let known: BTreeMap<&str, &PlacementDecision> =
+        decisions.iter().map(|decision| (decision.name(), &**decision)).collect();
     // A placement that was deleted and created again adopts the decisions of its predecessor before they are collected.
     let orphans = decisions.iter().filter(|decision| {
         !is_owner(placement, decision) || placement_of(decision) != Some(Key::of(placement))
@@ -263,19 +256,8 @@ fn is_owner(placement: &Placement, decision: &PlacementDecision) -> bool {
     owners.iter().any(|owner| Some(&owner.uid) == placement.metadata.uid.as_ref())
 }
 
-fn owner(placement: &Placement) -> OwnerReference {
-    OwnerReference {
-        api_version: object::Gvk::of::<Placement>().api_version(),
-        kind: "Placement".into(),
-        name: name(placement),
-        uid: placement.metadata.uid.clone().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
-}
-
 fn adoption(placement: &Placement) -> Value {
-    json!({ "metadata": { "labels": { PLACEMENT_LABEL: name(placement) }, "ownerReferences": [owner(placement)] } })
+    json!({ "metadata": { "labels": { PLACEMENT_LABEL: name(placement) }, "ownerReferences": [placement.controller_reference()] } })
 }
 
 fn action(placement: &Placement, known: &BTreeMap<&str, &PlacementDecision>, write: Write) -> Action {
@@ -307,7 +289,7 @@ fn created(placement: &Placement, labels: &Labels) -> PlacementDecision {
     let mut all = group_labels(labels);
     all.insert(PLACEMENT_LABEL.to_owned(), name(placement));
     decision.metadata.labels = Some(all);
-    decision.metadata.owner_references = Some(vec![owner(placement)]);
+    decision.metadata.owner_references = Some(vec![placement.controller_reference()]);
     decision
 }
 
@@ -362,8 +344,7 @@ fn namespace<K: Kind>(object: &K) -> String {
 
 /// Returns the placement a decision belongs to.
 fn placement_of(decision: &PlacementDecision) -> Option<Key> {
-    let placement = decision.metadata.labels.as_ref()?.get(PLACEMENT_LABEL)?;
-    Some(Key::namespaced(namespace(decision), placement.clone()))
+    Some(Key::namespaced(decision.namespace(), decision.label(PLACEMENT_LABEL)?))
 }
 
 /// Returns the placements that may use sets through bindings, given as namespace and set.
