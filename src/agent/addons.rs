@@ -111,13 +111,13 @@ impl Addons<'_> {
         if let Some(fresh) = fresh.filter(|held| held.renew_at() > now()) {
             return Ok(fresh.renew_at());
         }
-        let key = pki::new_key()?;
+        let key = pki::KeyPair::generate()?;
         let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
         let dns_name = format!("{addon}.addon.open-cluster-management.io");
         let request = pki::request(&key, &pki::Subject::new(user.clone(), &groups), &[&dns_name])?;
         let asker = Asker { cluster: self.cluster, addon: Some(addon) };
         let certificate = certify(self.client, asker, request, stop).await?;
-        let credentials = Credentials::read(certificate, key.serialize_pem(), kubeconfig)?;
+        let credentials = Credentials::read(certificate, key.to_pem(), kubeconfig)?;
         let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",

@@ -12,7 +12,6 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::hub::Hub;
 use crate::pki;
@@ -89,14 +88,9 @@ pub(super) struct Credentials {
 impl Credentials {
     /// Reads a certificate with its key.
     pub(super) fn read(certificate: String, key: String, kubeconfig: String) -> Result<Self, JoinError> {
-        let wrong = |why: String| JoinError::Certificate(why);
-        let blocks = pki::pem_blocks("CERTIFICATE", &certificate)?;
-        let der = blocks.first().ok_or_else(|| wrong("there is none in it".into()))?;
-        let user = pki::Subject::of_certificate(der)?.common_name;
-        let (_, parsed) = X509Certificate::from_der(der).map_err(|error| wrong(error.to_string()))?;
-        let time = |seconds: i64| Timestamp::from_second(seconds).map_err(|error| wrong(error.to_string()));
-        let (from, until) =
-            (time(parsed.validity().not_before.timestamp())?, time(parsed.validity().not_after.timestamp())?);
+        let pki::Certificate { subject, not_before: from, not_after: until } =
+            pki::Certificate::from_pem(&certificate)?;
+        let user = subject.common_name;
         let agent = user.rsplit(':').next().unwrap_or_default().to_owned();
         Ok(Self { agent, certificate, key, kubeconfig, user, from, until })
     }
@@ -158,16 +152,16 @@ pub(super) async fn request(
     old: Option<&Credentials>,
     stop: &CancellationToken,
 ) -> Result<Credentials, JoinError> {
-    let key = pki::new_key()?;
+    let key = pki::KeyPair::generate()?;
     let agent = match old {
         Some(old) => old.agent.clone(),
-        None => hex(Sha256::digest(key.serialize_pem())).chars().take(8).collect(),
+        None => hex(Sha256::digest(key.to_pem())).chars().take(8).collect(),
     };
     let group = format!("{SUBJECT_PREFIX}{cluster}");
     let subject = pki::Subject::new(user(cluster, &agent), &[&group, MANAGED_CLUSTERS_GROUP]);
     let text = pki::request(&key, &subject, &[])?;
     let certificate = certify(hub, Asker { cluster, addon: None }, text, stop).await?;
-    Credentials::read(certificate, key.serialize_pem(), String::new())
+    Credentials::read(certificate, key.to_pem(), String::new())
 }
 
 /// Whose certificate is asked for.

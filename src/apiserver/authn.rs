@@ -8,12 +8,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::handler::Peer;
 use super::hub::Hub;
 use super::token::{Claims, ISSUER};
-use crate::pki::Subject;
+use crate::pki::Certificate;
 use object::Object;
 use store::{ApiError, Store, Target, User};
 
@@ -26,9 +25,7 @@ pub(super) fn anonymous() -> User {
 
 /// Whom a client certificate speaks for, and until when.
 pub(super) fn of_certificate(der: &[u8]) -> Option<(User, Timestamp)> {
-    let (_, certificate) = X509Certificate::from_der(der).ok()?;
-    let until = Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()?;
-    let subject = Subject::of_certificate(der).ok()?;
+    let Certificate { subject, not_before: _, not_after: until } = Certificate::from_der(der).ok()?;
     let groups = subject.organizations.into_iter().chain([AUTHENTICATED.to_owned()]).collect();
     Some((User { name: subject.common_name, groups, ..User::default() }, until))
         .filter(|(user, _)| !user.name.is_empty())

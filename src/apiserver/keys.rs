@@ -5,10 +5,9 @@ use std::io::Write;
 use std::path::Path;
 
 use jiff::Timestamp;
-use ring::rand::{SecureRandom, SystemRandom};
 
 use super::server::StartError;
-use crate::pki::{Authority, Error, Identity, new_key};
+use crate::pki::{Authority, Error, Identity, KeyPair, fill_random};
 
 /// The authority of clients and of the server itself, and the key of service account tokens.
 pub(super) struct Keys {
@@ -19,7 +18,10 @@ pub(super) struct Keys {
 
 impl Keys {
     pub(super) fn create(now: Timestamp) -> Result<Self, StartError> {
-        Ok(Self { authority: Authority::create("wheelwright-ca", now)?, tokens: new_key()?.serialize_pem() })
+        Ok(Self {
+            authority: Authority::create("wheelwright-ca", now)?,
+            tokens: KeyPair::generate()?.to_pem(),
+        })
     }
 
     /// The keys in a directory, made where they are not there yet.
@@ -50,7 +52,7 @@ impl Keys {
     /// A seed for uids that no run had before.
     pub(super) fn seed(&self) -> Result<u64, Error> {
         let mut bytes = [0; 8];
-        SystemRandom::new().fill(&mut bytes).map_err(|_| Error::new("draw a seed", "no randomness"))?;
+        fill_random(&mut bytes)?;
         Ok(u64::from_le_bytes(bytes))
     }
 }

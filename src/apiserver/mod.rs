@@ -38,8 +38,6 @@ pub use keys::write_private;
 pub use kubeconfig::{Credential, kubeconfig, kubeconfig_yaml};
 pub use server::{Options, Server, StartError};
 
-use ring::rand::{SecureRandom, SystemRandom};
-
 /// The Kubernetes version that the server behaves like.
 const VERSION: &str = "v1.36.0+wheelwright";
 
@@ -61,8 +59,6 @@ fn version() -> serde_json::Value {
 /// Thirty-two random hex digits.
 fn random_hex() -> Result<String, crate::pki::Error> {
     let mut bytes = [0u8; 16];
-    SystemRandom::new()
-        .fill(&mut bytes)
-        .map_err(|_| crate::pki::Error::new("draw a name", "no randomness"))?;
+    crate::pki::fill_random(&mut bytes)?;
     Ok(object::hex(bytes))
 }

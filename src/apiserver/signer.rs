@@ -112,10 +112,10 @@ fn sign(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pki::{Subject, new_key, pem_blocks, request};
+    use crate::pki::{Certificate, KeyPair, Subject, request};
 
     fn csr(usages: Value, conditions: Value) -> Object {
-        let text = request(&new_key().unwrap(), &Subject::new("user", &["a", "b"]), &[]).unwrap();
+        let text = request(&KeyPair::generate().unwrap(), &Subject::new("user", &["a", "b"]), &[]).unwrap();
         let spec = json!({ "request": STANDARD.encode(text), "signerName": CLIENT_SIGNER, "usages": usages, "expirationSeconds": 600 });
         Object::from_value(
             json!({ "metadata": { "creationTimestamp": "2026-01-01T00:00:00Z" }, "spec": spec, "status": { "conditions": conditions } }),
@@ -137,8 +137,7 @@ mod tests {
         let status = issued(&csr(json!(["client auth"]), json!([{ "type": "Approved" }]))).unwrap();
         let pem =
             String::from_utf8(STANDARD.decode(status["certificate"].as_str().unwrap()).unwrap()).unwrap();
-        let der = pem_blocks("CERTIFICATE", &pem).unwrap().pop().unwrap();
-        assert_eq!(Subject::of_certificate(&der).unwrap(), Subject::new("user", &["a", "b"]));
+        assert_eq!(Certificate::from_pem(&pem).unwrap().subject, Subject::new("user", &["a", "b"]));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::authn;
 use super::handler::Peer;
 use super::hub::Hub;
 use super::server::StartError;
-use crate::pki::{Authority, Error, Identity, pem_blocks};
+use crate::pki::{Authority, Error, Identity};
 
 /// Takes every certificate whose key the client holds: as for kube-apiserver, one that is not good is a 401, not a broken handshake.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl ClientCertVerifier for Later {
 /// Verifies the chain of a client certificate.
 pub(super) fn verifier(authority: &Authority) -> Result<Arc<dyn ClientCertVerifier>, StartError> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(authority.certificate_der().to_vec())).map_err(StartError::Tls)?;
+    roots.add(CertificateDer::from(authority.certificate_der())).map_err(StartError::Tls)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let built = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
     built.map_err(|e| StartError::Tls(rustls::Error::General(e.to_string())))
@@ -76,8 +76,8 @@ pub(super) fn verifier(authority: &Authority) -> Result<Arc<dyn ClientCertVerifi
 /// Accepts TLS with the server's certificate.
 pub(super) fn acceptor(authority: &Authority, serving: &Identity) -> Result<TlsAcceptor, StartError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let chain =
-        pem_blocks("CERTIFICATE", &serving.certificate)?.into_iter().map(CertificateDer::from).collect();
+    let chain = CertificateDer::pem_slice_iter(serving.certificate.as_bytes()).collect::<Result<_, _>>();
+    let chain = chain.map_err(|e| Error::new("read the server's certificate", e))?;
     let key = PrivateKeyDer::from_pem_slice(serving.key.as_bytes())
         .map_err(|e| Error::new("read the server's key", e))?;
     let config = ServerConfig::builder_with_provider(provider)

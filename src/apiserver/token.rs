@@ -1,4 +1,8 @@
 //! Service account tokens: JSON web tokens signed by this server (ES256), and verified by it.
+//!
+//! The tokens are written by hand, on `ring`: `jsonwebtoken` needs a second implementation of every algorithm (RSA, P-384 and Ed25519
+//! among them, or `aws-lc-rs`, which the build bans), reads the clock itself, and would save about fifty lines. There is one algorithm
+//! here, it belongs to the key, and a token that names another is refused before anything else of it is read.
 
 use std::time::Duration;
 
@@ -62,10 +66,11 @@ impl TokenKey {
     /// Takes a key in PEM (PKCS #8, P-256).
     pub(super) fn load(pem: &str) -> Result<Self, Error> {
         let attempt = "load the key of service account tokens";
-        let der = KeyPair::from_pem(pem).map_err(|e| Error::new(attempt, e))?.serialize_der();
+        let key = KeyPair::from_pem(pem)?;
         let random = SystemRandom::new();
-        let pair = EcdsaKeyPair::from_pkcs8(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, &der, &random)
-            .map_err(|e| Error::new(attempt, e))?;
+        let pair =
+            EcdsaKeyPair::from_pkcs8(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, key.pkcs8(), &random)
+                .map_err(|e| Error::new(attempt, e))?;
         let public = pair.public_key().as_ref().to_vec();
         let id = URL_SAFE_NO_PAD.encode(Sha256::digest(&public));
         Ok(Self { pair, public, id })
@@ -139,7 +144,7 @@ mod tests {
     use super::*;
 
     fn key() -> TokenKey {
-        TokenKey::load(&crate::pki::new_key().unwrap().serialize_pem()).unwrap()
+        TokenKey::load(&KeyPair::generate().unwrap().to_pem()).unwrap()
     }
 
     fn claims(now: Timestamp) -> Claims {

@@ -4,18 +4,28 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use rcgen::{KeyPair, PublicKeyData, SigningKey};
-use ring::rand::{SecureRandom, SystemRandom};
-use x509_parser::prelude::{FromDer, X509Certificate};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use sha2::Digest as _;
+use x509_cert::Certificate;
+use x509_cert::certificate::{TbsCertificate, Version};
+use x509_cert::der::asn1::{GeneralizedTime, Ia5String, OctetString, UtcTime};
+use x509_cert::der::oid::db::rfc5280::{ID_KP_CLIENT_AUTH, ID_KP_SERVER_AUTH};
+use x509_cert::der::oid::{AssociatedOid, ObjectIdentifier};
+use x509_cert::der::pem::LineEnding;
+use x509_cert::der::{Decode as _, Encode, EncodePem as _};
+use x509_cert::ext::Extension;
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::ext::pkix::{
+    AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, KeyUsages, SubjectAltName,
+    SubjectKeyIdentifier,
+};
+use x509_cert::name::Name;
+use x509_cert::serial_number::SerialNumber;
+use x509_cert::spki::SubjectPublicKeyInfoOwned;
+use x509_cert::time::{Time, Validity};
 
-use super::{Error, Request, Subject, der, new_key, pem, pem_blocks};
-
-const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
-const KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x0f];
-const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
-pub(super) const SUBJECT_ALTERNATIVE_NAME: &[u8] = &[0x55, 0x1d, 0x11];
-const SUBJECT_KEY_IDENTIFIER: &[u8] = &[0x55, 0x1d, 0x0e];
-const AUTHORITY_KEY_IDENTIFIER: &[u8] = &[0x55, 0x1d, 0x23];
+use super::{Error, KeyPair, Request, Subject, fill_random};
 
 /// How long an authority's own certificate is good: ten years, as kubeadm's.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
@@ -25,8 +35,7 @@ const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
 /// A certificate authority.
 #[derive(Debug)]
 pub struct Authority {
-    certificate: Vec<u8>,
-    subject: Vec<u8>,
+    certificate: Certificate,
     key: KeyPair,
 }
 
@@ -61,14 +70,13 @@ pub struct Profile<'a> {
     pub lifetime: Duration,
 }
 
-/// Everything of a certificate but its signature.
-struct Body<'a> {
-    issuer: &'a [u8],
-    subject: &'a [u8],
-    public_key: &'a [u8],
-    not_before: Timestamp,
-    not_after: Timestamp,
-    extensions: &'a [Vec<u8>],
+/// Everything of a certificate but its issuer and signature.
+struct Body {
+    subject: Name,
+    public_key: SubjectPublicKeyInfoOwned,
+    from: Timestamp,
+    lifetime: Duration,
+    extensions: Vec<Extension>,
 }
 
 impl Authority {
@@ -77,78 +85,69 @@ impl Authority {
     /// # Errors
     /// Where the system has no randomness.
     pub fn create(common_name: &str, now: Timestamp) -> Result<Self, Error> {
-        let key = new_key()?;
-        let subject = der::name(&Subject::new(common_name, &[]));
-        let public_key = key.subject_public_key_info();
-        let extensions = [
-            der::extension(BASIC_CONSTRAINTS, true, &der::sequence(&[&[0x01, 0x01, 0xff]])),
-            // digitalSignature, keyCertSign
-            der::extension(KEY_USAGE, true, &der::bits(2, &[0b1000_0100])),
-            der::extension(
-                SUBJECT_KEY_IDENTIFIER,
-                false,
-                &der::tlv(der::OCTET_STRING, &[&key_id(&public_key)]),
-            ),
+        let key = KeyPair::generate()?;
+        let subject = Subject::new(common_name, &[]).to_name()?;
+        let extensions = vec![
+            extension(&BasicConstraints { ca: true, path_len_constraint: None }, true)?,
+            extension(&KeyUsage(KeyUsages::DigitalSignature | KeyUsages::KeyCertSign), true)?,
+            extension(&SubjectKeyIdentifier(key_id(&key)?), false)?,
         ];
+        let public_key = key.public_key();
         let body = Body {
-            issuer: &subject,
-            subject: &subject,
-            public_key: &public_key,
-            not_before: earlier(now),
-            not_after: later(now, AUTHORITY_LIFETIME),
-            extensions: &extensions,
+            subject: subject.clone(),
+            public_key,
+            from: now,
+            lifetime: AUTHORITY_LIFETIME,
+            extensions,
         };
-        let certificate = body.sign(&key)?;
-        Ok(Self { certificate, subject, key })
+        Ok(Self { certificate: body.sign(subject, &key)?, key })
     }
 
     /// Reads an authority back from its certificate and key.
     ///
     /// # Errors
-    /// Where one of them is not what it should be, or the key is not the certificate's.
+    /// Where one of them cannot be read, or the key is not the certificate's.
     pub fn load(identity: &Identity) -> Result<Self, Error> {
         let attempt = "load a certificate authority";
-        let key = KeyPair::from_pem(&identity.key).map_err(|e| Error::new(attempt, e))?;
-        let certificate = pem_blocks("CERTIFICATE", &identity.certificate)?.into_iter().next();
-        let certificate = certificate.ok_or_else(|| Error::new(attempt, "no certificate in its PEM"))?;
-        let (_, parsed) = X509Certificate::from_der(&certificate).map_err(|e| Error::new(attempt, e))?;
-        if parsed.public_key().raw != key.subject_public_key_info() {
+        let key = KeyPair::from_pem(&identity.key)?;
+        let der =
+            CertificateDer::from_pem_slice(identity.certificate.as_bytes()).map_err(Error::of(attempt))?;
+        let certificate = Certificate::from_der(&der).map_err(Error::of(attempt))?;
+        if certificate.tbs_certificate.subject_public_key_info != key.public_key() {
             return Err(Error::new(attempt, "the key is not that of the certificate"));
         }
-        let subject = parsed.subject().as_raw().to_vec();
-        Ok(Self { certificate, subject, key })
+        Ok(Self { certificate, key })
     }
 
     /// The authority's certificate and key.
     pub fn identity(&self) -> Identity {
-        Identity { certificate: self.certificate_pem(), key: self.key.serialize_pem() }
+        Identity { certificate: self.certificate_pem(), key: self.key.to_pem() }
     }
 
     /// The authority's certificate in PEM.
     pub fn certificate_pem(&self) -> String {
-        pem("CERTIFICATE", &self.certificate)
+        self.certificate.to_pem(LineEnding::LF).expect("a certificate that was read or made can be written")
     }
 
     /// The authority's certificate in DER.
-    pub fn certificate_der(&self) -> &[u8] {
-        &self.certificate
+    pub fn certificate_der(&self) -> Vec<u8> {
+        self.certificate.to_der().expect("a certificate that was read or made can be written")
     }
 
     /// Makes a key and a certificate for it.
     ///
     /// # Errors
-    /// Where the system has no randomness.
+    /// Where the system has no randomness, or a name cannot be written.
     pub fn issue(&self, profile: &Profile<'_>, now: Timestamp) -> Result<Identity, Error> {
-        let key = new_key()?;
-        let subject = der::name(&profile.subject);
-        let names = alternative_names(profile.names.iter().copied());
-        let leaf =
-            Leaf { subject: &subject, public_key: &key.subject_public_key_info(), names: names.as_deref() };
-        let certificate = self.certify(&leaf, &[profile.usage], now, profile.lifetime)?;
-        Ok(Identity { certificate, key: key.serialize_pem() })
+        let key = KeyPair::generate()?;
+        let Profile { subject, names, usage, lifetime } = profile;
+        let extensions = self.extensions(&[*usage], names)?;
+        let (subject, public_key) = (subject.to_name()?, key.public_key());
+        let body = Body { subject, public_key, from: now, lifetime: *lifetime, extensions };
+        Ok(Identity { certificate: self.certify(body)?, key: key.to_pem() })
     }
 
-    /// Signs a request, as kube-controller-manager signs approved ones: subject and names as asked, usages as given here.
+    /// Signs a request, as kube-controller-manager signs approved ones: subject and DNS names as asked, usages as given here.
     ///
     /// # Errors
     /// Where the key cannot sign.
@@ -159,116 +158,110 @@ impl Authority {
         now: Timestamp,
         lifetime: Duration,
     ) -> Result<String, Error> {
-        let names = request.alternative_names_der.as_deref();
-        let leaf = Leaf { subject: &request.subject_der, public_key: &request.public_key_der, names };
-        self.certify(&leaf, usages, now, lifetime)
+        let names: Vec<&str> = request.dns_names.iter().map(String::as_str).collect();
+        let extensions = self.extensions(usages, &names)?;
+        let (subject, public_key) = (request.name.clone(), request.public_key.clone());
+        self.certify(Body { subject, public_key, from: now, lifetime, extensions })
     }
 
-    fn certify(
-        &self,
-        leaf: &Leaf<'_>,
-        usages: &[Usage],
-        now: Timestamp,
-        lifetime: Duration,
-    ) -> Result<String, Error> {
-        let usages: Vec<Vec<u8>> = usages.iter().map(|u| der::oid(u.oid())).collect();
-        let authority_key =
-            der::sequence(&[&der::tlv(0x80, &[&key_id(&self.key.subject_public_key_info())])]);
-        let mut extensions = vec![
-            der::extension(BASIC_CONSTRAINTS, true, &der::sequence(&[])),
-            // digitalSignature, keyEncipherment
-            der::extension(KEY_USAGE, true, &der::bits(5, &[0b1010_0000])),
-            der::extension(
-                EXTENDED_KEY_USAGE,
-                false,
-                &der::sequence(&usages.iter().map(Vec::as_slice).collect::<Vec<_>>()),
-            ),
-            der::extension(AUTHORITY_KEY_IDENTIFIER, false, &authority_key),
-        ];
-        extensions.extend(leaf.names.map(|names| der::extension(SUBJECT_ALTERNATIVE_NAME, false, names)));
-        let body = Body {
-            issuer: &self.subject,
-            subject: leaf.subject,
-            public_key: leaf.public_key,
-            not_before: earlier(now),
-            not_after: later(now, lifetime),
-            extensions: &extensions,
+    /// The extensions of a leaf.
+    fn extensions(&self, usages: &[Usage], names: &[&str]) -> Result<Vec<Extension>, Error> {
+        let authority_key = AuthorityKeyIdentifier {
+            key_identifier: Some(key_id(&self.key)?),
+            authority_cert_issuer: None,
+            authority_cert_serial_number: None,
         };
-        Ok(pem("CERTIFICATE", &body.sign(&self.key)?))
+        let mut extensions = vec![
+            extension(&BasicConstraints { ca: false, path_len_constraint: None }, true)?,
+            extension(&KeyUsage(KeyUsages::DigitalSignature | KeyUsages::KeyEncipherment), true)?,
+            extension(&ExtendedKeyUsage(usages.iter().map(|usage| usage.oid()).collect()), false)?,
+            extension(&authority_key, false)?,
+        ];
+        if let Some(names) = alternative_names(names)? {
+            extensions.push(extension(&names, false)?);
+        }
+        Ok(extensions)
     }
-}
 
-/// Whom a certificate is for, in DER.
-struct Leaf<'a> {
-    subject: &'a [u8],
-    public_key: &'a [u8],
-    names: Option<&'a [u8]>,
+    fn certify(&self, body: Body) -> Result<String, Error> {
+        let issuer = self.certificate.tbs_certificate.subject.clone();
+        body.sign(issuer, &self.key)?.to_pem(LineEnding::LF).map_err(Error::of("write a certificate"))
+    }
 }
 
 impl Usage {
-    fn oid(self) -> &'static [u8] {
+    fn oid(self) -> ObjectIdentifier {
         match self {
-            Self::Server => &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01],
-            Self::Client => &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x02],
+            Self::Server => ID_KP_SERVER_AUTH,
+            Self::Client => ID_KP_CLIENT_AUTH,
         }
     }
 }
 
-impl Body<'_> {
-    fn sign(&self, key: &KeyPair) -> Result<Vec<u8>, Error> {
+impl Body {
+    fn sign(self, issuer: Name, key: &KeyPair) -> Result<Certificate, Error> {
+        let attempt = "write a certificate";
         let mut serial = [0u8; 16];
-        SystemRandom::new()
-            .fill(&mut serial)
-            .map_err(|_| Error::new("make a serial number", "no randomness"))?;
+        fill_random(&mut serial)?;
         // Positive, and of full length whatever was drawn.
         serial[0] = (serial[0] & 0x7f) | 0x40;
-        let to_be_signed = der::sequence(&[
-            &der::tlv(0xa0, &[&der::integer(&[2])]),
-            &der::integer(&serial),
-            der::ECDSA_WITH_SHA256,
-            self.issuer,
-            &der::sequence(&[&der::time(self.not_before), &der::time(self.not_after)]),
-            self.subject,
-            self.public_key,
-            &der::tlv(
-                0xa3,
-                &[&der::sequence(&self.extensions.iter().map(Vec::as_slice).collect::<Vec<_>>())],
-            ),
-        ]);
-        let signature = key.sign(&to_be_signed).map_err(|e| Error::new("sign a certificate", e))?;
-        Ok(der::sequence(&[&to_be_signed, der::ECDSA_WITH_SHA256, &der::bits(0, &signature)]))
+        let until = self.from.checked_add(self.lifetime).unwrap_or(Timestamp::MAX);
+        let from = self.from.checked_sub(BACKDATE).unwrap_or(Timestamp::UNIX_EPOCH);
+        let tbs_certificate = TbsCertificate {
+            version: Version::V3,
+            serial_number: SerialNumber::new(&serial).map_err(Error::of(attempt))?,
+            signature: KeyPair::signature_algorithm(),
+            issuer,
+            validity: Validity { not_before: time(from)?, not_after: time(until)? },
+            subject: self.subject,
+            subject_public_key_info: self.public_key,
+            issuer_unique_id: None,
+            subject_unique_id: None,
+            extensions: Some(self.extensions),
+        };
+        let signature = key.sign(&tbs_certificate.to_der().map_err(Error::of(attempt))?)?;
+        Ok(Certificate { tbs_certificate, signature_algorithm: KeyPair::signature_algorithm(), signature })
     }
 }
 
-/// The content of the alternative-name extension; `None` without names.
-pub(super) fn alternative_names<'a>(names: impl Iterator<Item = &'a str>) -> Option<Vec<u8>> {
-    let entries: Vec<Vec<u8>> = names
-        .map(|name| match name.parse::<IpAddr>() {
-            Ok(IpAddr::V4(ip)) => der::tlv(0x87, &[&ip.octets()]),
-            Ok(IpAddr::V6(ip)) => der::tlv(0x87, &[&ip.octets()]),
-            Err(_) => der::tlv(0x82, &[name.as_bytes()]),
-        })
-        .collect();
-    (!entries.is_empty()).then(|| der::sequence(&entries.iter().map(Vec::as_slice).collect::<Vec<_>>()))
+/// RFC 5280 4.1.2.5: two-digit years through 2049, four digits from then on.
+fn time(at: Timestamp) -> Result<Time, Error> {
+    let since_epoch = Duration::from_secs(u64::try_from(at.as_second()).unwrap_or_default());
+    let short = UtcTime::from_unix_duration(since_epoch).map(Time::UtcTime);
+    let long = |_| GeneralizedTime::from_unix_duration(since_epoch).map(Time::GeneralTime);
+    short.or_else(long).map_err(Error::of("write a time"))
 }
 
-/// RFC 7093 method 1: the leftmost 160 bits of the SHA-256 of the public key.
-fn key_id(public_key: &[u8]) -> Vec<u8> {
-    use sha2::Digest;
-    sha2::Sha256::digest(public_key).iter().take(20).copied().collect()
+/// An extension with its value.
+pub(super) fn extension<E: AssociatedOid + Encode>(value: &E, critical: bool) -> Result<Extension, Error> {
+    let attempt = "write an extension";
+    let der = value.to_der().map_err(Error::of(attempt))?;
+    let extn_value = OctetString::new(der).map_err(Error::of(attempt))?;
+    Ok(Extension { extn_id: E::OID, critical, extn_value })
 }
 
-fn earlier(now: Timestamp) -> Timestamp {
-    now.checked_sub(BACKDATE).unwrap_or(Timestamp::UNIX_EPOCH)
+/// DNS names and IP addresses as an extension; `None` without any.
+pub(super) fn alternative_names(names: &[&str]) -> Result<Option<SubjectAltName>, Error> {
+    let name = |name: &&str| match name.parse::<IpAddr>() {
+        Ok(ip) => Ok(GeneralName::from(ip)),
+        Err(_) => Ia5String::new(*name).map(GeneralName::DnsName).map_err(Error::of("write a DNS name")),
+    };
+    let names: Vec<_> = names.iter().map(name).collect::<Result<_, _>>()?;
+    Ok((!names.is_empty()).then_some(SubjectAltName(names)))
 }
 
-fn later(now: Timestamp, by: Duration) -> Timestamp {
-    now.checked_add(by).unwrap_or(Timestamp::MAX)
+/// RFC 7093 method 1, with the whole public key info: the leftmost 160 bits of its SHA-256.
+fn key_id(key: &KeyPair) -> Result<OctetString, Error> {
+    let attempt = "name a key";
+    let digest = sha2::Sha256::digest(key.public_key().to_der().map_err(Error::of(attempt))?);
+    OctetString::new(digest.get(..20).unwrap_or_default()).map_err(Error::of(attempt))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustls::server::WebPkiClientVerifier;
+    use std::sync::Arc;
 
     fn now() -> Timestamp {
         "2026-03-01T00:00:00Z".parse().unwrap()
@@ -284,17 +277,16 @@ mod tests {
     #[test]
     fn a_leaf_carries_every_organisation() {
         let identity = client(&["a", "b", "c"], Duration::from_secs(3600));
-        let der = pem_blocks("CERTIFICATE", &identity.certificate).unwrap().pop().unwrap();
-        assert_eq!(Subject::of_certificate(&der).unwrap(), Subject::new("user", &["a", "b", "c"]));
+        let read = crate::pki::Certificate::from_pem(&identity.certificate).unwrap();
+        assert_eq!(read.subject, Subject::new("user", &["a", "b", "c"]));
     }
 
     #[test]
     fn a_leaf_ends_when_asked_even_beyond_2049() {
         for years in [1_u64, 40] {
             let identity = client(&[], Duration::from_secs(years * 365 * 24 * 3600));
-            let der = pem_blocks("CERTIFICATE", &identity.certificate).unwrap().pop().unwrap();
-            let (_, parsed) = X509Certificate::from_der(&der).unwrap();
-            let seconds = parsed.validity().not_after.timestamp() - now().as_second();
+            let read = crate::pki::Certificate::from_pem(&identity.certificate).unwrap();
+            let seconds = read.not_after.as_second() - now().as_second();
             assert_eq!(seconds, i64::try_from(years * 365 * 24 * 3600).unwrap());
         }
     }
@@ -302,16 +294,20 @@ mod tests {
     #[test]
     fn a_signed_request_verifies_under_the_authority() {
         let authority = Authority::load(&Authority::create("ca", now()).unwrap().identity()).unwrap();
-        let text =
-            crate::pki::request(&new_key().unwrap(), &Subject::new("u", &["g", "h"]), &["x.io"]).unwrap();
-        let signed = authority
-            .sign(&Request::parse(&text).unwrap(), &[Usage::Client], now(), Duration::from_secs(60))
-            .unwrap();
-        let der = pem_blocks("CERTIFICATE", &signed).unwrap().pop().unwrap();
-        let (_, leaf) = X509Certificate::from_der(&der).unwrap();
-        let (_, root) = X509Certificate::from_der(authority.certificate_der()).unwrap();
-        leaf.verify_signature(Some(root.public_key())).unwrap();
-        assert_eq!(Subject::of_certificate(&der).unwrap(), Subject::new("u", &["g", "h"]));
+        let key = KeyPair::generate().unwrap();
+        let text = crate::pki::request(&key, &Subject::new("u", &["g", "h"]), &["x.io"]).unwrap();
+        let request = Request::parse(&text).unwrap();
+        let signed = authority.sign(&request, &[Usage::Client], now(), Duration::from_secs(60)).unwrap();
+        let leaf = CertificateDer::from_pem_slice(signed.as_bytes()).unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from(authority.certificate_der())).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        let at = rustls::pki_types::UnixTime::since_unix_epoch(Duration::from_secs(now().as_second() as u64));
+        verifier.verify_client_cert(&leaf, &[], at).unwrap();
+        let subject = crate::pki::Certificate::from_der(&leaf).unwrap().subject;
+        assert_eq!(subject, Subject::new("u", &["g", "h"]));
     }
 
     #[test]

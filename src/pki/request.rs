@@ -1,13 +1,17 @@
 //! Certificate signing requests, written and read.
 
-use rcgen::{KeyPair, PublicKeyData, SigningKey};
-use x509_parser::prelude::{FromDer, ParsedExtension, X509CertificationRequest};
+use rustls::pki_types::CertificateSigningRequestDer;
+use rustls::pki_types::pem::PemObject as _;
+use x509_cert::attr::Attributes;
+use x509_cert::der::pem::LineEnding;
+use x509_cert::der::{Decode as _, Encode as _, EncodePem as _, oid::AssociatedOid as _};
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::request::{CertReq, CertReqInfo, ExtensionReq, Version};
+use x509_cert::spki::SubjectPublicKeyInfoOwned;
 
-use super::{Error, Subject, authority, der, pem, pem_blocks};
-
-/// PKCS #9 extensionRequest.
-const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x0e];
-const LABEL: &str = "CERTIFICATE REQUEST";
+use super::authority::{alternative_names, extension};
+use super::{Error, KeyPair, Subject};
 
 /// A signing request whose own signature was good.
 #[derive(Clone, Debug)]
@@ -18,91 +22,104 @@ pub struct Request {
     pub dns_names: Vec<String>,
     /// Whether it asks for alternative names that are not DNS names.
     pub has_other_names: bool,
-    pub(super) subject_der: Vec<u8>,
-    pub(super) public_key_der: Vec<u8>,
-    pub(super) alternative_names_der: Option<Vec<u8>>,
-}
-
-/// Makes a new key (ECDSA, P-256).
-///
-/// # Errors
-/// Where the system has no randomness.
-pub fn new_key() -> Result<KeyPair, Error> {
-    KeyPair::generate().map_err(|e| Error::new("make a key", e))
+    pub(super) name: x509_cert::name::Name,
+    pub(super) public_key: SubjectPublicKeyInfoOwned,
 }
 
 /// Writes a request in PEM: what an agent sends in `CertificateSigningRequest.spec.request`.
 ///
 /// # Errors
-/// Where the key cannot sign.
+/// Where a name cannot be written or the key cannot sign.
 pub fn request(key: &KeyPair, subject: &Subject, dns_names: &[&str]) -> Result<String, Error> {
-    let attributes = match authority::alternative_names(dns_names.iter().copied()) {
-        None => Vec::new(),
-        Some(names) => {
-            let extensions =
-                der::sequence(&[&der::extension(authority::SUBJECT_ALTERNATIVE_NAME, false, &names)]);
-            der::sequence(&[&der::oid(EXTENSION_REQUEST), &der::set(&[&extensions])])
-        }
+    let attempt = "write a certificate request";
+    let mut attributes = Attributes::new();
+    if let Some(names) = alternative_names(dns_names)? {
+        let extensions = ExtensionReq(vec![extension(&names, false)?]);
+        attributes.insert(extensions.try_into().map_err(Error::of(attempt))?).map_err(Error::of(attempt))?;
+    }
+    let info = CertReqInfo {
+        version: Version::V1,
+        subject: subject.to_name()?,
+        public_key: key.public_key(),
+        attributes,
     };
-    let info = der::sequence(&[
-        &der::integer(&[0]),
-        &der::name(subject),
-        &key.subject_public_key_info(),
-        &der::tlv(0xa0, &[&attributes]),
-    ]);
-    let signature = key.sign(&info).map_err(|e| Error::new("sign a certificate request", e))?;
-    Ok(pem(LABEL, &der::sequence(&[&info, der::ECDSA_WITH_SHA256, &der::bits(0, &signature)])))
+    let signature = key.sign(&info.to_der().map_err(Error::of(attempt))?)?;
+    let request = CertReq { info, algorithm: KeyPair::signature_algorithm(), signature };
+    request.to_pem(LineEnding::LF).map_err(Error::of(attempt))
 }
 
 impl Request {
     /// Reads a request and checks that its sender holds the key.
     ///
     /// # Errors
-    /// Where the text is no request in PEM, or its signature is wrong.
+    /// Where the text is not exactly one request in PEM, or its signature is wrong.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let attempt = "read a certificate request";
-        let blocks = pem_blocks(LABEL, text)?;
+        let blocks = CertificateSigningRequestDer::pem_slice_iter(text.as_bytes());
+        let blocks = blocks.collect::<Result<Vec<_>, _>>().map_err(Error::of(attempt))?;
         let [block] = blocks.as_slice() else {
-            return Err(Error::new(
-                attempt,
-                format!("want one PEM block of type {LABEL}, found {}", blocks.len()),
-            ));
+            let why = format!("want one PEM block of type CERTIFICATE REQUEST, found {}", blocks.len());
+            return Err(Error::new(attempt, why));
         };
-        let (_, parsed) = X509CertificationRequest::from_der(block).map_err(|e| Error::new(attempt, e))?;
-        parsed.verify_signature().map_err(|e| Error::new(attempt, e))?;
-        let info = &parsed.certification_request_info;
-        let mut names = Vec::new();
-        let mut has_other_names = false;
-        for extension in parsed.requested_extensions().into_iter().flatten() {
-            if let ParsedExtension::SubjectAlternativeName(found) = extension {
-                for name in &found.general_names {
-                    match name {
-                        x509_parser::extensions::GeneralName::DNSName(dns) => names.push((*dns).to_owned()),
-                        _ => has_other_names = true,
-                    }
-                }
+        let request = CertReq::from_der(block).map_err(Error::of(attempt))?;
+        verify(&request)?;
+        let (mut dns_names, mut has_other_names) = (Vec::new(), false);
+        for name in requested_names(&request.info).map_err(Error::of(attempt))? {
+            match name {
+                GeneralName::DnsName(name) => dns_names.push(name.as_str().to_owned()),
+                _ => has_other_names = true,
             }
         }
-        Ok(Self {
-            subject: Subject::of_name(&info.subject),
-            alternative_names_der: authority::alternative_names(names.iter().map(String::as_str)),
-            dns_names: names,
-            has_other_names,
-            subject_der: info.subject.as_raw().to_vec(),
-            public_key_der: info.subject_pki.raw.to_vec(),
-        })
+        let CertReqInfo { version: Version::V1, subject: name, public_key, attributes: _ } = request.info;
+        Ok(Self { subject: Subject::of_name(&name), dns_names, has_other_names, name, public_key })
     }
+}
+
+/// Verifies the signature over the request as it was understood: a request that reads otherwise than it was written does not pass.
+fn verify(request: &CertReq) -> Result<(), Error> {
+    let attempt = "read a certificate request";
+    let CertReq { info, algorithm, signature } = request;
+    let message = info.to_der().map_err(Error::of(attempt))?;
+    let (used, of_key) = (algorithm.to_der(), info.public_key.algorithm.to_der());
+    let (used, of_key) = (used.map_err(Error::of(attempt))?, of_key.map_err(Error::of(attempt))?);
+    // An identifier of the TLS library is the content of the sequence, without its two bytes of header.
+    let is = |id: &[u8], der: &[u8]| der.get(2..) == Some(id);
+    let mut fitting = rustls::crypto::ring::default_provider()
+        .signature_verification_algorithms
+        .all
+        .iter()
+        .filter(|known| is(&known.signature_alg_id(), &used) && is(&known.public_key_alg_id(), &of_key));
+    let key = info.public_key.subject_public_key.raw_bytes();
+    if fitting.any(|known| known.verify_signature(key, &message, signature.raw_bytes()).is_ok()) {
+        return Ok(());
+    }
+    Err(Error::new(attempt, "its signature is not that of its key"))
+}
+
+/// The alternative names that a request asks for.
+fn requested_names(info: &CertReqInfo) -> Result<Vec<GeneralName>, x509_cert::der::Error> {
+    let mut names = Vec::new();
+    for attribute in info.attributes.iter().filter(|attribute| attribute.oid == ExtensionReq::OID) {
+        for value in attribute.values.iter() {
+            let extensions = value.decode_as::<Vec<x509_cert::ext::Extension>>()?;
+            for extension in extensions.iter().filter(|extension| extension.extn_id == SubjectAltName::OID) {
+                names.extend(SubjectAltName::from_der(extension.extn_value.as_bytes())?.0);
+            }
+        }
+    }
+    Ok(names)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use x509_cert::der::pem::encode_string;
 
     #[test]
     fn a_request_keeps_every_organisation_and_name() {
         let subject =
             Subject::new("system:open-cluster-management:c1:agent", &["group-a", "group-b", "group-c"]);
-        let text = request(&new_key().unwrap(), &subject, &["addon.example.io"]).unwrap();
+        let text = request(&KeyPair::generate().unwrap(), &subject, &["addon.example.io"]).unwrap();
         let read = Request::parse(&text).unwrap();
         assert_eq!(
             (read.subject, read.dns_names.as_slice()),
@@ -110,14 +127,23 @@ mod tests {
         );
     }
 
+    /// Made by `openssl req -newkey rsa:2048 -subj /O=one/O=two/CN=someone -addext subjectAltName=DNS:x.example.io,IP:10.0.0.1`.
+    #[test]
+    fn a_request_of_another_tool_with_an_rsa_key_is_read() {
+        let read = Request::parse(include_str!("tests/rsa.csr")).unwrap();
+        assert_eq!((read.subject, read.has_other_names), (Subject::new("someone", &["one", "two"]), true));
+        assert_eq!(read.dns_names, ["x.example.io"]);
+    }
+
     #[test]
     fn a_request_with_a_foreign_signature_is_refused() {
         let subject = Subject::new("a", &[]);
-        let text = request(&new_key().unwrap(), &subject, &[]).unwrap();
-        let mut der = pem_blocks(LABEL, &text).unwrap().pop().unwrap();
+        let text = request(&KeyPair::generate().unwrap(), &subject, &[]).unwrap();
+        let mut der = CertificateSigningRequestDer::from_pem_slice(text.as_bytes()).unwrap().to_vec();
         let name = der.windows(3).position(|w| w == [0x0c, 0x01, b'a']).unwrap();
         der[name + 2] = b'b';
-        let error = Request::parse(&pem(LABEL, &der)).unwrap_err();
+        let error =
+            Request::parse(&encode_string("CERTIFICATE REQUEST", LineEnding::LF, &der).unwrap()).unwrap_err();
         assert!(error.to_string().starts_with("cannot read a certificate request"), "{error}");
     }
 }

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use wheelwright::pki::{Subject, new_key, pem_blocks, request};
+use wheelwright::pki::{Certificate, KeyPair, Subject, request};
 
 use super::api::{Api, MERGE, widget};
 use super::cases;
@@ -80,7 +80,7 @@ async fn scale_reads_and_writes_replicas(api: Api) {
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
 fn signing_request(name: &str, organisations: &[&str]) -> Value {
-    let text = request(&new_key().unwrap(), &Subject::new("someone", organisations), &[]).unwrap();
+    let text = request(&KeyPair::generate().unwrap(), &Subject::new("someone", organisations), &[]).unwrap();
     json!({
         "apiVersion": "certificates.k8s.io/v1",
         "kind": "CertificateSigningRequest",
@@ -105,12 +105,9 @@ async fn an_approved_request_is_signed(api: Api) {
     let path = format!("{REQUESTS}/signed");
     let reply = api.until(&path, |reply| !reply.at("/status/certificate").is_null()).await;
     let text = String::from_utf8(STANDARD.decode(reply.text("/status/certificate")).unwrap()).unwrap();
-    let der = pem_blocks("CERTIFICATE", &text).unwrap().pop().unwrap();
-    assert_eq!(Subject::of_certificate(&der).unwrap(), Subject::new("someone", &["one", "two"]));
-    let (_, parsed) =
-        <x509_parser::certificate::X509Certificate as x509_parser::prelude::FromDer<_>>::from_der(&der)
-            .unwrap();
-    let lifetime = parsed.validity().not_after.timestamp() - jiff::Timestamp::now().as_second();
+    let Certificate { subject, not_before: _, not_after } = Certificate::from_pem(&text).unwrap();
+    assert_eq!(subject, Subject::new("someone", &["one", "two"]));
+    let lifetime = not_after.as_second() - jiff::Timestamp::now().as_second();
     assert!((3000..=3600).contains(&lifetime), "{lifetime}");
 }
 

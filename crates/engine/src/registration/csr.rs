@@ -5,11 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use x509_cert::der::DecodePem as _;
+use x509_cert::der::asn1::{PrintableStringRef, Utf8StringRef};
+use x509_cert::der::oid::db::rfc4519::{CN, O};
+use x509_cert::request::CertReq;
 
-use super::der;
 use api::names::{
     ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP, SUBJECT_PREFIX,
 };
@@ -55,7 +56,7 @@ pub fn ask(csr: &CertificateSigningRequest) -> Option<Ask> {
 }
 
 /// Checks that the groups are the cluster's and the common one, and that the user is an agent of the cluster.
-fn ask_for_cluster(csr: &CertificateSigningRequest, cluster: String, subject: &der::Subject) -> Option<Ask> {
+fn ask_for_cluster(csr: &CertificateSigningRequest, cluster: String, subject: &Subject) -> Option<Ask> {
     let own = format!("{SUBJECT_PREFIX}{cluster}");
     let groups: BTreeSet<&str> = subject.organizations.iter().map(String::as_str).collect();
     if groups != BTreeSet::from([own.as_str(), MANAGED_CLUSTERS_GROUP]) {
@@ -78,7 +79,7 @@ fn ask_for_addon(
     csr: &CertificateSigningRequest,
     cluster: String,
     addon: String,
-    subject: &der::Subject,
+    subject: &Subject,
 ) -> Option<Ask> {
     let requester = csr.spec.username.as_deref()?.strip_prefix(SUBJECT_PREFIX)?;
     let (of, agent) = requester.split_once(':')?;
@@ -98,15 +99,35 @@ fn ask_for_addon(
         .then_some(Ask::Addon { cluster, addon })
 }
 
-/// Returns the subject of the request.
-fn subject(csr: &CertificateSigningRequest) -> Option<der::Subject> {
-    let pem = std::str::from_utf8(&csr.spec.request.0).ok()?;
-    let body = pem
-        .trim()
-        .strip_prefix("-----BEGIN CERTIFICATE REQUEST-----")?
-        .strip_suffix("-----END CERTIFICATE REQUEST-----")?;
-    let body: String = body.split_whitespace().collect();
-    der::subject(&STANDARD.decode(body).ok()?)
+/// The identity that a request names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Subject {
+    common_name: String,
+    organizations: Vec<String>,
+}
+
+/// Reads the subject of a request. Nothing is verified: the signer verifies the request and signs the same bytes.
+///
+/// A request whose subject has no or several common names, or attributes beside common name and organization, is refused: two readers
+/// could take it for different things.
+fn subject(csr: &CertificateSigningRequest) -> Option<Subject> {
+    let request = CertReq::from_pem(csr.spec.request.0.trim_ascii()).ok()?;
+    let (mut common_names, mut organizations) = (Vec::new(), Vec::new());
+    for attribute in request.info.subject.0.iter().flat_map(|set| set.0.iter()) {
+        let value = &attribute.value;
+        let utf8 = value.decode_as::<Utf8StringRef<'_>>().map(|text| text.as_str().to_owned());
+        let printable = |_| value.decode_as::<PrintableStringRef<'_>>().map(|text| text.as_str().to_owned());
+        let texts = match attribute.oid {
+            CN => &mut common_names,
+            O => &mut organizations,
+            _ => return None,
+        };
+        texts.push(utf8.or_else(printable).ok()?);
+    }
+    match (common_names.pop(), common_names.is_empty()) {
+        (Some(common_name), true) => Some(Subject { common_name, organizations }),
+        (_, _) => None,
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +136,30 @@ mod tests {
     use k8s_openapi::ByteString;
     use k8s_openapi::api::certificates::v1::CertificateSigningRequestSpec;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use x509_cert::attr::AttributeTypeAndValue;
+    use x509_cert::der::EncodePem as _;
+    use x509_cert::der::asn1::{BitString, SetOfVec};
+    use x509_cert::der::oid::ObjectIdentifier;
+    use x509_cert::der::oid::db::rfc4519::OU;
+    use x509_cert::der::pem::LineEnding;
+    use x509_cert::name::{RdnSequence, RelativeDistinguishedName};
+    use x509_cert::request::{CertReqInfo, Version};
+    use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
+
+    /// A request that names someone, with a key and a signature that nobody here looks at.
+    fn request<'a>(attributes: impl IntoIterator<Item = (ObjectIdentifier, &'a str)>) -> String {
+        let set = |(oid, text): (ObjectIdentifier, &str)| {
+            let value = Utf8StringRef::new(text).unwrap().into();
+            RelativeDistinguishedName(vec![AttributeTypeAndValue { oid, value }].try_into().unwrap())
+        };
+        let algorithm = AlgorithmIdentifierOwned { oid: O, parameters: None };
+        let nothing = BitString::from_bytes(&[]).unwrap();
+        let public_key =
+            SubjectPublicKeyInfoOwned { algorithm: algorithm.clone(), subject_public_key: nothing.clone() };
+        let subject = RdnSequence(attributes.into_iter().map(set).collect());
+        let info = CertReqInfo { version: Version::V1, subject, public_key, attributes: SetOfVec::new() };
+        CertReq { info, algorithm, signature: nothing }.to_pem(LineEnding::LF).unwrap()
+    }
 
     const PREFIX: &str = "system:open-cluster-management:";
 
@@ -124,11 +169,8 @@ mod tests {
         common_name: &str,
         organizations: &[&str],
     ) -> CertificateSigningRequest {
-        let der = der::tests::request(common_name, organizations);
-        let pem = format!(
-            "-----BEGIN CERTIFICATE REQUEST-----\n{}\n-----END CERTIFICATE REQUEST-----\n",
-            STANDARD.encode(der)
-        );
+        let organizations = organizations.iter().map(|name| (O, *name));
+        let pem = request(organizations.chain([(CN, common_name)]));
         let labels = labels
             .iter()
             .map(|(name, value)| (format!("open-cluster-management.io/{name}"), (*value).to_owned()))
@@ -147,6 +189,24 @@ mod tests {
         let organizations: Vec<String> = organizations.iter().map(|name| format!("{PREFIX}{name}")).collect();
         let organizations: Vec<&str> = organizations.iter().map(String::as_str).collect();
         ask(&csr(&[("cluster-name", label)], requester, &format!("{PREFIX}{common_name}"), &organizations))
+    }
+
+    #[test]
+    fn a_subject_is_read_as_it_is_or_not_at_all() {
+        let subject = |pem: &str| {
+            let mut csr = csr(&[], "", "", &[]);
+            csr.spec.request = ByteString(pem.into());
+            super::subject(&csr)
+        };
+        let want = Subject { common_name: "n".into(), organizations: vec!["a".into(), "b".into()] };
+        let whole = request([(O, "a"), (CN, "n"), (O, "b")]);
+        assert_eq!(subject(&whole), Some(want));
+        assert_eq!(subject(&request([(O, "a"), (O, "b")])), None, "no common name");
+        assert_eq!(subject(&request([(CN, "a"), (CN, "b")])), None, "two common names");
+        assert_eq!(subject(&request([(CN, "a"), (OU, "b")])), None, "another attribute");
+        for cut in 0..whole.trim().len() {
+            assert_eq!(subject(&whole[..cut]), None, "cut at {cut}");
+        }
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The registration of clusters: the permissions of their agents, their leases, and the certificates the hub approves.
 
 pub mod csr;
-mod der;
 pub mod lease;
 pub mod rbac;
