@@ -75,35 +75,35 @@ struct Inboxes {
 /// Clusters a stage must look at.
 #[derive(Debug)]
 enum Inbox {
-    /// These, in any order, perhaps repeated.
-    Some(Vec<Id>),
+    /// These clusters, in any order, perhaps repeated.
+    Listed(Vec<Id>),
     /// Every cluster of the fleet.
     All,
 }
 
 impl Default for Inbox {
     fn default() -> Self {
-        Self::Some(Vec::new())
+        Self::Listed(Vec::new())
     }
 }
 
 impl Inbox {
     fn add(&mut self, clusters: impl IntoIterator<Item = Id>) {
         match self {
-            Self::Some(known) => known.extend(clusters),
+            Self::Listed(known) => known.extend(clusters),
             Self::All => {}
         }
     }
 
     fn append(&mut self, other: Self) {
         match other {
-            Self::Some(clusters) => self.add(clusters),
+            Self::Listed(clusters) => self.add(clusters),
             Self::All => *self = Self::All,
         }
     }
 
     fn dedup(&mut self) {
-        if let Self::Some(clusters) = self {
+        if let Self::Listed(clusters) = self {
             clusters.sort_unstable();
             clusters.dedup();
         }
@@ -113,7 +113,7 @@ impl Inbox {
     fn take(&mut self, fleet: &Fleet) -> Vec<Id> {
         self.dedup();
         match std::mem::take(self) {
-            Self::Some(clusters) => clusters,
+            Self::Listed(clusters) => clusters,
             Self::All => fleet.ids().collect(),
         }
     }
@@ -214,8 +214,8 @@ impl IncrementalSchedule {
             evaluated += 1;
         }
         self.inboxes.evaluate.add(clusters.split_off(evaluated));
-        let is_whole = is_all && matches!(&self.inboxes.evaluate, Inbox::Some(rest) if rest.is_empty());
-        self.inboxes.rank.append(if is_whole { Inbox::All } else { Inbox::Some(clusters) });
+        let is_whole = is_all && matches!(&self.inboxes.evaluate, Inbox::Listed(rest) if rest.is_empty());
+        self.inboxes.rank.append(if is_whole { Inbox::All } else { Inbox::Listed(clusters) });
         // The next stages do not run after a refusal, and their inbox must not grow with every cycle.
         check_cost(self.costs.total, max_steps).inspect_err(|_| self.inboxes.rank.dedup())
     }
