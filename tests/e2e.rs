@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use sim::workload;
 
 use crate::kube::{Cluster, Kubectl};
+use crate::wait::eventually;
 
-const WITHIN: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(100);
 const AGENT_IMAGE: &str = "quay.io/open-cluster-management/managed-serviceaccount";
 
@@ -52,14 +52,6 @@ impl Drop for Running {
             eprintln!("== the end of {}'s log", self.name);
             lines.iter().rev().for_each(|line| eprintln!("{line}"));
         }
-    }
-}
-
-pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + WITHIN;
-    while !holds().await {
-        assert!(Instant::now() < deadline, "still not: {what}");
-        tokio::time::sleep(POLL).await;
     }
 }
 

@@ -10,8 +10,9 @@ use kube::api::Api;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use wheelwright::apiserver::{Options, Server};
 use wheelwright::operator::{self, OperatorOptions};
-use wheelwright::shell::{Election, ElectionOptions, Selection};
+use wheelwright::shell::{Election, ElectionOptions, Selection, now};
 
 use crate::kube::Cluster;
 
@@ -32,8 +33,8 @@ async fn holder(client: &Client) -> Option<String> {
 
 #[tokio::test]
 async fn the_lease_is_taken_when_it_is_given_back_or_has_expired_and_never_before() {
-    let cluster = Cluster::start("election").await;
-    let client = cluster.client().await;
+    let hub = Server::start(Options::new(now)).await.unwrap();
+    let client = hub.client();
     let never = CancellationToken::new();
     let mut first = Election::new(client.clone(), options("first"));
     assert!(first.win(&never).await);

@@ -1,7 +1,6 @@
-//! The shell around a small controller, against a real API server.
+//! The shell around a small controller, on the embedded hub, and on a real API server that is killed.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -10,9 +9,11 @@ use object::{Key, Object};
 use reconcile::{Action, Controller, Plan, Query, Read, Register as _, View, Watches};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use wheelwright::shell::{Handle, Selection, Shell, ShellOptions};
+use wheelwright::apiserver::{Options, Server};
+use wheelwright::shell::{Handle, Selection, Shell, ShellOptions, now};
 
 use crate::kube::Cluster;
+use crate::wait::eventually;
 
 const LABEL: &str = "copies.test/of";
 
@@ -65,9 +66,9 @@ struct Running {
     task: tokio::task::JoinHandle<()>,
 }
 
-async fn run(cluster: &Cluster) -> Running {
+fn run(hub: kube::Client) -> Running {
     let options = ShellOptions {
-        hub: cluster.client().await,
+        hub,
         spoke: None,
         scope: Default::default(),
         controllers: Selection::default(),
@@ -76,15 +77,6 @@ async fn run(cluster: &Cluster) -> Running {
     let shell = Shell::new(options, |register| register.add::<Copier>());
     let (handle, stop) = (shell.handle(), CancellationToken::new());
     Running { handle, stop: stop.clone(), task: tokio::spawn(shell.run(stop)) }
-}
-
-/// Waits for what a process of its own does; the bound is for a busy machine.
-async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !holds().await {
-        assert!(Instant::now() < deadline, "still not: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 fn config_map(name: &str, value: &str) -> ConfigMap {
@@ -108,9 +100,9 @@ fn applies(handle: &Handle) -> u64 {
 
 #[tokio::test]
 async fn a_controller_converges_writes_each_object_once_and_repairs_what_others_break() {
-    let cluster = Cluster::start("loops").await;
-    let api: Api<ConfigMap> = Api::namespaced(cluster.client().await, "default");
-    let Running { handle, stop, task } = run(&cluster).await;
+    let hub = Server::start(Options::new(now)).await.unwrap();
+    let api: Api<ConfigMap> = Api::namespaced(hub.client(), "default");
+    let Running { handle, stop, task } = run(hub.client());
     for i in 0..20 {
         api.create(&PostParams::default(), &config_map(&format!("map-{i}"), "one")).await.unwrap();
     }
@@ -141,7 +133,7 @@ async fn what_changed_while_the_api_server_was_away_is_caught_up_with() {
     let mut cluster = Cluster::start("away").await;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client().await, "default");
     api.create(&PostParams::default(), &config_map("before", "one")).await.unwrap();
-    let Running { handle, stop, task } = run(&cluster).await;
+    let Running { handle, stop, task } = run(cluster.client().await);
     eventually("the first copy", async || value(&api, "before-copy").await.is_some()).await;
     assert!(handle.is_ready());
 
@@ -156,14 +148,14 @@ async fn what_changed_while_the_api_server_was_away_is_caught_up_with() {
 
 #[tokio::test]
 async fn a_decision_that_panics_costs_its_key_a_turn_and_nobody_else() {
-    let cluster = Cluster::start("panics").await;
-    let api: Api<ConfigMap> = Api::namespaced(cluster.client().await, "default");
+    let hub = Server::start(Options::new(now)).await.unwrap();
+    let api: Api<ConfigMap> = Api::namespaced(hub.client(), "default");
     // As many as are planned at once, so that none may keep its place.
     for i in 0..40 {
         api.create(&PostParams::default(), &config_map(&format!("bug-{i}"), "one")).await.unwrap();
     }
     api.create(&PostParams::default(), &config_map("sound", "one")).await.unwrap();
-    let Running { handle, stop, task } = run(&cluster).await;
+    let Running { handle, stop, task } = run(hub.client());
     eventually("the copy of the sound one", async || value(&api, "sound-copy").await.is_some()).await;
     let panics = handle.metrics().unwrap();
     assert!(panics.contains("wheelwright_panics_total{controller=\"copier\"}"), "{panics}");

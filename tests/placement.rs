@@ -6,8 +6,9 @@ use std::path::Path;
 use api::crds;
 use serde_json::{Value, json};
 
-use crate::e2e::{Running, eventually};
+use crate::e2e::Running;
 use crate::kube::{Cluster, Kubectl};
+use crate::wait::eventually;
 
 const GROUP: &str = "cluster.open-cluster-management.io";
 

@@ -25,9 +25,10 @@ use wheelwright::apiserver::{Options, Server};
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::{Selection, now};
 
-use crate::e2e::{eventually, run_nodes};
+use crate::e2e::run_nodes;
 use crate::golden;
 use crate::kube::{self as real, client_of};
+use crate::wait::eventually;
 
 const CLUSTERS: [&str; 3] = ["c1", "c2", "c3"];
 const GROUP: &str = "addon.open-cluster-management.io";

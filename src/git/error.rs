@@ -63,8 +63,7 @@ pub enum Error {
     },
     /// The reference moved to a commit that does not descend from the one we have.
     #[error(
-        "{what} moved from {from} to {to}, which does not descend from it (force-push or rewind); {from} stays applied. \
-         To accept, annotate the ConfigRepo: {annotation}={to}"
+        "{what} moved from {from} to {to}, which does not descend from it (force-push or rewind); {from} stays applied"
     )]
     Rewound {
         /// Kind and name of the reference.
@@ -73,8 +72,6 @@ pub enum Error {
         from: String,
         /// The commit found now.
         to: String,
-        /// Annotation that accepts it.
-        annotation: &'static str,
     },
     /// The content of the commit is refused.
     #[error("{0}")]

@@ -11,7 +11,6 @@ use sha2::{Digest, Sha256};
 use super::read::{self, Blobs, Limits};
 use super::refs::{RefSpec, Target};
 use super::{Credentials, Error, Remote, process};
-use api::names;
 use object::tree::Checkout;
 
 /// Most references a remote may advertise.
@@ -238,12 +237,7 @@ fn guard(repo: &Repository, want: &RefSpec, commit: Oid, history: History<'_>) -
     if fine || history.allowed == Some(to.as_str()) {
         return Ok(());
     }
-    Err(Error::Rewound {
-        what: want.to_string(),
-        from: accepted.to_owned(),
-        to,
-        annotation: names::ACCEPT_REVISION_ANNOTATION,
-    })
+    Err(Error::Rewound { what: want.to_string(), from: accepted.to_owned(), to })
 }
 
 fn packs(dir: &Path) -> usize {

@@ -15,6 +15,9 @@ mod decode;
 mod error;
 mod fieldspec;
 mod generate;
+#[cfg(test)]
+#[path = "../../../tests/golden.rs"]
+mod golden;
 mod kustomization;
 pub mod limits;
 mod load;

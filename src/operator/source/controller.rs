@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::mirrors::{FetchError, Mirrors};
-use crate::git::{RefWatcher, Remote, watch};
+use crate::git::{self, RefWatcher, Remote, watch};
 use crate::shell::{Handle, PushFn, now};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
@@ -156,11 +156,22 @@ async fn fetch(
     let source = match mirrors.fetch(&repo, &before).await {
         Ok(checkout) => Source { checkout: Some(checkout), failure: None },
         Err(FetchError { kept, error }) => {
-            let failure = SourceFailure { reason: error.reason(), message: error.to_string() };
+            let failure = SourceFailure { reason: error.reason(), message: message(&error) };
             Source { checkout: kept, failure: Some(failure) }
         }
     };
     Fetched { key, source }
+}
+
+/// The error, and the hint that needs a name of the hub API.
+fn message(error: &git::Error) -> String {
+    match error {
+        git::Error::Rewound { to, .. } => {
+            let annotation = names::ACCEPT_REVISION_ANNOTATION;
+            format!("{error}. To accept, annotate the ConfigRepo: {annotation}={to}")
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// Hands on the result of a fetch, and schedules the next.

@@ -1,12 +1,12 @@
 //! Golden cases: `tests/golden/render`.
 //!
 //! `input/CASE` and `expected/CASE/objects.yaml` are what `kubectl kustomize` makes of a case, in the layout of a render corpus.
-//! `errors/CASE` holds a mistake and, in `error.txt`, what is said about it; `BLESS=1` writes those files anew.
+//! `errors/CASE` holds a mistake and, in `error.txt`, the error about it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::render;
+use crate::{golden, render};
 use object::tree::FileTree;
 
 fn folder(name: &str) -> PathBuf {
@@ -61,19 +61,15 @@ fn overlays_render_to_the_text_that_kubectl_prints() {
 
 #[test]
 fn mistakes_are_named_with_file_line_field_and_hint() {
-    for case in names(&folder("errors")) {
-        let dir = folder("errors").join(&case);
+    let said = |case: &String| {
+        let dir = folder("errors").join(case);
         let mut tree = FileTree::default();
         read_tree(&dir, "", &mut tree);
         let root = if tree.is_dir("overlay") { "overlay" } else { "" };
         let Err(error) = render(&tree, root) else { panic!("{case} is rendered") };
-        let said = format!("{}\n{error}\n", error.reason.as_str());
-        let file = dir.join("error.txt");
-        if std::env::var_os("BLESS").is_some() {
-            std::fs::write(&file, &said).unwrap();
-        }
-        assert_eq!(said, std::fs::read_to_string(&file).unwrap_or_default(), "{case}");
-    }
+        (dir.join("error.txt"), format!("{}\n{error}\n", error.reason.as_str()))
+    };
+    golden::check(names(&folder("errors")).iter().map(said));
 }
 
 #[test]
