@@ -4,19 +4,25 @@
 //! time the order of events is the engine's decision and nobody's timing, so the traces must be equal to the letter.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::addon::v1alpha1::{
+    AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn,
+};
 use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::crds;
-use engine::report::{AddOn, Standing};
+use api::gitops::v1alpha1::RolloutPolicy;
+use controllers::hub::addon_config::explain;
+use engine::report::version_of;
+use engine::rollout::ClusterState;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::config::Kubeconfig;
 use kube::discovery::pinned_kind;
-use object::{Gvk, Object};
+use object::{Gvk, Key, Kind, Object};
+use reconcile::{Caches, Site, View};
 use serde_json::{Value, json};
 use sim::{World, workload};
 use tokio_util::sync::CancellationToken;
@@ -71,21 +77,83 @@ fn images() -> BTreeSet<String> {
     ["agent:1", "agent:2"].map(str::to_owned).into()
 }
 
-/// How each cluster stands: its version, and the word for how far it is.
+/// The version that each cluster runs, and the word for how far it is.
 type Standings = BTreeMap<String, (String, &'static str)>;
 
-fn standings(cma: Option<ClusterManagementAddOn>, on: Vec<ManagedClusterAddOn>) -> Standings {
-    let Some(cma) = cma else { return Standings::new() };
-    let on: Vec<_> = on.into_iter().map(Arc::new).collect();
-    let clusters =
-        AddOn::read(&cma, &on, &[]).clusters.into_iter().filter(|cluster| !cluster.runs.is_empty());
-    let word = |standing: Standing| match standing {
-        Standing::Failed => "failed",
-        Standing::Unavailable | Standing::Progressing => "rolling out",
-        Standing::Waiting | Standing::Done => "available",
-    };
-    let version = |runs: &str| runs.split('@').next().unwrap().trim_start_matches("agent-").to_owned();
-    clusters.map(|cluster| (cluster.name.clone(), (version(&cluster.runs), word(cluster.standing)))).collect()
+/// The objects of a hub that a rollout is decided from.
+#[derive(Default)]
+struct Snapshot(Caches);
+
+impl Snapshot {
+    fn add<K: Kind>(&mut self, objects: Vec<K>) {
+        self.0.replace(Site::Hub, objects, "0");
+    }
+
+    fn add_observed<K: Kind>(&mut self, objects: &[K]) {
+        self.0.replace_observed(&Gvk::of::<K>(), objects.iter().map(Object::from_typed).collect(), "0");
+    }
+
+    fn standings(&self, now: Timestamp) -> Standings {
+        let states = explain("agent", &self.0, now).unwrap().map(|explained| explained.states);
+        let standing = |(name, state): (String, ClusterState)| {
+            let addon = self.0.get::<ManagedClusterAddOn>(&Key::namespaced(&name, "agent")).unwrap()?;
+            let version = version_of(&addon);
+            let version = version.split('@').next().filter(|version| !version.is_empty())?;
+            Some((name, (version.trim_start_matches("agent-").to_owned(), word(&state))))
+        };
+        states.into_iter().flatten().filter_map(standing).collect()
+    }
+}
+
+fn word(state: &ClusterState) -> &'static str {
+    match state {
+        ClusterState::Progressing { .. } | ClusterState::Soaking { .. } => "rolling out",
+        ClusterState::Done | ClusterState::Waiting(_) | ClusterState::Starting => "available",
+        ClusterState::Failed { .. } | ClusterState::TimedOut => "failed",
+        ClusterState::Skipped | ClusterState::Unreachable { .. } | ClusterState::Quarantined { .. } => {
+            "out of it"
+        }
+    }
+}
+
+/// Reads everything that a rollout is decided from, by a macro because one source waits and the other does not.
+macro_rules! snapshot {
+    (|$kind:ident| $list:expr) => {{
+        let mut snapshot = Snapshot::default();
+        snapshot.add::<ClusterManagementAddOn>({
+            type $kind = ClusterManagementAddOn;
+            $list
+        });
+        snapshot.add::<ManagedClusterAddOn>({
+            type $kind = ManagedClusterAddOn;
+            $list
+        });
+        snapshot.add::<ManagedCluster>({
+            type $kind = ManagedCluster;
+            $list
+        });
+        snapshot.add::<Placement>({
+            type $kind = Placement;
+            $list
+        });
+        snapshot.add::<PlacementDecision>({
+            type $kind = PlacementDecision;
+            $list
+        });
+        snapshot.add::<RolloutPolicy>({
+            type $kind = RolloutPolicy;
+            $list
+        });
+        snapshot.add_observed::<AddOnTemplate>(&{
+            type $kind = AddOnTemplate;
+            $list
+        });
+        snapshot.add_observed::<AddOnDeploymentConfig>(&{
+            type $kind = AddOnDeploymentConfig;
+            $list
+        });
+        snapshot
+    }};
 }
 
 /// What happened, one event a line.
@@ -142,7 +210,7 @@ fn the_simulator_gives_the_trace() {
     for version in ["v1", "v2", "v3"] {
         objects(version).into_iter().for_each(|object| world.apply(object).unwrap());
         let over = world.run_until(SignedDuration::from_secs(120), |world| {
-            trace.look(standings(world.list().pop(), world.list()));
+            trace.look(snapshot!(|K| world.list::<K>()).standings(world.now));
             trace.is_over(version)
         });
         assert!(over.unwrap(), "{version} is not over:\n{}", trace.lines.join("\n"));
@@ -197,9 +265,11 @@ impl Fleet {
     }
 
     async fn standings(&self) -> Standings {
-        let cma: Api<ClusterManagementAddOn> = Api::all(self.hub.clone());
-        let on: Api<ManagedClusterAddOn> = Api::all(self.hub.clone());
-        standings(cma.get_opt("agent").await.unwrap(), on.list(&ListParams::default()).await.unwrap().items)
+        let list = snapshot!(|K| {
+            let api: Api<K> = Api::all(self.hub.clone());
+            api.list(&ListParams::default()).await.unwrap().items
+        });
+        list.standings(wheelwright::shell::now())
     }
 }
 

@@ -8,16 +8,19 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::addon_config::{explain, is_config, observing};
 use crate::addon_reads;
 use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::condition::ConditionStatus::{self, False, True};
 use api::condition::{Observation, find_condition, set_condition};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, Report, ReportStatus, RolloutPolicy};
 use api::names;
 use api::names::gitops_conditions::REPORTED;
-use engine::report::{self, Fleet};
+use engine::addon::config_refs;
+use engine::report::{self, AddOn, Fleet};
 use object::duration;
 use object::text;
 use object::{Key, Kind};
@@ -54,6 +57,10 @@ impl Controller for ReportController {
             })
         });
         watches.on::<RolloutPolicy>(|change, view| everyone(change, view, |policy| policy.status.clone()));
+        // The states of clusters are decided from these too; the status of the add-on changes with them.
+        watches.read::<Placement>();
+        watches.read::<PlacementDecision>();
+        watches.on_observed(|change, view| if is_config(change) { reporting(view) } else { Vec::new() });
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
@@ -61,7 +68,9 @@ impl Controller for ReportController {
         let active = repo.metadata.deletion_timestamp.is_none() && !repo.spec.suspend;
         match &repo.spec.report {
             Some(spec) if active && repo.status.as_ref().is_some_and(|status| status.seen.is_some()) => {
-                plan(&repo, spec, view, now)
+                let all = view.list::<ClusterManagementAddOn>(Query::ALL)?;
+                let has_template = all.iter().any(|cma| config_refs::has_template(cma));
+                observing(has_template, view, || plan(&repo, spec, view, now))
             }
             Some(_) | None => Ok(Plan::nothing()),
         }
@@ -133,18 +142,20 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         plan.wake(later);
         return Ok(plan);
     }
-    let fleet = fleet(repo, view)?;
-    let files = report::files(&fleet);
-    let digest = report::digest(&files);
-    if digest == last.digest && last.branch == spec.branch && last.error.is_empty() {
-        return Ok(plan);
-    }
+    let add_ons = add_ons(repo, view)?;
+    let changed = report::last_change(repo, add_ons.iter().flat_map(|(_, on)| on));
     // Changes that keep coming hold a report up for an interval at most.
     let since = last.time.or_else(|| status.seen.as_ref().and_then(|seen| seen.since.clone()));
     let patience = since.map_or(Timestamp::MIN, |time| at(time.0, interval + interval));
-    let quiet = fleet.changed.map_or(Timestamp::MIN, |changed| at(changed, QUIET));
+    let quiet = changed.map_or(Timestamp::MIN, |changed| at(changed, QUIET));
     if quiet > now && patience > now {
         plan.wake(quiet.min(patience));
+        return Ok(plan);
+    }
+    let fleet = fleet(repo, &add_ons, &mut plan, view, now)?;
+    let files = report::files(&fleet);
+    let digest = report::digest(&files);
+    if digest == last.digest && last.branch == spec.branch && last.error.is_empty() {
         return Ok(plan);
     }
     plan.step([Action::Push(Push {
@@ -153,29 +164,51 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         directory: spec.path.trim_matches('/').to_owned(),
         message: report::message(&fleet, &digest),
         files,
-        time: fleet.changed.unwrap_or(Timestamp::UNIX_EPOCH),
+        time: changed.unwrap_or(Timestamp::UNIX_EPOCH),
     })]);
     Ok(plan)
 }
 
-/// What the repository's report is about: the add-ons it applies, or all of them where another tool applies.
-fn fleet(repo: &ConfigRepo, view: &impl View) -> Read<Fleet> {
+/// An add-on, and what it is on its clusters.
+type OnClusters = (Arc<ClusterManagementAddOn>, Vec<Arc<ManagedClusterAddOn>>);
+
+/// The add-ons that a report is about: those the repository applies, or all of them where another tool applies.
+fn add_ons(repo: &ConfigRepo, view: &impl View) -> Read<Vec<OnClusters>> {
     let mark = Key::of(repo).to_string();
-    let ours = |cma: &Arc<ClusterManagementAddOn>| {
-        let owner = cma
-            .metadata
-            .annotations
-            .as_ref()
-            .and_then(|annotations| annotations.get(names::CONFIG_REPO_ANNOTATION));
+    let is_ours = |cma: &Arc<ClusterManagementAddOn>| {
+        let annotations = cma.metadata.annotations.as_ref();
+        let owner = annotations.and_then(|annotations| annotations.get(names::CONFIG_REPO_ANNOTATION));
         repo.spec.mode == ConfigRepoMode::Observe || owner == Some(&mark)
     };
-    let mut add_ons = Vec::new();
-    for cma in view.list::<ClusterManagementAddOn>(Query::ALL)?.into_iter().filter(ours) {
+    let ours = view.list::<ClusterManagementAddOn>(Query::ALL)?.into_iter().filter(is_ours);
+    ours.map(|cma| {
         let on = addon_reads::of_clusters(cma.metadata.name.as_deref().unwrap_or_default(), view)?;
-        add_ons.push((cma, on));
+        Ok((cma, on))
+    })
+    .collect()
+}
+
+/// Reads the fleet, and asks to be planned again when the state of a cluster ends by itself.
+fn fleet(
+    repo: &ConfigRepo,
+    add_ons: &[OnClusters],
+    plan: &mut Plan,
+    view: &impl View,
+    now: Timestamp,
+) -> Read<Fleet> {
+    let policies = view.list::<RolloutPolicy>(Query::ALL)?;
+    let mut read = Vec::new();
+    for (cma, on) in add_ons {
+        let Some(explained) = explain(cma.metadata.name.as_deref().unwrap_or_default(), view, now)? else {
+            continue;
+        };
+        let decisions = explained.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
+        for recheck in decisions.filter_map(|decision| decision.recheck) {
+            plan.wake(recheck);
+        }
+        read.push(AddOn::read(cma, on, &explained.states, &policies));
     }
-    let clusters = view.list::<ManagedCluster>(Query::ALL)?;
-    Ok(Fleet::read(repo, &clusters, &add_ons, &view.list::<RolloutPolicy>(Query::ALL)?))
+    Ok(Fleet::read(repo, &view.list::<ManagedCluster>(Query::ALL)?, read))
 }
 
 /// Wakes every repository that reports, if what a report tells has changed.
@@ -189,6 +222,11 @@ fn everyone<K: Kind, V: View, F: PartialEq>(
     {
         return Vec::new();
     }
+    reporting(view)
+}
+
+/// Every repository that reports.
+fn reporting(view: &impl View) -> Vec<Key> {
     let repos = view.list::<ConfigRepo>(Query::ALL).unwrap_or_default();
     repos.iter().filter(|repo| repo.spec.report.is_some()).map(|repo| Key::of(&**repo)).collect()
 }

@@ -3,7 +3,7 @@
 use super::config::{Config, ConfigKind};
 use api::addon::v1alpha1::{
     AddOnConfig, ClusterManagementAddOn, ConfigReference, ConfigSpecHash, DefaultConfigReference,
-    InstallConfigReference,
+    InstallConfigReference, ManagedClusterAddOn,
 };
 use api::names::{ADDON_GROUP, ADDON_LIFECYCLE_ADDON_MANAGER, ADDON_LIFECYCLE_ANNOTATION, NO_DEFAULT_CONFIG};
 use object::{Gvk, Key, ObjectRef};
@@ -109,6 +109,18 @@ fn spec_hash(config: &Config) -> ConfigSpecHash {
 /// What a cluster's add-on is assigned; `None` where an entry has no desired configuration, which older writers leave out.
 pub fn desired(references: &[ConfigReference]) -> Option<Vec<Config>> {
     references.iter().map(|r| Some(hashed(&r.group, &r.resource, r.desired_config.as_ref()?))).collect()
+}
+
+/// What a cluster's add-on is assigned, read from its status.
+pub fn assigned(addon: &ManagedClusterAddOn) -> Option<Vec<Config>> {
+    desired(&addon.status.as_ref()?.config_references)
+}
+
+/// What was good on every cluster of a placement; `None` where an entry never was, or there is no entry.
+pub fn last_known_good(references: &[InstallConfigReference]) -> Option<Vec<Config>> {
+    let good = references.iter();
+    let good = good.map(|r| Some(hashed(&r.group, &r.resource, r.last_known_good_config.as_ref()?)));
+    good.collect::<Option<Vec<_>>>().filter(|configs| !configs.is_empty())
 }
 
 /// What a cluster's add-on last ran with success; `None` where an entry never did.

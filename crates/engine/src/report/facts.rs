@@ -1,61 +1,109 @@
-//! What a report tells, read from wire types.
+//! The facts of a report, read from wire types.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::addon::progress;
+use crate::rollout::ClusterState;
+use crate::rollout::decision::Counts;
 use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash, InstallProgression, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
-use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
+use api::gitops::v1alpha1::{ConfigRepo, Revision, RolloutPolicy, RolloutStatus};
 use api::names::addon_conditions::{AVAILABLE, PROGRESSING};
 use api::names::{cluster_conditions, gitops_conditions};
 
-/// How a cluster's add-on stands, the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
-    /// Its configuration could not be applied, or took too long.
-    Failed,
-    /// It has its configuration and does not work.
-    Unavailable,
-    /// Its configuration is on its way.
-    Progressing,
-    /// It keeps an older configuration until its turn comes.
-    Waiting,
-    /// It has its configuration and works.
-    Done,
+/// An add-on on one cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// The state of the cluster in the rollout.
+    pub state: ClusterState,
+    /// Whether the add-on works, with whatever it runs.
+    pub available: bool,
+    /// Name of the cluster.
+    pub name: String,
+    /// Why it is not done or does not work; not safe to show as it is.
+    pub message: String,
+    /// The configuration that is assigned to it.
+    pub runs: String,
 }
 
-impl Standing {
-    /// All of them, the worst first.
-    pub const ALL: [Self; 5] =
-        [Self::Failed, Self::Unavailable, Self::Progressing, Self::Waiting, Self::Done];
+impl Cluster {
+    fn read(name: &str, state: &ClusterState, addon: Option<&ManagedClusterAddOn>) -> Self {
+        let conditions = addon.and_then(|addon| addon.status.as_ref()).map(|status| &status.conditions);
+        let condition = |type_| conditions.and_then(|conditions| find_condition(conditions, type_));
+        let said = |type_| condition(type_).map(|condition| condition.message.clone()).unwrap_or_default();
+        let available = condition(AVAILABLE).is_some_and(Condition::is_true);
+        let message = match state {
+            ClusterState::Done if available => String::new(),
+            ClusterState::Done => said(AVAILABLE),
+            ClusterState::Failed { .. }
+            | ClusterState::TimedOut
+            | ClusterState::Progressing { .. }
+            | ClusterState::Starting
+            | ClusterState::Soaking { .. } => said(PROGRESSING),
+            ClusterState::Waiting(_)
+            | ClusterState::Skipped
+            | ClusterState::Unreachable { .. }
+            | ClusterState::Quarantined { .. } => state.to_string(),
+        };
+        let runs = addon.map(version_of).unwrap_or_default();
+        Self { state: state.clone(), available, name: name.to_owned(), message, runs }
+    }
 
-    /// The word for it in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::Unavailable => "unavailable",
-            Self::Progressing => "progressing",
-            Self::Waiting => "waiting",
-            Self::Done => "done",
+    /// Where it stands among the clusters that people look at first, from 0.
+    fn rank(&self) -> u8 {
+        match &self.state {
+            ClusterState::Failed { .. } => 0,
+            ClusterState::TimedOut => 1,
+            ClusterState::Quarantined { .. } => 2,
+            ClusterState::Unreachable { .. } => 3,
+            ClusterState::Done if !self.available => 4,
+            ClusterState::Progressing { .. } => 5,
+            ClusterState::Starting => 6,
+            ClusterState::Soaking { .. } => 7,
+            ClusterState::Waiting(_) => 8,
+            ClusterState::Skipped => 9,
+            ClusterState::Done => 10,
         }
+    }
+
+    /// Whether people look at it one by one: it is under way or in trouble, and does not just wait.
+    pub fn needs_attention(&self) -> bool {
+        self.rank() < 8
+    }
+
+    /// Whether it has what it should, or is left alone.
+    pub fn is_settled(&self) -> bool {
+        matches!(self.state, ClusterState::Done | ClusterState::Skipped)
+    }
+
+    /// Whether the revision did not work on it.
+    pub fn has_failed(&self) -> bool {
+        self.state.is_failure() || matches!(self.state, ClusterState::Quarantined { .. })
     }
 }
 
-/// A cluster's add-on.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cluster {
-    /// How it stands.
-    pub standing: Standing,
-    /// Name of the cluster.
-    pub name: String,
-    /// What it said; not safe to show as it is.
+/// The rollout of an add-on on the clusters of a placement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rollout {
+    /// Namespace and name of the placement.
+    pub placement: String,
+    /// The reason of its condition.
+    pub state: String,
+    /// The message of its condition.
     pub message: String,
-    /// The configuration it should run.
-    pub runs: String,
+}
+
+impl Rollout {
+    fn read(progression: &InstallProgression) -> Self {
+        let condition = find_condition(&progression.conditions, PROGRESSING).cloned();
+        let (state, message) = condition.map(|c| (c.reason, c.message)).unwrap_or_default();
+        let placement = format!("{}/{}", progression.namespace, progression.name);
+        Self { placement, state, message }
+    }
 }
 
 /// An add-on on all its clusters.
@@ -63,8 +111,8 @@ pub struct Cluster {
 pub struct AddOn {
     /// Its name.
     pub name: String,
-    /// Placement, reason and message of each of its rollouts.
-    pub rollouts: Vec<(String, String, String)>,
+    /// The rollout of each placement.
+    pub rollouts: Vec<Rollout>,
     /// What holds a rollout, and what it waits for.
     pub holds: Vec<String>,
     /// Its clusters, the worst first.
@@ -72,53 +120,49 @@ pub struct AddOn {
 }
 
 impl AddOn {
-    /// Reads an add-on and what it is on its clusters.
+    /// Reads an add-on; `states` are those of all clusters that have it or get it.
     pub fn read(
         cma: &ClusterManagementAddOn,
-        on: &[std::sync::Arc<ManagedClusterAddOn>],
-        policies: &[std::sync::Arc<RolloutPolicy>],
+        on: &[Arc<ManagedClusterAddOn>],
+        states: &BTreeMap<String, ClusterState>,
+        policies: &[Arc<RolloutPolicy>],
     ) -> Self {
         let name = cma.metadata.name.clone().unwrap_or_default();
-        let progressions: Vec<_> =
-            cma.status.iter().flat_map(|status| &status.install_progressions).collect();
-        let version_of = |p: &InstallProgression| {
-            version(p.config_references.iter().map(|r| (r.resource.as_str(), r.desired_config.as_ref())))
+        let by_cluster: BTreeMap<&str, &ManagedClusterAddOn> = on
+            .iter()
+            .filter_map(|addon| Some((addon.metadata.namespace.as_deref()?, addon.as_ref())))
+            .collect();
+        let cluster = |(name, state): (&String, &ClusterState)| {
+            Cluster::read(name, state, by_cluster.get(name.as_str()).copied())
         };
-        let wanted: BTreeSet<String> =
-            progressions.iter().map(|progression| version_of(progression)).collect();
-        let has_stopped = |p: &&&InstallProgression| {
-            find_condition(&p.conditions, PROGRESSING).is_some_and(|c| c.reason == progress::FAILED)
-        };
-        let stopped: BTreeSet<String> =
-            progressions.iter().filter(has_stopped).map(|progression| version_of(progression)).collect();
-        let mut clusters: Vec<_> = on.iter().map(|addon| cluster(addon, &wanted, &stopped)).collect();
-        clusters.sort();
-        let rollouts = progressions.iter().map(|progression| {
-            let (reason, message) = find_condition(&progression.conditions, PROGRESSING)
-                .map(|c| (c.reason.clone(), c.message.clone()))
-                .unwrap_or_default();
-            (format!("{}/{}", progression.namespace, progression.name), reason, message)
-        });
-        let statuses =
-            policies.iter().flat_map(|policy| policy.status.iter().flat_map(|status| &status.rollouts));
-        let holds = statuses.filter(|rollout| rollout.add_on == name).flat_map(|rollout| {
-            let approvals =
-                rollout.waiting_approvals.iter().map(|token| format!("waits for the approval {token}"));
-            let quarantined = Some(&rollout.quarantined)
-                .filter(|hash| !hash.is_empty())
-                .map(|hash| format!("{hash} failed and is quarantined"));
-            Some(rollout.hold.clone())
-                .filter(|hold| !hold.is_empty())
-                .into_iter()
-                .chain(quarantined)
-                .chain(approvals)
-        });
-        Self { holds: holds.collect(), rollouts: rollouts.collect(), clusters, name }
+        let mut clusters: Vec<_> = states.iter().map(cluster).collect();
+        clusters.sort_by_key(Cluster::rank);
+        let rollouts = cma.status.iter().flat_map(|status| &status.install_progressions).map(Rollout::read);
+        let statuses = policies.iter().filter_map(|policy| policy.status.as_ref());
+        let statuses = statuses.flat_map(|status| &status.rollouts).filter(|rollout| rollout.add_on == name);
+        Self { rollouts: rollouts.collect(), holds: statuses.flat_map(holds).collect(), clusters, name }
     }
 
-    /// How many clusters stand how.
-    pub fn count(&self, standing: Standing) -> usize {
-        self.clusters.iter().filter(|cluster| cluster.standing == standing).count()
+    /// How many clusters are in which state.
+    pub fn counts(&self) -> Counts {
+        Counts::of(self.clusters.iter().map(|cluster| &cluster.state))
+    }
+
+    /// How many clusters are in which state, with the reason of those that wait; the worst state comes first.
+    pub fn labels(&self) -> Vec<(String, usize)> {
+        let mut labels: Vec<(String, usize)> = Vec::new();
+        for label in self.clusters.iter().map(|cluster| cluster.state.label()) {
+            match labels.iter_mut().find(|(known, _)| *known == label) {
+                Some((_, count)) => *count += 1,
+                None => labels.push((label, 1)),
+            }
+        }
+        labels
+    }
+
+    /// How many clusters have an add-on that does not work.
+    pub fn unavailable(&self) -> usize {
+        self.clusters.iter().filter(|cluster| !cluster.available).count()
     }
 
     /// How many clusters run which configuration.
@@ -129,6 +173,27 @@ impl AddOn {
         }
         versions
     }
+}
+
+/// What holds a rollout, and what it waits for.
+fn holds(rollout: &RolloutStatus) -> Vec<String> {
+    let hold = Some(&rollout.hold).filter(|hold| !hold.is_empty()).cloned();
+    let quarantined = Some(&rollout.quarantined).filter(|hash| !hash.is_empty());
+    let quarantined = quarantined.map(|hash| format!("{hash} failed and is quarantined"));
+    let approvals = rollout.waiting_approvals.iter().map(|token| format!("waits for the approval {token}"));
+    hold.into_iter().chain(quarantined).chain(approvals).collect()
+}
+
+/// When the conditions of a repository and of add-ons on clusters last changed.
+pub fn last_change<'a>(
+    repo: &ConfigRepo,
+    on: impl IntoIterator<Item = &'a Arc<ManagedClusterAddOn>>,
+) -> Option<Timestamp> {
+    let status = repo.status.as_ref();
+    let ready = status.and_then(|status| find_condition(&status.conditions, gitops_conditions::READY));
+    let told = on.into_iter().filter_map(|addon| addon.status.as_ref());
+    let told = told.flat_map(|status| &status.conditions);
+    ready.into_iter().chain(told).map(|condition| condition.last_transition_time.0).max()
 }
 
 /// Everything a report tells.
@@ -150,84 +215,42 @@ pub struct Fleet {
     pub available: usize,
     /// The add-ons, by name.
     pub add_ons: Vec<AddOn>,
-    /// When anything of this last changed.
-    pub changed: Option<Timestamp>,
 }
 
 impl Fleet {
-    /// Reads the state of a fleet; `add_ons` pairs each add-on with what it is on its clusters.
-    pub fn read(
-        repo: &ConfigRepo,
-        clusters: &[std::sync::Arc<ManagedCluster>],
-        add_ons: &[(std::sync::Arc<ClusterManagementAddOn>, Vec<std::sync::Arc<ManagedClusterAddOn>>)],
-        policies: &[std::sync::Arc<RolloutPolicy>],
-    ) -> Self {
+    /// Reads the state of a fleet.
+    pub fn read(repo: &ConfigRepo, clusters: &[Arc<ManagedCluster>], add_ons: Vec<AddOn>) -> Self {
         let status = repo.status.clone().unwrap_or_default();
-        let commit = |revision: Option<api::gitops::v1alpha1::Revision>| {
-            revision.map(|r| r.commit).unwrap_or_default()
-        };
+        let commit = |revision: Option<Revision>| revision.map(|r| r.commit).unwrap_or_default();
         let ready = find_condition(&status.conditions, gitops_conditions::READY);
-        let works = |cluster: &&std::sync::Arc<ManagedCluster>| {
+        let works = |cluster: &&Arc<ManagedCluster>| {
             let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
             conditions.into_iter().any(|c| c.type_ == cluster_conditions::AVAILABLE && c.is_true())
         };
-        let mut changed: BTreeSet<Timestamp> =
-            ready.iter().map(|condition| condition.last_transition_time.0).collect();
-        let told = add_ons
-            .iter()
-            .flat_map(|(_, on)| on)
-            .flat_map(|addon| addon.status.iter().flat_map(|status| &status.conditions));
-        changed.extend(told.map(|condition| condition.last_transition_time.0));
         let namespace = repo.metadata.namespace.as_deref().unwrap_or_default();
         Self {
             repo: format!("{namespace}/{}", repo.metadata.name.as_deref().unwrap_or_default()),
+            ready: ready.is_some_and(Condition::is_true),
+            condition: ready.map(|c| (c.reason.clone(), c.message.clone())).unwrap_or_default(),
             seen: commit(status.seen),
             applied: commit(status.applied),
-            ready: ready.is_some_and(|condition| condition.is_true()),
-            condition: ready
-                .map(|condition| (condition.reason.clone(), condition.message.clone()))
-                .unwrap_or_default(),
             clusters: clusters.len(),
             available: clusters.iter().filter(works).count(),
-            add_ons: add_ons.iter().map(|(cma, on)| AddOn::read(cma, on, policies)).collect(),
-            changed: changed.last().copied(),
+            add_ons,
         }
     }
 }
 
-/// A rollout that has stopped waits for nobody: what is still on its way to a version it stopped at has failed.
-fn cluster(addon: &ManagedClusterAddOn, wanted: &BTreeSet<String>, stopped: &BTreeSet<String>) -> Cluster {
-    let status = addon.status.clone().unwrap_or_default();
-    let condition = |condition: &str| find_condition(&status.conditions, condition);
-    let references = status.config_references.iter();
-    let runs = version(
-        references.clone().map(|reference| (reference.resource.as_str(), reference.desired_config.as_ref())),
-    );
-    let has = references.clone().all(|reference| {
-        reference.last_applied_config.is_some() && reference.last_applied_config == reference.desired_config
-    });
-    let reason = condition(PROGRESSING).map(|progressing| progressing.reason.as_str()).unwrap_or_default();
-    let available = condition(AVAILABLE).is_some_and(Condition::is_true);
-    let (standing, said) = match reason {
-        progress::FAILED => (Standing::Failed, condition(PROGRESSING)),
-        _ if !has && stopped.contains(&runs) => (Standing::Failed, condition(PROGRESSING)),
-        _ if !has || reason == progress::UNDER_WAY => (Standing::Progressing, condition(PROGRESSING)),
-        _ if !available => (Standing::Unavailable, condition(AVAILABLE)),
-        _ if !wanted.is_empty() && !wanted.contains(&runs) => (Standing::Waiting, None),
-        _ => (Standing::Done, None),
-    };
-    let message = said.map(|condition| condition.message.clone()).unwrap_or_default();
-    Cluster { standing, name: addon.metadata.namespace.clone().unwrap_or_default(), message, runs }
-}
-
-/// Names configurations as people do: those that carry templates by name, each with the first digits of its hash.
-fn version<'a>(configs: impl Iterator<Item = (&'a str, Option<&'a ConfigSpecHash>)>) -> String {
-    let mut names: Vec<(bool, String)> = configs
-        .filter_map(|(resource, hash)| {
-            let hash = hash?;
-            let short = hash.spec_hash.get(..8).unwrap_or(&hash.spec_hash);
-            let name = if hash.name.is_empty() { resource } else { hash.name.as_str() };
-            Some((resource != "addontemplates", format!("{name}@{short}")))
+/// The configurations that are assigned to a cluster as people name them: those that carry templates by name, each with the first
+/// digits of its hash.
+pub fn version_of(addon: &ManagedClusterAddOn) -> String {
+    let references = addon.status.iter().flat_map(|status| &status.config_references);
+    let mut names: Vec<(bool, String)> = references
+        .filter_map(|reference| {
+            let ConfigSpecHash { name, spec_hash, .. } = reference.desired_config.as_ref()?;
+            let short = spec_hash.get(..8).unwrap_or(spec_hash);
+            let name = if name.is_empty() { &reference.resource } else { name };
+            Some((reference.resource != "addontemplates", format!("{name}@{short}")))
         })
         .collect();
     names.sort();

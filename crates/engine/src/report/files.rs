@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{AddOn, Fleet, Standing};
+use super::{AddOn, Cluster, Fleet, Rollout};
+use crate::rollout::ClusterState;
 use object::hex;
 use object::text::{clip, markdown, plain};
 
@@ -42,23 +43,28 @@ const SUBJECT: usize = 72;
 
 /// The message of the commit, with trailers for programs.
 pub fn message(fleet: &Fleet, digest: &str) -> String {
-    let failed = |add_on: &&AddOn| add_on.count(Standing::Failed) > 0;
-    let behind = |add_on: &&AddOn| add_on.count(Standing::Done) < add_on.clusters.len();
-    let head = match (fleet.add_ons.iter().find(failed), fleet.add_ons.iter().find(behind)) {
+    let count = |add_on: &AddOn, is: fn(&Cluster) -> bool| {
+        add_on.clusters.iter().filter(|cluster| is(cluster)).count()
+    };
+    let failed = fleet.add_ons.iter().find(|add_on| count(add_on, Cluster::has_failed) > 0);
+    let behind =
+        fleet.add_ons.iter().find(|add_on| count(add_on, Cluster::is_settled) < add_on.clusters.len());
+    let broken = fleet.add_ons.iter().find(|add_on| add_on.unavailable() > 0);
+    let head = match (failed, behind, broken) {
         _ if !fleet.ready => format!("not ready: {}", fleet.condition.0),
-        (Some(worst), _) => format!(
-            "{} failed on {} of {} clusters",
-            worst.name,
-            worst.count(Standing::Failed),
-            worst.clusters.len()
-        ),
-        (None, Some(next)) => format!(
-            "{} is done on {} of {} clusters",
-            next.name,
-            next.count(Standing::Done),
-            next.clusters.len()
-        ),
-        (None, None) => "every cluster is up to date".to_owned(),
+        (Some(AddOn { name, clusters, .. }), _, _) => {
+            let failed = clusters.iter().filter(|cluster| cluster.has_failed()).count();
+            format!("{name} failed on {failed} of {} clusters", clusters.len())
+        }
+        (None, Some(AddOn { name, clusters, .. }), _) => {
+            let done = clusters.iter().filter(|cluster| cluster.is_settled()).count();
+            format!("{name} is done on {done} of {} clusters", clusters.len())
+        }
+        (None, None, Some(add_on)) => {
+            let AddOn { name, clusters, .. } = add_on;
+            format!("{name} does not work on {} of {} clusters", add_on.unavailable(), clusters.len())
+        }
+        (None, None, None) => "every cluster is up to date".to_owned(),
     };
     let head = plain(&head, SUBJECT);
     let version = env!("CARGO_PKG_VERSION");
@@ -100,22 +106,21 @@ fn readme(fleet: &Fleet) -> String {
         page.push_str("No add-ons.\n");
         return page;
     }
-    page.push_str("| Add-on | Done | Progressing | Waiting | Failed | Unavailable | Rollout |\n|---|---|---|---|---|---|---|\n");
+    page.push_str("| Add-on | Done | Other states | Unavailable | Rollout |\n|---|---|---|---|---|\n");
     for add_on in fleet.add_ons.iter().take(MAX_ADD_ONS) {
-        let count = |standing| add_on.count(standing);
-        let rollout: Vec<_> = add_on.rollouts.iter().map(|(_, reason, _)| markdown(reason, 40)).collect();
+        let others = add_on.labels().into_iter().filter(|(label, _)| label != "Done");
+        let others: Vec<_> = others.map(|(label, count)| format!("{count} {label}")).collect();
+        let rollouts: Vec<_> = add_on.rollouts.iter().map(|rollout| markdown(&rollout.state, 40)).collect();
         let _ = writeln!(
             page,
-            "| [{}]({}) | {} of {} | {} | {} | {} | {} | {} |",
+            "| [{}]({}) | {} of {} | {} | {} | {} |",
             markdown(&add_on.name, 80),
             file_of(add_on),
-            count(Standing::Done),
+            add_on.counts().done,
             add_on.clusters.len(),
-            count(Standing::Progressing),
-            count(Standing::Waiting),
-            count(Standing::Failed),
-            count(Standing::Unavailable),
-            rollout.join(", ")
+            others.join(", "),
+            add_on.unavailable(),
+            rollouts.join(", ")
         );
     }
     if fleet.add_ons.len() > MAX_ADD_ONS {
@@ -132,22 +137,24 @@ fn page(fleet: &Fleet, add_on: &AddOn) -> String {
         markdown(&fleet.repo, 300)
     );
     page.push_str("\n## Rollouts\n\n| Placement | State | |\n|---|---|---|\n");
-    for (placement, reason, message) in &add_on.rollouts {
-        let _ = writeln!(
-            page,
-            "| {} | {} | {} |",
-            markdown(placement, 120),
-            markdown(reason, 40),
-            markdown(message, MESSAGE)
-        );
+    for Rollout { placement, state, message } in &add_on.rollouts {
+        let (placement, state, message) =
+            (markdown(placement, 120), markdown(state, 40), markdown(message, MESSAGE));
+        let _ = writeln!(page, "| {placement} | {state} | {message} |");
     }
     for hold in add_on.holds.iter().take(NAMED) {
         let _ = writeln!(page, "\n- {}", markdown(hold, MESSAGE));
     }
     page.push_str("\n## Clusters\n\n| State | Clusters |\n|---|---|\n");
-    for standing in Standing::ALL {
-        let _ = writeln!(page, "| {} | {} |", standing.as_str(), add_on.count(standing));
+    for (label, count) in add_on.labels() {
+        let _ = writeln!(page, "| {label} | {count} |");
     }
+    let _ = writeln!(
+        page,
+        "\nThe add-on does not work on {} of {}.",
+        add_on.unavailable(),
+        add_on.clusters.len()
+    );
     page.push_str("\n| Configuration | Clusters |\n|---|---|\n");
     let versions = add_on.versions();
     for (version, count) in versions.iter().take(VERSIONS) {
@@ -160,7 +167,7 @@ fn page(fleet: &Fleet, add_on: &AddOn) -> String {
     if versions.len() > VERSIONS {
         let _ = writeln!(page, "| and {} more | |", versions.len() - VERSIONS);
     }
-    let behind = add_on.clusters.iter().take_while(|cluster| cluster.standing < Standing::Waiting);
+    let behind = add_on.clusters.iter().filter(|cluster| cluster.needs_attention());
     let total = behind.clone().count();
     if total > 0 {
         page.push_str("\n## What needs attention\n\n| Cluster | State | |\n|---|---|---|\n");
@@ -169,7 +176,7 @@ fn page(fleet: &Fleet, add_on: &AddOn) -> String {
                 page,
                 "| {} | {} | {} |",
                 markdown(&cluster.name, 80),
-                cluster.standing.as_str(),
+                cluster.state.label(),
                 markdown(&cluster.message, MESSAGE)
             );
         }
@@ -202,17 +209,14 @@ fn summary(fleet: &Fleet) -> String {
 }
 
 fn of_add_on(add_on: &AddOn) -> Value {
-    let counts: Map<String, Value> = Standing::ALL
-        .iter()
-        .map(|standing| (standing.as_str().to_owned(), add_on.count(*standing).into()))
-        .collect();
-    let worst = add_on.clusters.iter().take_while(|cluster| cluster.standing < Standing::Waiting).take(NAMED);
-    let worst: Vec<_> = worst
-        .map(|cluster| json!({"cluster": plain(&cluster.name, 253), "state": cluster.standing.as_str(), "message": plain(&cluster.message, MESSAGE)}))
-        .collect();
-    let rollouts = add_on.rollouts.iter();
-    let rollouts: Vec<_> =
-        rollouts.map(|(placement, reason, message)| json!({"placement": plain(placement, 320), "state": plain(reason, 60), "message": plain(message, MESSAGE)})).collect();
+    let worst = add_on.clusters.iter().filter(|cluster| cluster.needs_attention()).take(NAMED);
+    let worst = worst.map(|cluster| {
+        let (name, message) = (plain(&cluster.name, 253), plain(&cluster.message, MESSAGE));
+        json!({"cluster": name, "state": cluster.state.word(), "available": cluster.available, "message": message})
+    });
+    let rollouts = add_on.rollouts.iter().map(|Rollout { placement, state, message }| {
+        json!({"placement": plain(placement, 320), "state": plain(state, 60), "message": plain(message, MESSAGE)})
+    });
     let versions: BTreeMap<String, usize> = add_on
         .versions()
         .into_iter()
@@ -220,20 +224,44 @@ fn of_add_on(add_on: &AddOn) -> Value {
         .map(|(version, count)| (plain(version, 160), count))
         .collect();
     let holds: Vec<_> = add_on.holds.iter().take(NAMED).map(|hold| plain(hold, MESSAGE)).collect();
-    json!({"clusters": counts, "configurations": versions, "rollouts": rollouts, "holds": holds, "worst": worst})
+    json!({
+        "clusters": add_on.counts(),
+        "unavailable": add_on.unavailable(),
+        "waiting": waiting(add_on),
+        "configurations": versions,
+        "rollouts": rollouts.collect::<Vec<_>>(),
+        "holds": holds,
+        "worst": worst.collect::<Vec<_>>(),
+    })
+}
+
+/// How many clusters wait for which reason.
+fn waiting(add_on: &AddOn) -> BTreeMap<&str, usize> {
+    let mut waiting = BTreeMap::new();
+    for cluster in &add_on.clusters {
+        if let ClusterState::Waiting(wait) = &cluster.state {
+            *waiting.entry(wait.reason()).or_default() += 1;
+        }
+    }
+    waiting
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Cluster;
+    use crate::rollout::state::Wait;
 
-    fn cluster(name: &str, standing: Standing, message: &str) -> Cluster {
-        Cluster { standing, name: name.into(), message: message.into(), runs: "msa-0.4.1@12345678".into() }
+    const FAILED: ClusterState = ClusterState::Failed { deadline: None };
+
+    fn cluster(name: &str, state: ClusterState, message: &str) -> Cluster {
+        let (name, message, runs) = (name.into(), message.into(), "msa-0.4.1@12345678".into());
+        Cluster { state, available: true, name, message, runs }
     }
 
     fn fleet(clusters: Vec<Cluster>) -> Fleet {
-        let rollouts = vec![("fleet/canary".to_owned(), "Failed".to_owned(), "1 failed".to_owned())];
+        let rollout =
+            Rollout { placement: "fleet/canary".into(), state: "Failed".into(), message: "1 failed".into() };
+        let rollouts = vec![rollout];
         let add_on = AddOn { name: "msa".into(), rollouts, holds: vec!["approval abc".into()], clusters };
         Fleet {
             repo: "config/fleet".into(),
@@ -244,24 +272,23 @@ mod tests {
             clusters: 3,
             available: 2,
             add_ons: vec![add_on],
-            changed: None,
         }
     }
 
     #[test]
     fn a_report_counts_and_names_the_worst() {
         let files = files(&fleet(vec![
-            cluster("c1", Standing::Failed, "image not found"),
-            cluster("c2", Standing::Done, ""),
+            cluster("c1", FAILED, "image not found"),
+            cluster("c2", ClusterState::Done, ""),
         ]));
         assert_eq!(files.keys().collect::<Vec<_>>(), ["README.md", "addons/msa.md", "summary.json"]);
         assert!(
-            files["README.md"].contains("| [msa](addons/msa.md) | 1 of 2 | 0 | 0 | 1 | 0 | Failed |"),
+            files["README.md"].contains("| [msa](addons/msa.md) | 1 of 2 | 1 Failed | 0 | Failed |"),
             "{}",
             files["README.md"]
         );
         assert!(
-            files["addons/msa.md"].contains("| c1 | failed | image not found |"),
+            files["addons/msa.md"].contains("| c1 | Failed | image not found |"),
             "{}",
             files["addons/msa.md"]
         );
@@ -272,12 +299,28 @@ mod tests {
     }
 
     #[test]
+    fn a_cluster_that_waits_says_what_for() {
+        let files = files(&fleet(vec![
+            cluster("c1", ClusterState::Waiting(Wait::Paused), ""),
+            cluster("c2", ClusterState::Waiting(Wait::Paused), ""),
+        ]));
+        assert!(
+            files["README.md"].contains("| 0 of 2 | 2 Waiting (Paused) | 0 | Failed |"),
+            "{}",
+            files["README.md"]
+        );
+        let summary: Value = serde_json::from_str(&files["summary.json"]).unwrap();
+        assert_eq!(summary["addOns"]["msa"]["clusters"]["waiting"], 2);
+        assert_eq!(summary["addOns"]["msa"]["waiting"]["Paused"], 2);
+    }
+
+    #[test]
     fn messages_of_spokes_are_redacted_escaped_and_capped() {
         let hostile = format!(
             "](javascript:x)|<b>\x1b[31m token=hunter22222 ::set-output \u{202e} {}",
             "A1b".repeat(400_000)
         );
-        let files = files(&fleet(vec![cluster("c1", Standing::Failed, &hostile)]));
+        let files = files(&fleet(vec![cluster("c1", FAILED, &hostile)]));
         for (path, content) in &files {
             assert!(content.len() < 8_000, "{path}: {}", content.len());
             for bad in ["hunter2", "\x1b", "\u{202e}"] {
@@ -295,10 +338,8 @@ mod tests {
     }
 
     #[test]
-    fn rank_9_a_report_of_a_large_fleet_stays_small() {
-        let clusters = (0..5000)
-            .map(|i| cluster(&format!("c{i:05}"), Standing::Unavailable, &"x".repeat(1000)))
-            .collect();
+    fn a_report_of_a_large_fleet_stays_small() {
+        let clusters = (0..5000).map(|i| cluster(&format!("c{i:05}"), FAILED, &"x".repeat(1000))).collect();
         let files = files(&fleet(clusters));
         assert!(files.values().all(|content| content.len() < 64 << 10));
         assert!(files["addons/msa.md"].contains("and 4980 more."));
@@ -307,13 +348,13 @@ mod tests {
     #[test]
     fn the_same_fleet_gives_the_same_digest_and_any_change_another() {
         let of = |standing| digest(&files(&fleet(vec![cluster("c1", standing, "")])));
-        assert_eq!(of(Standing::Done), of(Standing::Done));
-        assert_ne!(of(Standing::Done), of(Standing::Waiting));
+        assert_eq!(of(ClusterState::Done), of(ClusterState::Done));
+        assert_ne!(of(ClusterState::Done), of(ClusterState::Waiting(Wait::Paused)));
     }
 
     #[test]
     fn the_commit_message_says_what_matters_and_carries_trailers() {
-        let text = message(&fleet(vec![cluster("c1", Standing::Done, "")]), "0123456789abcdef");
+        let text = message(&fleet(vec![cluster("c1", ClusterState::Done, "")]), "0123456789abcdef");
         assert!(text.starts_with("report: every cluster is up to date\n\n"), "{text}");
         assert!(text.contains(&format!("\nWheelwright-Source: {}\n", "a".repeat(40))), "{text}");
         let odd = AddOn { name: "../../etc/x".into(), ..AddOn::default() };

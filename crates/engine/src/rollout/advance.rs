@@ -219,7 +219,7 @@ impl Pass<'_> {
             };
             // A breach counts clusters that its quarantine shows as something else.
             let counts = decision.breach.is_some() || !matches!(state, ClusterState::Quarantined { .. });
-            let ends = self.ends(&member).filter(|at| counts && *at > self.now);
+            let ends = self.ends(&member).filter(|_| counts);
             decision.recheck = decision.recheck.into_iter().chain(ends).min();
             let is_open = matches!(state, ClusterState::Waiting(_)) || state.holds_slot();
             stage.unfinished += usize::from(is_open && !member.newcomer);
@@ -235,7 +235,8 @@ impl Pass<'_> {
         self.quarantined(member).or_else(|| member.state.clone())
     }
 
-    /// When the state of a cluster ends by itself: that of a silent cluster that succeeded ends with its soak.
+    /// When the state of a cluster ends by itself, which is later than now. The state of a silent cluster that succeeded ends with
+    /// its soak.
     fn ends(&self, member: &Member) -> Option<Timestamp> {
         match member.state.as_ref()? {
             ClusterState::Unreachable { moved: true } => finished(member.cluster?, &self.limits),
@@ -314,7 +315,7 @@ impl Pass<'_> {
             ) => Some(*until),
             _ => None,
         });
-        decision.recheck = waits.filter(|at| *at > self.now).chain(decision.recheck).min();
+        decision.recheck = waits.chain(decision.recheck).min();
     }
 }
 

@@ -12,6 +12,12 @@ use super::strategy::Limits;
 /// How long clusters in flight to a superseded revision are waited for where neither strategy nor policy has a deadline.
 const FINISH_CURRENT: SignedDuration = SignedDuration::from_mins(10);
 
+/// The state of a cluster that no placement's rollout looks after: it starts as soon as it can, without a soak or a deadline.
+pub fn observe(cluster: &Cluster, now: Timestamp) -> ClusterState {
+    let limits = Limits { soak: None, deadline: None, start_unreachable: true };
+    classify(Some(cluster), &limits, now).unwrap_or(ClusterState::Starting)
+}
+
 /// The state of a cluster of a group; `None` is a cluster that waits for its turn.
 ///
 /// Nothing is known of a cluster that is absent: it waits for its turn.

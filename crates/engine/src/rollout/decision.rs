@@ -145,7 +145,8 @@ impl RolloutDecision {
 }
 
 impl Counts {
-    pub(super) fn of<'a>(states: impl Iterator<Item = &'a ClusterState>) -> Self {
+    /// Counts states.
+    pub fn of<'a>(states: impl Iterator<Item = &'a ClusterState>) -> Self {
         let mut counts = Self::default();
         for state in states {
             counts.total += 1;

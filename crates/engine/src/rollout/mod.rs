@@ -68,6 +68,7 @@ pub mod strategy;
 mod tests;
 
 pub use advance::advance;
+pub use classify::observe;
 pub use decision::RolloutDecision;
 pub use input::Input;
 pub use policy::Policy;

@@ -183,7 +183,7 @@ impl ClusterState {
         }
     }
 
-    /// The state in one word, as [`Counts`] counts it.
+    /// The state in one word, as [`Counts`](super::decision::Counts) counts it.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Done => "Done",
@@ -196,6 +196,41 @@ impl ClusterState {
             Self::Skipped => "Skipped",
             Self::Unreachable { .. } => "Unreachable",
             Self::Quarantined { .. } => "Quarantined",
+        }
+    }
+
+    /// The word, and the reason of a cluster that waits: `Waiting (Paused)`.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Waiting(wait) => format!("{} ({})", self.word(), wait.reason()),
+            Self::Done
+            | Self::Soaking { .. }
+            | Self::Progressing { .. }
+            | Self::Failed { .. }
+            | Self::TimedOut
+            | Self::Starting
+            | Self::Skipped
+            | Self::Unreachable { .. }
+            | Self::Quarantined { .. } => self.word().into(),
+        }
+    }
+}
+
+impl Wait {
+    /// The reason in one word.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Refused => "Refused",
+            Self::Paused => "Paused",
+            Self::Quarantine { .. } => "Quarantine",
+            Self::Breach(_) => "Breach",
+            Self::Frozen { .. } => "Frozen",
+            Self::Unreachable { .. } => "Unreachable",
+            Self::Superseded { .. } => "Superseded",
+            Self::Stage { .. } => "Stage",
+            Self::StageSoak { .. } => "StageSoak",
+            Self::Approval { .. } => "Approval",
+            Self::Slot { .. } => "Slot",
         }
     }
 }

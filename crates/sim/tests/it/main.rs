@@ -8,5 +8,6 @@
 
 mod fixtures;
 mod placements;
+mod reports;
 mod rollouts;
 mod works;

@@ -1,17 +1,23 @@
-//! What an onlooker sees of a fleet: read from the hub's objects, told as lines or drawn as a table.
+//! The fleet as the demo shows it: read from the hub's objects, told as lines and drawn as a table.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use api::Condition;
-use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::addon::v1alpha1::{
+    AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn,
+};
 use api::cluster::v1::ManagedCluster;
-use api::cluster::v1beta1::PlacementDecision;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::condition::find_condition;
+use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::{self, cluster_conditions};
-use engine::report::{self, Standing};
-use object::Kind;
+use controllers::hub::addon_config::explain;
+use engine::report;
+use engine::rollout::ClusterState;
+use jiff::Timestamp;
+use object::{Gvk, Kind};
+use reconcile::{Caches, Site};
 use store::{ListOptions, Store, Target};
 
 /// The clusters, by name.
@@ -25,41 +31,40 @@ pub(super) struct Cluster {
     pub joined: bool,
     /// Its group of a placement's decisions, such as `aws canary`.
     pub group: String,
-    /// The version it runs or is on its way to.
+    /// The version that is assigned to it.
     pub version: String,
-    /// How far it is.
-    pub state: State,
+    /// Its state in the rollout; absent before the add-on is placed.
+    pub state: Option<ClusterState>,
 }
 
-/// How far a cluster is with a version.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum State {
-    /// It has no version yet.
-    #[default]
-    Waiting,
-    /// The version is on its way, or not healthy yet.
-    Rolling,
-    /// It runs the version, healthily.
-    Available,
-    /// The version did not become healthy in time.
-    Failed,
-}
+impl Cluster {
+    fn word(&self) -> &'static str {
+        self.state.as_ref().map_or("", ClusterState::word)
+    }
 
-impl State {
-    fn of(standing: Standing, version: &str) -> Self {
-        match standing {
-            _ if version.is_empty() => Self::Waiting,
-            Standing::Failed => Self::Failed,
-            Standing::Unavailable | Standing::Progressing => Self::Rolling,
-            // One that waits for its turn keeps what it has.
-            Standing::Waiting | Standing::Done => Self::Available,
+    /// A mark for the state, and its colour as an ANSI code.
+    fn mark(&self) -> (char, &'static str) {
+        match &self.state {
+            None => ('·', "2"),
+            Some(ClusterState::Waiting(_)) if self.version.is_empty() => ('·', "2"),
+            Some(
+                ClusterState::Starting | ClusterState::Progressing { .. } | ClusterState::Soaking { .. },
+            ) => ('↻', "33"),
+            // A cluster that waits for its turn keeps what it has.
+            Some(ClusterState::Done | ClusterState::Waiting(_) | ClusterState::Skipped) => ('✓', "32"),
+            Some(
+                ClusterState::Failed { .. }
+                | ClusterState::TimedOut
+                | ClusterState::Unreachable { .. }
+                | ClusterState::Quarantined { .. },
+            ) => ('✗', "31"),
         }
     }
 }
 
 impl Fleet {
     /// Reads the add-on's state on every cluster of a hub.
-    pub(super) fn read(hub: &Store, addon: &str) -> Self {
+    pub(super) fn read(hub: &Store, addon: &str, now: Timestamp) -> Self {
         let mut fleet: BTreeMap<String, Cluster> = BTreeMap::new();
         for cluster in list::<ManagedCluster>(hub) {
             let joined =
@@ -79,19 +84,19 @@ impl Fleet {
                 }
             }
         }
+        let caches = caches(hub);
+        let states = explain(addon, &caches, now).ok().flatten().map(|explained| explained.states);
         let on_clusters = list::<ManagedClusterAddOn>(hub)
             .into_iter()
             .filter(|found| found.metadata.name.as_deref() == Some(addon));
-        let on_clusters: Vec<_> = on_clusters.map(Arc::new).collect();
-        let managed = list::<ClusterManagementAddOn>(hub)
-            .into_iter()
-            .find(|found| found.metadata.name.as_deref() == Some(addon));
-        for stands in
-            managed.iter().flat_map(|managed| report::AddOn::read(managed, &on_clusters, &[]).clusters)
-        {
-            if let Some(cluster) = fleet.get_mut(&stands.name) {
-                cluster.version = version(&stands.runs, addon);
-                cluster.state = State::of(stands.standing, &cluster.version);
+        for on in on_clusters {
+            if let Some(cluster) = on.metadata.namespace.as_ref().and_then(|name| fleet.get_mut(name)) {
+                cluster.version = version(&report::version_of(&on), addon);
+            }
+        }
+        for (name, state) in states.into_iter().flatten() {
+            if let Some(cluster) = fleet.get_mut(&name) {
+                cluster.state = Some(state);
             }
         }
         Self(fleet)
@@ -102,15 +107,22 @@ impl Fleet {
         self.0.values().all(|cluster| cluster.joined)
     }
 
-    /// Whether every cluster runs a version, healthily.
+    /// Whether every cluster is done with a version.
     pub(super) fn runs(&self, version: &str) -> bool {
-        self.0.values().all(|cluster| cluster.state == State::Available && cluster.version == version)
+        let is_done = |cluster: &Cluster| cluster.state == Some(ClusterState::Done);
+        self.0.values().all(|cluster| is_done(cluster) && cluster.version == version)
     }
 
-    /// The clusters in a state with a version.
-    pub(super) fn at(&self, version: &str, state: State) -> BTreeSet<&str> {
-        let at = self.0.iter().filter(|(_, cluster)| cluster.version == version && cluster.state == state);
-        at.map(|(name, _)| name.as_str()).collect()
+    /// How many clusters have a version that failed on them.
+    pub(super) fn failed(&self, version: &str) -> usize {
+        let has_failed = |cluster: &&Cluster| cluster.state.as_ref().is_some_and(ClusterState::is_failure);
+        self.0.values().filter(|cluster| cluster.version == version).filter(has_failed).count()
+    }
+
+    /// How many clusters wait with a version.
+    pub(super) fn waiting(&self, version: &str) -> usize {
+        let waits = |cluster: &&Cluster| matches!(cluster.state, Some(ClusterState::Waiting(_)));
+        self.0.values().filter(|cluster| cluster.version == version).filter(waits).count()
     }
 
     /// What changed since `before`, a sentence each.
@@ -129,15 +141,24 @@ impl Fleet {
             if now.group != then.group && !now.group.is_empty() {
                 tell(1, format!("placed: {}", now.group), name);
             }
-            if (&now.version, now.state) == (&then.version, then.state) {
+            if now.version.is_empty() || (&now.version, now.word()) == (&then.version, then.word()) {
                 continue;
             }
-            match now.state {
-                State::Waiting => {}
-                State::Rolling => tell(2, format!("rolling out {}", now.version), name),
-                State::Available => tell(3, format!("{} is available", now.version), name),
-                State::Failed => tell(4, format!("{} FAILED", now.version), name),
-            }
+            let order = match &now.state {
+                // It keeps the version that it has.
+                None | Some(ClusterState::Waiting(_) | ClusterState::Starting) => continue,
+                Some(ClusterState::Progressing { .. }) => 2,
+                Some(ClusterState::Soaking { .. }) => 3,
+                Some(ClusterState::Done) => 4,
+                Some(
+                    ClusterState::Failed { .. }
+                    | ClusterState::TimedOut
+                    | ClusterState::Skipped
+                    | ClusterState::Unreachable { .. }
+                    | ClusterState::Quarantined { .. },
+                ) => 5,
+            };
+            tell(order, format!("{} {}", now.version, now.word()), name);
         }
         told.into_iter().map(|((_, what), names)| format!("{what}: {}", names.join(" "))).collect()
     }
@@ -146,12 +167,7 @@ impl Fleet {
     pub(super) fn table(&self, colour: bool) -> String {
         let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for (name, cluster) in &self.0 {
-            let (mark, code) = match cluster.state {
-                State::Waiting => ('·', "2"),
-                State::Rolling => ('↻', "33"),
-                State::Available => ('✓', "32"),
-                State::Failed => ('✗', "31"),
-            };
+            let (mark, code) = cluster.mark();
             let version = if cluster.version.is_empty() { "-" } else { &cluster.version };
             let cell = format!("{mark} {name} {version}");
             let cell =
@@ -178,6 +194,26 @@ fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find_condition(conditions, type_).is_some_and(Condition::is_true)
 }
 
+/// The hub as the controllers read it.
+fn caches(hub: &Store) -> Caches {
+    let mut caches = Caches::default();
+    caches.replace(Site::Hub, list::<ClusterManagementAddOn>(hub), "0");
+    caches.replace(Site::Hub, list::<ManagedClusterAddOn>(hub), "0");
+    caches.replace(Site::Hub, list::<ManagedCluster>(hub), "0");
+    caches.replace(Site::Hub, list::<Placement>(hub), "0");
+    caches.replace(Site::Hub, list::<PlacementDecision>(hub), "0");
+    caches.replace(Site::Hub, list::<RolloutPolicy>(hub), "0");
+    observe::<AddOnTemplate>(hub, &mut caches);
+    observe::<AddOnDeploymentConfig>(hub, &mut caches);
+    caches
+}
+
+fn observe<K: Kind>(hub: &Store, caches: &mut Caches) {
+    let list = hub.list(&Target::all::<K>(), &ListOptions::default());
+    let objects = list.map(|list| list.items.iter().map(|item| item.as_ref().clone()).collect());
+    caches.replace_observed(&Gvk::of::<K>(), objects.unwrap_or_default(), "0");
+}
+
 fn list<K: Kind>(store: &Store) -> Vec<K> {
     let list = store.list(&Target::all::<K>(), &ListOptions::default());
     list.map(|list| list.items.iter().filter_map(|item| item.to_typed().ok()).collect()).unwrap_or_default()
@@ -187,30 +223,36 @@ fn list<K: Kind>(store: &Store) -> Vec<K> {
 mod tests {
     use super::*;
 
-    fn cluster(version: &str, state: State) -> Cluster {
-        Cluster { joined: true, group: "aws canary".into(), version: version.into(), state }
+    const PROGRESSING: ClusterState = ClusterState::Progressing { deadline: None, reported: true };
+
+    fn cluster(version: &str, state: ClusterState) -> Cluster {
+        Cluster { joined: true, group: "aws canary".into(), version: version.into(), state: Some(state) }
     }
 
     #[test]
     fn a_story_tells_what_changed_and_nothing_else() {
         let before = Fleet(
-            [("aws-1".into(), cluster("0.4.0", State::Available)), ("aws-2".into(), Cluster::default())]
+            [("aws-1".into(), cluster("0.4.0", ClusterState::Done)), ("aws-2".into(), Cluster::default())]
                 .into(),
         );
         let mut after = before.clone();
         assert!(after.story(&before).is_empty());
-        after.0.insert("aws-1".into(), cluster("0.4.1", State::Rolling));
-        after.0.insert("aws-2".into(), cluster("0.4.1", State::Rolling));
+        after.0.insert("aws-1".into(), cluster("0.4.1", PROGRESSING));
+        after.0.insert("aws-2".into(), cluster("0.4.1", PROGRESSING));
         assert_eq!(
             after.story(&before),
-            ["joined: aws-2", "placed: aws canary: aws-2", "rolling out 0.4.1: aws-1 aws-2"]
+            ["joined: aws-2", "placed: aws canary: aws-2", "0.4.1 Progressing: aws-1 aws-2"]
         );
     }
 
     #[test]
     fn a_table_has_a_row_per_group() {
         let fleet = Fleet(
-            [("aws-1".into(), cluster("0.4.1", State::Failed)), ("gcp-1".into(), Cluster::default())].into(),
+            [
+                ("aws-1".into(), cluster("0.4.1", ClusterState::TimedOut)),
+                ("gcp-1".into(), Cluster::default()),
+            ]
+            .into(),
         );
         assert_eq!(fleet.table(false), "  aws canary   ✗ aws-1 0.4.1\n  not placed   · gcp-1 -\n");
     }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use tokio::time::{Instant, sleep};
 
 use super::Args;
-use super::progress::{Fleet, State};
+use super::progress::Fleet;
 use super::screen::Screen;
 use super::setup::{Background, Demo};
 
@@ -62,7 +62,7 @@ impl Demo<'_> {
 
     /// Reads the hub and shows the changes.
     fn look(&mut self) -> Result<()> {
-        let now = self.hub.with_store(|store, _| Fleet::read(store, ADDON));
+        let now = self.hub.with_store(|store, now| Fleet::read(store, ADDON, now));
         for line in now.story(&self.fleet) {
             self.screen.line(&line)?;
         }
@@ -90,16 +90,16 @@ impl Demo<'_> {
 
     /// Waits until 0.4.2 has failed on the two canaries, and checks that no other cluster gets it.
     async fn stops_at_the_canaries(&mut self) -> Result<()> {
-        let has_failed = |fleet: &Fleet| fleet.at("0.4.2", State::Failed).len() == 2;
+        let has_failed = |fleet: &Fleet| fleet.failed("0.4.2") == 2;
         self.until("0.4.2 has failed on the canaries", has_failed).await?;
-        let untouched = self.fleet.at("0.4.1", State::Available).len();
+        let untouched = self.fleet.waiting("0.4.1");
         self.say(&format!("stopped at the canaries; {untouched} clusters keep 0.4.1"))?;
         let end = Instant::now() + AFTERMATH;
         while Instant::now() < end {
             self.look()?;
             sleep(TICK).await;
         }
-        let untouched = self.fleet.at("0.4.1", State::Available).len();
+        let untouched = self.fleet.waiting("0.4.1");
         anyhow::ensure!(
             has_failed(&self.fleet) && untouched + 2 == self.spokes.len(),
             "the failed version went on beyond the canaries:\n{}",

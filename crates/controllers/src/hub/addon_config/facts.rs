@@ -1,4 +1,4 @@
-//! Everything one rollout of an add-on is decided from.
+//! The facts that the rollouts of an add-on are decided from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
+use api::cluster::v1alpha1::RolloutStrategy;
 use api::cluster::v1beta1::Placement;
 use engine::addon::config::{Config, address, resolve};
 use engine::addon::selection::Selection;
@@ -35,11 +36,20 @@ pub(super) struct Rollout {
 
 /// One placement of the install strategy.
 pub(super) struct Node {
+    pub(super) placement: Key,
+    pub(super) rollout_strategy: RolloutStrategy,
     pub(super) configs: Vec<Config>,
     pub(super) selection: Selection,
     pub(super) group_size: Option<Size>,
     /// Clusters of later placements.
     pub(super) taken: BTreeSet<String>,
+}
+
+impl Node {
+    /// The clusters that this placement decides about.
+    pub(super) fn clusters(&self) -> impl Iterator<Item = &str> {
+        self.selection.clusters().filter(|cluster| !self.taken.contains(*cluster))
+    }
 }
 
 impl Rollout {
@@ -82,8 +92,17 @@ impl Rollout {
             rollout.settled &= selection.settled;
             let configs = rollout.with_content(config_refs::named(&strategy.configs, &held), view)?;
             let own: BTreeSet<String> = selection.clusters().map(str::to_owned).collect();
-            rollout.placements.iter_mut().for_each(|earlier| earlier.taken.extend(own.iter().cloned()));
-            rollout.placements.push(Node { configs, selection, group_size, taken: BTreeSet::new() });
+            for earlier in &mut rollout.placements {
+                earlier.taken.extend(own.iter().cloned());
+            }
+            rollout.placements.push(Node {
+                placement: Key::namespaced(&strategy.namespace, &strategy.name),
+                rollout_strategy: strategy.rollout_strategy.clone(),
+                configs,
+                selection,
+                group_size,
+                taken: BTreeSet::new(),
+            });
         }
         for addon in addon_reads::of_clusters(&name, view)? {
             rollout.addons.insert(addon.metadata.namespace.clone().unwrap_or_default(), addon);

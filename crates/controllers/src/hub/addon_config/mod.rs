@@ -6,6 +6,7 @@
 mod decide;
 mod facts;
 mod memory;
+mod write;
 
 use std::collections::BTreeMap;
 
@@ -23,8 +24,8 @@ use api::names::{ADDON_GROUP, addon_conditions};
 use engine::addon::config::{Config, ConfigKind};
 use engine::addon::config_refs;
 use engine::rollout::input::Hash;
-use engine::rollout::{Input, RolloutDecision};
-use object::{Gvk, Key, ObjectRef};
+use engine::rollout::{ClusterState, Input, RolloutDecision};
+use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::{Change, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
 /// See the [module](self).
@@ -52,8 +53,7 @@ impl Controller for AddonConfigController {
             if same { Vec::new() } else { view.keys::<ClusterManagementAddOn>(Query::ALL) }
         });
         watches.on_observed(|change, view| {
-            let ours = change.sides().any(|object| config_gvks().contains(&object.gvk()));
-            if ours { view.keys::<ClusterManagementAddOn>(Query::ALL) } else { Vec::new() }
+            if is_config(change) { view.keys::<ClusterManagementAddOn>(Query::ALL) } else { Vec::new() }
         });
         addon_reads::wake_on_placements(watches);
         watches.read::<ControllerRevision>();
@@ -64,17 +64,8 @@ impl Controller for AddonConfigController {
         if cma.metadata.deletion_timestamp.is_some() {
             return Ok(Plan::nothing());
         }
-        let observe = if config_refs::has_template(&cma) { config_gvks() } else { Vec::new() };
-        let is_read = |gvk: &Gvk| {
-            let none = ObjectRef { gvk: gvk.clone(), key: Key::default() };
-            view.observed(&none).is_ok()
-        };
-        match Rollout::read(cma, view).and_then(|rollout| rollout.plan(view, now, &mut drop)) {
-            Ok(plan) => Ok(Plan { observe, ..plan }),
-            // This plan asks for the kinds that are not observed yet; they wake the add-on when they are read.
-            Err(_) if !observe.iter().all(is_read) => Ok(Plan { observe, ..Plan::nothing() }),
-            Err(unread) => Err(unread),
-        }
+        let has_template = config_refs::has_template(&cma);
+        observing(has_template, view, || Rollout::read(cma, view)?.plan(view, now))
     }
 
     /// The status tells of the rollout as a whole, so one cluster that could not be written does not hold it back.
@@ -83,15 +74,17 @@ impl Controller for AddonConfigController {
     }
 }
 
-/// Where the rollout of an add-on stands.
+/// The rollouts of an add-on, as they are decided now.
 pub struct Explanation {
     /// The rollout of each placement.
     pub rollouts: Vec<PlacementRollout>,
     /// The configurations behind the hashes.
     pub contents: BTreeMap<Hash, Vec<Config>>,
+    /// The state of every cluster that has the add-on or gets it, those of no placement included.
+    pub states: BTreeMap<String, ClusterState>,
 }
 
-/// Where the rollout of an add-on stands on the clusters of one placement.
+/// The rollout of an add-on on the clusters of one placement.
 pub struct PlacementRollout {
     /// The placement.
     pub placement: Key,
@@ -103,17 +96,44 @@ pub struct PlacementRollout {
     pub decision: Result<RolloutDecision, String>,
 }
 
-/// What the rollout of an add-on comes to now; `None` where there is no such add-on.
+/// Decides the rollouts of an add-on and writes nothing; `None` where there is no such add-on.
+///
+/// This is the one reader of where clusters are: `explain rollout`, the reports and the demo use it, and the controller decides
+/// by it. docs/design/rollout-states.md says why no state is written instead.
 ///
 /// # Errors
 /// Where something it is decided from could not be read.
 pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<Explanation>> {
     let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
-    let rollout = Rollout::read(cma, view)?;
+    let mut rollout = Rollout::read(cma, view)?;
     let contents = rollout.contents_by_hash();
-    let mut rollouts = Vec::new();
-    rollout.plan(view, now, &mut |rollout| rollouts.push(rollout))?;
-    Ok(Some(Explanation { rollouts, contents }))
+    let decided = rollout.decide(view, now)?;
+    let states = rollout.states(&decided, now);
+    Ok(Some(Explanation { rollouts: decided.rollouts, contents, states }))
+}
+
+/// Makes a plan that reads the content of configurations, if add-ons with templates are among what it reads.
+pub(super) fn observing(
+    has_template: bool,
+    view: &impl View,
+    plan: impl FnOnce() -> Read<Plan>,
+) -> Read<Plan> {
+    let observe = if has_template { config_gvks() } else { Vec::new() };
+    let is_read = |gvk: &Gvk| {
+        let none = ObjectRef { gvk: gvk.clone(), key: Key::default() };
+        view.observed(&none).is_ok()
+    };
+    match plan() {
+        Ok(plan) => Ok(Plan { observe, ..plan }),
+        // This plan asks for the kinds that are not observed yet; they wake it when they are read.
+        Err(_) if !observe.iter().all(is_read) => Ok(Plan { observe, ..Plan::nothing() }),
+        Err(unread) => Err(unread),
+    }
+}
+
+/// Whether the content of a configuration changed.
+pub(super) fn is_config(change: &Change<Object>) -> bool {
+    change.sides().any(|object| config_gvks().contains(&object.gvk()))
 }
 
 /// The kinds of configurations whose content is read.

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::rollout::input::{Cluster, Group, GroupKey, Health, Report};
 use crate::rollout::size::read_deadline;
 use crate::rollout::strategy::{All, Mandatory, Options, Progressive, ProgressivePerGroup};
-use crate::rollout::{ClusterState, Input, RolloutDecision, Size, Strategy, advance};
+use crate::rollout::{ClusterState, Input, Policy, RolloutDecision, Size, Strategy, advance};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -322,6 +322,18 @@ fn hazard_r8_the_last_good_strategy_stays_while_the_new_one_is_refused() {
     input.last_strategy = Some(strategy("R2 F0", &[]));
     let decision = advance(&input, NOW);
     assert_eq!((decision.starting().count(), decision.refused.as_slice()), (2, [refused].as_slice()));
+}
+
+#[test]
+fn clusters_soak_by_the_policy_while_no_strategy_can_be_read() {
+    let refused = read_deadline("progressive.progressDeadline", "5|").unwrap_err();
+    let mut input = Input::new("new", Err(refused));
+    input.groups = groups("c1");
+    input.clusters = vec![cluster("c1 Succeeded 5")];
+    let soak = SignedDuration::from_secs(60);
+    input.policy = Ok(Policy { soak, ..Policy::default() });
+    let until = NOW + SignedDuration::from_secs(55);
+    assert_eq!(advance(&input, NOW).clusters["c1"].state, ClusterState::Soaking { until });
 }
 
 /// OCM says nothing: a canary that is misspelt is no canary.

@@ -1,0 +1,101 @@
+//! Writes what was decided, in an order that is safe to stop at any point.
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::decide::Decided;
+use super::facts::Rollout;
+use super::memory::remember;
+use crate::addon_reads;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ClusterManagementAddOnStatus, ManagedClusterAddOn};
+use api::names::SYSTEM_NAMESPACE;
+use engine::addon::config::Config;
+use engine::addon::{config_refs, progress, registration, snapshot, spec_hash};
+use object::Object;
+use reconcile::{Action, Plan, Read, StatusWrite, View};
+
+impl Rollout {
+    /// What to write now.
+    pub(super) fn plan(mut self, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let mut decided = self.decide(view, now)?;
+        let mut plan = Plan::nothing();
+        if !config_refs::is_managed(&self.cma) {
+            return Ok(plan);
+        }
+        let decisions = decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
+        for at in decisions.filter_map(|decision| decision.recheck) {
+            plan.wake(at);
+        }
+        let status = ClusterManagementAddOnStatus {
+            default_config_references: config_refs::default_references(&self.defaults),
+            install_progressions: std::mem::take(&mut decided.progressions),
+            ..self.cma.status.clone().unwrap_or_default()
+        };
+        self.write(&mut plan, decided, view, now)?;
+        let new = ClusterManagementAddOn { status: Some(status), ..ClusterManagementAddOn::clone(&self.cma) };
+        plan.status = StatusWrite::between(self.cma.as_ref(), &new);
+        Ok(plan)
+    }
+
+    /// Snapshots first, then what must be remembered, then the clusters.
+    fn write(&self, plan: &mut Plan, decided: Decided, view: &impl View, now: Timestamp) -> Read<()> {
+        let Decided { assigned, ready, memories, .. } = decided;
+        let mut snapshots = Vec::new();
+        for (config, content) in self.contents.iter().filter(|_| !assigned.is_empty()) {
+            if view.get::<ControllerRevision>(&snapshot::key(&self.name, config))?.is_none() {
+                let revision = snapshot::snapshot(&self.name, config, spec_hash::content(content));
+                snapshots.push(Action::create(Object::from_typed(&revision)));
+            }
+        }
+        if !snapshots.is_empty() {
+            let metadata = ObjectMeta { name: Some(SYSTEM_NAMESPACE.into()), ..ObjectMeta::default() };
+            plan.step([Action::create(Object::from_typed(&Namespace { metadata, ..Namespace::default() }))]);
+        }
+        plan.step(snapshots);
+        let policy = addon_reads::policy_object(&self.name, view)?;
+        plan.step(policy.and_then(|policy| remember(&policy, &self.name, memories)));
+        let mut writes = Vec::new();
+        for (cluster, addon) in &self.addons {
+            let mut new = ManagedClusterAddOn::clone(addon);
+            if let Some(configs) = assigned.get(cluster) {
+                let generation =
+                    |config: &Config| self.contents.get(config).map(Object::generation).unwrap_or_default();
+                progress::assign(&mut new, configs, generation, now);
+                if let Some(template) = self.template(configs, view)? {
+                    registration::fill(&mut new, &template);
+                }
+            } else if ready.contains(cluster) {
+                progress::configured(&mut new.status.get_or_insert_default().conditions, true, now);
+            } else if !self.has_template && self.is_waiting(cluster) {
+                // Add-ons with their own manager may render by name; for them this is the gate.
+                progress::configured(&mut new.status.get_or_insert_default().conditions, false, now);
+            }
+            writes.extend(StatusWrite::between(addon.as_ref(), &new).map(|write| write.action()));
+        }
+        plan.step(writes);
+        Ok(())
+    }
+
+    fn is_waiting(&self, cluster: &str) -> bool {
+        self.placements.iter().any(|node| node.clusters().any(|name| name == cluster))
+    }
+
+    /// The template and deployment configuration among `configs`, by their content.
+    fn template(&self, configs: &[Config], view: &impl View) -> Read<Option<registration::Sources>> {
+        let content = |config: &Config| -> Read<Option<ControllerRevision>> {
+            match self.contents.get(config) {
+                Some(object) => Ok(Some(snapshot::snapshot(&self.name, config, spec_hash::content(object)))),
+                None => Ok(view
+                    .get::<ControllerRevision>(&snapshot::key(&self.name, config))?
+                    .map(|revision| ControllerRevision::clone(&revision))),
+            }
+        };
+        let find = |is: fn(&Config) -> bool| {
+            configs.iter().find(|config| is(config)).map(content).transpose().map(Option::flatten)
+        };
+        let (template, config) = (find(config_refs::is_template)?, find(config_refs::is_deployment_config)?);
+        Ok(template.and_then(|template| registration::Sources::read(&template, config.as_ref()).ok()))
+    }
+}

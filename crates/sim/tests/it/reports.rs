@@ -1,0 +1,140 @@
+//! A report and `explain rollout` say the same word of every cluster.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::fixtures::{
+    ADDON, addon, images, is_completed, progress, progressive, put, seconds, select_all, template, world,
+};
+use api::addon::v1alpha1::{
+    AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn,
+};
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::gitops::v1alpha1::RolloutPolicy;
+use controllers::hub::addon_config::{Explanation, explain};
+use engine::rollout::simulation::decision_table;
+use object::tree::FileTree;
+use object::{Gvk, Key, Kind, Object};
+use reconcile::{Caches, Site};
+use sim::World;
+
+const BRANCH: &str = "wheelwright/status";
+
+/// Reports on all add-ons, whoever applies them.
+fn report(world: &mut World) {
+    let key = Key::namespaced("config", "fleet");
+    put(world, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace}}));
+    put(
+        world,
+        json!({
+            "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+            "metadata": {"name": key.name, "namespace": key.namespace},
+            "spec": {"url": "https://git.example/fleet", "mode": "Observe", "report": {"interval": "1s"}},
+        }),
+    );
+    world.commit(&key, &"1".repeat(40), FileTree::default());
+}
+
+fn policy(world: &mut World, spec: Value) {
+    put(
+        world,
+        json!({
+            "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy", "metadata": {"name": "p"}, "spec": spec,
+        }),
+    );
+}
+
+/// Lets the placement keep clusters that do not answer.
+fn tolerate_silence(world: &mut World) {
+    let canary = json!({"groupName": "canary", "groupClusterSelector": {"labelSelector": {"matchLabels": {"canary": "true"}}}});
+    put(
+        world,
+        json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement", "metadata": {"name": "fleet", "namespace": "default"},
+            "spec": {"tolerations": [{"operator": "Exists"}], "decisionStrategy": {"groupStrategy": {"decisionGroups": [canary]}}},
+        }),
+    );
+}
+
+fn explanation(world: &World) -> Explanation {
+    let mut caches = Caches::default();
+    caches.replace(Site::Hub, world.list::<ClusterManagementAddOn>(), "0");
+    caches.replace(Site::Hub, world.list::<ManagedClusterAddOn>(), "0");
+    caches.replace(Site::Hub, world.list::<ManagedCluster>(), "0");
+    caches.replace(Site::Hub, world.list::<Placement>(), "0");
+    caches.replace(Site::Hub, world.list::<PlacementDecision>(), "0");
+    caches.replace(Site::Hub, world.list::<RolloutPolicy>(), "0");
+    observe::<AddOnTemplate>(world, &mut caches);
+    observe::<AddOnDeploymentConfig>(world, &mut caches);
+    explain(ADDON, &caches, world.now).unwrap().unwrap()
+}
+
+fn observe<K: Kind>(world: &World, caches: &mut Caches) {
+    let objects = world.list::<K>().iter().map(Object::from_typed).collect();
+    caches.replace_observed(&Gvk::of::<K>(), objects, "0");
+}
+
+/// The column STATE of `explain rollout`.
+fn explained(explanation: &Explanation) -> BTreeMap<String, String> {
+    let table = decision_table(explanation.rollouts[0].decision.as_ref().unwrap());
+    let lines = table.lines().skip(1).filter(|line| line.starts_with("cluster"));
+    let words = lines.map(|line| line.split_whitespace().collect::<Vec<_>>());
+    words.map(|words| (words[0].to_owned(), words[3].to_owned())).collect()
+}
+
+/// Compares the newest report with the explanation of the same hub; `expected` are the labels of the report.
+fn check(world: &World, expected: &str) {
+    let explanation = explanation(world);
+    let words = explained(&explanation);
+    let push = world.branches[BRANCH].last().unwrap();
+    let summary: Value = serde_json::from_str(&push.files["summary.json"]).unwrap();
+    let reported = &summary["addOns"][ADDON];
+    let counts = &explanation.rollouts[0].decision.as_ref().unwrap().counts;
+    assert_eq!(reported["clusters"], serde_json::to_value(counts).unwrap(), "{words:?}");
+    for cluster in reported["worst"].as_array().unwrap() {
+        assert_eq!(cluster["state"], words[cluster["cluster"].as_str().unwrap()], "{cluster}");
+    }
+    let page = &push.files[&format!("addons/{ADDON}.md")];
+    let (_, table) = page.split_once("| State | Clusters |\n|---|---|\n").unwrap();
+    let rows: Vec<_> = table.lines().take_while(|line| line.starts_with('|')).collect();
+    let labels: Vec<_> = rows.iter().map(|row| row.trim_matches(['|', ' ']).replace(" | ", " ")).collect();
+    assert_eq!(labels.join(", "), expected);
+}
+
+#[test]
+fn a_report_and_explain_rollout_say_the_same_word_of_every_cluster() {
+    let mut world = world(4);
+    report(&mut world);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    world.run_for(seconds(60)).unwrap();
+    check(&world, "Done 4");
+
+    policy(&mut world, json!({"paused": true}));
+    template(&mut world, "msa", "msa:0.4.1");
+    world.run_for(seconds(60)).unwrap();
+    check(&world, "Waiting (Paused) 4");
+
+    policy(&mut world, json!({"approval": {"mode": "BetweenGroups"}}));
+    world.run_for(seconds(60)).unwrap();
+    check(&world, "Waiting (Approval) 3, Done 1");
+
+    policy(&mut world, json!({}));
+    template(&mut world, "msa", "msa:0.4.9");
+    world.run_for(seconds(90)).unwrap();
+    assert_eq!(images(&world)[0], "0.4.9");
+    check(&world, "TimedOut 1, Waiting (Breach) 3");
+
+    tolerate_silence(&mut world);
+    world.spokes.get_mut("cluster2").unwrap().connected = false;
+    world.run_for(seconds(400)).unwrap();
+    check(&world, "TimedOut 1, Unreachable 1, Waiting (Breach) 2");
+
+    policy(&mut world, json!({"onBreach": "Rollback"}));
+    world.run_for(seconds(90)).unwrap();
+    check(&world, "Quarantined 4");
+}
