@@ -1,5 +1,5 @@
-//! The placement controller as a process: 10,000 clusters and 100 placements on a real API server that has OCM's cluster kinds and nothing
-//! else of ours, beside the bare cost of listing and parsing the clusters in the same run.
+//! The placement controller as a process: 10,000 clusters and 100 placements on a real API server that serves OCM's cluster kinds and no
+//! kind of ours. The same run measures the bare cost of listing and parsing the clusters.
 //!
 //! `cargo bench --bench schedule [-- CLUSTERS]`
 #![allow(
@@ -35,7 +35,7 @@ const MANAGER: PatchParams =
     PatchParams { dry_run: false, force: false, field_manager: None, field_validation: None };
 /// Objects of a page, as many as the operator asks for.
 const PAGE: u32 = 500;
-/// Label changes that are averaged.
+/// The label changes whose cost is averaged.
 const CHANGES: usize = 50;
 /// A process whose CPU time did not grow by more than this in a second is at rest.
 const AT_REST: f64 = 0.001;

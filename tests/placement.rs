@@ -1,5 +1,5 @@
-//! What OCM's placement controller does, done by `wheelwright operator --controllers=placement,clusterset,clustersetbinding` on a real API
-//! server that has OCM's cluster kinds and nothing else of ours.
+//! The operator in place of OCM's placement controller: `wheelwright operator --controllers=placement,clusterset,clustersetbinding` on a
+//! real API server that serves OCM's cluster kinds and no kind of ours.
 
 use std::path::Path;
 
@@ -67,13 +67,13 @@ impl Hub {
         self.kubectl.run(&["patch", "-n", "fleet", object, "--type=merge", "-p", &patch.to_string()]);
     }
 
-    /// An object, or null.
+    /// Returns an object, or null.
     fn get(&self, object: &str) -> Value {
         let text = self.kubectl.run(&["get", "-n", "fleet", object, "--ignore-not-found", "-o", "json"]);
         if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() }
     }
 
-    /// A condition as `Status Reason: message`.
+    /// Returns a condition as `Status Reason: message`.
     fn condition(&self, object: &str, condition: &str) -> String {
         let object = self.get(object);
         let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
@@ -94,7 +94,7 @@ impl Hub {
         self.says(&format!("placement/{placement}"), "PlacementSatisfied", expected).await;
     }
 
-    /// The decisions of a placement as `name[index group]: clusters`.
+    /// Returns the decisions of a placement as `name[index group]: clusters`.
     fn decisions(&self, placement: &str) -> Vec<String> {
         let selector = format!("{GROUP}/placement={placement}");
         let list: Value = serde_json::from_str(&self.kubectl.run(&[
@@ -138,7 +138,7 @@ impl Hub {
         .await;
     }
 
-    /// The events about a placement, as stock clients select them: `type reason action about: note`.
+    /// Returns the events about a placement, as stock clients select them: `type reason action about: note`.
     fn events(&self, placement: &str) -> Vec<String> {
         let all: Value = serde_json::from_str(&self.kubectl.run(&[
             "get",
@@ -173,13 +173,13 @@ fn log(dir: &Path) -> String {
     std::fs::read_to_string(dir.join("operator.log")).unwrap()
 }
 
-/// Clusters named `prefix` and a number.
+/// Returns the names of clusters: `prefix` and a number.
 fn names(prefix: &str, count: usize) -> impl Iterator<Item = String> {
     (1..=count).map(move |i| format!("{prefix}-{i:03}"))
 }
 
 #[tokio::test]
-async fn placements_are_scheduled_as_by_ocm_where_there_is_nothing_else_of_ours() {
+async fn placements_are_scheduled_as_by_ocm_on_a_hub_without_kinds_of_ours() {
     let hub = Hub::start("placement", "placement,clusterset").await;
 
     hub.place("two", json!({"numberOfClusters": 2}));
@@ -217,7 +217,7 @@ async fn placements_are_scheduled_as_by_ocm_where_there_is_nothing_else_of_ours(
     assert_eq!(decision["metadata"]["ownerReferences"], json!([owner]));
     assert_eq!(decision["status"]["decisions"][0]["reason"], "");
 
-    // The dev cluster is no longer wanted, and a taint keeps another away: both stay until that has settled.
+    // The dev cluster no longer matches, and another has a taint: both stay until they have been unselected for ten seconds.
     hub.edit(
         "placement/two",
         json!({"spec": {"predicates": [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"env": "prod"}}}}]}}),
@@ -230,7 +230,7 @@ async fn placements_are_scheduled_as_by_ocm_where_there_is_nothing_else_of_ours(
     hub.edit("managedcluster/a-001", json!({"metadata": {"labels": {"env": "prod"}}}));
     hub.decides("two", &["two-decision-1[0 ]: a-001,b-002"]).await;
 
-    // What cannot be followed changes nothing.
+    // A spec that cannot be followed changes nothing.
     let bad = json!([{"requiredClusterSelector": {"labelSelector": {"matchExpressions": [{"key": "env", "operator": "In", "values": ["a/b"]}]}}}]);
     hub.edit("placement/two", json!({"spec": {"predicates": bad}}));
     eventually("two is misconfigured", async || {
@@ -309,7 +309,7 @@ async fn more_than_a_hundred_clusters_are_sliced_grouped_and_dissolved_with_thei
 }
 
 #[tokio::test]
-async fn the_default_and_the_global_set_are_kept_unless_they_are_to_be_left_alone() {
+async fn the_default_and_the_global_set_are_corrected_unless_an_annotation_forbids_it() {
     let hub = Hub::start("sets", "clusterset").await;
     let everything = json!({"selectorType": "LabelSelector", "labelSelector": {}});
     let selector =
