@@ -67,8 +67,8 @@ impl<'a> Build<'a> {
         let accumulated = self.accumulate(frame, &kustomization, ResAccumulator::default())?;
         let ResAccumulator { mut resmap, config, vars } = accumulated;
         names::add_hashes(&mut resmap)?;
-        references::fix(&mut resmap, &config.name_reference)?;
-        vars::resolve(&mut resmap, &vars, &config.var_reference)?;
+        references::fix(&mut resmap, &config.name_reference, &self.source.budget)?;
+        vars::resolve(&mut resmap, &vars, &config.var_reference, &self.source.budget)?;
         resmap.retain(|resource| !annotations::is_local(resource));
         resmap.check_ids()?;
         sort::apply(&mut resmap, kustomization.sort.as_ref().unwrap_or(&SortOptions::legacy()));
@@ -76,7 +76,7 @@ impl<'a> Build<'a> {
             let pairs =
                 [("app.kubernetes.io/managed-by".to_owned(), MANAGED_BY.to_owned())].into_iter().collect();
             let everywhere = FieldSpec { path: "metadata/labels".into(), create: true, ..Default::default() };
-            labels::apply(&mut resmap, &pairs, &[everywhere])?;
+            labels::apply(&mut resmap, &pairs, &[everywhere], &self.source.budget)?;
         }
         for resource in resmap.iter_mut() {
             annotations::settle(resource, self.metadata.origin, self.metadata.transformers);
@@ -96,7 +96,7 @@ impl<'a> Build<'a> {
                 error.file = if dir.is_empty() { name.clone() } else { format!("{dir}/{name}") };
                 error
             })?;
-            resmap.append(objects(&file, &bytes)?)?;
+            resmap.append(self.read_objects(&file, &bytes)?)?;
         }
         if resmap.is_empty() {
             let shown = if dir.is_empty() { "." } else { dir };
@@ -141,6 +141,7 @@ impl<'a> Build<'a> {
                 "the kustomization is empty",
             )));
         };
+        self.spend(file, node.memory())?;
         Ok(Some((file.clone(), Kustomization::read(file, node)?)))
     }
 
@@ -256,11 +257,23 @@ impl<'a> Build<'a> {
         Ok(configs)
     }
 
+    /// Reads the objects of a file, and spends the memory that they take.
+    pub(super) fn read_objects(&self, file: &str, bytes: &[u8]) -> Result<Vec<Resource>> {
+        let read = objects(file, bytes)?;
+        self.spend(file, read.iter().map(|resource| resource.node.memory()).sum())?;
+        Ok(read)
+    }
+
+    fn spend(&self, file: &str, bytes: usize) -> Result<()> {
+        self.source.budget.spend(bytes).map_err(|error| Box::new(RenderError { file: file.into(), ..*error }))
+    }
+
     /// The documents of a file that a kustomization names.
     pub(super) fn documents(&self, dir: &str, path: &Text) -> Result<(String, Vec<Node>)> {
         let (file, bytes) = self.source.read(dir, &path.text).map_err(|error| at(path, error))?;
         let nodes = documents(&bytes)
             .map_err(|malformed| Box::new(RenderError::malformed(file.clone(), malformed)))?;
+        self.spend(&file, nodes.iter().map(Node::memory).sum())?;
         Ok((file, nodes))
     }
 
@@ -268,7 +281,7 @@ impl<'a> Build<'a> {
     fn add_resource(&mut self, dir: &str, path: &Text, accumulator: &mut ResAccumulator) -> Result<()> {
         match self.find(dir, path)? {
             Target::File(file, bytes) => {
-                let mut read = objects(&file, &bytes)?;
+                let mut read = self.read_objects(&file, &bytes)?;
                 if let Some(origin) = self.origin_of(&path.text) {
                     for resource in &mut read {
                         resource.origin = Some(Origin { path: origin.clone(), ..Origin::default() });

@@ -73,6 +73,8 @@ pub enum Reason {
     Patch,
     /// A limit is exceeded.
     TooLarge,
+    /// The rendering was stopped.
+    Cancelled,
 }
 
 impl Reason {
@@ -91,6 +93,7 @@ impl Reason {
             Self::Target => "Target",
             Self::Patch => "Patch",
             Self::TooLarge => "TooLarge",
+            Self::Cancelled => "Cancelled",
         }
     }
 }

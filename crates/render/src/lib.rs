@@ -6,6 +6,7 @@
 //! Remote bases without a copy in the tree, Helm charts, programs and containers are refused, because kustomize would fetch or run them.
 
 mod accumulator;
+mod budget;
 mod build;
 mod config;
 mod configurations;
@@ -36,6 +37,7 @@ pub mod yaml;
 pub use error::{ExcerptLine, Reason, RenderError};
 pub use source::{Closure, Seen};
 
+use budget::Budget;
 use build::Build;
 use object::tree::FileTree;
 use object::{Object, RenderedObject};
@@ -69,8 +71,24 @@ impl Rendered {
     reason = "one error a rendering, never in a hot path; callers match on its fields"
 )]
 pub fn render(tree: &FileTree, root: &str) -> Result<Rendered, RenderError> {
+    render_until(tree, root, &|| false)
+}
+
+/// Renders the overlay in a directory of a tree, like [`render`], and stops when `is_cancelled` says so.
+///
+/// # Errors
+/// As [`render`], and [`Reason::Cancelled`].
+#[expect(
+    clippy::result_large_err,
+    reason = "one error a rendering, never in a hot path; callers match on its fields"
+)]
+pub fn render_until(
+    tree: &FileTree,
+    root: &str,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<Rendered, RenderError> {
     let root = source::join("", root).map_err(|error| RenderError { file: root.into(), ..*error })?;
-    let mut build = Build::new(Source::new(tree));
+    let mut build = Build::new(Source::new(tree, Budget::new(is_cancelled)));
     let result = build.run(&root).and_then(objects);
     match result {
         Ok(objects) => Ok(Rendered { objects, closure: build.source.into_closure() }),
@@ -85,20 +103,11 @@ pub fn render(tree: &FileTree, root: &str) -> Result<Rendered, RenderError> {
 }
 
 fn objects(resources: Vec<resource::Resource>) -> decode::Result<Vec<RenderedObject>> {
-    let mut values = 0;
     let mut objects = Vec::with_capacity(resources.len());
     for resource in resources {
-        let at = |reason, message: String| Box::new(RenderError::at(reason, &resource.place, message));
-        values += resource.node.size();
-        if values > limits::MAX_OUTPUT_VALUES {
-            return Err(at(
-                Reason::TooLarge,
-                format!("more than {} values in all objects", limits::MAX_OUTPUT_VALUES),
-            ));
-        }
-        let json =
-            resource.node.to_json(Reading::Objects).map_err(|(_, why)| at(Reason::InvalidValue, why.0))?;
-        let object = Object::from_value(json).map_err(|why| at(Reason::InvalidValue, why.to_string()))?;
+        let invalid = |why: String| Box::new(RenderError::at(Reason::InvalidValue, &resource.place, why));
+        let json = resource.node.to_json(Reading::Objects).map_err(|(_, why)| invalid(why.0))?;
+        let object = Object::from_value(json).map_err(|why| invalid(why.to_string()))?;
         objects.push(RenderedObject { object, origin: resource.place });
     }
     Ok(objects)

@@ -26,8 +26,12 @@ pub const MAX_LINKS: usize = 40;
 pub const MAX_LINK_BYTES: usize = 4096;
 /// Objects of one overlay, before and after every transformation.
 pub const MAX_OBJECTS: usize = 100_000;
-/// Values of all objects of one overlay together, which patches and replacements could multiply.
-pub const MAX_OUTPUT_VALUES: usize = 4_000_000;
+/// Memory that one rendering spends on texts and values, freed memory included: bases that are read again, and everything that patches,
+/// replacements, labels and variables make. 5,000 objects of 100 values and 5 KB take 75 MiB, and maps take up to three times what is
+/// counted, so a rendering stays within the 512 MiB of the chart.
+pub const MAX_RENDER_BYTES: usize = 128 << 20;
+/// Memory of one value beside its text.
+pub const VALUE_BYTES: usize = 100;
 /// Length of a path or pattern in a kustomization.
 pub const MAX_PATTERN_BYTES: usize = 4096;
 /// Memory of a compiled regular expression.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::budget::Budget;
 use super::error::{Reason, RenderError, did_you_mean};
 use super::limits::{MAX_DIRECTORIES, MAX_FILE_BYTES, MAX_LINK_BYTES, MAX_LINKS, MAX_PATTERN_BYTES};
 use object::tree::{Entry, FileTree};
@@ -104,6 +105,8 @@ pub(super) struct Source<'a> {
     tree: &'a FileTree,
     seen: RefCell<BTreeMap<String, Seen>>,
     directories: Cell<usize>,
+    /// The memory that the rendering may still use.
+    pub budget: Budget<'a>,
 }
 
 /// What a path in a kustomization leads to.
@@ -116,8 +119,8 @@ pub(super) enum Target {
 
 impl<'a> Source<'a> {
     /// Starts a record.
-    pub(super) fn new(tree: &'a FileTree) -> Self {
-        Self { tree, seen: RefCell::default(), directories: Cell::new(0) }
+    pub(super) fn new(tree: &'a FileTree, budget: Budget<'a>) -> Self {
+        Self { tree, seen: RefCell::default(), directories: Cell::new(0), budget }
     }
 
     /// What was looked at so far.
@@ -332,7 +335,7 @@ mod tests {
     #[test]
     fn links_are_followed_within_and_refused_beyond() {
         let tree = tree();
-        let source = Source::new(&tree);
+        let source = Source::new(&tree, Budget::new(&|| false));
         assert_eq!(source.read("app", "link/c.yaml").unwrap().0, "base/c.yaml");
         for (path, reason) in [
             ("out", Reason::OutsideRepository),
@@ -346,14 +349,14 @@ mod tests {
     #[test]
     fn what_is_missing_comes_with_what_is_there() {
         let tree = tree();
-        let error = Source::new(&tree).read("app", "a.yml").unwrap_err();
+        let error = Source::new(&tree, Budget::new(&|| false)).read("app", "a.yml").unwrap_err();
         assert_eq!(error.hint.as_deref(), Some("did you mean \"a.yaml\"?"));
     }
 
     #[test]
     fn a_closure_holds_until_something_it_saw_changes() {
         let mut tree = tree();
-        let source = Source::new(&tree);
+        let source = Source::new(&tree, Budget::new(&|| false));
         source.read("app", "link/c.yaml").unwrap();
         assert!(source.file_at("app/absent").is_none());
         source.names("app");

@@ -21,6 +21,7 @@ pub(super) fn read(
     let mut pairs = Pairs { generator, pairs: BTreeMap::new() };
     for env in &generator.envs {
         let (file, bytes) = source.read(dir, &env.text).map_err(|error| at(env, error))?;
+        source.budget.spend(bytes.len()).map_err(|error| at(env, error))?;
         pairs.add_lines(env, &file, &bytes)?;
     }
     for literal in &generator.literals {
@@ -38,6 +39,7 @@ pub(super) fn read(
     for entry in &generator.files {
         let (key, path) = file_source(entry)?;
         let (_, bytes) = source.read(dir, path).map_err(|error| at(entry, error))?;
+        source.budget.spend(bytes.len()).map_err(|error| at(entry, error))?;
         pairs.add(entry, key, bytes.to_vec())?;
     }
     Ok(pairs.pairs)

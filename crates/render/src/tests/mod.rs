@@ -1,3 +1,4 @@
 //! Tests of whole renderings.
 
+mod budget;
 mod golden;

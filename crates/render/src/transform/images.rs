@@ -2,6 +2,7 @@
 
 use regex::Regex;
 
+use crate::budget::Budget;
 use crate::configured::ConfigObject;
 use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError};
@@ -21,7 +22,9 @@ fn read_fields(fields: &mut Fields<'_>) -> Result<Vec<Transformation>> {
     let mut images = fields.list("images", Image::read)?;
     images.extend(fields.list("imageTags", Image::read)?);
     let transformation = |image: Image| -> Transformation {
-        Box::new(move |pass| apply(&mut pass.accumulator.resmap, &image, &pass.config.images))
+        Box::new(move |pass| {
+            apply(&mut pass.accumulator.resmap, &image, &pass.config.images, &pass.build.source.budget)
+        })
     };
     Ok(images.into_iter().map(transformation).collect())
 }
@@ -29,7 +32,7 @@ fn read_fields(fields: &mut Fields<'_>) -> Result<Vec<Transformation>> {
 fn read_config(config: &mut ConfigObject<'_>) -> Result<Transformation> {
     let image = config.fields.one("imageTag", Image::read)?.unwrap_or_default();
     let specs = config.field_specs()?;
-    Ok(Box::new(move |pass| apply(&mut pass.accumulator.resmap, &image, &specs)))
+    Ok(Box::new(move |pass| apply(&mut pass.accumulator.resmap, &image, &specs, &pass.build.source.budget)))
 }
 
 /// A change of an image.
@@ -73,12 +76,12 @@ const CONTAINER_LISTS: [&str; 2] = ["containers", "initContainers"];
 ///
 /// # Errors
 /// Where the name is not a pattern, or something else than a text stands where an image should be.
-fn apply(resources: &mut [Resource], image: &Image, specs: &[FieldSpec]) -> Result<()> {
-    let matcher = Matcher::new(image)?;
+fn apply(resources: &mut [Resource], image: &Image, specs: &[FieldSpec], budget: &Budget<'_>) -> Result<()> {
+    let change = Change { image, matcher: Matcher::new(image)?, budget };
     for resource in resources.iter_mut().filter(|resource| resource.kind() != "CustomResourceDefinition") {
-        change_containers(&mut resource.node, image, &matcher)?;
+        change.containers(&mut resource.node)?;
         for spec in specs {
-            visit(resource, spec, Create::Never, &mut |node| change(node, image, &matcher))?;
+            visit(resource, spec, Create::Never, &mut |node| change.image(node))?;
         }
     }
     Ok(())
@@ -125,52 +128,65 @@ fn is_tag_and_digest(text: &str) -> bool {
     (tag.is_empty() || tag.strip_prefix(':').is_some_and(allowed)) && allowed(digest)
 }
 
-fn change_containers(node: &mut Node, image: &Image, matcher: &Matcher) -> Result<()> {
-    match &mut node.value {
-        Value::Scalar(_) => Ok(()),
-        Value::List(items) => items.iter_mut().try_for_each(|item| change_containers(item, image, matcher)),
-        Value::Map(map) => map.iter_mut().try_for_each(|(key, entry)| {
-            change_containers(&mut entry.node, image, matcher)?;
-            if CONTAINER_LISTS.contains(&key.as_str())
-                && let Value::List(containers) = &mut entry.node.value
-            {
-                let images = containers.iter_mut().filter_map(|container| container.get_mut("image"));
-                return images.into_iter().try_for_each(|written| change(written, image, matcher));
-            }
-            Ok(())
-        }),
-    }
+/// A change of images while it is applied.
+struct Change<'a> {
+    image: &'a Image,
+    matcher: Matcher,
+    budget: &'a Budget<'a>,
 }
 
-fn change(node: &mut Node, image: &Image, matcher: &Matcher) -> Result<()> {
-    let (line, kind) = (node.line, node.kind());
-    let Some(written) = node.as_scalar() else {
-        return Err(Box::new(
-            RenderError::new(Reason::InvalidValue, "", format!("an image is a text, not {kind}")).line(line),
-        ));
-    };
-    if !matcher.matches(&written.text) {
-        return Ok(());
-    }
-    let (name, mut tag, mut digest) = split(&written.text);
-    let mut name = if image.new_name.is_empty() { name } else { image.new_name.clone() };
-    match (image.new_tag.is_empty(), image.digest.is_empty()) {
-        (false, false) => (tag, digest) = (image.new_tag.clone(), image.digest.clone()),
-        (false, true) => (tag, digest) = (image.new_tag.clone(), String::new()),
-        (true, false) => (tag, digest) = (String::new(), image.digest.clone()),
-        (true, true) if !image.tag_suffix.is_empty() => {
-            tag.push_str(&image.tag_suffix);
-            digest = String::new();
-        }
-        (true, true) => {}
-    }
-    for (separator, part) in [(':', tag), ('@', digest)] {
-        if !part.is_empty() {
-            name.push(separator);
-            name.push_str(&part);
+impl Change<'_> {
+    fn containers(&self, node: &mut Node) -> Result<()> {
+        match &mut node.value {
+            Value::Scalar(_) => Ok(()),
+            Value::List(items) => items.iter_mut().try_for_each(|item| self.containers(item)),
+            Value::Map(map) => map.iter_mut().try_for_each(|(key, entry)| {
+                self.containers(&mut entry.node)?;
+                if CONTAINER_LISTS.contains(&key.as_str())
+                    && let Value::List(containers) = &mut entry.node.value
+                {
+                    let images = containers.iter_mut().filter_map(|container| container.get_mut("image"));
+                    return images.into_iter().try_for_each(|written| self.image(written));
+                }
+                Ok(())
+            }),
         }
     }
-    set_scalar(node, &name, Tag::Unsettled)
+
+    fn image(&self, node: &mut Node) -> Result<()> {
+        let (line, kind) = (node.line, node.kind());
+        let Some(written) = node.as_scalar() else {
+            return Err(Box::new(
+                RenderError::new(Reason::InvalidValue, "", format!("an image is a text, not {kind}"))
+                    .line(line),
+            ));
+        };
+        if !self.matcher.matches(&written.text) {
+            return Ok(());
+        }
+        let image = self.image;
+        let texts = [&image.new_name, &image.new_tag, &image.tag_suffix, &image.digest];
+        self.budget.spend(written.text.len() + texts.iter().map(|text| text.len()).sum::<usize>())?;
+        let (name, mut tag, mut digest) = split(&written.text);
+        let mut name = if image.new_name.is_empty() { name } else { image.new_name.clone() };
+        match (image.new_tag.is_empty(), image.digest.is_empty()) {
+            (false, false) => (tag, digest) = (image.new_tag.clone(), image.digest.clone()),
+            (false, true) => (tag, digest) = (image.new_tag.clone(), String::new()),
+            (true, false) => (tag, digest) = (String::new(), image.digest.clone()),
+            (true, true) if !image.tag_suffix.is_empty() => {
+                tag.push_str(&image.tag_suffix);
+                digest = String::new();
+            }
+            (true, true) => {}
+        }
+        for (separator, part) in [(':', tag), ('@', digest)] {
+            if !part.is_empty() {
+                name.push(separator);
+                name.push_str(&part);
+            }
+        }
+        set_scalar(node, &name, Tag::Unsettled)
+    }
 }
 
 /// Name, tag and digest of an image; a port of the registry belongs to the name.

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::budget::Budget;
 use crate::config::{Config, merge_specs};
 use crate::configured::ConfigObject;
 use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, set_scalar, visit};
 use crate::kustomization::{FieldSpec, place_of};
+use crate::limits::VALUE_BYTES;
 use crate::resource::Resource;
 use crate::transform::transformer::{Transformation, Transformer};
 use crate::yaml::{Node, Tag};
@@ -38,13 +40,14 @@ fn read_labels(fields: &mut Fields<'_>) -> Result<Vec<Transformation>> {
                 (error.file, error.line) = (label.place.file.clone(), Some(label.place.line));
                 error
             })?;
-            apply(&mut pass.accumulator.resmap, &label.pairs, &specs)
+            apply(&mut pass.accumulator.resmap, &label.pairs, &specs, &pass.build.source.budget)
         })
     };
     let mut transformations: Vec<Transformation> = labels.into_iter().map(transformation).collect();
     // Like kustomize, the transformer runs for `commonLabels` even if there are none, and annotations record that.
-    transformations
-        .push(Box::new(move |pass| apply(&mut pass.accumulator.resmap, &common, &pass.config.common_labels)));
+    transformations.push(Box::new(move |pass| {
+        apply(&mut pass.accumulator.resmap, &common, &pass.config.common_labels, &pass.build.source.budget)
+    }));
     Ok(transformations)
 }
 
@@ -54,14 +57,19 @@ fn read_annotations(fields: &mut Fields<'_>) -> Result<Vec<Transformation>> {
         return Ok(Vec::new());
     }
     Ok(vec![Box::new(move |pass| {
-        apply(&mut pass.accumulator.resmap, &annotations, &pass.config.common_annotations)
+        apply(
+            &mut pass.accumulator.resmap,
+            &annotations,
+            &pass.config.common_annotations,
+            &pass.build.source.budget,
+        )
     })])
 }
 
 fn read_config(config: &mut ConfigObject<'_>, field: &'static str) -> Result<Transformation> {
     let pairs = config.fields.string_map(field)?;
     let specs = config.field_specs()?;
-    Ok(Box::new(move |pass| apply(&mut pass.accumulator.resmap, &pairs, &specs)))
+    Ok(Box::new(move |pass| apply(&mut pass.accumulator.resmap, &pairs, &specs, &pass.build.source.budget)))
 }
 
 /// Labels, and where they go.
@@ -121,15 +129,21 @@ pub(crate) fn apply(
     resources: &mut [Resource],
     pairs: &BTreeMap<String, String>,
     specs: &[FieldSpec],
+    budget: &Budget<'_>,
 ) -> Result<()> {
     if pairs.is_empty() {
         return Ok(());
     }
+    let memory = pairs.iter().map(|(key, value)| key.len() + value.len() + VALUE_BYTES).sum();
     for resource in resources {
+        budget.spend(memory)?;
         let pairs: Vec<(&String, Node)> =
             pairs.iter().map(|(key, value)| (key, resource.share(value))).collect();
         for spec in specs {
-            visit(resource, spec, Create::Map, &mut |node| add(node, &pairs))?;
+            visit(resource, spec, Create::Map, &mut |node| {
+                budget.spend(memory)?;
+                add(node, &pairs)
+            })?;
         }
         resource.spread_shared();
     }

@@ -1,5 +1,6 @@
 //! `namePrefix`, `nameSuffix` and the hashes of generated objects.
 
+use crate::budget::Budget;
 use crate::config::is_selected;
 use crate::configured::ConfigObject;
 use crate::decode::{Fields, Result};
@@ -38,8 +39,8 @@ pub(super) const HASH: Transformer = Transformer {
 };
 
 fn read_field(fields: &mut Fields<'_>, field: &'static str, end: End) -> Result<Vec<Transformation>> {
-    let text = fields.string(field)?;
-    if text.is_empty() {
+    let affix = Affix { text: fields.string(field)?, end };
+    if affix.text.is_empty() {
         return Ok(Vec::new());
     }
     Ok(vec![Box::new(move |pass| {
@@ -47,21 +48,28 @@ fn read_field(fields: &mut Fields<'_>, field: &'static str, end: End) -> Result<
             End::Prefix => &pass.config.name_prefix,
             End::Suffix => &pass.config.name_suffix,
         };
-        apply(&mut pass.accumulator.resmap, &text, specs, end)
+        apply(&mut pass.accumulator.resmap, &affix, specs, &pass.build.source.budget)
     })])
 }
 
 fn read_config(config: &mut ConfigObject<'_>) -> Result<Transformation> {
-    let (prefix, suffix) = (config.fields.string("prefix")?, config.fields.string("suffix")?);
+    let affixes = [
+        Affix { text: config.fields.string("prefix")?, end: End::Prefix },
+        Affix { text: config.fields.string("suffix")?, end: End::Suffix },
+    ];
     let specs = config.field_specs()?;
     Ok(Box::new(move |pass| {
-        for (text, end) in [(&prefix, End::Prefix), (&suffix, End::Suffix)] {
-            if !text.is_empty() {
-                apply(&mut pass.accumulator.resmap, text, &specs, end)?;
-            }
+        for affix in affixes.iter().filter(|affix| !affix.text.is_empty()) {
+            apply(&mut pass.accumulator.resmap, affix, &specs, &pass.build.source.budget)?;
         }
         Ok(())
     }))
+}
+
+/// A text and the end of a name that gets it.
+struct Affix {
+    text: String,
+    end: End,
 }
 
 /// The end of a name that gets a text.
@@ -83,7 +91,8 @@ fn keeps_its_name(gvk: &Gvk) -> bool {
 ///
 /// # Errors
 /// Where something else than a text stands where a name should be.
-fn apply(resources: &mut [Resource], text: &str, specs: &[FieldSpec], end: End) -> Result<()> {
+fn apply(resources: &mut [Resource], affix: &Affix, specs: &[FieldSpec], budget: &Budget<'_>) -> Result<()> {
+    let Affix { text, end } = affix;
     for resource in resources {
         let original = resource.original_id().gvk;
         if keeps_its_name(&original) {
@@ -92,12 +101,13 @@ fn apply(resources: &mut [Resource], text: &str, specs: &[FieldSpec], end: End) 
         for spec in specs.iter().filter(|spec| is_selected(&original, &spec.gvk)) {
             if spec.path == "metadata/name" {
                 match end {
-                    End::Prefix => resource.prefixes.push(text.to_owned()),
-                    End::Suffix => resource.suffixes.push(text.to_owned()),
+                    End::Prefix => resource.prefixes.push(text.clone()),
+                    End::Suffix => resource.suffixes.push(text.clone()),
                 }
                 resource.remember();
             }
             visit(resource, spec, Create::Scalar(Tag::Str), &mut |node: &mut Node| {
+                budget.spend(node.text().len() + text.len())?;
                 let name = match end {
                     End::Prefix => format!("{text}{}", node.text()),
                     End::Suffix => format!("{}{text}", node.text()),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::budget::Budget;
 use crate::configured::ConfigObject;
 use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError};
@@ -21,7 +22,9 @@ fn read_fields(fields: &mut Fields<'_>) -> Result<Vec<Transformation>> {
     if namespace.name.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(vec![Box::new(move |pass| apply(&mut pass.accumulator.resmap, &namespace, &pass.config.namespace))])
+    Ok(vec![Box::new(move |pass| {
+        apply(&mut pass.accumulator.resmap, &namespace, &pass.config.namespace, &pass.build.source.budget)
+    })])
 }
 
 fn read_config(config: &mut ConfigObject<'_>) -> Result<Transformation> {
@@ -35,7 +38,7 @@ fn read_config(config: &mut ConfigObject<'_>) -> Result<Transformation> {
         if namespace.name.is_empty() {
             return Ok(());
         }
-        apply(&mut pass.accumulator.resmap, &namespace, &specs)
+        apply(&mut pass.accumulator.resmap, &namespace, &specs, &pass.build.source.budget)
     }))
 }
 
@@ -81,10 +84,15 @@ impl Subjects {
 ///
 /// # Errors
 /// Two objects get one identity, or the field of a namespace is not a text.
-pub(crate) fn apply(resources: &mut [Resource], namespace: &Namespace, specs: &[FieldSpec]) -> Result<()> {
+pub(crate) fn apply(
+    resources: &mut [Resource],
+    namespace: &Namespace,
+    specs: &[FieldSpec],
+    budget: &Budget<'_>,
+) -> Result<()> {
     for resource in resources.iter_mut().filter(|resource| !resource.is_empty()) {
         resource.remember();
-        set_all(resource, namespace, specs)?;
+        set_all(resource, namespace, specs, budget)?;
     }
     let mut seen: BTreeMap<Id, &Place> = BTreeMap::new();
     for resource in resources.iter() {
@@ -101,11 +109,17 @@ pub(crate) fn apply(resources: &mut [Resource], namespace: &Namespace, specs: &[
     Ok(())
 }
 
-fn set_all(resource: &mut Resource, namespace: &Namespace, specs: &[FieldSpec]) -> Result<()> {
+fn set_all(
+    resource: &mut Resource,
+    namespace: &Namespace,
+    specs: &[FieldSpec],
+    budget: &Budget<'_>,
+) -> Result<()> {
     let mut set = |node: &mut Node| {
         if namespace.unset_only && !node.text().is_empty() && !node.is_null() {
             return Ok(());
         }
+        budget.spend(namespace.name.len())?;
         set_scalar(node, &namespace.name, Tag::Str)
     };
     let own = FieldSpec { path: "metadata/namespace".into(), create: true, ..FieldSpec::default() };

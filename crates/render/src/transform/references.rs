@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::budget::Budget;
 use crate::config::{NameReference, is_selected};
 use crate::decode::Result;
 use crate::error::{Reason, RenderError};
@@ -43,7 +44,11 @@ struct Referrer {
 ///
 /// # Errors
 /// Where a name could mean several objects, or a field that should hold a name holds something else.
-pub(crate) fn fix(resources: &mut [Resource], references: &[NameReference]) -> Result<()> {
+pub(crate) fn fix(
+    resources: &mut [Resource],
+    references: &[NameReference],
+    budget: &Budget<'_>,
+) -> Result<()> {
     if resources.iter().all(|resource| resource.previous.is_empty()) {
         return Ok(());
     }
@@ -58,6 +63,7 @@ pub(crate) fn fix(resources: &mut [Resource], references: &[NameReference]) -> R
                     referrer: &referrer,
                     target: &reference.gvk,
                     path: &spec.path,
+                    budget,
                 };
                 // The specification was chosen by what the object was at first; it applies to what it is now.
                 let anywhere =
@@ -168,6 +174,7 @@ struct Lookup<'a> {
     referrer: &'a Referrer,
     target: &'a Gvk,
     path: &'a str,
+    budget: &'a Budget<'a>,
 }
 
 impl Lookup<'_> {
@@ -193,6 +200,7 @@ impl Lookup<'_> {
         let near = self.candidates.named(&scalar.text);
         let Some(found) = self.select(near, &same, &scalar.text)? else { return Ok(()) };
         if found.current.name != scalar.text {
+            self.budget.spend(found.current.name.len())?;
             let style = crate::resource::untagged(scalar.style);
             *scalar = Scalar { text: found.current.name.clone(), tag: Tag::Unsettled, style };
         }
@@ -215,6 +223,7 @@ impl Lookup<'_> {
         if found.current.name == name && found.namespace.is_empty() {
             return Ok(());
         }
+        self.budget.spend(found.current.name.len() + found.namespace.len())?;
         set_text(node, "name", &found.current.name);
         if !found.namespace.is_empty() {
             set_text(node, "namespace", &found.namespace);

@@ -1,5 +1,6 @@
 //! `ValueAddTransformer`: puts a value, or a part of a path, into fields.
 
+use crate::budget::Budget;
 use crate::configured::ConfigObject;
 use crate::decode::{Located, Result};
 use crate::error::{Reason, RenderError};
@@ -25,7 +26,7 @@ fn read_config(config: &mut ConfigObject<'_>) -> Result<Transformation> {
         let value = if value.is_empty() { directory } else { &value };
         for target in targets.iter().chain(&more) {
             for resource in pass.accumulator.resmap.iter_mut().filter(|resource| target.selects(resource)) {
-                apply(resource, target, value)?;
+                apply(resource, target, value, &pass.build.source.budget)?;
             }
         }
         Ok(())
@@ -77,10 +78,10 @@ impl AddTarget {
     }
 }
 
-fn apply(resource: &mut Resource, target: &AddTarget, value: &str) -> Result<()> {
+fn apply(resource: &mut Resource, target: &AddTarget, value: &str, budget: &Budget<'_>) -> Result<()> {
     if target.field_path == "metadata/namespace" {
         let namespace = Namespace { name: value.to_owned(), ..Namespace::default() };
-        return namespace::apply(std::slice::from_mut(resource), &namespace, &[]);
+        return namespace::apply(std::slice::from_mut(resource), &namespace, &[], budget);
     }
     let place = resource.place.clone();
     let wrong = |message: &str| {
@@ -96,6 +97,7 @@ fn apply(resource: &mut Resource, target: &AddTarget, value: &str) -> Result<()>
         return Err(wrong("the path does not lead to a text"));
     }
     let old = at.get(last).map(Node::text).unwrap_or_default();
+    budget.spend(old.len() + value.len())?;
     let new = if target.position > 0 { insert_part(old, target.position, value) } else { value.to_owned() };
     set_text(at, last, &new);
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::budget::Budget;
 use crate::decode::Result;
 use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, visit};
@@ -60,17 +61,24 @@ pub(crate) fn add(known: &mut Vec<Var>, vars: &[Var]) -> Result<()> {
 ///
 /// # Errors
 /// Where a variable has no object or its object lacks the field.
-pub(crate) fn resolve(resources: &mut [Resource], vars: &[Var], specs: &[FieldSpec]) -> Result<()> {
+pub(crate) fn resolve(
+    resources: &mut [Resource],
+    vars: &[Var],
+    specs: &[FieldSpec],
+    budget: &Budget<'_>,
+) -> Result<()> {
     if vars.is_empty() {
         return Ok(());
     }
     let mut values = BTreeMap::new();
     for var in vars {
-        values.insert(var.name.clone(), value_of(resources, var)?);
+        let value = value_of(resources, var)?;
+        budget.spend(value.text.len())?;
+        values.insert(var.name.clone(), value);
     }
     for resource in resources.iter_mut() {
         for spec in specs {
-            visit(resource, spec, Create::Never, &mut |node| replace_in(node, &values))?;
+            visit(resource, spec, Create::Never, &mut |node| replace_in(node, &values, budget))?;
         }
         resource.spread_shared();
     }
@@ -128,17 +136,17 @@ fn typed(scalar: &Scalar) -> Scalar {
     Scalar { text, tag, style: Style::Plain }
 }
 
-fn replace_in(node: &mut Node, values: &BTreeMap<String, Scalar>) -> Result<()> {
+fn replace_in(node: &mut Node, values: &BTreeMap<String, Scalar>, budget: &Budget<'_>) -> Result<()> {
     let is_text = |scalar: &Scalar| matches!(scalar.tag, Tag::Str | Tag::Unsettled);
     match &mut node.value {
-        Value::Scalar(scalar) if is_text(scalar) => *scalar = replaced(scalar, values),
+        Value::Scalar(scalar) if is_text(scalar) => *scalar = replaced(scalar, values, budget)?,
         Value::Scalar(_) => {}
         Value::Map(map) => {
             for entry in map.values_mut() {
                 if let Value::Scalar(scalar) = &mut entry.node.value
                     && is_text(scalar)
                 {
-                    *scalar = replaced(scalar, values);
+                    *scalar = replaced(scalar, values, budget)?;
                 }
             }
         }
@@ -146,7 +154,7 @@ fn replace_in(node: &mut Node, values: &BTreeMap<String, Scalar>) -> Result<()> 
             for item in items {
                 let (line, kind) = (item.line, item.kind());
                 match &mut item.value {
-                    Value::Scalar(scalar) if is_text(scalar) => *scalar = replaced(scalar, values),
+                    Value::Scalar(scalar) if is_text(scalar) => *scalar = replaced(scalar, values, budget)?,
                     Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
                         let message = format!(
                             "variables are looked for here, so every item must be a text, and this is {kind}"
@@ -162,10 +170,10 @@ fn replace_in(node: &mut Node, values: &BTreeMap<String, Scalar>) -> Result<()> 
 }
 
 /// Replaces `$(NAME)`; `$$` stands for `$`. Names that are not known stay as they are.
-fn replaced(scalar: &Scalar, values: &BTreeMap<String, Scalar>) -> Scalar {
+fn replaced(scalar: &Scalar, values: &BTreeMap<String, Scalar>, budget: &Budget<'_>) -> Result<Scalar> {
     let text = scalar.text.as_str();
     if !text.contains('$') {
-        return Scalar { style: Style::Plain, ..string(text.to_owned()) };
+        return Ok(Scalar { style: Style::Plain, ..string(text.to_owned()) });
     }
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
@@ -175,9 +183,14 @@ fn replaced(scalar: &Scalar, values: &BTreeMap<String, Scalar>) -> Scalar {
         rest = match (name, after.chars().next()) {
             (Some((name, tail)), _) => {
                 match values.get(name) {
-                    Some(value) if text == format!("$({name})") => return value.clone(),
-                    Some(value) => result.push_str(&value.text),
-                    None if text == format!("$({name})") => return string(text.to_owned()),
+                    Some(value) => {
+                        budget.spend(value.text.len())?;
+                        if text == format!("$({name})") {
+                            return Ok(value.clone());
+                        }
+                        result.push_str(&value.text);
+                    }
+                    None if text == format!("$({name})") => return Ok(string(text.to_owned())),
                     None => result.push_str(&format!("$({name})")),
                 }
                 tail
@@ -198,7 +211,7 @@ fn replaced(scalar: &Scalar, values: &BTreeMap<String, Scalar>) -> Scalar {
         };
     }
     result.push_str(rest);
-    string(result)
+    Ok(string(result))
 }
 
 fn string(text: String) -> Scalar {
@@ -211,6 +224,7 @@ mod tests {
 
     #[test]
     fn variables_are_replaced_in_texts() {
+        let budget = Budget::new(&|| false);
         let number = Scalar { text: "80".into(), tag: Tag::Int, style: Style::Plain };
         let values = BTreeMap::from([("A".to_owned(), string("x".into())), ("N".to_owned(), number.clone())]);
         for (text, expected) in [
@@ -222,8 +236,8 @@ mod tests {
             ("$", "$"),
             ("$(A", "$(A"),
         ] {
-            assert_eq!(replaced(&string(text.into()), &values).text, expected, "{text}");
+            assert_eq!(replaced(&string(text.into()), &values, &budget).unwrap().text, expected, "{text}");
         }
-        assert_eq!(replaced(&string("$(N)".into()), &values), number);
+        assert_eq!(replaced(&string("$(N)".into()), &values, &budget).unwrap(), number);
     }
 }

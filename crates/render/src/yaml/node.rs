@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::limits::VALUE_BYTES;
+
 /// A value of a YAML document.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -256,6 +258,11 @@ impl Node {
             Value::List(items) => items.iter().map(Self::text_bytes).sum(),
             Value::Map(map) => map.iter().map(|(key, entry)| key.len() + entry.node.text_bytes()).sum(),
         }
+    }
+
+    /// Memory of this, in bytes.
+    pub fn memory(&self) -> usize {
+        self.size().saturating_mul(VALUE_BYTES).saturating_add(self.text_bytes())
     }
 
     /// Number of values in this, itself included.

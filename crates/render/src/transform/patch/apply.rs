@@ -3,9 +3,10 @@
 use serde_json::Value as Json;
 
 use super::entry::PatchOptions;
-use super::json6902::{self, Operation};
+use super::json6902::Operation;
 use super::source::PatchContent;
 use super::strategic;
+use crate::budget::Budget;
 use crate::decode::Result;
 use crate::error::{Reason, RenderError, did_you_mean};
 use crate::kustomization::Selector;
@@ -25,11 +26,19 @@ pub(super) struct Application<'a> {
     pub place: &'a Place,
     /// The field there.
     pub field: &'a str,
+    /// The memory that the rendering may still use.
+    pub budget: &'a Budget<'a>,
 }
 
 impl Application<'_> {
     fn error(&self, message: impl Into<String>) -> Box<RenderError> {
         Box::new(RenderError::at(Reason::Patch, self.place, message).field(self.field))
+    }
+
+    /// Adds the place of the patch to an error that knows no file yet.
+    fn placed(&self, error: RenderError) -> Box<RenderError> {
+        let error = RenderError { file: self.place.file.clone(), ..error };
+        Box::new(error.line(self.place.line).field(self.field))
     }
 
     /// Applies an entry of `patches`.
@@ -118,6 +127,7 @@ impl Application<'_> {
 
     fn merge_selected(&self, resmap: &mut ResMap, target: &Selector, patch: &Resource) -> Result<()> {
         for resource in resmap.iter_mut().filter(|resource| resource.is_selected(target)) {
+            self.budget.spend(patch.node.memory()).map_err(|error| self.placed(*error))?;
             let mut change = with_texts(patch.clone(), &["labels", "annotations"]);
             change.node.set("apiVersion", Scalar::unsettled(resource.api_version()));
             self.merge_into(resource, change.node)?;
@@ -172,7 +182,11 @@ impl Application<'_> {
             }
             let in_object = |why: String| self.error(format!("{why}, in {}", resource.id()));
             let mut json = resource.node.to_json(Reading::Objects).map_err(|(_, why)| in_object(why.0))?;
-            json6902::apply(&mut json, operations).map_err(in_object)?;
+            for operation in operations {
+                let memory = operation.memory(&mut json).map_err(in_object)?;
+                self.budget.spend(memory).map_err(|error| self.placed(*error))?;
+                operation.apply(&mut json).map_err(in_object)?;
+            }
             resource.node = from_patched(&json);
             if is_annotated
                 && let Some(meta) = resource.node.get_mut("metadata")

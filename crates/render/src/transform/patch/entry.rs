@@ -74,13 +74,17 @@ impl Patch {
             (Some(path), _) => {
                 let (file, bytes) =
                     pass.build.source.read(pass.dir, &path.text).map_err(|error| at(path, error))?;
+                pass.build.source.budget.spend(bytes.len()).map_err(|error| at(path, error))?;
                 let text = std::str::from_utf8(&bytes)
                     .map_err(|_| Box::new(RenderError::new(Reason::Malformed, &file, "not UTF-8 text")))?;
                 Ok(Some((text.to_owned(), PatchSource { file, place, field, first_line: Some(0) })))
             }
             (None, Some(inline)) => {
                 let (file, place, field) = (inline.place.file.clone(), &inline.place, inline.field.as_str());
-                Ok(Some((inline.text.clone(), PatchSource { file, place, field, first_line: None })))
+                Ok(Some((
+                    inline.text.trim().to_owned(),
+                    PatchSource { file, place, field, first_line: None },
+                )))
             }
             (None, None) => Ok(None),
         }

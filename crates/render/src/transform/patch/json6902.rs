@@ -1,6 +1,8 @@
-//! JSON patches (RFC 6902) with kustomize's habit of counting from the end: `-1` is the last item.
+//! JSON patches (RFC 6902). As in kustomize, a negative index counts from the end: `-1` is the last item.
 
 use serde_json::Value as Json;
+
+use crate::limits::VALUE_BYTES;
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,6 +11,8 @@ pub(crate) struct Operation {
     path: Vec<String>,
     from: Vec<String>,
     value: Json,
+    /// The position in the patch, counted from 0.
+    index: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +34,11 @@ pub(super) fn parse(patch: &Json) -> Result<Vec<Operation>, String> {
     operations
         .iter()
         .enumerate()
-        .map(|(index, operation)| read(operation).map_err(|why| format!("operation {index}: {why}")))
+        .map(|(index, operation)| {
+            read(operation)
+                .map(|operation| Operation { index, ..operation })
+                .map_err(|why| format!("operation {index}: {why}"))
+        })
         .collect()
 }
 
@@ -55,10 +63,10 @@ fn read(operation: &Json) -> Result<Operation, String> {
         Op::Move | Op::Copy => pointer(text("from")?.ok_or("there is no from")?)?,
         Op::Add | Op::Remove | Op::Replace | Op::Test => Vec::new(),
     };
-    Ok(Operation { op, path, from, value: fields.get("value").cloned().unwrap_or(Json::Null) })
+    Ok(Operation { op, path, from, value: fields.get("value").cloned().unwrap_or(Json::Null), index: 0 })
 }
 
-/// The parts of a path; none for that of the whole object. What stands before the first "/" is passed over, as kustomize does.
+/// Splits a path into its parts; the path of the whole object has none. Like kustomize, it skips everything before the first "/".
 fn pointer(path: &str) -> Result<Vec<String>, String> {
     if path.is_empty() {
         return Ok(Vec::new());
@@ -69,64 +77,91 @@ fn pointer(path: &str) -> Result<Vec<String>, String> {
     Ok(rest.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect())
 }
 
-/// Applies all operations in order.
-///
-/// # Errors
-/// A sentence that names the operation, counted from 0, and why it does not apply.
-pub(super) fn apply(document: &mut Json, patch: &[Operation]) -> Result<(), String> {
-    patch.iter().enumerate().try_for_each(|(index, operation)| {
-        step(document, operation).map_err(|why| format!("operation {index} ({}): {why}", name(operation)))
-    })
-}
-
-fn name(operation: &Operation) -> String {
-    let op = match operation.op {
-        Op::Add => "add",
-        Op::Remove => "remove",
-        Op::Replace => "replace",
-        Op::Move => "move",
-        Op::Copy => "copy",
-        Op::Test => "test",
-    };
-    format!("{op} /{}", operation.path.join("/"))
-}
-
-fn step(document: &mut Json, operation: &Operation) -> Result<(), String> {
-    let Operation { op, path, from, value } = operation;
-    match op {
-        Op::Add => add(document, path, value.clone()),
-        Op::Remove => remove(document, path).map(|_| ()),
-        Op::Replace if path.is_empty() => {
-            document.clone_from(value);
-            Ok(())
+impl Operation {
+    /// The memory of the values that the operation adds to a document, in bytes.
+    ///
+    /// # Errors
+    /// There is nothing to copy.
+    pub(super) fn memory(&self, document: &mut Json) -> Result<usize, String> {
+        match self.op {
+            Op::Add | Op::Replace => Ok(memory(&self.value)),
+            Op::Copy => self.copied(document).map(|copied| memory(copied)).map_err(|why| self.named(&why)),
+            Op::Remove | Op::Move | Op::Test => Ok(0),
         }
-        // kustomize's library replaces a field that is not there, as long as there is a map to hold it.
-        Op::Replace => match container(document, path)? {
-            (Json::Object(map), key) => {
-                map.insert(key.to_owned(), value.clone());
-                Ok(())
-            }
-            _ => {
-                let slot = get_mut(document, path)?.ok_or("there is nothing to replace")?;
-                *slot = value.clone();
-                Ok(())
-            }
-        },
-        Op::Move => {
-            let moved = remove(document, from)?;
-            add(document, path, moved)
-        }
-        Op::Copy => {
-            let copied = get_mut(document, from)?.ok_or("there is nothing to copy")?.clone();
-            add(document, path, copied)
-        }
-        Op::Test => match get_mut(document, path)? {
-            Some(found) if same(found, value) => Ok(()),
-            None if value.is_null() => Ok(()),
-            Some(found) => Err(format!("the value is {found}, not {value}")),
-            None => Err(format!("there is no value, so it is not {value}")),
-        },
     }
+
+    /// Applies the operation.
+    ///
+    /// # Errors
+    /// A sentence that names the operation, counted from 0, and the reason why it does not apply.
+    pub(super) fn apply(&self, document: &mut Json) -> Result<(), String> {
+        self.step(document).map_err(|why| self.named(&why))
+    }
+
+    fn named(&self, why: &str) -> String {
+        let op = match self.op {
+            Op::Add => "add",
+            Op::Remove => "remove",
+            Op::Replace => "replace",
+            Op::Move => "move",
+            Op::Copy => "copy",
+            Op::Test => "test",
+        };
+        format!("operation {} ({op} /{}): {why}", self.index, self.path.join("/"))
+    }
+
+    fn copied<'a>(&'a self, document: &'a mut Json) -> Result<&'a mut Json, String> {
+        get_mut(document, &self.from)?.ok_or_else(|| "there is nothing to copy".into())
+    }
+
+    fn step(&self, document: &mut Json) -> Result<(), String> {
+        let Self { op, path, from, value, index: _ } = self;
+        match op {
+            Op::Add => add(document, path, value.clone()),
+            Op::Remove => remove(document, path).map(|_| ()),
+            Op::Replace if path.is_empty() => {
+                document.clone_from(value);
+                Ok(())
+            }
+            // kustomize's library replaces a field that is not there, as long as there is a map to hold it.
+            Op::Replace => match container(document, path)? {
+                (Json::Object(map), key) => {
+                    map.insert(key.to_owned(), value.clone());
+                    Ok(())
+                }
+                _ => {
+                    let slot = get_mut(document, path)?.ok_or("there is nothing to replace")?;
+                    *slot = value.clone();
+                    Ok(())
+                }
+            },
+            Op::Move => {
+                let moved = remove(document, from)?;
+                add(document, path, moved)
+            }
+            Op::Copy => {
+                let copied = self.copied(document)?.clone();
+                add(document, path, copied)
+            }
+            Op::Test => match get_mut(document, path)? {
+                Some(found) if same(found, value) => Ok(()),
+                None if value.is_null() => Ok(()),
+                Some(found) => Err(format!("the value is {found}, not {value}")),
+                None => Err(format!("there is no value, so it is not {value}")),
+            },
+        }
+    }
+}
+
+/// The memory of a value, in bytes.
+fn memory(value: &Json) -> usize {
+    let inside: usize = match value {
+        Json::Null | Json::Bool(_) | Json::Number(_) => 0,
+        Json::String(text) => text.len(),
+        Json::Array(items) => items.iter().map(memory).sum(),
+        Json::Object(map) => map.iter().map(|(key, value)| key.len() + memory(value)).sum(),
+    };
+    inside + VALUE_BYTES
 }
 
 /// Equality of values; `1` and `1.0` are equal.
@@ -231,7 +266,9 @@ mod tests {
 
     fn check(document: Json, patch: Json, expected: Result<Json, &str>) {
         let mut patched = document.clone();
-        let result = parse(&patch).and_then(|patch| apply(&mut patched, &patch));
+        let apply =
+            |patch: Vec<Operation>| patch.iter().try_for_each(|operation| operation.apply(&mut patched));
+        let result = parse(&patch).and_then(apply);
         match expected {
             Ok(expected) => assert_eq!((result, patched), (Ok(()), expected), "{patch}"),
             Err(why) => assert!(result.as_ref().is_err_and(|e| e.contains(why)), "{patch}: {result:?}"),

@@ -3,13 +3,13 @@
 use super::apply::Application;
 use super::entry::{Patch, PatchOptions};
 use super::source::read_json;
+use crate::build::Build;
 use crate::configured::ConfigObject;
 use crate::decode::{Fields, Result};
 use crate::error::{Reason, RenderError};
 use crate::generate::at;
 use crate::kustomization::Text;
-use crate::load::{objects, objects_of};
-use crate::schemas::Schemas;
+use crate::load::objects_of;
 use crate::transform::transformer::{Pass, Transformation, Transformer};
 use crate::yaml::documents;
 
@@ -66,12 +66,8 @@ fn strategic_merges(texts: Vec<Text>) -> Transformation {
 
 fn apply_patch(pass: &mut Pass<'_, '_>, patch: &Patch) -> Result<()> {
     let Some((text, source)) = patch.text(pass)? else { return Ok(()) };
-    let content = source.read(text.trim())?;
-    application(&pass.build.schemas, patch).apply(
-        &mut pass.accumulator.resmap,
-        patch.target.as_ref(),
-        content,
-    )
+    let content = source.read(&text)?;
+    application(pass.build, patch).apply(&mut pass.accumulator.resmap, patch.target.as_ref(), content)
 }
 
 fn apply_json_patch(pass: &mut Pass<'_, '_>, patch: &Patch) -> Result<()> {
@@ -81,11 +77,12 @@ fn apply_json_patch(pass: &mut Pass<'_, '_>, patch: &Patch) -> Result<()> {
     };
     let Some((text, source)) = patch.text(pass)? else { return Ok(()) };
     let operations = read_json(&text, &source)?;
-    application(&pass.build.schemas, patch).apply_json(&mut pass.accumulator.resmap, target, &operations)
+    application(pass.build, patch).apply_json(&mut pass.accumulator.resmap, target, &operations)
 }
 
-fn application<'a>(schemas: &'a Schemas, patch: &'a Patch) -> Application<'a> {
-    Application { options: patch.options, schemas, place: &patch.place, field: &patch.field }
+fn application<'a>(build: &'a Build<'_>, patch: &'a Patch) -> Application<'a> {
+    let (schemas, budget) = (&build.schemas, &build.source.budget);
+    Application { options: patch.options, schemas, place: &patch.place, field: &patch.field, budget }
 }
 
 /// Applies an entry of `patchesStrategicMerge`, which is the patch itself or a file.
@@ -101,7 +98,7 @@ fn apply_strategic_merge(pass: &mut Pass<'_, '_>, text: &Text) -> Result<()> {
         None => {
             let (file, bytes) =
                 pass.build.source.read(pass.dir, &text.text).map_err(|error| at(text, error))?;
-            objects(&file, &bytes)?
+            pass.build.read_objects(&file, &bytes)?
         }
     };
     if patches.is_empty() {
@@ -113,6 +110,7 @@ fn apply_strategic_merge(pass: &mut Pass<'_, '_>, text: &Text) -> Result<()> {
         schemas: &pass.build.schemas,
         place: &text.place,
         field: &text.field,
+        budget: &pass.build.source.budget,
     };
     patches.into_iter().try_for_each(|patch| application.merge_named(&mut pass.accumulator.resmap, patch))
 }

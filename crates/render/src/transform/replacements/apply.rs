@@ -1,12 +1,12 @@
 //! Copies the values of replacements.
 
 use super::fields::{FieldOptions, Replacement, SourceSelector, TargetSelector};
+use crate::budget::Budget;
 use crate::config::is_selected;
 use crate::decode::Result;
 use crate::error::{Reason, RenderError, did_you_mean};
-use crate::generate::write_json;
+use crate::generate::{at, write_json};
 use crate::kustomization::{Selector, Text};
-use crate::limits::MAX_OUTPUT_VALUES;
 use crate::path::{self, Shape};
 use crate::resource::{DEFAULT_NAMESPACE, Id, Resource};
 use crate::yaml::{Node, Reading, Scalar, Value, documents, print_stream};
@@ -19,13 +19,16 @@ const DEFAULT_FIELD: &str = "metadata.name";
 ///
 /// # Errors
 /// Where a source or a field is not there.
-pub(super) fn apply(resources: &mut [Resource], replacements: &[Replacement]) -> Result<()> {
+pub(super) fn apply(
+    resources: &mut [Resource],
+    replacements: &[Replacement],
+    budget: &Budget<'_>,
+) -> Result<()> {
     for replacement in replacements {
         let value = value_of(resources, replacement)?;
-        let mut budget = MAX_OUTPUT_VALUES;
         for target in &replacement.targets {
             for resource in resources.iter_mut().filter(|resource| is_target(resource, target)) {
-                copy(resource, &value, target, &mut budget)?;
+                copy(resource, &value, target, budget)?;
             }
         }
     }
@@ -115,14 +118,16 @@ fn is_target(resource: &Resource, target: &TargetSelector) -> bool {
     resource.meets_labels(select) && !rejected && any(select)
 }
 
-fn copy(resource: &mut Resource, value: &Node, target: &TargetSelector, budget: &mut usize) -> Result<()> {
+fn copy(resource: &mut Resource, value: &Node, target: &TargetSelector, budget: &Budget<'_>) -> Result<()> {
     let default =
         [Text { text: DEFAULT_FIELD.into(), place: target.place.clone(), field: target.field.clone() }];
     let paths = if target.field_paths.is_empty() { &default[..] } else { &target.field_paths };
     for field_path in paths {
         let parts = path::parts(&field_path.text);
         let create = target.options.create.then(|| Shape::of(value));
-        if set_in_text(&mut resource.node, &parts, value, create) {
+        if set_in_text(&mut resource.node, &parts, value, create, budget)
+            .map_err(|error| at(field_path, error))?
+        {
             continue;
         }
         let name = resource.id().to_string();
@@ -138,13 +143,8 @@ fn copy(resource: &mut Resource, value: &Node, target: &TargetSelector, budget: 
             return Err(missing(None));
         }
         for steps in found {
-            *budget = budget.checked_sub(value.size()).ok_or_else(|| {
-                Box::new(
-                    RenderError::at(Reason::TooLarge, &field_path.place, "the replacement makes too much")
-                        .field(field_path.field.clone()),
-                )
-            })?;
             let Some(slot) = path::at_mut(&mut resource.node, &steps) else { continue };
+            budget.spend(value.memory() + slot.text().len()).map_err(|error| at(field_path, error))?;
             set(slot, value, &target.options)
                 .map_err(|why| error(&field_path.place, &field_path.field, why))?;
         }
@@ -178,42 +178,51 @@ fn set(slot: &mut Node, value: &Node, options: &FieldOptions) -> std::result::Re
     Ok(())
 }
 
-/// Sets a value inside of a text that holds JSON or YAML; false where the path leads into no such text.
-fn set_in_text(node: &mut Node, parts: &[String], value: &Node, create: Option<Shape>) -> bool {
+/// Sets a value inside of a text that holds JSON or YAML; false if the path does not lead into such a text.
+fn set_in_text(
+    node: &mut Node,
+    parts: &[String],
+    value: &Node,
+    create: Option<Shape>,
+    budget: &Budget<'_>,
+) -> Result<bool> {
     for cut in 1..parts.len() {
         let (outer, inner) = parts.split_at(cut);
         let Ok(Some(found)) = path::lookup(node, outer) else { continue };
         let Some(scalar) = found.as_scalar() else { continue };
+        budget.spend(scalar.text.len())?;
         let text = scalar.text.clone();
         let Some(mut inside) =
             documents(text.as_bytes()).ok().and_then(|documents| documents.into_iter().next())
         else {
-            return false;
+            return Ok(false);
         };
-        let Ok(steps) = path::find_all(&mut inside, inner, create) else { return false };
+        let Ok(steps) = path::find_all(&mut inside, inner, create) else { return Ok(false) };
         if steps.is_empty() {
-            return false;
+            return Ok(false);
         }
         for steps in steps {
+            budget.spend(value.memory())?;
             match path::at_mut(&mut inside, &steps).map(|slot| (&mut slot.value, &value.value)) {
                 Some((Value::Scalar(scalar), _)) => scalar.text = value.text().to_owned(),
                 Some((slot, value)) => *slot = value.clone(),
                 None => {}
             }
         }
-        let Some(written) = write_like(&text, &inside) else { return false };
-        let Ok(found) = path::find_all(node, outer, None) else { return false };
+        let Some(written) = write_like(&text, &inside) else { return Ok(false) };
+        let Ok(found) = path::find_all(node, outer, None) else { return Ok(false) };
         for steps in found {
             if let Some(Node { value: Value::Scalar(scalar), .. }) = path::at_mut(node, &steps) {
+                budget.spend(written.len())?;
                 scalar.text.clone_from(&written);
             }
         }
-        return true;
+        return Ok(true);
     }
-    false
+    Ok(false)
 }
 
-/// Writes a value as the text it came from was written: JSON in one line or several, or YAML.
+/// Writes a value in the form of the text that it came from: JSON in one line or several, or YAML.
 fn write_like(text: &str, value: &Node) -> Option<String> {
     let json = value.to_json(Reading::Objects).ok()?;
     if !text.trim_start().starts_with(['{', '[']) {

@@ -31,7 +31,7 @@ fn transformation(entries: Vec<InlineOrFile<Replacement>>) -> Transformation {
                 InlineOrFile::File(path) => replacements.extend(read_file(pass, path)?),
             }
         }
-        apply(&mut pass.accumulator.resmap, &replacements)
+        apply(&mut pass.accumulator.resmap, &replacements, &pass.build.source.budget)
     })
 }
 

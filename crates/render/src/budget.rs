@@ -1,0 +1,37 @@
+//! The memory that one rendering may use, spent before it is allocated.
+
+use std::cell::Cell;
+
+use super::decode::Result;
+use super::error::{Reason, RenderError};
+use super::limits::MAX_RENDER_BYTES;
+
+/// The bytes that a rendering may still allocate for texts and values, and the question whether it goes on.
+pub(super) struct Budget<'a> {
+    left: Cell<usize>,
+    is_cancelled: &'a dyn Fn() -> bool,
+}
+
+impl<'a> Budget<'a> {
+    /// The budget of a new rendering. `is_cancelled` is asked at every spending.
+    pub(super) fn new(is_cancelled: &'a dyn Fn() -> bool) -> Self {
+        Self { left: Cell::new(MAX_RENDER_BYTES), is_cancelled }
+    }
+
+    /// Spends bytes. Freed bytes do not come back, so the budget bounds the work of a rendering too.
+    ///
+    /// # Errors
+    /// The budget is exceeded, or the rendering is cancelled. The error knows no file yet.
+    pub(super) fn spend(&self, bytes: usize) -> Result<()> {
+        if (self.is_cancelled)() {
+            return Err(Box::new(RenderError::new(Reason::Cancelled, "", "the rendering was cancelled")));
+        }
+        let Some(left) = self.left.get().checked_sub(bytes) else {
+            let message = format!("the overlay takes more than {} MiB of memory", MAX_RENDER_BYTES >> 20);
+            let hint = "a file, patch or replacement multiplies values; divide the overlay";
+            return Err(Box::new(RenderError::new(Reason::TooLarge, "", message).hint(hint)));
+        };
+        self.left.set(left);
+        Ok(())
+    }
+}
