@@ -38,6 +38,12 @@ impl Sites<'_> {
         }
     }
 
+    /// The revisions of the hub and of the spoke; absent where a store cannot be reached.
+    pub(super) fn revisions(&self) -> (Option<u64>, Option<u64>) {
+        let revision = |site| self.readable(site).map(Store::revision);
+        (revision(Site::Hub), revision(Site::Spoke))
+    }
+
     fn writable(&mut self, site: Site) -> Result<&mut Store, Failure> {
         let store = match site {
             Site::Hub => self.hub.as_deref_mut(),

@@ -3,6 +3,7 @@
 mod check;
 mod cluster;
 mod execute;
+pub mod history;
 mod process;
 mod user;
 pub mod workload;

@@ -30,6 +30,8 @@ pub struct Process {
     loops: Vec<Loop>,
     asked: BTreeMap<(usize, Key), Vec<Gvk>>,
     observed: BTreeMap<Gvk, Option<Watch>>,
+    /// The revisions of the hub and the spoke that were read last.
+    seen: (Option<u64>, Option<u64>),
     /// Writes until it dies; `None` is never.
     left: Option<usize>,
 }
@@ -67,6 +69,7 @@ impl Process {
             loops: Vec::new(),
             asked: BTreeMap::new(),
             observed: BTreeMap::new(),
+            seen: (None, None),
             left: None,
         };
         register(&mut process);
@@ -106,7 +109,13 @@ impl Process {
     /// Reads news from the API servers, then plans and executes every key that is due; returns whether anything was done.
     pub(super) fn round(&mut self, sites: &mut Sites<'_>, random: &mut Random, now: Timestamp) -> bool {
         // A round without news is not a quiet one: the news may be late.
-        let mut busy = random.chance(sites.faults.stale) || self.read(sites, now);
+        let is_late = random.chance(sites.faults.stale);
+        let revisions = sites.revisions();
+        let mut busy = is_late;
+        if !is_late && self.seen != revisions {
+            busy = self.read(sites, now);
+            self.seen = revisions;
+        }
         for controller in 0..self.runners.len() {
             while let Some(key) = self.loops.get_mut(controller).and_then(|queue| queue.start(now)) {
                 busy = true;
@@ -140,6 +149,9 @@ impl Process {
             again: &again,
             now,
         });
+        if !plan.observe.is_empty() {
+            self.seen = (None, None);
+        }
         self.observe(controller, key, std::mem::take(&mut plan.observe));
         let wake_at = plan.wake_at;
         let done = self.run(runner.name, key, plan, sites, random, now);
@@ -228,10 +240,12 @@ impl Process {
         let mut woken = Vec::new();
         for ((site, _), feed) in &mut self.kinds {
             let Some(store) = sites.readable(*site) else { continue };
-            let narrowed = match (site, store.resource_of(&feed.gvk)) {
-                (_, None) => continue,
-                (Site::Hub, Some(resource)) => self.scope.narrow(&feed.gvk, resource.namespaced),
-                (Site::Spoke, Some(_)) => Narrowed::default(),
+            let narrowed = match (site, &feed.watch) {
+                (_, Some(_)) | (Site::Spoke, None) => Narrowed::default(),
+                (Site::Hub, None) => {
+                    let Some(resource) = store.resource_of(&feed.gvk) else { continue };
+                    self.scope.narrow(&feed.gvk, resource.namespaced)
+                }
             };
             let news = read(store, &feed.all, &narrowed, &mut feed.watch);
             if let News::Listed(objects, version) = news {

@@ -68,6 +68,17 @@ pub(crate) struct Decided<'a> {
     pub(crate) now: Timestamp,
 }
 
+/// Says whether an action renews a lease, which goes on while everything rests.
+fn is_lease(action: &Action) -> bool {
+    match action {
+        Action::Apply { object, .. } | Action::Create { object, .. } | Action::Replace { object, .. } => {
+            object.kind() == "Lease"
+        }
+        Action::Patch { target, .. } | Action::Delete { target, .. } => target.gvk.kind == "Lease",
+        Action::Push(_) => false,
+    }
+}
+
 /// The checker of one world.
 #[derive(Default)]
 pub(crate) struct Checker {
@@ -179,6 +190,10 @@ impl Checker {
         if decided.plan != decided.again {
             let why = format!("{} gives two plans for the same input", decided.controller);
             return Err(Broken::new(Invariant::SameInputSamePlan, decided.key, why));
+        }
+        if self.at_rest && !decided.plan.steps.iter().flatten().all(is_lease) {
+            let why = format!("{} plans a write although nothing changed", decided.controller);
+            return Err(Broken::new(Invariant::NoWriteAtRest, decided.key, why));
         }
         self.prunes_within_budget(decided)?;
         self.removals_within_budget(decided)?;

@@ -5,22 +5,22 @@ use jiff::SignedDuration;
 use super::{Broken, Check, Checker, Invariant, InvariantViolation};
 use crate::{Faults, World};
 
-/// Every deadline, backoff and lease of a world passes within this time.
-const SETTLE: SignedDuration = SignedDuration::from_mins(45);
 /// The restarted processes write nothing for this time.
-const WATCH: SignedDuration = SignedDuration::from_mins(12);
+const WATCH: SignedDuration = SignedDuration::from_mins(4);
 
 impl World {
     /// Ends all faults, lets the world come to rest, and restarts every process: they write nothing but leases.
     ///
+    /// `settle` is longer than every deadline, backoff and lease of the world.
+    ///
     /// # Errors
     /// The first broken invariant.
-    pub fn check_rest(&mut self) -> Result<(), InvariantViolation> {
+    pub fn check_rest(&mut self, settle: SignedDuration) -> Result<(), InvariantViolation> {
         self.faults = Faults::default();
         for spoke in self.spokes.values_mut() {
             spoke.connected = true;
         }
-        self.run_for(SETTLE)?;
+        self.run_for(settle)?;
         let drained = self.checker.drained();
         self.checker.note(drained, self.now);
         let pushed = self.commits();

@@ -14,14 +14,14 @@ use engine::addon::config_refs;
 use engine::rollout::input::{Hash, Input};
 use engine::rollout::{RolloutDecision, oracle};
 use object::{Key, Kind, Object};
-use reconcile::{Action, Plan, Subresource};
+use reconcile::{Action, Plan, Subresource, View};
 
 impl Checker {
     /// The moves of one plan keep the promises of a rollout.
     pub(super) fn rollout(&self, decided: &Decided<'_>) -> Check {
         let Decided { controller: "addon-config", key, view, plan, now, .. } = decided else { return Ok(()) };
         let Ok(Some(explanation)) = explain(&key.name, *view, *now) else { return Ok(()) };
-        let moves = self.moves(plan);
+        let moves = moves(plan, *view);
         for rollout in explanation.rollouts {
             let (Some(input), Ok(mut decision)) = (rollout.input, rollout.decision) else { continue };
             self.own_writes_are_seen(&key.name, &input)?;
@@ -50,25 +50,23 @@ impl Checker {
         }
         Ok(())
     }
+}
 
-    /// Reads the clusters that a plan assigns something new to.
-    fn moves(&self, plan: &Plan) -> BTreeMap<String, Hash> {
-        let mut moves = BTreeMap::new();
-        for action in plan.steps.iter().flatten() {
-            let Action::Patch { target, subresource: Subresource::Status, patch, .. } = action else {
-                continue;
-            };
-            if target.gvk.kind != "ManagedClusterAddOn" {
-                continue;
-            }
-            let Some(before) = self.hub.typed::<ManagedClusterAddOn>(&target.key) else { continue };
-            let (old, new) = (assigned(&before), assigned(&after(&before, patch)));
-            if let Some(new) = new.filter(|new| old.as_ref() != Some(new)) {
-                moves.insert(target.key.namespace.clone(), new);
-            }
+/// Reads the clusters that a plan assigns something new to.
+fn moves(plan: &Plan, view: &impl View) -> BTreeMap<String, Hash> {
+    let mut moves = BTreeMap::new();
+    for action in plan.steps.iter().flatten() {
+        let Action::Patch { target, subresource: Subresource::Status, patch, .. } = action else { continue };
+        if target.gvk.kind != "ManagedClusterAddOn" {
+            continue;
         }
-        moves
+        let Ok(Some(before)) = view.get::<ManagedClusterAddOn>(&target.key) else { continue };
+        let (old, new) = (assigned(&before), assigned(&after(before.as_ref(), patch)));
+        if let Some(new) = new.filter(|new| old.as_ref() != Some(new)) {
+            moves.insert(target.key.namespace.clone(), new);
+        }
     }
+    moves
 }
 
 /// Makes a decision say what the plan does.

@@ -6,7 +6,9 @@
     reason = "a test panics where something is not as it should be; clippy allows it in functions marked as tests only"
 )]
 
+mod broken;
 mod fixtures;
+mod histories;
 mod placements;
 mod reports;
 mod rollouts;

@@ -60,6 +60,8 @@ pub(super) struct Draft<'a> {
     pub(super) now: Timestamp,
     pub(super) status: ConfigRepoStatus,
     pub(super) readiness: Option<Readiness>,
+    /// The plan waits for a read and leaves the status of a commit that was applied before.
+    keeps_status: bool,
     pub(super) plan: Plan,
 }
 
@@ -68,7 +70,15 @@ impl<'a> Draft<'a> {
     pub(super) fn of(repo: &'a ConfigRepo, now: Timestamp) -> Self {
         let mut status = repo.status.clone().unwrap_or_default();
         status.last_handled_reconcile_at = annotation(repo, names::RECONCILE_AT_ANNOTATION);
-        Self { repo, key: Key::of(repo), now, status, readiness: None, plan: Plan::default() }
+        Self {
+            repo,
+            key: Key::of(repo),
+            now,
+            status,
+            readiness: None,
+            keeps_status: false,
+            plan: Plan::default(),
+        }
     }
 
     /// The inventory that the status records.
@@ -94,7 +104,9 @@ impl<'a> Draft<'a> {
             Some(applied) => commit.is_empty() || applied.commit == commit,
             None => false,
         });
-        if !was_applied {
+        if was_applied {
+            self.keeps_status = true;
+        } else {
             self.readiness = Some(Readiness::new(Phase::Reconciling, reason, message));
         }
     }
@@ -118,7 +130,9 @@ fn reconcile_source(draft: &mut Draft<'_>, source: &Source, view: &impl View) ->
     }
     let Some(failure) = &source.failure else { return Ok(()) };
     // A commit that cannot be applied matters more than a remote that cannot be reached.
-    if draft.readiness.as_ref().is_some_and(|readiness| readiness.phase == Phase::Stalled) {
+    if draft.keeps_status
+        || draft.readiness.as_ref().is_some_and(|readiness| readiness.phase == Phase::Stalled)
+    {
         return Ok(());
     }
     let phase = if TRANSIENT.contains(&failure.reason) { Phase::Reconciling } else { Phase::Stalled };
@@ -241,8 +255,10 @@ fn correct(draft: &mut Draft<'_>, drifted: &[Apply<'_>]) -> Option<Readiness> {
     let last = before.last_time.as_ref().map(|time| time.0);
     let Some(first) = drifted.first() else {
         // A drift that ended long ago is forgotten, so that the next one is corrected at once.
-        if last.is_some_and(|last| draft.now.duration_since(last) > LONGEST_DRIFT_WAIT * 3) {
-            draft.status.drift = None;
+        match last.map(|last| later(last, LONGEST_DRIFT_WAIT * 3)) {
+            Some(end) if end <= draft.now => draft.status.drift = None,
+            Some(end) => draft.plan.wake(end),
+            None => {}
         }
         return None;
     };

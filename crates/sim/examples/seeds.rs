@@ -1,0 +1,43 @@
+//! Plays random histories: `cargo run --release -p wheelwright-sim --example seeds -- FROM TO`. One seed alone is told in full.
+
+use std::process::ExitCode;
+
+use sim::{Setup, history};
+
+fn main() -> ExitCode {
+    let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|number| number.parse().ok()).collect();
+    let [from, rest @ ..] = numbers.as_slice() else {
+        eprintln!("usage: seeds FROM [TO]");
+        return ExitCode::FAILURE;
+    };
+    let Some(to) = rest.first() else { return tell(*from) };
+    let mut broken = 0;
+    for seed in *from..*to {
+        if let Some(violation) = history::play(Setup::default(), seed, &history::draw(seed), false).violation
+        {
+            broken += 1;
+            println!("{seed}: {violation}");
+        }
+    }
+    println!("{} seeds, {broken} broken", to.saturating_sub(*from));
+    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints the events of one seed, its writes, and the end.
+fn tell(seed: u64) -> ExitCode {
+    let events = history::draw(seed);
+    let ended = history::play(Setup::default(), seed, &events, true);
+    for (number, event) in events.iter().enumerate() {
+        println!("{} {event:?}", if number < ended.events { "played    " } else { "not played" });
+    }
+    for write in ended.writes.iter().filter(|write| write.id.kind != "Lease") {
+        println!("{write}");
+    }
+    match ended.violation {
+        None => ExitCode::SUCCESS,
+        Some(violation) => {
+            println!("{violation}");
+            ExitCode::FAILURE
+        }
+    }
+}

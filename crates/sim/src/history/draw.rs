@@ -1,0 +1,93 @@
+//! Draws events.
+
+use super::{Content, Edit, Event};
+use crate::Faults;
+use object::Random;
+
+/// Clusters of a world, at most.
+const CLUSTERS: u64 = 5;
+
+/// A fleet that joins, a first commit, and what happens then.
+pub(super) fn history(random: &mut Random) -> Vec<Event> {
+    let mut events: Vec<Event> = (0..=small(random, 4)).map(|cluster| join(random, cluster)).collect();
+    let mut content = Content::first(random);
+    events.extend([Event::Wait(15), Event::Commit(content.clone())]);
+    if random.chance(500) {
+        events.push(Event::Faults(faults(random)));
+    }
+    for _ in 0..2 + small(random, 12) {
+        events.push(Event::Wait(wait(random)));
+        events.push(event(random, &mut content));
+    }
+    events
+}
+
+fn event(random: &mut Random, content: &mut Content) -> Event {
+    let cluster = small(random, CLUSTERS);
+    match random.below(100) {
+        0..34 => {
+            content.change(random);
+            Event::Commit(content.clone())
+        }
+        34..42 => join(random, cluster),
+        42..46 => Event::Leave(cluster),
+        46..51 => Event::Label { cluster, canary: random.chance(300), prod: random.chance(700) },
+        51..57 => Event::Network { cluster, connected: random.chance(500) },
+        57..61 => Event::FetchFails,
+        61..66 => Event::ApproveDeletions,
+        66..68 => Event::Suspend(random.chance(300)),
+        68..69 => Event::DeleteRepo,
+        69..74 => Event::Policy(random.chance(700).then(|| small(random, 6))),
+        74..75 => Event::DeletePlacement,
+        75..81 => Event::Work { cluster, maps: small(random, 8), value: small(random, 3) },
+        81..90 => Event::Stranger(edit(random, cluster)),
+        90..94 => Event::KillOperator(small(random, 12)),
+        94..95 => Event::RestartOperator,
+        95..97 => Event::RestartAgent(cluster),
+        _ => Event::Faults(faults(random)),
+    }
+}
+
+fn join(random: &mut Random, cluster: u8) -> Event {
+    Event::Join {
+        cluster,
+        canary: random.chance(300),
+        prod: random.chance(800),
+        works: if random.chance(700) { u8::MAX } else { small(random, 256) },
+        ready_after: small(random, 8),
+    }
+}
+
+fn edit(random: &mut Random, cluster: u8) -> Edit {
+    let map = small(random, 8);
+    match random.below(10) {
+        0..2 => Edit::WriteMap(map),
+        2 => Edit::DeleteMap(map),
+        3 => Edit::UnmarkMap(map),
+        4 => Edit::DeleteDecision,
+        5 => Edit::DeleteAddOn(cluster),
+        6 => Edit::DeleteWorks(cluster),
+        7 => Edit::DeleteDeployment(cluster),
+        8 => Edit::ScaleDeployment(cluster),
+        _ => Edit::WriteSpokeMap(cluster, map % 3),
+    }
+}
+
+fn faults(random: &mut Random) -> Faults {
+    let mut permille = |below: u64| if random.chance(500) { 0 } else { u32::from(small(random, below)) };
+    Faults { refused: permille(120), answer_lost: permille(120), stale: permille(250) }
+}
+
+/// Mostly short, so that events meet; sometimes long enough for a deadline or a lease to pass.
+fn wait(random: &mut Random) -> u16 {
+    match random.below(10) {
+        0..4 => 0,
+        4..7 => u16::from(small(random, 5)),
+        7..9 => u16::from(small(random, 40)),
+        _ => 60 * u16::from(small(random, 8)),
+    }
+}
+
+fn small(random: &mut Random, below: u64) -> u8 {
+    u8::try_from(random.below(below)).unwrap_or_default()
+}

@@ -1,0 +1,114 @@
+//! Random histories: what people, strangers and the network do to a world, drawn from a seed.
+//!
+//! The same seed gives the same history, whatever the world makes of it. `crates/sim/tests/it/seeds.txt` lists the seeds that once
+//! broke an invariant, and `cargo run -p wheelwright-sim --example seeds -- FROM TO` plays any others.
+
+mod content;
+mod draw;
+mod play;
+
+pub use content::Content;
+pub use play::{Ended, play};
+
+use object::Random;
+
+use crate::Faults;
+
+/// One event of a history.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A cluster joins.
+    Join {
+        /// Its number.
+        cluster: u8,
+        /// It is a canary.
+        canary: bool,
+        /// It is in production.
+        prod: bool,
+        /// The versions of the add-on that work there, a bit each.
+        works: u8,
+        /// How many seconds its pods take.
+        ready_after: u8,
+    },
+    /// A cluster leaves.
+    Leave(u8),
+    /// The labels of a cluster change.
+    Label {
+        /// Its number.
+        cluster: u8,
+        /// It is a canary.
+        canary: bool,
+        /// It is in production.
+        prod: bool,
+    },
+    /// The agent of a cluster reaches the hub, or does not.
+    Network {
+        /// Its number.
+        cluster: u8,
+        /// The agent reaches the hub.
+        connected: bool,
+    },
+    /// A commit is fetched. A force push to older content looks the same.
+    Commit(Content),
+    /// A fetch fails.
+    FetchFails,
+    /// A person approves the deletions that wait.
+    ApproveDeletions,
+    /// A person suspends the repository, or resumes it.
+    Suspend(bool),
+    /// A person deletes the repository.
+    DeleteRepo,
+    /// A person applies a rollout policy by hand, or deletes it.
+    Policy(Option<u8>),
+    /// A person deletes the placement.
+    DeletePlacement,
+    /// A person applies a work with these config maps to a cluster; without any, the work is deleted.
+    Work {
+        /// The number of the cluster.
+        cluster: u8,
+        /// The config maps, a bit each.
+        maps: u8,
+        /// Their content.
+        value: u8,
+    },
+    /// A stranger edits something.
+    Stranger(Edit),
+    /// The operator dies after so many writes more.
+    KillOperator(u8),
+    /// The operator restarts.
+    RestartOperator,
+    /// The agent of a cluster restarts.
+    RestartAgent(u8),
+    /// The network changes.
+    Faults(Faults),
+    /// Seconds pass.
+    Wait(u16),
+}
+
+/// What a stranger does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// Writes another value into a config map of the hub, or creates it.
+    WriteMap(u8),
+    /// Deletes a config map of the hub.
+    DeleteMap(u8),
+    /// Removes the mark of the repository from a config map of the hub.
+    UnmarkMap(u8),
+    /// Deletes a decision of the placement.
+    DeleteDecision,
+    /// Deletes the add-on of a cluster.
+    DeleteAddOn(u8),
+    /// Deletes the works of a cluster.
+    DeleteWorks(u8),
+    /// Deletes a deployment of a cluster.
+    DeleteDeployment(u8),
+    /// Scales a deployment of a cluster.
+    ScaleDeployment(u8),
+    /// Writes another value into a config map of a cluster, or creates it.
+    WriteSpokeMap(u8, u8),
+}
+
+/// Draws the events of a history.
+pub fn draw(seed: u64) -> Vec<Event> {
+    draw::history(&mut Random::new(seed ^ 0x5157_0000))
+}

@@ -1,0 +1,263 @@
+//! Plays a history in a world.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::{Edit, Event};
+use crate::{InvariantViolation, Setup, World, Write, workload};
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
+use api::names::{APPROVE_DELETION_ANNOTATION, CONFIG_REPO_ANNOTATION, GITOPS_GROUP};
+use api::work::v1::ManifestWork;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
+use object::{Key, Kind, Object};
+use reconcile::SourceFailure;
+use store::{DeleteOptions, Patch, Store, Target, WriteOptions};
+
+/// Every backoff, deadline and lease of a history passes within this time: five minutes each, and some come one after the other.
+const SHORT: SignedDuration = SignedDuration::from_mins(15);
+/// The memory of a drift, which takes half an hour, passes too. One seed in ten waits for it.
+const LONG: SignedDuration = SignedDuration::from_mins(45);
+
+/// The end of a history.
+pub struct Ended {
+    /// Every write, if the history was asked to keep them.
+    pub writes: Vec<Write>,
+    /// The number of events that were played.
+    pub events: usize,
+    /// The broken invariant, if there is one.
+    pub violation: Option<InvariantViolation>,
+}
+
+/// Plays events in a new world and lets it come to rest.
+pub fn play(setup: Setup, seed: u64, events: &[Event], keep_writes: bool) -> Ended {
+    let start = Timestamp::from_second(1_800_000_000).unwrap_or_default();
+    let mut play = Play { world: World::with(setup, seed, start), commits: 0, suspended: false };
+    if keep_writes {
+        play.world.keep_history();
+    }
+    play.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config"}}));
+    play.repo();
+    let mut ended = Ended { writes: Vec::new(), events: 0, violation: None };
+    for event in events {
+        ended.events += 1;
+        if let Err(violation) = play.event(event) {
+            ended.violation = Some(violation);
+            break;
+        }
+    }
+    if ended.violation.is_none() {
+        let settle = if seed.is_multiple_of(10) { LONG } else { SHORT };
+        ended.violation = play.world.check_rest(settle).err();
+    }
+    ended.writes = play.world.take_history();
+    ended
+}
+
+struct Play {
+    world: World,
+    commits: u64,
+    suspended: bool,
+}
+
+fn repo_key() -> Key {
+    Key::namespaced("config", "fleet")
+}
+
+fn name(cluster: u8) -> String {
+    format!("c{cluster}")
+}
+
+impl Play {
+    fn event(&mut self, event: &Event) -> Result<(), InvariantViolation> {
+        match event {
+            Event::Join { cluster, canary, prod, works, ready_after } => {
+                self.join(&name(*cluster), (*canary, *prod), *works, *ready_after);
+            }
+            Event::Leave(cluster) => self.delete::<ManagedCluster>(&Key::cluster(name(*cluster))),
+            Event::Label { cluster, canary, prod } => {
+                let labels = json!({"canary": canary.to_string(), "prod": prod.to_string()});
+                let patch = json!({"metadata": {"labels": labels}});
+                self.patch::<ManagedCluster>(&Key::cluster(name(*cluster)), patch);
+            }
+            Event::Network { cluster, connected } => {
+                if let Some(spoke) = self.world.spokes.get_mut(&name(*cluster)) {
+                    spoke.connected = *connected;
+                }
+            }
+            Event::Commit(content) => {
+                self.commits += 1;
+                let revision = format!("{:040x}", self.commits);
+                self.world.commit(&repo_key(), &revision, content.files());
+            }
+            Event::FetchFails => {
+                let message = "the server does not answer".into();
+                self.world.fail_fetching(&repo_key(), SourceFailure { reason: "SourceTimeout", message });
+            }
+            Event::ApproveDeletions => self.approve(),
+            Event::Suspend(suspended) => {
+                self.suspended = *suspended;
+                self.repo();
+            }
+            Event::DeleteRepo => self.delete::<ConfigRepo>(&repo_key()),
+            Event::Policy(policy) => self.policy(*policy),
+            Event::DeletePlacement => self.delete::<Placement>(&Key::namespaced("config", "fleet")),
+            Event::Work { cluster, maps, value } => self.work(&name(*cluster), *maps, *value),
+            Event::Stranger(edit) => self.stranger(*edit),
+            Event::KillOperator(writes) => self.world.kill_operator_after(usize::from(*writes)),
+            Event::RestartOperator => self.world.restart_operator(),
+            Event::RestartAgent(cluster) => self.world.restart_agent(&name(*cluster)),
+            Event::Faults(faults) => self.world.faults = *faults,
+            Event::Wait(seconds) => return self.world.run_for(SignedDuration::from_secs((*seconds).into())),
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, cluster: &str, (canary, prod): (bool, bool), works: u8, ready_after: u8) {
+        let known: Option<ManagedCluster> = self.world.get(&Key::cluster(cluster));
+        if known.is_some() {
+            return;
+        }
+        let images: BTreeSet<String> = (0..4)
+            .filter(|version| works & (1 << version) != 0)
+            .map(|version| format!("app:{version}"))
+            .collect();
+        let ready_after = SignedDuration::from_secs(ready_after.into());
+        let workloads = workload::World { images, ready_after, nodes: 1 };
+        let labels = [
+            ("canary", if canary { "true" } else { "false" }),
+            ("prod", if prod { "true" } else { "false" }),
+        ];
+        // A cluster that joins again may find its namespace on the way out.
+        let _ = self.world.join(cluster, &labels, workloads);
+    }
+
+    fn repo(&mut self) {
+        let spec = json!({"url": "https://git.example/fleet", "suspend": self.suspended, "report": {}});
+        let metadata = json!({"namespace": "config", "name": "fleet"});
+        self.apply(json!({"apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "ConfigRepo", "metadata": metadata, "spec": spec}));
+    }
+
+    fn approve(&mut self) {
+        let repo: Option<ConfigRepo> = self.world.get(&repo_key());
+        let held = repo.and_then(|repo| repo.status?.held_deletions);
+        if let Some(held) = held {
+            let annotations = json!({ APPROVE_DELETION_ANNOTATION: held.approval });
+            self.patch::<ConfigRepo>(&repo_key(), json!({"metadata": {"annotations": annotations}}));
+        }
+    }
+
+    fn policy(&mut self, policy: Option<u8>) {
+        let spec = match policy {
+            None => return self.delete::<RolloutPolicy>(&Key::cluster("p")),
+            Some(0) => json!({"paused": true}),
+            Some(1) => json!({"onBreach": "Rollback"}),
+            Some(2) => json!({"superseding": "FinishCurrent"}),
+            Some(3) => json!({"soak": "4s", "groupSoak": "6s"}),
+            Some(4) => json!({"onBreach": "Rollback", "removalBudget": "100%"}),
+            Some(_) => json!({"joining": "LastGood", "unreachableBudget": "50%"}),
+        };
+        let kind = json!({"apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "RolloutPolicy"});
+        let mut object = json!({"metadata": {"name": "p"}, "spec": spec});
+        json_patch::merge(&mut object, &kind);
+        self.apply(object);
+    }
+
+    fn work(&mut self, cluster: &str, maps: u8, value: u8) {
+        let manifests: Vec<Value> = (0..3)
+            .filter(|map| maps & (1 << map) != 0)
+            .map(|map| spoke_map(map, &value.to_string()))
+            .collect();
+        if manifests.is_empty() {
+            return self.delete::<ManifestWork>(&Key::namespaced(cluster, "w"));
+        }
+        let metadata = json!({"namespace": cluster, "name": "w"});
+        self.apply(json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": metadata,
+            "spec": {"workload": {"manifests": manifests}}}));
+    }
+
+    fn stranger(&mut self, edit: Edit) {
+        let map = |number: u8| Key::namespaced("config", format!("m{number}"));
+        let now = self.world.now;
+        match edit {
+            Edit::WriteMap(number) => {
+                let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                    "metadata": {"namespace": "config", "name": format!("m{number}")}, "data": {"k": "stranger", "more": "x"}});
+                self.apply(map);
+            }
+            Edit::DeleteMap(number) => self.delete::<ConfigMap>(&map(number)),
+            Edit::UnmarkMap(number) => {
+                self.patch::<ConfigMap>(
+                    &map(number),
+                    json!({"metadata": {"annotations": {CONFIG_REPO_ANNOTATION: null}}}),
+                );
+            }
+            Edit::DeleteDecision => {
+                self.delete::<PlacementDecision>(&Key::namespaced("config", "fleet-decision-1"));
+            }
+            Edit::DeleteAddOn(cluster) => {
+                self.delete::<ManagedClusterAddOn>(&Key::namespaced(name(cluster), "app"));
+            }
+            Edit::DeleteWorks(cluster) => {
+                for work in self.world.list::<ManifestWork>() {
+                    if work.metadata.namespace == Some(name(cluster)) {
+                        self.delete::<ManifestWork>(&Key::of(&work));
+                    }
+                }
+            }
+            Edit::DeleteDeployment(cluster) => {
+                let target = Target::of::<Deployment>(&Key::namespaced("default", "app"));
+                let delete =
+                    |store: &mut Store| store.delete(&target, &DeleteOptions::default(), now).is_ok();
+                self.world.spokes.get_mut(&name(cluster)).map(|spoke| delete(&mut spoke.store));
+            }
+            Edit::ScaleDeployment(cluster) => {
+                let target = Target::of::<Deployment>(&Key::namespaced("default", "app"));
+                self.on_spoke(cluster, &target, Patch::Merge(json!({"spec": {"replicas": 3}})));
+            }
+            Edit::WriteSpokeMap(cluster, number) => {
+                let map = spoke_map(number, "stranger");
+                let target = Target::of::<ConfigMap>(&Key::namespaced("default", format!("w{number}")));
+                self.on_spoke(cluster, &target, Patch::Apply(map));
+            }
+        }
+    }
+
+    fn on_spoke(&mut self, cluster: u8, target: &Target, patch: Patch) {
+        let now = self.world.now;
+        if let Some(spoke) = self.world.spokes.get_mut(&name(cluster)) {
+            // The object may not exist.
+            let _ = spoke.store.patch(target, &patch, &WriteOptions::manager("stranger").forced(), now);
+        }
+    }
+
+    fn apply(&mut self, object: Value) {
+        // The namespace of a cluster may not exist.
+        let _ = Object::from_value(object).map(|object| self.world.apply(object));
+    }
+
+    fn delete<K: Kind>(&mut self, key: &Key) {
+        // The object may not exist.
+        let _ = self.world.delete::<K>(key);
+    }
+
+    fn patch<K: Kind>(&mut self, key: &Key, patch: Value) {
+        let now = self.world.now;
+        // The object may not exist.
+        let _ = self.world.hub.patch(
+            &Target::of::<K>(key),
+            &Patch::Merge(patch),
+            &WriteOptions::manager("stranger"),
+            now,
+        );
+    }
+}
+
+fn spoke_map(number: u8, value: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("w{number}"), "namespace": "default"}, "data": {"v": value}})
+}

@@ -1,0 +1,347 @@
+//! Controllers and executors with one bug each: the checker finds every one of them.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::{Value, json};
+
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, Takeover};
+use object::{Key, Kind, Object, ObjectRef};
+use reconcile::{
+    Action, Controller, Executed, Outcome, Plan, Precondition, Query, Read, Register, Site, Source,
+    StatusWrite, Subresource, View, Watches,
+};
+use sim::{Invariant, Process, Setup, Sites, history};
+
+/// The number of histories in which a bug must show.
+const SEEDS: u64 = 60;
+
+/// Plays histories until one breaks an invariant, which must be the one that the bug concerns.
+fn check(setup: Setup, expected: &[Invariant]) {
+    let broken =
+        (0..SEEDS).find_map(|seed| history::play(setup, seed, &history::draw(seed), false).violation);
+    let invariant = broken.as_ref().map(|violation| violation.invariant);
+    assert!(invariant.is_some_and(|invariant| expected.contains(&invariant)), "{broken:?}");
+}
+
+/// A bug of a controller: in what it sees, or in what it plans.
+trait Bug: 'static {
+    /// The name of the controller.
+    const CONTROLLER: &'static str;
+
+    /// Changes an object that the controller reads.
+    fn see(object: &mut dyn Any) {
+        let _ = object;
+    }
+
+    /// Changes the plan.
+    fn plan(plan: &mut Plan, now: Timestamp) {
+        let _ = (plan, now);
+    }
+}
+
+/// A controller with a bug.
+struct Broken<B, C>(PhantomData<(B, C)>);
+
+impl<B: Bug, C: Controller> Controller for Broken<B, C> {
+    const NAME: &'static str = C::NAME;
+    type Primary = C::Primary;
+    const EXPECTED: &'static [&'static str] = C::EXPECTED;
+    const REPORTER: &'static str = C::REPORTER;
+    const ONE_BY_ONE: bool = C::ONE_BY_ONE;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        C::watches(watches);
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let mut plan = C::plan(key, &Distorted::<B, _>(view, PhantomData), now)?;
+        B::plan(&mut plan, now);
+        Ok(plan)
+    }
+
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+        C::conclude(key, view, done, now)
+    }
+}
+
+/// A view in which a bug changes the objects.
+struct Distorted<'a, B, V>(&'a V, PhantomData<B>);
+
+impl<B: Bug, V: View> Distorted<'_, B, V> {
+    fn see<K: Kind>(object: &Arc<K>) -> Arc<K> {
+        let mut copy = K::clone(object);
+        B::see(&mut copy);
+        Arc::new(copy)
+    }
+}
+
+impl<B: Bug, V: View> View for Distorted<'_, B, V> {
+    fn get_on<K: Kind>(&self, site: Site, key: &Key) -> Read<Option<Arc<K>>> {
+        Ok(self.0.get_on::<K>(site, key)?.as_ref().map(Self::see))
+    }
+
+    fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
+        Ok(self.0.list_on::<K>(site, query)?.iter().map(Self::see).collect())
+    }
+
+    fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
+        self.0.observed(object)
+    }
+
+    fn source(&self, repo: &Key) -> Option<Arc<Source>> {
+        self.0.source(repo)
+    }
+}
+
+/// Registers all controllers, one of them with a bug.
+struct WithBug<'a, B>(&'a mut Process, PhantomData<B>);
+
+impl<B: Bug> Register for WithBug<'_, B> {
+    fn add<C: Controller>(&mut self) {
+        if C::NAME == B::CONTROLLER {
+            self.0.add::<Broken<B, C>>();
+        } else {
+            self.0.add::<C>();
+        }
+    }
+}
+
+fn hub_with<B: Bug>() -> Setup {
+    Setup { hub: |process| controllers::hub(&mut WithBug::<B>(process, PhantomData)), ..Setup::default() }
+}
+
+fn agent_with<B: Bug>() -> Setup {
+    Setup { agent: |process| controllers::agent(&mut WithBug::<B>(process, PhantomData)), ..Setup::default() }
+}
+
+macro_rules! bugs {
+    ($($(#[doc = $doc:literal])+ $name:ident in $setup:ident $controller:literal { $($method:tt)+ } $test:ident breaks $($invariant:ident)+;)+) => {
+        $(
+            $(#[doc = $doc])+
+            struct $name;
+
+            impl Bug for $name {
+                const CONTROLLER: &'static str = $controller;
+                $($method)+
+            }
+
+            #[test]
+            fn $test() {
+                check($setup::<$name>(), &[$(Invariant::$invariant),+]);
+            }
+        )+
+    };
+}
+
+bugs! {
+    /// The repository's inventory is not written ahead.
+    NoInventory in hub_with "config-repo" {
+        fn plan(plan: &mut Plan, _: Timestamp) {
+            let ahead = |action: &Action| matches!(action, Action::Patch { subresource: Subresource::Status, .. });
+            plan.steps.retain(|step| !step.iter().all(ahead));
+        }
+    } an_inventory_that_is_not_written_ahead_is_found breaks InventoryNamesEveryObject;
+
+    /// The inventory of a work is not written ahead.
+    NoWorkInventory in agent_with "work-agent" {
+        fn plan(plan: &mut Plan, _: Timestamp) {
+            let ahead = |action: &Action| matches!(action, Action::Patch { site: Site::Spoke, subresource: Subresource::Status, .. });
+            plan.steps.retain(|step| !step.iter().any(ahead));
+        }
+    } a_work_that_does_not_list_its_objects_is_found breaks InventoryNamesEveryObject;
+
+    /// Deletions name no uid.
+    NoUid in hub_with "config-repo" {
+        fn plan(plan: &mut Plan, _: Timestamp) {
+            for action in plan.steps.iter_mut().flatten() {
+                if let Action::Delete { precondition, .. } = action {
+                    *precondition = Precondition::default();
+                }
+            }
+        }
+    } a_deletion_without_uid_is_found breaks Preconditions;
+
+    /// The deletion budget has no effect.
+    NoDeletionBudget in hub_with "config-repo" {
+        fn see(object: &mut dyn Any) {
+            if let Some(repo) = object.downcast_mut::<ConfigRepo>() {
+                repo.spec.deletion_budget.percent = 100;
+            }
+        }
+    } a_deletion_budget_without_effect_is_found breaks DeletionBudget;
+
+    /// Objects of others are taken over without being asked to.
+    TakesOver in hub_with "config-repo" {
+        fn see(object: &mut dyn Any) {
+            if let Some(repo) = object.downcast_mut::<ConfigRepo>() {
+                repo.spec.takeover = Takeover::Always;
+            }
+        }
+    } an_object_of_others_that_is_overwritten_is_found breaks NothingUnownedIsOverwritten;
+
+    /// One cluster too many is in flight.
+    OneTooMany in hub_with "addon-config" {
+        fn see(object: &mut dyn Any) {
+            for_each_strategy(object, |strategy| {
+                if let Some(IntOrString::Int(slots)) = strategy.progressive.as_mut().and_then(|p| p.max_concurrency.as_mut()) {
+                    *slots += 1;
+                }
+            });
+        }
+    } a_slot_too_many_is_found breaks RolloutPromise;
+
+    /// Later groups do not wait for the canaries.
+    NoOrder in hub_with "addon-config" {
+        fn see(object: &mut dyn Any) {
+            for_each_strategy(object, |strategy| {
+                strategy.progressive.iter_mut().for_each(|p| p.mandatory_decision_groups.clear());
+                strategy.progressive_per_group.iter_mut().for_each(|p| p.mandatory_decision_groups.clear());
+            });
+        }
+    } a_group_that_does_not_wait_is_found breaks RolloutPromise;
+
+    /// Failures do not stop a rollout.
+    NoFailureBudget in hub_with "addon-config" {
+        fn see(object: &mut dyn Any) {
+            for_each_strategy(object, |strategy| {
+                let all = || IntOrString::String("100%".into());
+                strategy.progressive.iter_mut().for_each(|p| p.max_failures = all());
+                strategy.progressive_per_group.iter_mut().for_each(|p| p.max_failures = all());
+            });
+        }
+    } a_failure_budget_without_effect_is_found breaks RolloutPromise;
+
+    /// A pause does not stop a rollout.
+    NoPause in hub_with "addon-config" {
+        fn see(object: &mut dyn Any) {
+            if let Some(policy) = object.downcast_mut::<RolloutPolicy>() {
+                policy.spec.paused = false;
+            }
+        }
+    } a_pause_without_effect_is_found breaks RolloutPromise;
+
+    /// All clusters lose an add-on at once.
+    NoRemovalBudget in hub_with "addon-install" {
+        fn see(object: &mut dyn Any) {
+            if let Some(policy) = object.downcast_mut::<RolloutPolicy>() {
+                policy.spec.removal_budget = IntOrString::String("100%".into());
+            }
+        }
+    } a_removal_budget_without_effect_is_found breaks DeletionBudget;
+
+    /// Decisions are made on the add-ons of clusters as they were one write ago.
+    OneWriteBehind in hub_with "addon-config" {
+        fn see(object: &mut dyn Any) {
+            if let Some(addon) = object.downcast_mut::<ManagedClusterAddOn>() {
+                *addon = before(addon);
+            }
+        }
+    } a_decision_on_an_old_snapshot_is_found breaks RolloutPromise NoWriteAtRest;
+
+    /// Every plan writes something.
+    WritesAlways in hub_with "clusterset" {
+        fn plan(plan: &mut Plan, now: Timestamp) {
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "seen"},
+                "data": {"at": now.to_string()}});
+            plan.step(Object::from_value(map).map(Action::apply));
+        }
+    } a_controller_that_writes_at_rest_is_found breaks NoWriteAtRest;
+
+    /// Finalizers are never removed.
+    KeepsFinalizers in agent_with "work-agent" {
+        fn plan(plan: &mut Plan, _: Timestamp) {
+            for step in &mut plan.steps {
+                step.retain(|action| !removes_finalizers(action));
+            }
+        }
+    } a_finalizer_that_stays_is_found breaks FinalizersDrain;
+}
+
+fn for_each_strategy(object: &mut dyn Any, change: impl Fn(&mut api::cluster::v1alpha1::RolloutStrategy)) {
+    if let Some(cma) = object.downcast_mut::<ClusterManagementAddOn>() {
+        cma.spec.install_strategy.placements.iter_mut().for_each(|p| change(&mut p.rollout_strategy));
+    }
+}
+
+fn removes_finalizers(action: &Action) -> bool {
+    let Action::Patch { patch, .. } = action else { return false };
+    let finalizers = patch.get("metadata").and_then(|metadata| metadata.get("finalizers"));
+    finalizers.and_then(Value::as_array).is_some_and(Vec::is_empty)
+}
+
+/// The last two states of each add-on that was seen, by uid.
+type Seen = BTreeMap<String, (ManagedClusterAddOn, ManagedClusterAddOn)>;
+
+/// Returns an add-on as it was before its last write.
+fn before(addon: &ManagedClusterAddOn) -> ManagedClusterAddOn {
+    thread_local! {
+        static SEEN: RefCell<Seen> = const { RefCell::new(Seen::new()) };
+    }
+    SEEN.with_borrow_mut(|seen| {
+        let uid = addon.metadata.uid.clone().unwrap_or_default();
+        let (old, new) = seen.entry(uid).or_insert_with(|| (addon.clone(), addon.clone()));
+        if new.metadata.resource_version != addon.metadata.resource_version {
+            *old = std::mem::replace(new, addon.clone());
+        }
+        old.clone()
+    })
+}
+
+fn executed_by(execute: sim::Execute) -> Setup {
+    Setup { execute, ..Setup::default() }
+}
+
+/// Executes actions whatever has changed since they were planned.
+fn without_preconditions(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+    let mut action = action.clone();
+    if let Action::Patch { precondition, .. } | Action::Delete { precondition, .. } = &mut action {
+        *precondition = Precondition::default();
+    }
+    sim::execute(sites, manager, &action, now)
+}
+
+/// Hands no written object back, so that no plan sees it before the watch does.
+fn without_feedback(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+    sim::execute(sites, manager, action, now).map(|_| None)
+}
+
+/// Reports every write as done, so that the next step starts although one failed.
+fn without_failures(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+    sim::execute(sites, manager, action, now).or(Ok(None))
+}
+
+/// Deletes an object of a similar name.
+fn of_another_object(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+    let mut action = action.clone();
+    if let Action::Delete { target, .. } = &mut action {
+        target.key.name = target.key.name.replace("m1", "m2");
+    }
+    sim::execute(sites, manager, &action, now)
+}
+
+#[test]
+fn an_executor_without_preconditions_is_found() {
+    check(executed_by(without_preconditions), &[Invariant::Preconditions]);
+}
+
+#[test]
+fn an_executor_that_drops_own_writes_is_found() {
+    check(executed_by(without_feedback), &[Invariant::OwnWritesAreSeen]);
+}
+
+#[test]
+fn an_executor_that_goes_on_after_a_failure_is_found() {
+    check(executed_by(without_failures), &[Invariant::InventoryNamesEveryObject]);
+}
+
+#[test]
+fn an_executor_that_deletes_another_object_is_found() {
+    check(executed_by(of_another_object), &[Invariant::NothingUnownedIsDeleted]);
+}

@@ -1,0 +1,53 @@
+//! Random histories against every invariant.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use sim::{Setup, history};
+
+/// Seeds that once failed, with the reason.
+const KNOWN: &str = include_str!("seeds.txt");
+/// How many seeds every run plays. `cargo run --release -p wheelwright-sim --example seeds -- FROM TO` plays more.
+const SEEDS: u64 = 500;
+
+fn known() -> Vec<u64> {
+    let lines = KNOWN.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect()
+}
+
+/// Plays seeds on all cores and returns the failures.
+fn play(seeds: &[u64]) -> Vec<String> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut failures = Vec::new();
+        while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let ended = history::play(Setup::default(), *seed, &history::draw(*seed), false);
+            failures.extend(ended.violation.map(|violation| format!("seed {seed}: {violation}")));
+        }
+        failures
+    };
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn random_histories_keep_every_invariant() {
+    let seeds: Vec<u64> = known().into_iter().chain(0..SEEDS).collect();
+    let failures = play(&seeds);
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn a_seed_gives_the_same_history_again() {
+    let writes = || {
+        let ended = history::play(Setup::default(), 1, &history::draw(1), true);
+        ended.writes.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let (first, second) = (writes(), writes());
+    assert!(first.len() > 50, "{first:?}");
+    assert_eq!(first, second);
+}
