@@ -9,7 +9,6 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use super::handler::Peer;
 use super::hub::Hub;
 use super::token::{Claims, ISSUER};
 use crate::pki::Certificate;
@@ -17,6 +16,24 @@ use object::Object;
 use store::{ApiError, Store, Target, User};
 
 const AUTHENTICATED: &str = "system:authenticated";
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug)]
+pub(super) enum Peer {
+    /// It showed no certificate; its requests may carry tokens.
+    Unknown,
+    /// It showed one of ours.
+    Certified { user: Arc<User>, until: Timestamp },
+    /// It showed one that is not good.
+    Refused,
+}
+
+impl Peer {
+    /// A caller in the same process.
+    pub(super) fn trusted(user: User) -> Self {
+        Self::Certified { user: Arc::new(user), until: Timestamp::MAX }
+    }
+}
 
 /// Who a request without credentials comes from.
 pub(super) fn anonymous() -> User {

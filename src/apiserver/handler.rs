@@ -6,35 +6,17 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{self, StatusCode, header};
 use axum::response::Response;
-use jiff::Timestamp;
 use serde_json::json;
 
+use super::authn::Peer;
 use super::hub::Hub;
 use super::request::{Request, Verb};
 use super::respond::{self, Answer};
 use super::{authn, authz, discovery, openapi, resources, review};
-use store::{ApiError, Target, User};
+use store::{ApiError, Target};
 
 /// Bodies larger than this are refused, as by kube-apiserver.
 const BODY_LIMIT: usize = 3 << 20;
-
-/// Who is at the other end of a connection.
-#[derive(Clone, Debug)]
-pub(super) enum Peer {
-    /// It showed no certificate; its requests may carry tokens.
-    Unknown,
-    /// It showed one of ours.
-    Certified { user: Arc<User>, until: Timestamp },
-    /// It showed one that is not good.
-    Refused,
-}
-
-impl Peer {
-    /// A caller in the same process.
-    pub(super) fn trusted(user: User) -> Self {
-        Self::Certified { user: Arc::new(user), until: Timestamp::MAX }
-    }
-}
 
 /// Answers a request; refusals are answers too.
 pub(super) async fn handle(

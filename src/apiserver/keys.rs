@@ -6,7 +6,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::server::StartError;
+use super::start_error::StartError;
 use crate::pki::{Authority, Error, Identity, KeyPair, fill_random};
 
 /// The authority of clients and of the server itself, and the key of service account tokens.

@@ -28,6 +28,7 @@ mod respond;
 mod review;
 mod server;
 mod signer;
+mod start_error;
 mod table;
 mod tls;
 mod token;
@@ -36,7 +37,8 @@ mod watch;
 pub use journal::JournalError;
 pub use keys::write_private;
 pub use kubeconfig::{Credential, kubeconfig, kubeconfig_yaml};
-pub use server::{Options, Server, StartError};
+pub use server::{Options, Server};
+pub use start_error::StartError;
 
 /// The Kubernetes version that the server behaves like.
 const VERSION: &str = "v1.36.0+wheelwright";

@@ -15,10 +15,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
-use super::handler::{self, Peer};
+use super::authn::Peer;
+use super::handler;
 use super::hub::{Hub, Parts, Signals};
-use super::journal::{self, Journal, JournalError};
+use super::journal::{self, Journal};
 use super::keys::Keys;
+use super::start_error::StartError;
 use super::token::TokenKey;
 use super::{Credential, controllers, defaults, kubeconfig, tls};
 use crate::pki::{self, Profile, Subject, Usage};
@@ -56,44 +58,6 @@ impl Options {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         Self { listen, data: None, names: Vec::new(), objects: Vec::new(), tokens: BTreeMap::new(), clock }
     }
-}
-
-/// A server that cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
-    /// The data directory cannot be used.
-    #[error("cannot use {path}")]
-    Data {
-        /// The directory, or a file in it.
-        path: String,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
-    /// What the data directory holds cannot be read or extended.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-    /// Keys or certificates cannot be read or made.
-    #[error(transparent)]
-    Keys(#[from] pki::Error),
-    /// TLS refused its configuration.
-    #[error("cannot set up TLS")]
-    Tls(#[source] rustls::Error),
-    /// An object that should be there from the start was refused.
-    #[error("cannot create {object}: {why}")]
-    Object {
-        /// Which one.
-        object: String,
-        /// Why.
-        why: ApiError,
-    },
 }
 
 /// A running server; it stops when dropped, or in good order with [`Server::stop`].

@@ -13,10 +13,9 @@ use rustls::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::authn;
-use super::handler::Peer;
+use super::authn::{self, Peer};
 use super::hub::Hub;
-use super::server::StartError;
+use super::start_error::StartError;
 use crate::pki::{Authority, Error, Identity};
 
 /// Takes every certificate whose key the client holds: as for kube-apiserver, one that is not good is a 401, not a broken handshake.

@@ -44,7 +44,7 @@ pub(super) fn answer(hub: &Arc<Hub>, request: &Request, target: &Target) -> Answ
     // Subscribed before the watch begins, so that no change falls between the two.
     let started = hub.read(|store| {
         let watch = store.watch(target, &options)?;
-        Ok((hub.subscribe(&watch.lens().resource().id()), watch))
+        Ok((hub.subscribe(&watch.scope().resource().id()), watch))
     });
     let body = match started {
         Ok((changed, watch)) => {
@@ -140,10 +140,10 @@ impl Events {
                     json_event(event.type_, &table::bookmark(&event.object))
                 }
                 (Accept::Table, _) => {
-                    let lens = self.watch.lens();
+                    let scope = self.watch.scope();
                     let seen = table::Seen {
-                        resource: lens.resource(),
-                        version: lens.version(),
+                        resource: scope.resource(),
+                        version: scope.version(),
                         now: (self.hub.clock)(),
                     };
                     let metadata = json!({ "resourceVersion": event.object.resource_version() });

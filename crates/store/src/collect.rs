@@ -86,7 +86,7 @@ fn owner_uids(object: &Object) -> BTreeSet<String> {
 }
 
 /// What is known of an owner that an object names.
-enum Standing {
+enum OwnerState {
     Present(Place, Arc<Object>),
     Absent,
     /// Its kind is not served, or cannot own this object: nothing may be concluded.
@@ -116,7 +116,7 @@ impl Store {
     }
 
     fn object_at(&self, place: &Place) -> Option<&Arc<Object>> {
-        self.shelves.get(&place.0)?.objects.get(&place.1)
+        self.collections.get(&place.0)?.objects.get(&place.1)
     }
 
     fn look_at(&mut self, place: &Place, now: Timestamp) {
@@ -146,11 +146,11 @@ impl Store {
         }
         let (mut absent, mut solid) = (BTreeSet::new(), 0);
         for owner in &owners {
-            match self.standing(&object, owner) {
-                Standing::Absent => {
+            match self.owner_state(&object, owner) {
+                OwnerState::Absent => {
                     absent.insert(owner.uid.clone());
                 }
-                Standing::Present(..) | Standing::Unknown => solid += 1,
+                OwnerState::Present(..) | OwnerState::Unknown => solid += 1,
             }
         }
         if solid == 0 && !object.is_terminating() {
@@ -163,7 +163,7 @@ impl Store {
         }
         // An owner that waits for its dependents looks again whenever one of them changes.
         for owner in &owners {
-            if let Standing::Present(at, owner) = self.standing(&object, owner)
+            if let OwnerState::Present(at, owner) = self.owner_state(&object, owner)
                 && owner.is_terminating()
             {
                 self.look_again(at);
@@ -175,10 +175,10 @@ impl Store {
         self.garbage.pending.insert(place);
     }
 
-    fn standing(&self, object: &Object, owner: &Owner) -> Standing {
-        let Some(resource) = self.resource_of(&owner.object.gvk) else { return Standing::Unknown };
+    fn owner_state(&self, object: &Object, owner: &Owner) -> OwnerState {
+        let Some(resource) = self.resource_of(&owner.object.gvk) else { return OwnerState::Unknown };
         if resource.namespaced && object.namespace().is_empty() {
-            return Standing::Unknown;
+            return OwnerState::Unknown;
         }
         let key = if resource.namespaced {
             owner.object.key.clone()
@@ -187,8 +187,8 @@ impl Store {
         };
         let place = (resource.id_of_storage(), key);
         match self.object_at(&place) {
-            Some(found) if found.uid() == owner.uid => Standing::Present(place, found.clone()),
-            Some(_) | None => Standing::Absent,
+            Some(found) if found.uid() == owner.uid => OwnerState::Present(place, found.clone()),
+            Some(_) | None => OwnerState::Absent,
         }
     }
 
@@ -206,7 +206,7 @@ impl Store {
             let Some(object) = self.object_at(dependent).cloned() else { continue };
             let others = metadata::owners(&object)
                 .iter()
-                .any(|o| o.uid != owner.uid() && !matches!(self.standing(&object, o), Standing::Absent));
+                .any(|o| o.uid != owner.uid() && !matches!(self.owner_state(&object, o), OwnerState::Absent));
             if others {
                 let uid = BTreeSet::from([owner.uid().to_owned()]);
                 self.edit(dependent, |object| drop_owners(object, &uid));
@@ -231,9 +231,12 @@ impl Store {
     fn empty_namespace(&mut self, place: &Place, now: Timestamp) {
         let name = place.1.name.clone();
         let inside = |store: &Self| -> Vec<Place> {
-            let shelves = store.shelves.iter().filter(|(_, shelf)| shelf.resource.namespaced);
-            shelves
-                .flat_map(|(id, shelf)| shelf.within(&name).map(|(key, _)| (id.clone(), key.clone())))
+            let collections =
+                store.collections.iter().filter(|(_, collection)| collection.resource.namespaced);
+            collections
+                .flat_map(|(id, collection)| {
+                    collection.within(&name).map(|(key, _)| (id.clone(), key.clone()))
+                })
                 .collect()
         };
         for content in inside(self) {
@@ -251,10 +254,10 @@ impl Store {
     fn empty_definition(&mut self, place: &Place, definition: &Object, now: Timestamp) {
         let id = crd::resource_id(definition);
         let instances = |store: &Self| -> Vec<Place> {
-            let shelf = store.shelves.get(&id).filter(|shelf| shelf.resource.is_custom());
-            shelf
+            let collection = store.collections.get(&id).filter(|collection| collection.resource.is_custom());
+            collection
                 .into_iter()
-                .flat_map(|shelf| shelf.objects.keys())
+                .flat_map(|collection| collection.objects.keys())
                 .map(|key| (id.clone(), key.clone()))
                 .collect()
         };
@@ -270,8 +273,10 @@ impl Store {
 
     /// Changes a stored object as the control plane; one that nothing holds any more goes.
     fn edit(&mut self, place: &Place, change: impl FnOnce(&mut Object)) {
-        let Some(shelf) = self.shelves.get(&place.0) else { return };
-        let (resource, Some(old)) = (shelf.resource.clone(), shelf.objects.get(&place.1)) else { return };
+        let Some(collection) = self.collections.get(&place.0) else { return };
+        let (resource, Some(old)) = (collection.resource.clone(), collection.objects.get(&place.1)) else {
+            return;
+        };
         let mut new = Object::clone(old);
         change(&mut new);
         if new == **old {

@@ -27,13 +27,13 @@ impl Store {
         options: &DeleteOptions,
         now: Timestamp,
     ) -> Result<Deleted, ApiError> {
-        let (shelf, lens) = self.lens(target)?;
+        let (collection, scope) = self.scope(target)?;
         if !target.subresource.is_empty() {
             return Err(ApiError::method_not_allowed());
         }
-        let (resource, id, key) = (shelf.resource.clone(), shelf.resource.id(), target.key());
-        let old = shelf.objects.get(&key).cloned().ok_or_else(|| ApiError::not_found(target))?;
-        check_preconditions(&lens.resource().kind, target, options, &old)?;
+        let (resource, id, key) = (collection.resource.clone(), collection.resource.id(), target.key());
+        let old = collection.objects.get(&key).cloned().ok_or_else(|| ApiError::not_found(target))?;
+        check_preconditions(&scope.resource().kind, target, options, &old)?;
         let is_namespace = id == GroupResource::namespaces();
         if is_namespace && matches!(key.name.as_str(), "default" | "kube-system" | "kube-public") {
             return Err(ApiError::forbidden(target, "this namespace may not be deleted"));
@@ -45,18 +45,22 @@ impl Store {
             } else {
                 Deleted::Terminating(Arc::new(new))
             };
-            return self.shown(&lens, deleted);
+            return self.shown(&scope, deleted);
         }
         let deleted = self
             .terminate(&(id, key), options.propagation, now)
             .ok_or_else(|| ApiError::not_found(target))?;
-        self.shown(&lens, deleted)
+        self.shown(&scope, deleted)
     }
 
-    fn shown(&self, lens: &super::Lens, deleted: Deleted) -> Result<Deleted, ApiError> {
+    fn shown(
+        &self,
+        scope: &super::request_scope::RequestScope,
+        deleted: Deleted,
+    ) -> Result<Deleted, ApiError> {
         Ok(match deleted {
-            Deleted::Gone(object) => Deleted::Gone(self.through(lens, &object)?),
-            Deleted::Terminating(object) => Deleted::Terminating(self.through(lens, &object)?),
+            Deleted::Gone(object) => Deleted::Gone(self.through(scope, &object)?),
+            Deleted::Terminating(object) => Deleted::Terminating(self.through(scope, &object)?),
         })
     }
 
@@ -68,8 +72,8 @@ impl Store {
         now: Timestamp,
     ) -> Option<Deleted> {
         let (id, key) = place;
-        let shelf = self.shelves.get(id)?;
-        let (resource, old) = (shelf.resource.clone(), shelf.objects.get(key)?.clone());
+        let collection = self.collections.get(id)?;
+        let (resource, old) = (collection.resource.clone(), collection.objects.get(key)?.clone());
         let new = going(&resource, &old, propagation, now);
         if is_finalized(&resource, &new) {
             return self.remove(id, key).map(Deleted::Gone);
@@ -89,9 +93,9 @@ impl Store {
         options: &DeleteOptions,
         now: Timestamp,
     ) -> Result<super::List, ApiError> {
-        let (shelf, _) = self.lens(target)?;
-        let everywhere = shelf.resource.namespaced && target.namespace.is_empty();
-        if everywhere || !shelf.resource.has_collection_delete() {
+        let (collection, _) = self.scope(target)?;
+        let everywhere = collection.resource.namespaced && target.namespace.is_empty();
+        if everywhere || !collection.resource.has_collection_delete() {
             return Err(ApiError::method_not_allowed());
         }
         let listed = self.list(target, list)?;
@@ -105,13 +109,13 @@ impl Store {
     }
 
     fn definition_of(&self, target: &Target) -> Option<&Arc<Object>> {
-        self.shelves
+        self.collections
             .get(&GroupResource::definitions())?
             .objects
             .get(&Key::cluster(format!("{}.{}", target.resource, target.group)))
     }
 
-    /// Takes an object off its shelf.
+    /// Takes an object off its collection.
     pub(super) fn remove(&mut self, id: &GroupResource, key: &Key) -> Option<Arc<Object>> {
         self.commit(id, key, None)
     }
@@ -119,10 +123,10 @@ impl Store {
     /// Refuses objects for namespaces, and of kinds, that are missing or going.
     pub(super) fn namespace_admits(
         &self,
-        call: &super::write::Call<'_>,
+        request: &super::write_request::WriteRequest<'_>,
         target: &Target,
     ) -> Result<(), ApiError> {
-        if call.lens.resource().is_custom()
+        if request.scope.resource().is_custom()
             && self.definition_of(target).is_some_and(|definition| definition.is_terminating())
         {
             let target = Target { name: String::new(), ..target.clone() };
@@ -131,13 +135,13 @@ impl Store {
                 "create not allowed while custom resource definition is terminating",
             ));
         }
-        if !call.lens.resource().namespaced {
+        if !request.scope.resource().namespaced {
             return Ok(());
         }
         let namespace = self
-            .shelves
+            .collections
             .get(&GroupResource::namespaces())
-            .and_then(|shelf| shelf.objects.get(&Key::cluster(&target.namespace)));
+            .and_then(|collection| collection.objects.get(&Key::cluster(&target.namespace)));
         match namespace {
             None => {
                 Err(ApiError::not_found(&Target::resource("", "v1", "namespaces").named(&target.namespace)))

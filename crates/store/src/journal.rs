@@ -35,10 +35,10 @@ impl Store {
     /// Every object as an entry, for a snapshot; definitions of kinds come before all else.
     pub fn snapshot(&self) -> impl Iterator<Item = Entry> {
         let definitions_first = |id: &GroupResource| id.resource != "customresourcedefinitions";
-        let mut shelves: Vec<_> = self.shelves.iter().collect();
-        shelves.sort_by_key(|(id, _)| definitions_first(id));
-        shelves.into_iter().flat_map(|(id, shelf)| {
-            shelf.objects.iter().map(|(key, object)| {
+        let mut collections: Vec<_> = self.collections.iter().collect();
+        collections.sort_by_key(|(id, _)| definitions_first(id));
+        collections.into_iter().flat_map(|(id, collection)| {
+            collection.objects.iter().map(|(key, object)| {
                 let revision = object.resource_version().parse().unwrap_or_default();
                 Entry { revision, resource: id.clone(), key: key.clone(), object: Some(object.clone()) }
             })
@@ -67,16 +67,16 @@ impl Store {
 
     fn replay(&mut self, entry: Entry) {
         let definitions = entry.resource == GroupResource::definitions();
-        let Some(shelf) = self.shelves.get_mut(&entry.resource) else { return };
+        let Some(collection) = self.collections.get_mut(&entry.resource) else { return };
         let key = entry.key.clone();
         self.garbage.note(
             &(entry.resource, key.clone()),
-            shelf.objects.get(&key).map(|o| &**o),
+            collection.objects.get(&key).map(|o| &**o),
             entry.object.as_deref(),
         );
         let old = match entry.object {
-            Some(object) => shelf.objects.insert(entry.key, object),
-            None => shelf.objects.remove(&entry.key),
+            Some(object) => collection.objects.insert(entry.key, object),
+            None => collection.objects.remove(&entry.key),
         };
         if definitions {
             self.definition_changed(old.as_deref(), &key);

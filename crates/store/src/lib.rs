@@ -14,6 +14,7 @@
 
 mod builtin;
 mod collect;
+mod collection;
 mod crd;
 mod delete;
 mod error;
@@ -27,11 +28,11 @@ mod patching;
 mod prune;
 pub mod rbac;
 mod read;
+mod request_scope;
 mod resource;
 mod rules;
 mod scale;
 mod schema;
-mod shelf;
 mod subresource;
 mod target;
 #[cfg(test)]
@@ -39,6 +40,7 @@ mod tests;
 mod validate;
 mod watch;
 mod write;
+mod write_request;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,7 +53,7 @@ use object::{Gvk, Key, Object, ObjectRef};
 pub use builtin::{PrinterColumn, Subresource, age};
 pub use error::{ApiError, FieldError};
 pub use journal::Entry;
-pub use read::Lens;
+pub use request_scope::RequestScope;
 pub use resource::{Column, Generation, GroupResource, NameRule, Resource, Resources, Scale, Version};
 pub use rules::Rules;
 pub use schema::{Checks, ListType, Schema, Type};
@@ -61,8 +63,8 @@ pub use target::{
 };
 pub use watch::{EventType, Watch, WatchEvent, WatchOptions};
 
+use collection::{Change, Collection};
 use ids::Ids;
-use shelf::{Change, Shelf};
 
 /// The definitions that schemas of built-in kinds refer to, by name: `components.schemas` of an OpenAPI document.
 pub fn definitions() -> &'static serde_json::Map<String, serde_json::Value> {
@@ -77,7 +79,7 @@ pub type Convert = fn(&Object, &str) -> Result<Object, String>;
 pub struct Store {
     revision: u64,
     ids: Ids,
-    shelves: BTreeMap<GroupResource, Shelf>,
+    collections: BTreeMap<GroupResource, Collection>,
     /// Resources that show the objects of another one, such as `events.k8s.io`.
     aliases: Resources,
     /// Conversions for kinds whose versions differ in more than their name, by group and kind.
@@ -106,12 +108,14 @@ impl Store {
 
     /// An API machine with the built-in kinds and no object at all, for [`Store::restore`].
     fn bare(seed: u64) -> Self {
-        let shelves =
-            builtin::resources().into_iter().map(|(id, resource)| (id, Shelf::new(resource, 0))).collect();
+        let collections = builtin::resources()
+            .into_iter()
+            .map(|(id, resource)| (id, Collection::new(resource, 0)))
+            .collect();
         Self {
             revision: 0,
             ids: Ids::new(seed),
-            shelves,
+            collections,
             aliases: builtin::aliases(),
             conversions: builtin::conversions(),
             journal: None,
@@ -133,7 +137,7 @@ impl Store {
 
     /// Everything that is served, ordered by group and plural name.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.shelves.values().map(|shelf| &shelf.resource).chain(self.aliases.values())
+        self.collections.values().map(|collection| &collection.resource).chain(self.aliases.values())
     }
 
     /// The resource of a kind that serves its version.
@@ -175,19 +179,24 @@ impl Store {
             Arc::new(object)
         };
         let revision = self.revision;
-        let shelf = self.shelves.get_mut(id)?;
-        let old = shelf.objects.get(key).cloned();
+        let collection = self.collections.get_mut(id)?;
+        let old = collection.objects.get(key).cloned();
         let new = new.map(|object| stamp(object, revision));
         let old = if new.is_none() { old.map(|old| stamp(Object::clone(&old), revision)) } else { old };
         let left = new.clone().or_else(|| old.clone());
         self.garbage.note(&(id.clone(), key.clone()), old.as_deref(), new.as_deref());
-        shelf.record(Change { revision, key: key.clone(), old, new: new.clone() });
+        collection.record(Change { revision, key: key.clone(), old, new: new.clone() });
         if let Some(journal) = &mut self.journal {
             journal.push(Entry { revision, resource: id.clone(), key: key.clone(), object: new });
         }
         if *id == GroupResource::definitions() {
             self.definition_changed(left.as_deref(), key);
-            return self.shelves.get(id).and_then(|shelf| shelf.objects.get(key)).cloned().or(left);
+            return self
+                .collections
+                .get(id)
+                .and_then(|collection| collection.objects.get(key))
+                .cloned()
+                .or(left);
         }
         left
     }

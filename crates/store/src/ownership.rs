@@ -6,8 +6,8 @@ use object::Object;
 use object::builtin_lists::{BUILTIN, Position};
 use object::fields::{Manager, Operation, Owners};
 
-use super::read::Lens;
-use super::write::Call;
+use super::request_scope::RequestScope;
+use super::write_request::WriteRequest;
 use super::{ApiError, metadata};
 
 /// What an apply came to.
@@ -17,27 +17,27 @@ pub(super) struct Applied {
 }
 
 /// How fields are owned in a version of a resource.
-pub(super) fn position(lens: &Lens) -> Position<'_> {
-    let resource = lens.resource();
+pub(super) fn position(scope: &RequestScope) -> Position<'_> {
+    let resource = scope.resource();
     if resource.is_custom() {
-        Position::schema(&lens.version().openapi)
+        Position::schema(&scope.version().openapi)
     } else {
-        BUILTIN.root(&lens.api_version(), &resource.kind)
+        BUILTIN.root(&scope.api_version(), &resource.kind)
     }
 }
 
-fn manager(call: &Call<'_>, operation: Operation) -> Manager {
-    let subresource = call.target.subresource.clone();
+fn manager(request: &WriteRequest<'_>, operation: Operation) -> Manager {
+    let subresource = request.target.subresource.clone();
     Manager {
         operation,
-        name: call.options.manager.clone(),
-        api_version: call.lens.api_version(),
+        name: request.options.manager.clone(),
+        api_version: request.scope.api_version(),
         subresource,
     }
 }
 
-fn time(call: &Call<'_>) -> String {
-    metadata::time(call.now).as_str().unwrap_or_default().to_owned()
+fn time(request: &WriteRequest<'_>) -> String {
+    metadata::time(request.now).as_str().unwrap_or_default().to_owned()
 }
 
 /// The object without the entries themselves, and the entries.
@@ -51,12 +51,16 @@ fn split(object: &Object) -> (Value, Owners) {
 }
 
 /// Server-side apply of a configuration onto what there is; refused where others own what it would change.
-pub(super) fn apply(call: &Call<'_>, old: Option<&Object>, config: &Object) -> Result<Applied, ApiError> {
+pub(super) fn apply(
+    request: &WriteRequest<'_>,
+    old: Option<&Object>,
+    config: &Object,
+) -> Result<Applied, ApiError> {
     let (live, owners) = old.map_or_else(|| (Value::Object(Map::new()), Owners::default()), split);
-    let config = Value::Object(covered(call, config).0);
-    let manager = manager(call, Operation::Apply);
-    let how = (call.options.force, time(call));
-    let applied = owners.applied(&manager, (&live, &config), position(&call.lens), (how.0, &how.1));
+    let config = Value::Object(covered(request, config).0);
+    let manager = manager(request, Operation::Apply);
+    let how = (request.options.force, time(request));
+    let applied = owners.applied(&manager, (&live, &config), position(&request.scope), (how.0, &how.1));
     let (value, owners) = applied.map_err(|conflicts| {
         let fields = conflicts
             .iter()
@@ -68,10 +72,10 @@ pub(super) fn apply(call: &Call<'_>, old: Option<&Object>, config: &Object) -> R
 }
 
 /// The part of a configuration that the subresource covers; the rest is ignored, as upstream's reset fields are.
-fn covered(call: &Call<'_>, config: &Object) -> Object {
+fn covered(request: &WriteRequest<'_>, config: &Object) -> Object {
     let mut config = config.clone();
-    if call.target.subresource.is_empty() {
-        if call.lens.version().status {
+    if request.target.subresource.is_empty() {
+        if request.scope.version().status {
             config.0.remove("status");
         }
     } else {
@@ -86,13 +90,13 @@ fn covered(call: &Call<'_>, config: &Object) -> Object {
 /// The entries after an update that turned `old` into `new`.
 ///
 /// Entries that the writer took out of the object stay, unless it emptied the list on purpose.
-pub(super) fn update(call: &Call<'_>, old: Option<&Object>, new: &Object) -> Vec<Value> {
+pub(super) fn update(request: &WriteRequest<'_>, old: Option<&Object>, new: &Object) -> Vec<Value> {
     let (before, owners) = old.map_or_else(|| (Value::Object(Map::new()), Owners::default()), split);
     let (mut after, said) = split(new);
     let mut before = before;
-    if call.target.subresource.is_empty() && call.lens.version().status {
+    if request.target.subresource.is_empty() && request.scope.version().status {
         // What the server says about a new object is nobody's.
-        let unowned = call.lens.resource().builtin.map_or(&[][..], |kind| kind.unowned_fields);
+        let unowned = request.scope.resource().builtin.map_or(&[][..], |kind| kind.unowned_fields);
         for fields in [&mut before, &mut after].into_iter().filter_map(Value::as_object_mut) {
             fields.retain(|field, _| field != "status" && !unowned.contains(&field.as_str()));
         }
@@ -106,11 +110,16 @@ pub(super) fn update(call: &Call<'_>, old: Option<&Object>, new: &Object) -> Vec
         return Vec::new();
     }
     let owners = if said.is_empty() { owners } else { said };
-    if call.options.manager.is_empty() {
+    if request.options.manager.is_empty() {
         return owners.to_values();
     }
     owners
-        .updated(&manager(call, Operation::Update), (&before, &after), position(&call.lens), &time(call))
+        .updated(
+            &manager(request, Operation::Update),
+            (&before, &after),
+            position(&request.scope),
+            &time(request),
+        )
         .to_values()
 }
 

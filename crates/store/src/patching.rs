@@ -5,11 +5,15 @@ use serde_json::Value;
 use object::Object;
 use object::patch::strategic_merge;
 
-use super::write::Call;
+use super::write_request::WriteRequest;
 use super::{ApiError, Patch};
 
 /// The object after a patch.
-pub(super) fn patched(call: &Call<'_>, object: &Object, patch: &Patch) -> Result<Object, ApiError> {
+pub(super) fn patched(
+    request: &WriteRequest<'_>,
+    object: &Object,
+    patch: &Patch,
+) -> Result<Object, ApiError> {
     let mut value = Value::Object(object.0.clone());
     match patch {
         Patch::Json(operations) => {
@@ -29,7 +33,7 @@ pub(super) fn patched(call: &Call<'_>, object: &Object, patch: &Patch) -> Result
             }
             json_patch::merge(&mut value, patch);
         }
-        Patch::Strategic(_) if call.lens.resource().is_custom() => {
+        Patch::Strategic(_) if request.scope.resource().is_custom() => {
             let why = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
             return Err(ApiError::unsupported_media_type(why));
         }
@@ -39,7 +43,7 @@ pub(super) fn patched(call: &Call<'_>, object: &Object, patch: &Patch) -> Result
                     "error decoding patch: a strategic merge patch has to be an object",
                 ));
             };
-            let merged = strategic_merge(object.0.clone(), patch, super::ownership::position(&call.lens));
+            let merged = strategic_merge(object.0.clone(), patch, super::ownership::position(&request.scope));
             return merged.map(Object).map_err(|e| ApiError::bad_request(e.to_string()));
         }
         Patch::Apply(_) => return Err(ApiError::internal("an apply is no plain patch")),

@@ -4,16 +4,16 @@ use serde_json::{Map, Value};
 
 use object::Object;
 
-use super::read::Lens;
+use super::request_scope::RequestScope;
 use super::schema::{Schema, Type};
 use super::{GroupResource, crd};
 
 /// Drops fields that the schema does not know, and nulls where null means absent; returns the paths of the former.
-pub(super) fn prune(lens: &Lens, object: &mut Object) -> Vec<String> {
-    let mut how = Pruning { builtin: !lens.resource().is_custom(), dropped: Vec::new() };
-    how.fields(&lens.version().schema, &mut object.0, "", true);
+pub(super) fn prune(scope: &RequestScope, object: &mut Object) -> Vec<String> {
+    let mut how = Pruning { builtin: !scope.resource().is_custom(), dropped: Vec::new() };
+    how.fields(&scope.version().schema, &mut object.0, "", true);
     let mut dropped = how.dropped;
-    if lens.resource().id() == GroupResource::definitions() {
+    if scope.resource().id() == GroupResource::definitions() {
         crd::drop_unknown(object, &mut dropped);
     }
     dropped
@@ -72,13 +72,13 @@ fn is_empty(schema: &Schema, value: &Value) -> bool {
 }
 
 /// Fills in the defaults of an object.
-pub(super) fn fill_in(lens: &Lens, object: &mut Object) {
+pub(super) fn fill_in(scope: &RequestScope, object: &mut Object) {
     let mut value = Value::Object(std::mem::take(&mut object.0));
-    fill(&lens.version().schema, &mut value);
+    fill(&scope.version().schema, &mut value);
     if let Value::Object(fields) = value {
         object.0 = fields;
     }
-    if let Some(kind) = lens.resource().builtin {
+    if let Some(kind) = scope.resource().builtin {
         (kind.fill)(object);
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use object::{Key, Object, Selector};
 
-use super::shelf::Shelf;
+use super::collection::Collection;
 use super::{ApiError, GroupResource, Store, Target, User};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -88,14 +88,14 @@ impl Store {
         resource: &str,
         namespace: &'a str,
     ) -> impl Iterator<Item = Arc<Object>> + use<'a> {
-        self.shelf_of(resource)
+        self.collection_of(resource)
             .into_iter()
-            .flat_map(move |shelf| shelf.within(namespace))
+            .flat_map(move |collection| collection.within(namespace))
             .map(|(_, object)| object.clone())
     }
 
-    fn shelf_of(&self, resource: &str) -> Option<&Shelf> {
-        self.shelves.get(&GroupResource::new(GROUP, resource))
+    fn collection_of(&self, resource: &str) -> Option<&Collection> {
+        self.collections.get(&GroupResource::new(GROUP, resource))
     }
 
     /// The rules of the role that a binding names; none where it does not exist.
@@ -105,8 +105,8 @@ impl Store {
             "ClusterRole" => ("clusterroles", Key::cluster(role.name)),
             _ => ("roles", Key::namespaced(binding.namespace(), role.name)),
         };
-        self.shelf_of(resource)
-            .and_then(|shelf| shelf.objects.get(&key))
+        self.collection_of(resource)
+            .and_then(|collection| collection.objects.get(&key))
             .map(|role| self.rules_in(role))
             .unwrap_or_default()
     }
@@ -120,13 +120,14 @@ impl Store {
             .filter_map(|selector| LabelSelector::deserialize(selector).ok())
             .filter_map(|selector| Selector::parse(&selector).ok())
             .collect();
-        let gathered =
-            self.shelf_of("clusterroles").into_iter().flat_map(|shelf| shelf.objects.values()).filter(
-                |other| {
-                    other.name() != role.name()
-                        && selectors.iter().any(|s| s.matches_with(|key| other.label(key)))
-                },
-            );
+        let gathered = self
+            .collection_of("clusterroles")
+            .into_iter()
+            .flat_map(|collection| collection.objects.values())
+            .filter(|other| {
+                other.name() != role.name()
+                    && selectors.iter().any(|s| s.matches_with(|key| other.label(key)))
+            });
         let own = read::<Vec<PolicyRule>>(role, "rules").unwrap_or_default();
         own.into_iter()
             .chain(gathered.flat_map(|other| read::<Vec<PolicyRule>>(other, "rules").unwrap_or_default()))

@@ -11,34 +11,11 @@ use serde_json::Value;
 use object::selector::InvalidSelector;
 use object::{Key, Object, Selector};
 
+use super::collection::Collection;
 use super::field_selector::FieldSelector;
+use super::request_scope::RequestScope;
 use super::resource::Version;
-use super::shelf::Shelf;
-use super::{ApiError, GroupResource, List, ListOptions, Resource, Store, Target};
-
-/// One served version of a resource: what a request sees objects through.
-#[derive(Clone, Debug)]
-pub struct Lens {
-    resource: Arc<Resource>,
-    version: usize,
-}
-
-impl Lens {
-    /// The resource.
-    pub fn resource(&self) -> &Arc<Resource> {
-        &self.resource
-    }
-
-    /// The version.
-    pub fn version(&self) -> &Version {
-        self.resource.versions.get(self.version).expect("a lens is made from the index of a version")
-    }
-
-    /// `group/version` of the objects seen.
-    pub fn api_version(&self) -> String {
-        self.resource.api_version(&self.version().name)
-    }
-}
+use super::{ApiError, GroupResource, List, ListOptions, Store, Target};
 
 /// Namespace and selectors of a list or a watch.
 #[derive(Clone, Debug)]
@@ -120,13 +97,13 @@ pub(super) fn too_large(wanted: u64, current: u64) -> ApiError {
 }
 
 impl Store {
-    /// The shelf and the version a path leads to.
-    pub(super) fn lens(&self, target: &Target) -> Result<(&Shelf, Lens), ApiError> {
+    /// The collection and the version a path leads to.
+    pub(super) fn scope(&self, target: &Target) -> Result<(&Collection, RequestScope), ApiError> {
         let id = GroupResource::new(target.group.clone(), target.resource.clone());
         let alias = self.aliases.get(&id);
         let storage = alias.map_or(id, |alias| alias.id_of_storage());
-        let shelf = self.shelves.get(&storage).ok_or_else(ApiError::no_such_path)?;
-        let served = alias.unwrap_or(&shelf.resource).clone();
+        let collection = self.collections.get(&storage).ok_or_else(ApiError::no_such_path)?;
+        let served = alias.unwrap_or(&collection.resource).clone();
         let version = served
             .versions
             .iter()
@@ -135,16 +112,20 @@ impl Store {
         if !served.namespaced && !target.namespace.is_empty() {
             return Err(ApiError::no_such_path());
         }
-        Ok((shelf, Lens { resource: served, version }))
+        Ok((collection, RequestScope { resource: served, version }))
     }
 
-    /// The object in the version of a lens; the stored one itself where that is the storage version.
-    pub(super) fn through(&self, lens: &Lens, object: &Arc<Object>) -> Result<Arc<Object>, ApiError> {
-        let wanted = lens.api_version();
+    /// The object in the version of a scope; the stored one itself where that is the storage version.
+    pub(super) fn through(
+        &self,
+        scope: &RequestScope,
+        object: &Arc<Object>,
+    ) -> Result<Arc<Object>, ApiError> {
+        let wanted = scope.api_version();
         if object.api_version() == wanted {
             return Ok(object.clone());
         }
-        self.convert(object, lens.resource(), &wanted).map(Arc::new)
+        self.convert(object, scope.resource(), &wanted).map(Arc::new)
     }
 
     /// One object.
@@ -152,15 +133,15 @@ impl Store {
     /// # Errors
     /// 404 for a path that is not served, or an object that does not exist.
     pub fn get(&self, target: &Target) -> Result<Arc<Object>, ApiError> {
-        let (shelf, lens) = self.lens(target)?;
-        let object = shelf.objects.get(&target.key()).ok_or_else(|| ApiError::not_found(target))?;
+        let (collection, scope) = self.scope(target)?;
+        let object = collection.objects.get(&target.key()).ok_or_else(|| ApiError::not_found(target))?;
         if target.subresource == "scale" {
-            return super::scale::read(lens.version(), object)
+            return super::scale::read(scope.version(), object)
                 .map(Arc::new)
                 .ok_or_else(ApiError::no_such_path);
         }
-        super::subresource::known(&lens, &target.subresource)?;
-        self.through(&lens, object)
+        super::subresource::known(&scope, &target.subresource)?;
+        self.through(&scope, object)
     }
 
     /// The objects of a resource, in one namespace or in all.
@@ -168,8 +149,8 @@ impl Store {
     /// # Errors
     /// 404 for a path that is not served, 400 for selectors or revisions that cannot be read, 410 for a page whose moment is forgotten.
     pub fn list(&self, target: &Target, options: &ListOptions) -> Result<List, ApiError> {
-        let (shelf, lens) = self.lens(target)?;
-        let filter = Filter::new(target, lens.version(), &options.labels, &options.fields)?;
+        let (collection, scope) = self.scope(target)?;
+        let filter = Filter::new(target, scope.version(), &options.labels, &options.fields)?;
         let page = self.page(options)?;
         let now = self.revision();
         let matching = |(key, object): (&Key, &Arc<Object>)| {
@@ -178,14 +159,14 @@ impl Store {
         };
         let revision = page.as_ref().map_or(now, |(revision, _)| *revision);
         let mut items: Vec<_> = if revision == now {
-            shelf.within(&filter.namespace).filter_map(matching).collect()
+            collection.within(&filter.namespace).filter_map(matching).collect()
         } else {
             let forgotten = || {
                 ApiError::expired(
                     "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
                 )
             };
-            shelf.at(revision).ok_or_else(forgotten)?.into_iter().filter_map(matching).collect()
+            collection.at(revision).ok_or_else(forgotten)?.into_iter().filter_map(matching).collect()
         };
         let limit = if options.limit == 0 { items.len() } else { options.limit };
         let remaining = items.len().saturating_sub(limit);
@@ -196,13 +177,13 @@ impl Store {
             .map(|last| token(revision, &last.key()))
             .unwrap_or_default();
         Ok(List {
-            api_version: lens.api_version(),
-            kind: lens.resource().list_kind.clone(),
+            api_version: scope.api_version(),
+            kind: scope.resource().list_kind.clone(),
             resource_version: revision.to_string(),
             continue_token,
             remaining: (remaining > 0 && options.labels.is_empty() && options.fields.is_empty())
                 .then_some(remaining),
-            items: items.iter().map(|object| self.through(&lens, object)).collect::<Result<_, _>>()?,
+            items: items.iter().map(|object| self.through(&scope, object)).collect::<Result<_, _>>()?,
         })
     }
 

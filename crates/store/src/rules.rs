@@ -4,7 +4,7 @@ use kube_cel::{CompiledSchema, ErrorKind, RootContext, Validator, compile_schema
 use serde_json::Value;
 
 use super::FieldError;
-use super::read::Lens;
+use super::request_scope::RequestScope;
 
 thread_local! {
     // Registering the functions of Kubernetes takes longer than most rules; the registry itself cannot be shared between threads.
@@ -29,10 +29,10 @@ impl Rules {
     }
 
     /// What the rules say about an object, and its change from `old`.
-    pub(super) fn check(&self, lens: &Lens, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let resource = lens.resource();
+    pub(super) fn check(&self, scope: &RequestScope, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let resource = scope.resource();
         let root = RootContext {
-            api_version: lens.api_version(),
+            api_version: scope.api_version(),
             api_group: resource.group.clone(),
             kind: resource.kind.clone(),
         };

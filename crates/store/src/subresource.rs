@@ -3,15 +3,15 @@
 use object::Object;
 
 use super::ApiError;
-use super::read::Lens;
+use super::request_scope::RequestScope;
 
 /// Refuses a subresource that the version does not have.
-pub(super) fn known(lens: &Lens, subresource: &str) -> Result<(), ApiError> {
-    let resource = lens.resource();
+pub(super) fn known(scope: &RequestScope, subresource: &str) -> Result<(), ApiError> {
+    let resource = scope.resource();
     let known = match subresource {
         "" => true,
-        "status" => lens.version().status,
-        "scale" => lens.version().scale.is_some(),
+        "status" => scope.version().status,
+        "scale" => scope.version().scale.is_some(),
         "approval" => resource.plural == "certificatesigningrequests",
         "finalize" => resource.plural == "namespaces" && resource.group.is_empty(),
         _ => false,
@@ -20,10 +20,10 @@ pub(super) fn known(lens: &Lens, subresource: &str) -> Result<(), ApiError> {
 }
 
 /// What of `new` a write through a subresource may change: the rest comes from `old`.
-pub(super) fn restrict(lens: &Lens, subresource: &str, old: &Object, mut new: Object) -> Object {
+pub(super) fn restrict(scope: &RequestScope, subresource: &str, old: &Object, mut new: Object) -> Object {
     match subresource {
         "" | "scale" => {
-            if lens.version().status {
+            if scope.version().status {
                 take(&mut new, old, "status");
             }
             new

@@ -7,21 +7,21 @@ use serde_json::Value;
 use object::Object;
 
 use super::FieldError;
-use super::read::Lens;
+use super::request_scope::RequestScope;
 use super::schema::{Checks, ListType, Schema, Type};
 
 /// What is wrong with an object by its schema; with `old`, only what the update brought in.
 ///
 /// Values that were there before and did not change are tolerated (KEP-4008, ratcheting).
-pub(super) fn check(lens: &Lens, object: &Object, old: Option<&Object>) -> Vec<FieldError> {
-    let version = lens.version();
-    let mut errors = Errors { custom: lens.resource().is_custom(), found: Vec::new() };
+pub(super) fn check(scope: &RequestScope, object: &Object, old: Option<&Object>) -> Vec<FieldError> {
+    let version = scope.version();
+    let mut errors = Errors { custom: scope.resource().is_custom(), found: Vec::new() };
     errors.fields(&version.schema, &object.0, old.map(|old| &old.0), "");
     let mut found = errors.found;
     match &version.rules {
         Some(rules) if found.is_empty() => {
             let whole = |object: &Object| Value::Object(object.0.clone());
-            found.extend(rules.check(lens, &whole(object), old.map(whole).as_ref()));
+            found.extend(rules.check(scope, &whole(object), old.map(whole).as_ref()));
         }
         Some(_) => {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";

@@ -6,8 +6,9 @@ use serde_json::json;
 
 use object::Object;
 
-use super::read::{Filter, Lens};
-use super::shelf::Change;
+use super::collection::Change;
+use super::read::Filter;
+use super::request_scope::RequestScope;
 use super::{ApiError, GroupResource, Store, Target};
 
 /// Options of a watch.
@@ -27,7 +28,7 @@ pub struct WatchOptions {
 #[derive(Clone, Debug)]
 pub struct Watch {
     id: GroupResource,
-    lens: Lens,
+    scope: RequestScope,
     filter: Filter,
     position: u64,
     start: Start,
@@ -84,8 +85,8 @@ impl Store {
     /// For a path that is not served, selectors that cannot be read, a revision that is no number, or (410) one whose history is
     /// forgotten.
     pub fn watch(&self, target: &Target, options: &WatchOptions) -> Result<Watch, ApiError> {
-        let (shelf, lens) = self.lens(target)?;
-        let filter = Filter::new(target, lens.version(), &options.labels, &options.fields)?;
+        let (collection, scope) = self.scope(target)?;
+        let filter = Filter::new(target, scope.version(), &options.labels, &options.fields)?;
         let given = super::read::parse_revision(&options.resource_version)?;
         let initial = options.send_initial_events.unwrap_or(given == 0);
         let start = match (initial, options.send_initial_events) {
@@ -94,9 +95,9 @@ impl Store {
             (true, _) => Start::State,
         };
         let position = if given == 0 || initial { self.revision() } else { given };
-        let watch = Watch { id: shelf.resource.id(), lens, filter, position, start };
-        if start == Start::Sent && shelf.since(position).is_none() {
-            return Err(too_old(position, shelf.compacted));
+        let watch = Watch { id: collection.resource.id(), scope, filter, position, start };
+        if start == Start::Sent && collection.since(position).is_none() {
+            return Err(too_old(position, collection.compacted));
         }
         if given > self.revision() {
             return Err(super::read::too_large(given, self.revision()));
@@ -109,15 +110,16 @@ impl Store {
     /// # Errors
     /// 410 `Expired` where the watcher fell so far behind that the history it needs is forgotten, or its resource is gone: list again.
     pub fn poll(&self, watch: &mut Watch) -> Result<Vec<WatchEvent>, ApiError> {
-        let shelf = self.shelves.get(&watch.id).ok_or_else(|| too_old(watch.position, self.revision()))?;
+        let collection =
+            self.collections.get(&watch.id).ok_or_else(|| too_old(watch.position, self.revision()))?;
         let mut events = Vec::new();
         if watch.start != Start::Sent {
             watch.position = self.revision();
-            for (_, object) in shelf.within(&watch.filter.namespace) {
+            for (_, object) in collection.within(&watch.filter.namespace) {
                 if watch.filter.selects(object) {
                     events.push(WatchEvent {
                         type_: EventType::Added,
-                        object: self.through(&watch.lens, object)?,
+                        object: self.through(&watch.scope, object)?,
                     });
                 }
             }
@@ -127,10 +129,11 @@ impl Store {
             watch.start = Start::Sent;
             return Ok(events);
         }
-        let changes = shelf.since(watch.position).ok_or_else(|| too_old(watch.position, shelf.compacted))?;
+        let changes =
+            collection.since(watch.position).ok_or_else(|| too_old(watch.position, collection.compacted))?;
         for change in changes {
             if let Some((type_, object)) = seen(&watch.filter, change) {
-                events.push(WatchEvent { type_, object: self.through(&watch.lens, &object)? });
+                events.push(WatchEvent { type_, object: self.through(&watch.scope, &object)? });
             }
         }
         watch.position = self.revision();
@@ -139,14 +142,14 @@ impl Store {
 
     /// A bookmark of where the watcher stands; `initial` marks the end of the objects there were when it began.
     pub fn bookmark(&self, watch: &Watch, initial: bool) -> WatchEvent {
-        let resource = watch.lens.resource();
+        let resource = watch.scope.resource();
         let mut metadata =
             json!({ "resourceVersion": watch.position.to_string(), "creationTimestamp": null });
         if initial && let Some(fields) = metadata.as_object_mut() {
             fields.insert("annotations".into(), json!({ "k8s.io/initial-events-end": "true" }));
         }
         let mut object = Object::default();
-        object.0.insert("apiVersion".into(), resource.api_version(&watch.lens.version().name).into());
+        object.0.insert("apiVersion".into(), resource.api_version(&watch.scope.version().name).into());
         object.0.insert("kind".into(), resource.kind.clone().into());
         object.0.insert("metadata".into(), metadata);
         WatchEvent { type_: EventType::Bookmark, object: Arc::new(object) }
@@ -154,8 +157,8 @@ impl Store {
 
     /// Forgets the history up to a revision; watchers that need it get 410.
     pub fn compact(&mut self, revision: u64) {
-        for shelf in self.shelves.values_mut() {
-            shelf.compact(revision);
+        for collection in self.collections.values_mut() {
+            collection.compact(revision);
         }
     }
 }
@@ -167,8 +170,8 @@ impl Watch {
     }
 
     /// The resource and version that is watched.
-    pub fn lens(&self) -> &Lens {
-        &self.lens
+    pub fn scope(&self) -> &RequestScope {
+        &self.scope
     }
 }
 

@@ -8,35 +8,15 @@ use serde_json::Value;
 use object::{Key, Object, whole_numbers};
 
 use super::builtin::Creation;
-use super::read::Lens;
+use super::request_scope::RequestScope;
+use super::write_request::{Reading, WriteRequest};
 use super::{
-    ApiError, FieldError, FieldValidation, Generation, Patch, Store, Target, WriteOptions, Written, delete,
-    metadata, ownership, prune, scale, subresource, validate,
+    ApiError, FieldError, Generation, Patch, Store, Target, WriteOptions, Written, delete, metadata,
+    ownership, prune, scale, subresource, validate,
 };
 
 /// A body may not be larger, as etcd would not take it (its default request limit).
 const OBJECT_LIMIT: usize = 1_572_864;
-
-/// What every step of one write needs to know.
-pub(super) struct Call<'a> {
-    pub(super) target: &'a Target,
-    pub(super) lens: Lens,
-    pub(super) options: &'a WriteOptions,
-    pub(super) now: Timestamp,
-    pub(super) warnings: Vec<String>,
-    pub(super) reading: Reading,
-}
-
-/// Where the object that is read comes from; it decides how unknown fields are refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reading {
-    /// The body of a request.
-    Body,
-    /// What a patch made of an object.
-    Patched,
-    /// A configuration to apply, which names no field that the schema does not know.
-    Apply,
-}
 
 /// Whose the written fields become.
 enum Owning {
@@ -47,16 +27,16 @@ enum Owning {
 }
 
 impl Store {
-    fn call<'a>(
+    fn write_request<'a>(
         &self,
         target: &'a Target,
         options: &'a WriteOptions,
         now: Timestamp,
-    ) -> Result<Call<'a>, ApiError> {
-        let (_, lens) = self.lens(target)?;
-        subresource::known(&lens, &target.subresource)?;
-        let warnings = lens.version().deprecation.iter().cloned().collect();
-        Ok(Call { target, lens, options, now, warnings, reading: Reading::Body })
+    ) -> Result<WriteRequest<'a>, ApiError> {
+        let (_, scope) = self.scope(target)?;
+        subresource::known(&scope, &target.subresource)?;
+        let warnings = scope.version().deprecation.iter().cloned().collect();
+        Ok(WriteRequest { target, scope, options, now, warnings, reading: Reading::Body })
     }
 
     /// Creates an object; `target` names the resource and the namespace, the body the object.
@@ -71,12 +51,12 @@ impl Store {
         options: &WriteOptions,
         now: Timestamp,
     ) -> Result<Written, ApiError> {
-        let mut call = self.call(target, options, now)?;
+        let mut request = self.write_request(target, options, now)?;
         if !target.subresource.is_empty() {
             return Err(ApiError::method_not_allowed());
         }
-        let object = call.read_body(body)?;
-        self.insert(call, object, Owning::Update)
+        let object = request.read_body(body)?;
+        self.insert(request, object, Owning::Update)
     }
 
     /// Replaces an object, or the part of it that the subresource covers.
@@ -90,28 +70,29 @@ impl Store {
         options: &WriteOptions,
         now: Timestamp,
     ) -> Result<Written, ApiError> {
-        let mut call = self.call(target, options, now)?;
-        let Some(old) = self.current(&call)? else {
-            if call.lens.resource().create_on_update && target.subresource.is_empty() {
-                let object = call.read_body(body)?;
-                return self.insert(call, object, Owning::Update);
+        let mut request = self.write_request(target, options, now)?;
+        let Some(old) = self.current(&request)? else {
+            if request.scope.resource().create_on_update && target.subresource.is_empty() {
+                let object = request.read_body(body)?;
+                return self.insert(request, object, Owning::Update);
             }
             return Err(ApiError::not_found(target));
         };
         if target.subresource == "scale" {
-            let new = scale::write(call.lens.version(), &old, &body).ok_or_else(ApiError::no_such_path)?;
-            return self.scaled(call, &old, new);
+            let new =
+                scale::write(request.scope.version(), &old, &body).ok_or_else(ApiError::no_such_path)?;
+            return self.scaled(request, &old, new);
         }
-        let new = call.read_body(body)?;
+        let new = request.read_body(body)?;
         if new.name().is_empty() {
             return Err(ApiError::bad_request("name must be provided"));
         }
-        if new.resource_version().is_empty() && !call.lens.resource().unconditional_update {
+        if new.resource_version().is_empty() && !request.scope.resource().unconditional_update {
             let error =
                 FieldError::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
             return Err(ApiError::invalid(&target.group, &target.resource, new.name(), &[error]));
         }
-        self.replace(call, &old, new, Owning::Update)
+        self.replace(request, &old, new, Owning::Update)
     }
 
     /// Patches an object, or the part of it that the subresource covers; an apply creates what does not exist.
@@ -126,34 +107,35 @@ impl Store {
         options: &WriteOptions,
         now: Timestamp,
     ) -> Result<Written, ApiError> {
-        let mut call = self.call(target, options, now)?;
-        let old = self.current(&call)?;
+        let mut request = self.write_request(target, options, now)?;
+        let old = self.current(&request)?;
         if let Patch::Apply(config) = patch {
-            return self.apply(call, old, config);
+            return self.apply(request, old, config);
         }
         let old = old.ok_or_else(|| ApiError::not_found(target))?;
         let shown = if target.subresource == "scale" {
-            Arc::new(scale::read(call.lens.version(), &old).ok_or_else(ApiError::no_such_path)?)
+            Arc::new(scale::read(request.scope.version(), &old).ok_or_else(ApiError::no_such_path)?)
         } else {
             old.clone()
         };
-        let patched = super::patching::patched(&call, &shown, patch)?;
+        let patched = super::patching::patched(&request, &shown, patch)?;
         if target.subresource == "scale" {
-            let new = scale::write(call.lens.version(), &old, &patched).ok_or_else(ApiError::no_such_path)?;
-            return self.scaled(call, &old, new);
+            let new =
+                scale::write(request.scope.version(), &old, &patched).ok_or_else(ApiError::no_such_path)?;
+            return self.scaled(request, &old, new);
         }
-        call.reading = Reading::Patched;
-        let new = call.read_body(patched)?;
-        self.replace(call, &old, new, Owning::Update)
+        request.reading = Reading::Patched;
+        let new = request.read_body(patched)?;
+        self.replace(request, &old, new, Owning::Update)
     }
 
     fn apply(
         &mut self,
-        mut call: Call<'_>,
+        mut request: WriteRequest<'_>,
         old: Option<Arc<Object>>,
         config: &Value,
     ) -> Result<Written, ApiError> {
-        if call.options.manager.is_empty() {
+        if request.options.manager.is_empty() {
             let error = FieldError::required("fieldManager", "is required for apply patch");
             return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
         }
@@ -164,7 +146,7 @@ impl Store {
         if config.at(&["metadata", "managedFields"]).is_some_and(|fields| !fields.is_null()) {
             return Err(ApiError::bad_request("metadata.managedFields must be nil"));
         }
-        if config.gvk() != call.gvk() {
+        if config.gvk() != request.gvk() {
             let found = config.gvk();
             let why = format!("invalid object type: {}/{}, Kind={}", found.group, found.version, found.kind);
             return Err(ApiError::bad_request(why));
@@ -172,83 +154,100 @@ impl Store {
         if config.name().is_empty() {
             let why = format!(
                 "the name of the object ({} based on URL) was undeterminable: name must be provided",
-                call.target.name
+                request.target.name
             );
             return Err(ApiError::bad_request(why));
         }
-        call.reading = Reading::Apply;
-        let config = call.read_body(config)?;
-        if old.is_none() && !call.target.subresource.is_empty() {
-            return Err(ApiError::not_found(call.target));
+        request.reading = Reading::Apply;
+        let config = request.read_body(config)?;
+        if old.is_none() && !request.target.subresource.is_empty() {
+            return Err(ApiError::not_found(request.target));
         }
-        let applied = ownership::apply(&call, old.as_deref(), &config)?;
+        let applied = ownership::apply(&request, old.as_deref(), &config)?;
         match old {
-            Some(old) => self.replace(call, &old, applied.object, Owning::Apply(applied.managed_fields)),
+            Some(old) => self.replace(request, &old, applied.object, Owning::Apply(applied.managed_fields)),
             None => {
                 let mut object = applied.object;
                 object.metadata_mut().remove("resourceVersion");
-                self.insert(call, object, Owning::Apply(applied.managed_fields))
+                self.insert(request, object, Owning::Apply(applied.managed_fields))
             }
         }
     }
 
     /// Stores an object whose replicas were set, and shows it as a Scale.
-    fn scaled(&mut self, call: Call<'_>, old: &Arc<Object>, new: Object) -> Result<Written, ApiError> {
-        let lens = call.lens.clone();
-        let written = self.replace(call, old, new, Owning::Update)?;
-        let shown = scale::read(lens.version(), &written.object).ok_or_else(ApiError::no_such_path)?;
+    fn scaled(
+        &mut self,
+        request: WriteRequest<'_>,
+        old: &Arc<Object>,
+        new: Object,
+    ) -> Result<Written, ApiError> {
+        let scope = request.scope.clone();
+        let written = self.replace(request, old, new, Owning::Update)?;
+        let shown = scale::read(scope.version(), &written.object).ok_or_else(ApiError::no_such_path)?;
         Ok(Written { object: Arc::new(shown), ..written })
     }
 
-    /// The stored object in the version of the call.
-    fn current(&self, call: &Call<'_>) -> Result<Option<Arc<Object>>, ApiError> {
-        let (shelf, _) = self.lens(call.target)?;
-        shelf.objects.get(&call.target.key()).map(|object| self.through(&call.lens, object)).transpose()
+    /// The stored object in the version of the request.
+    fn current(&self, request: &WriteRequest<'_>) -> Result<Option<Arc<Object>>, ApiError> {
+        let (collection, _) = self.scope(request.target)?;
+        collection
+            .objects
+            .get(&request.target.key())
+            .map(|object| self.through(&request.scope, object))
+            .transpose()
     }
 
-    fn insert(&mut self, call: Call<'_>, mut object: Object, owning: Owning) -> Result<Written, ApiError> {
-        self.give_name(&call, &mut object);
-        let key = Key::namespaced(call.target.namespace.clone(), object.name());
-        let target = call.target.clone().named(&key.name);
-        prune::fill_in(&call.lens, &mut object);
-        self.prepare_for_create(&call, &mut object);
-        self.namespace_admits(&call, &target)?;
+    fn insert(
+        &mut self,
+        request: WriteRequest<'_>,
+        mut object: Object,
+        owning: Owning,
+    ) -> Result<Written, ApiError> {
+        self.give_name(&request, &mut object);
+        let key = Key::namespaced(request.target.namespace.clone(), object.name());
+        let target = request.target.clone().named(&key.name);
+        prune::fill_in(&request.scope, &mut object);
+        self.prepare_for_create(&request, &mut object);
+        self.namespace_admits(&request, &target)?;
         if !object.resource_version().is_empty() {
             return Err(ApiError::unexpected("resourceVersion should not be set on objects to be created"));
         }
-        let resource = call.lens.resource().clone();
+        let resource = request.scope.resource().clone();
         let mut errors = metadata::validate(&resource, &object);
-        errors.extend(validate::check(&call.lens, &object, None));
-        errors.extend(self.check_kind_rules(&call, None, &object)?);
+        errors.extend(validate::check(&request.scope, &object, None));
+        errors.extend(self.check_kind_rules(&request, None, &object)?);
         if !errors.is_empty() {
             return Err(ApiError::invalid_object(&resource, &key.name, &errors));
         }
-        let (shelf, _) = self.lens(call.target)?;
-        if shelf.objects.contains_key(&key) {
+        let (collection, _) = self.scope(request.target)?;
+        if collection.objects.contains_key(&key) {
             return Err(ApiError::already_exists(&target));
         }
         let fields = match owning {
-            Owning::Update => ownership::update(&call, None, &object),
+            Owning::Update => ownership::update(&request, None, &object),
             Owning::Apply(fields) => fields,
         };
         ownership::write(&mut object, fields);
         within_limit(&object)?;
-        let object =
-            if call.options.dry_run { Arc::new(object) } else { self.store_in(&call.lens, &key, object)? };
-        Ok(Written { object, created: true, warnings: call.warnings })
+        let object = if request.options.dry_run {
+            Arc::new(object)
+        } else {
+            self.store_in(&request.scope, &key, object)?
+        };
+        Ok(Written { object, created: true, warnings: request.warnings })
     }
 
     fn replace(
         &mut self,
-        call: Call<'_>,
+        request: WriteRequest<'_>,
         old: &Arc<Object>,
         mut new: Object,
         owning: Owning,
     ) -> Result<Written, ApiError> {
-        let resource = call.lens.resource().clone();
-        let target = call.target;
-        if call.reading != Reading::Apply {
-            check_uid(&call, old, &new)?;
+        let resource = request.scope.resource().clone();
+        let target = request.target;
+        if request.reading != Reading::Apply {
+            check_uid(&request, old, &new)?;
         }
         let expected = new.resource_version();
         if !expected.is_empty() && expected != "0" && expected != old.resource_version() {
@@ -258,48 +257,48 @@ impl Store {
         }
         metadata::keep_system_fields(old, &mut new);
         metadata::tidy(&mut new);
-        let mut new = subresource::restrict(&call.lens, &target.subresource, old, new);
-        prune::fill_in(&call.lens, &mut new);
+        let mut new = subresource::restrict(&request.scope, &target.subresource, old, new);
+        prune::fill_in(&request.scope, &mut new);
         if let Some(kind) = resource.builtin {
             (kind.prepare_for_update)(&target.subresource, old, &mut new);
         }
         let mut errors = metadata::validate_update(old, &new);
         errors.extend(metadata::validate(&resource, &new));
-        errors.extend(validate::check(&call.lens, &new, Some(old)));
-        errors.extend(self.check_kind_rules(&call, Some(old), &new)?);
+        errors.extend(validate::check(&request.scope, &new, Some(old)));
+        errors.extend(self.check_kind_rules(&request, Some(old), &new)?);
         if !errors.is_empty() {
             return Err(ApiError::invalid_object(&resource, old.name(), &errors));
         }
         let fields = match owning {
-            Owning::Update => ownership::update(&call, Some(old), &new),
+            Owning::Update => ownership::update(&request, Some(old), &new),
             Owning::Apply(fields) => fields,
         };
         ownership::write(&mut new, fields);
         bump_generation(resource.generation, old, &mut new);
         new.metadata_mut().insert("resourceVersion".into(), old.resource_version().into());
         if new == **old {
-            return Ok(Written { object: old.clone(), created: false, warnings: call.warnings });
+            return Ok(Written { object: old.clone(), created: false, warnings: request.warnings });
         }
         within_limit(&new)?;
         let key = old.key();
-        let object = if call.options.dry_run {
+        let object = if request.options.dry_run {
             Arc::new(new)
         } else if new.is_terminating() && delete::is_finalized(&resource, &new) {
-            let object = self.store_in(&call.lens, &key, new)?;
+            let object = self.store_in(&request.scope, &key, new)?;
             self.remove(&resource.id_of_storage(), &key);
             object
         } else {
-            self.store_in(&call.lens, &key, new)?
+            self.store_in(&request.scope, &key, new)?
         };
-        Ok(Written { object, created: false, warnings: call.warnings })
+        Ok(Written { object, created: false, warnings: request.warnings })
     }
 
-    fn prepare_for_create(&mut self, call: &Call<'_>, object: &mut Object) {
-        if call.lens.version().status {
+    fn prepare_for_create(&mut self, request: &WriteRequest<'_>, object: &mut Object) {
+        if request.scope.version().status {
             object.0.remove("status");
         }
-        if let Some(kind) = call.lens.resource().builtin {
-            let mut creation = Creation { user: &call.options.user, ids: &mut self.ids };
+        if let Some(kind) = request.scope.resource().builtin {
+            let mut creation = Creation { user: &request.options.user, ids: &mut self.ids };
             (kind.prepare_for_create)(&mut creation, object);
         }
     }
@@ -307,14 +306,14 @@ impl Store {
     /// What the rules of the kind find wrong with an object.
     fn check_kind_rules(
         &self,
-        call: &Call<'_>,
+        request: &WriteRequest<'_>,
         old: Option<&Object>,
         new: &Object,
     ) -> Result<Vec<FieldError>, ApiError> {
-        self.check_grant(&call.options.user, call.target, old, new)?;
+        self.check_grant(&request.options.user, request.target, old, new)?;
         let mut errors = Vec::new();
-        if let Some(kind) = call.lens.resource().builtin {
-            if call.target.subresource.is_empty() {
+        if let Some(kind) = request.scope.resource().builtin {
+            if request.target.subresource.is_empty() {
                 (kind.validate)(old, new, &mut errors);
             }
             if let Some(old) = old {
@@ -324,7 +323,7 @@ impl Store {
         Ok(errors)
     }
 
-    fn give_name(&mut self, call: &Call<'_>, object: &mut Object) {
+    fn give_name(&mut self, request: &WriteRequest<'_>, object: &mut Object) {
         let prefix =
             object.at(&["metadata", "generateName"]).and_then(Value::as_str).unwrap_or_default().to_owned();
         if object.name().is_empty() && !prefix.is_empty() {
@@ -337,144 +336,38 @@ impl Store {
         for field in ["selfLink", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             meta.remove(field);
         }
-        if call.lens.resource().namespaced {
-            meta.insert("namespace".into(), call.target.namespace.clone().into());
+        if request.scope.resource().namespaced {
+            meta.insert("namespace".into(), request.target.namespace.clone().into());
         }
         meta.insert("uid".into(), uid.into());
-        meta.insert("creationTimestamp".into(), metadata::time(call.now));
-        if call.lens.resource().generation != Generation::Never {
+        meta.insert("creationTimestamp".into(), metadata::time(request.now));
+        if request.scope.resource().generation != Generation::Never {
             meta.insert("generation".into(), 1.into());
         }
         metadata::tidy(object);
     }
 
-    /// Stores an object given in the version of a lens and returns it in that version.
-    fn store_in(&mut self, lens: &Lens, key: &Key, object: Object) -> Result<Arc<Object>, ApiError> {
-        let resource = lens.resource();
+    /// Stores an object given in the version of a scope and returns it in that version.
+    fn store_in(&mut self, scope: &RequestScope, key: &Key, object: Object) -> Result<Arc<Object>, ApiError> {
+        let resource = scope.resource();
         let id = resource.id_of_storage();
-        let storage = self.shelves.get(&id).map(|shelf| shelf.resource.api_version(&shelf.resource.storage));
+        let storage = self
+            .collections
+            .get(&id)
+            .map(|collection| collection.resource.api_version(&collection.resource.storage));
         let stored = self.convert(&object, resource, &storage.ok_or_else(ApiError::no_such_path)?)?;
         let stored = self.commit(&id, key, Some(stored)).ok_or_else(ApiError::no_such_path)?;
-        self.through(lens, &stored)
+        self.through(scope, &stored)
     }
 }
 
-impl Call<'_> {
-    pub(super) fn gvk(&self) -> object::Gvk {
-        object::Gvk::parse(&self.lens.api_version(), &self.lens.resource().kind)
-    }
-
-    /// Checks that a body belongs to the path, handles fields that the schema does not know, and fills in defaults.
-    fn read_body(&mut self, mut object: Object) -> Result<Object, ApiError> {
-        let (kind, api_version) = (self.lens.resource().kind.clone(), self.lens.api_version());
-        object.0.values_mut().for_each(whole_numbers);
-        self.check_kind(&mut object, &kind, &api_version)?;
-        let (name, namespace) = (object.name(), object.namespace());
-        if !self.target.name.is_empty() && !name.is_empty() && name != self.target.name {
-            let why = format!(
-                "the name of the object ({name}) does not match the name on the URL ({})",
-                self.target.name
-            );
-            return Err(ApiError::bad_request(why));
-        }
-        if !namespace.is_empty() && namespace != self.target.namespace {
-            return Err(ApiError::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
-        if self.lens.resource().namespaced && self.target.namespace.is_empty() {
-            return Err(ApiError::method_not_allowed());
-        }
-        if !self.target.name.is_empty() && name.is_empty() {
-            object.metadata_mut().insert("name".into(), self.target.name.clone().into());
-        }
-        if !self.lens.resource().is_custom()
-            && let Some(why) =
-                prune::mistyped(&self.lens.version().schema, &Value::Object(object.0.clone()), &kind)
-        {
-            let version = &self.lens.version().name;
-            return Err(ApiError::bad_request(format!(
-                "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
-            )));
-        }
-        let unknown = prune::prune(&self.lens, &mut object);
-        self.unknown_fields(&object, &unknown)?;
-        Ok(object)
-    }
-
-    fn unknown_fields(&mut self, object: &Object, unknown: &[String]) -> Result<(), ApiError> {
-        if unknown.is_empty() {
-            return Ok(());
-        }
-        let (kind, version) = (object.kind(), &self.lens.version().name);
-        if self.reading == Reading::Apply {
-            let head = format!(
-                "{}/{}; {}/{version}, Kind={kind}",
-                object.namespace(),
-                object.name(),
-                self.target.group
-            );
-            let list: Vec<_> =
-                unknown.iter().map(|path| format!(".{path}: field not declared in schema")).collect();
-            return Err(ApiError::unexpected(format!(
-                "failed to create typed patch object ({head}): {}",
-                list.join("\n")
-            )));
-        }
-        let fields: Vec<_> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-        let strict = format!("strict decoding error: {}", fields.join(", "));
-        match (self.options.field_validation, self.reading) {
-            (FieldValidation::Ignore, _) => {}
-            (FieldValidation::Warn, _) => self.warnings.extend(fields),
-            (FieldValidation::Strict, Reading::Patched) => {
-                let error =
-                    FieldError::invalid("patch", &Value::Object(object.0.clone()).to_string().into(), strict);
-                return Err(ApiError::invalid("", "", "", &[error]));
-            }
-            (FieldValidation::Strict, _) => {
-                return Err(ApiError::bad_request(format!(
-                    "{kind} in version {version:?} cannot be handled as a {kind}: {strict}"
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_kind(&self, object: &mut Object, kind: &str, api_version: &str) -> Result<(), ApiError> {
-        if !self.lens.resource().is_custom() {
-            for (field, value) in [("kind", kind), ("apiVersion", api_version)] {
-                if object.0.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
-                    object.0.insert(field.into(), value.into());
-                }
-            }
-        }
-        let (found_kind, found_version) = (object.kind(), object.api_version());
-        if found_kind == kind && found_version == api_version {
-            return Ok(());
-        }
-        if found_kind.is_empty() {
-            return Err(ApiError::bad_request("Object 'Kind' is missing"));
-        }
-        let version = &self.lens.version().name;
-        if found_version != api_version {
-            let why = format!(
-                "the API version in the data ({found_version}) does not match the expected API version ({api_version})"
-            );
-            return Err(ApiError::bad_request(why));
-        }
-        Err(ApiError::bad_request(format!(
-            "{found_kind} in version {version:?} cannot be handled as a {kind}"
-        )))
-    }
-}
-
-fn check_uid(call: &Call<'_>, old: &Object, new: &Object) -> Result<(), ApiError> {
+fn check_uid(request: &WriteRequest<'_>, old: &Object, new: &Object) -> Result<(), ApiError> {
     if new.uid().is_empty() || new.uid() == old.uid() {
         return Ok(());
     }
     let why =
         format!("Precondition failed: UID in precondition: {}, UID in object meta: {}", new.uid(), old.uid());
-    Err(ApiError::conflict(call.target, &why))
+    Err(ApiError::conflict(request.target, &why))
 }
 
 fn within_limit(object: &Object) -> Result<(), ApiError> {

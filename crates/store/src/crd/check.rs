@@ -5,13 +5,17 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use object::Object;
 
 use super::super::{FieldError, Schema, validate};
-use super::{Fields, Refs, flag, list, spec, text, texts};
+use super::definition::{flag, list, spec, text, texts};
+use crate::schema::Refs;
 use object::names::{is_dns_label, is_dns_subdomain};
+
+/// A map of a definition that a check goes through.
+type Fields = Map<String, Value>;
 
 /// What is wrong with a definition, or with its change from `old`.
 pub(crate) fn check(old: Option<&Object>, definition: &Object) -> Vec<FieldError> {
@@ -39,7 +43,7 @@ pub(crate) fn check(old: Option<&Object>, definition: &Object) -> Vec<FieldError
         errors.push(FieldError::required("metadata.annotations[api-approved.kubernetes.io]", why));
     }
     if let Some(old) = old {
-        let before = super::spec(old);
+        let before = super::definition::spec(old);
         for (path, same) in [
             ("spec.group", before.get("group") == spec.get("group")),
             ("spec.scope", before.get("scope") == spec.get("scope")),

@@ -13,7 +13,7 @@ pub(super) const LOG_LIMIT: usize = 16_384;
 
 /// One resource with its objects, in their storage version, and its recent history.
 #[derive(Clone, Debug)]
-pub(super) struct Shelf {
+pub(super) struct Collection {
     pub(super) resource: Arc<Resource>,
     pub(super) objects: BTreeMap<Key, Arc<Object>>,
     pub(super) log: VecDeque<Change>,
@@ -31,7 +31,7 @@ pub(super) struct Change {
     pub(super) new: Option<Arc<Object>>,
 }
 
-impl Shelf {
+impl Collection {
     pub(super) fn new(resource: Arc<Resource>, revision: u64) -> Self {
         Self { resource, objects: BTreeMap::new(), log: VecDeque::new(), compacted: revision }
     }
@@ -101,17 +101,18 @@ mod tests {
 
     #[test]
     fn the_past_is_what_the_log_undoes() {
-        let mut shelf = Shelf::new(builtin::resources().into_values().next().unwrap(), 0);
+        let mut collection = Collection::new(builtin::resources().into_values().next().unwrap(), 0);
         let object = |v: i64| Some(Arc::new(Object::from_value(serde_json::json!({ "v": v })).unwrap()));
         let change = |revision, name: &str, old, new| Change { revision, key: Key::cluster(name), old, new };
-        shelf.record(change(1, "a", None, object(1)));
-        shelf.record(change(2, "b", None, object(2)));
-        shelf.record(change(3, "a", object(1), object(3)));
-        shelf.record(change(4, "b", object(2), None));
-        let names = |revision| shelf.at(revision).unwrap().keys().map(|k| k.name.clone()).collect::<String>();
+        collection.record(change(1, "a", None, object(1)));
+        collection.record(change(2, "b", None, object(2)));
+        collection.record(change(3, "a", object(1), object(3)));
+        collection.record(change(4, "b", object(2), None));
+        let names =
+            |revision| collection.at(revision).unwrap().keys().map(|k| k.name.clone()).collect::<String>();
         assert_eq!([0, 1, 2, 3, 4].map(names), ["", "a", "ab", "ab", "a"]);
-        assert_eq!(shelf.at(2).unwrap()[&Key::cluster("a")].0["v"], 1);
-        shelf.compact(2);
-        assert!(shelf.at(1).is_none() && shelf.since(2).unwrap().count() == 2);
+        assert_eq!(collection.at(2).unwrap()[&Key::cluster("a")].0["v"], 1);
+        collection.compact(2);
+        assert!(collection.at(1).is_none() && collection.since(2).unwrap().count() == 2);
     }
 }

@@ -1,10 +1,10 @@
-//! The words of a schema: what JSONSchemaProps has, at any depth.
+//! The keywords of a schema: the fields of JSONSchemaProps, at any depth.
 
 use serde_json::Value;
 
 use object::Object;
 
-const WORDS: [&str; 44] = [
+const KEYWORDS: [&str; 44] = [
     "$ref",
     "$schema",
     "additionalItems",
@@ -51,7 +51,7 @@ const WORDS: [&str; 44] = [
     "x-kubernetes-validations",
 ];
 
-/// Drops words that no schema has from the schemas of a definition, and returns their paths.
+/// Drops keywords that no schema has from the schemas of a definition, and returns their paths.
 pub(crate) fn drop_unknown(definition: &mut Object, dropped: &mut Vec<String>) {
     let versions =
         definition.0.get_mut("spec").and_then(|spec| spec.get_mut("versions")).and_then(Value::as_array_mut);
@@ -64,16 +64,16 @@ pub(crate) fn drop_unknown(definition: &mut Object, dropped: &mut Vec<String>) {
 
 fn walk(schema: &mut Value, path: &str, dropped: &mut Vec<String>) {
     let Some(fields) = schema.as_object_mut() else { return };
-    fields.retain(|word, value| {
-        let known = WORDS.contains(&word.as_str());
+    fields.retain(|keyword, value| {
+        let known = KEYWORDS.contains(&keyword.as_str());
         if !known {
-            dropped.push(format!("{path}.{word}"));
+            dropped.push(format!("{path}.{keyword}"));
         }
         known && !value.is_null()
     });
-    for (word, value) in fields {
-        let here = format!("{path}.{word}");
-        match (word.as_str(), value) {
+    for (keyword, value) in fields {
+        let here = format!("{path}.{keyword}");
+        match (keyword.as_str(), value) {
             ("properties" | "patternProperties" | "definitions", Value::Object(schemas)) => {
                 schemas
                     .iter_mut()

@@ -1,0 +1,150 @@
+//! Follows definitions: serves what they define, and writes their status.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::CLEANUP;
+use super::definition::{resource, resource_id, spec, text, texts};
+use crate::collection::Collection;
+use crate::{GroupResource, Store, metadata, prune};
+use object::{Key, Object};
+
+impl Store {
+    /// Follows a definition that was written or removed: serves it, stops serving it, and says so in its status.
+    pub(crate) fn definition_changed(&mut self, old: Option<&Object>, key: &Key) {
+        let Some(definition) = self
+            .collections
+            .get(&GroupResource::definitions())
+            .and_then(|collection| collection.objects.get(key))
+            .cloned()
+        else {
+            if let Some(old) = old {
+                self.collections.remove(&resource_id(old));
+            }
+            return;
+        };
+        let established = self.judge_names(&definition);
+        let mut next = Object::clone(&definition);
+        next.field_mut("status").insert("conditions".into(), established.conditions.into());
+        next.field_mut("status").insert("acceptedNames".into(), established.names);
+        if !next.is_terminating() && !metadata::strings(&next, "finalizers").iter().any(|f| f == CLEANUP) {
+            let mut finalizers = metadata::strings(&next, "finalizers");
+            finalizers.push(CLEANUP.into());
+            next.metadata_mut().insert("finalizers".into(), finalizers.into());
+        }
+        if established.served {
+            self.serve(&definition);
+        }
+        if next != *definition {
+            self.commit(&GroupResource::definitions(), key, Some(next));
+        }
+    }
+
+    fn serve(&mut self, definition: &Object) {
+        let resource = Arc::new(resource(definition));
+        let id = resource.id();
+        let revision = self.revision();
+        match self.collections.get_mut(&id) {
+            Some(collection) => {
+                collection.resource = resource;
+                refill(collection);
+            }
+            None => {
+                self.collections.insert(id, Collection::new(resource, revision));
+            }
+        }
+    }
+
+    /// Whether no other definition of the group holds the names, as conditions.
+    fn judge_names(&self, definition: &Object) -> Judgement {
+        let id = resource_id(definition);
+        let empty = Value::Null;
+        let wanted = spec(definition).get("names").unwrap_or(&empty);
+        let others = self
+            .collections
+            .iter()
+            .filter(|(other, _)| other.group == id.group && **other != id)
+            .map(|(_, collection)| &collection.resource);
+        let taken: BTreeSet<String> = others
+            .clone()
+            .flat_map(|r| [r.plural.clone(), r.singular.clone()].into_iter().chain(r.short_names.clone()))
+            .collect();
+        let kinds: BTreeSet<String> = others.flat_map(|r| [r.kind.clone(), r.list_kind.clone()]).collect();
+        let clash = |names: &BTreeSet<String>, found: Vec<String>| {
+            found.into_iter().find(|name| names.contains(name))
+        };
+        let conflict = clash(&taken, vec![text(wanted, "plural").into()])
+            .map(|name| ("PluralConflict", name))
+            .or_else(|| {
+                clash(&taken, vec![text(wanted, "singular").into()]).map(|name| ("SingularConflict", name))
+            })
+            .or_else(|| clash(&taken, texts(wanted, "shortNames")).map(|name| ("ShortNamesConflict", name)))
+            .or_else(|| clash(&kinds, vec![text(wanted, "kind").into()]).map(|name| ("KindConflict", name)))
+            .or_else(|| {
+                clash(&kinds, vec![text(wanted, "listKind").into()]).map(|name| ("ListKindConflict", name))
+            });
+        let since = definition.at(&["metadata", "creationTimestamp"]).cloned().unwrap_or_default();
+        let condition = |type_: &str, status: &str, reason: &str, message: String| json!({ "type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": since });
+        let kept = definition.at(&["status", "conditions"]).and_then(Value::as_array).into_iter().flatten();
+        let kept = kept
+            .filter(|c| !matches!(text(c, "type"), "NamesAccepted" | "Established" | "Terminating"))
+            .cloned();
+        let (mut conditions, served) = match &conflict {
+            None => (
+                vec![
+                    condition("NamesAccepted", "True", "NoConflicts", "no conflicts found".into()),
+                    condition(
+                        "Established",
+                        "True",
+                        "InitialNamesAccepted",
+                        "the initial names have been accepted".into(),
+                    ),
+                ],
+                true,
+            ),
+            Some((reason, name)) => (
+                vec![
+                    condition("NamesAccepted", "False", reason, format!("{name:?} is already in use")),
+                    condition("Established", "False", "NotAccepted", "not all names are accepted".into()),
+                ],
+                false,
+            ),
+        };
+        if definition.is_terminating() {
+            conditions.push(condition(
+                "Terminating",
+                "True",
+                "InstanceDeletionPending",
+                "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+                    .into(),
+            ));
+        }
+        conditions.extend(kept);
+        let names = if served { wanted.clone() } else { json!({ "plural": "", "kind": "" }) };
+        Judgement { conditions, names, served }
+    }
+}
+
+struct Judgement {
+    conditions: Vec<Value>,
+    names: Value,
+    served: bool,
+}
+
+/// Fills the defaults of a new schema into what is stored, as reading from storage does; that is no write.
+fn refill(collection: &mut Collection) {
+    let resource = collection.resource.clone();
+    for object in collection.objects.values_mut() {
+        let version = object.api_version().rsplit('/').next().unwrap_or_default().to_owned();
+        let Some(version) = resource.versions.iter().find(|v| v.name == version) else { continue };
+        let mut filled = Value::Object(object.0.clone());
+        prune::fill(&version.schema, &mut filled);
+        if let Value::Object(fields) = filled
+            && fields != object.0
+        {
+            *object = Arc::new(Object(fields));
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What a request is about.
+
+use std::sync::Arc;
+
+use super::Resource;
+use super::resource::Version;
+
+/// The resource and the version that a request is about (kube-apiserver's `RequestScope`).
+#[derive(Clone, Debug)]
+pub struct RequestScope {
+    pub(super) resource: Arc<Resource>,
+    pub(super) version: usize,
+}
+
+impl RequestScope {
+    /// The resource.
+    pub fn resource(&self) -> &Arc<Resource> {
+        &self.resource
+    }
+
+    /// The version.
+    pub fn version(&self) -> &Version {
+        self.resource.versions.get(self.version).expect("a scope is made from the index of a version")
+    }
+
+    /// `group/version` of the objects seen.
+    pub fn api_version(&self) -> String {
+        self.resource.api_version(&self.version().name)
+    }
+}

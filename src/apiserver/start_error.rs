@@ -1,0 +1,45 @@
+//! Why a server cannot start.
+
+use std::net::SocketAddr;
+
+use super::journal::JournalError;
+use crate::pki;
+use store::ApiError;
+
+/// A server that cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// The data directory cannot be used.
+    #[error("cannot use {path}")]
+    Data {
+        /// The directory, or a file in it.
+        path: String,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// What the data directory holds cannot be read or extended.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Keys or certificates cannot be read or made.
+    #[error(transparent)]
+    Keys(#[from] pki::Error),
+    /// TLS refused its configuration.
+    #[error("cannot set up TLS")]
+    Tls(#[source] rustls::Error),
+    /// An object that should be there from the start was refused.
+    #[error("cannot create {object}: {why}")]
+    Object {
+        /// Which one.
+        object: String,
+        /// Why.
+        why: ApiError,
+    },
+}
