@@ -5,6 +5,7 @@ pub mod applier;
 #[cfg(test)]
 #[path = "../../../tests/golden.rs"]
 mod golden;
+pub mod order;
 pub mod placement;
 pub mod registration;
 pub mod report;

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject as RbacSubject};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{config_refs, snapshot, template};
 use api::addon::v1alpha1::{
@@ -13,7 +13,7 @@ use api::addon::v1alpha1::{
 use api::names::{
     ADDON_GROUP, ADDON_NAME_LABEL, ADDON_TEMPLATE_NAME_LABEL, KUBE_CLIENT_SIGNER, SUBJECT_PREFIX,
 };
-use object::Gvk;
+use object::Metadata as _;
 
 /// The contents an add-on is made from on one cluster.
 #[derive(Clone, Debug)]
@@ -176,24 +176,12 @@ pub fn role_bindings(
             namespace: Some(namespace),
             name: Some(format!("open-cluster-management:{name}:{kind}:{}:agent{of_cluster}", role_ref.name)),
             labels: Some(labels.into()),
-            owner_references: owned.then(|| vec![owner(addon)]),
+            owner_references: owned.then(|| vec![addon.owner_reference()]),
             ..ObjectMeta::default()
         };
         Ok(RoleBinding { metadata, role_ref, subjects: Some(subjects.clone()) })
     };
     permissions.map(binding).collect()
-}
-
-/// An add-on of a cluster as the owner of objects in its namespace.
-pub fn owner(addon: &ManagedClusterAddOn) -> OwnerReference {
-    let gvk = Gvk::of::<ManagedClusterAddOn>();
-    OwnerReference {
-        api_version: gvk.api_version(),
-        kind: gvk.kind,
-        name: addon.metadata.name.clone().unwrap_or_default(),
-        uid: addon.metadata.uid.clone().unwrap_or_default(),
-        ..OwnerReference::default()
-    }
 }
 
 #[cfg(test)]

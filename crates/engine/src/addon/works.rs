@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::config::{Config, address, annotation};
-use super::{pack, registration};
+use super::pack;
 use crate::applier;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::names::{ADDON_NAME_LABEL, ADDON_PRE_DELETE, CONFIG_FENCE_ANNOTATION, CONFIG_SPEC_HASH_ANNOTATION};
@@ -14,7 +14,8 @@ use api::work::v1::{
     FeedbackRule, FeedbackType, JsonPath, ManifestConfigOption, ManifestWork, ManifestWorkSpec,
     ManifestsTemplate, ResourceIdentifier,
 };
-use object::{Object, ObjectRef};
+use object::fields::covers;
+use object::{Metadata as _, Object, ObjectRef};
 
 /// What the health of a workload is judged by beside OCM's well-known values: that the numbers are about this very configuration, and
 /// about the newest pods (`kubectl rollout status` asks the same).
@@ -70,17 +71,12 @@ pub fn build(
     let work = |(index, manifests): (u32, Vec<&Object>)| {
         let annotations =
             annotation(configs).map(|hashes| [(CONFIG_SPEC_HASH_ANNOTATION.to_owned(), hashes)].into());
-        let owner = OwnerReference {
-            controller: Some(true),
-            block_owner_deletion: Some(true),
-            ..registration::owner(addon)
-        };
         let metadata = ObjectMeta {
             namespace: addon.metadata.namespace.clone(),
             name: Some(name(addon_name, index)),
             labels: Some([(ADDON_NAME_LABEL.to_owned(), addon_name.to_owned())].into()),
             annotations,
-            owner_references: Some(vec![owner]),
+            owner_references: Some(vec![addon.controller_reference()]),
             ..ObjectMeta::default()
         };
         let manifests = manifests.into_iter().map(|object| object.0.clone()).collect();
@@ -170,14 +166,10 @@ fn merged(ours: &[FeedbackRule], theirs: &[FeedbackRule]) -> Vec<FeedbackRule> {
     rules
 }
 
-/// Whether a work already is as it should be. Labels and annotations of others are left alone.
+/// Whether a work is as wanted. Labels and annotations of others do not count.
 pub fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bool {
-    let (live, want) =
-        (Object::from_typed(&metadata_only(existing)), Object::from_typed(&metadata_only(wanted)));
-    existing.spec == wanted.spec && applier::covers(&live.into_value(), &want.into_value())
-}
-
-/// The work without its spec and status.
-fn metadata_only(work: &ManifestWork) -> ManifestWork {
-    ManifestWork { metadata: work.metadata.clone(), ..ManifestWork::default() }
+    let metadata = |work: &ManifestWork| {
+        Object::from_typed(&ManifestWork { metadata: work.metadata.clone(), ..ManifestWork::default() })
+    };
+    existing.spec == wanted.spec && covers(&metadata(existing), &metadata(wanted))
 }

@@ -1,11 +1,9 @@
-//! Applying a manifest to a cluster: whether it is there already, in which order, and as whose.
+//! Applying a manifest to a cluster: which fields it leaves alone, and who owns the object.
 
-mod fields;
-mod order;
+mod ignored_fields;
 mod owners;
 mod resource;
 
-pub use fields::{Path, covers, strip_ignored};
-pub use order::rank;
-pub use owners::{Owner, is_owned_by, owners_of_kind, without_owner};
+pub use ignored_fields::{Path, strip_ignored};
+pub use owners::{has_other_owner, is_owned_by, with_owner, without_owner};
 pub use resource::{is_namespaced, plural};

@@ -1,48 +1,42 @@
-//! Who owns an object: references by uid, never by name or label alone.
+//! Owners of applied objects. An owner is known by its uid, never by its name or by a label alone.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
 
 use object::Object;
-
-/// An owner of applied objects.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// `apiVersion` of the owner.
-    pub api_version: String,
-    /// Kind of the owner.
-    pub kind: String,
-    /// Name of the owner.
-    pub name: String,
-    /// What makes it the same object.
-    pub uid: String,
-}
-
-impl Owner {
-    /// As an entry of `metadata.ownerReferences`, not a controller: several works may own one object.
-    pub fn reference(&self) -> Value {
-        json!({"apiVersion": self.api_version, "kind": self.kind, "name": self.name, "uid": self.uid})
-    }
-}
 
 fn references(object: &Object) -> impl Iterator<Item = &Value> {
     object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).into_iter().flatten()
 }
 
-fn uid(reference: &Value) -> &str {
-    reference.get("uid").and_then(Value::as_str).unwrap_or_default()
+fn is(reference: &Value, owner: &OwnerReference) -> bool {
+    reference.get("uid").and_then(Value::as_str) == Some(owner.uid.as_str())
+}
+
+fn is_of_kind(reference: &Value, owner: &OwnerReference) -> bool {
+    reference.get("kind").and_then(Value::as_str) == Some(owner.kind.as_str())
 }
 
 /// Whether an object carries the reference of an owner.
-pub fn is_owned_by(object: &Object, owner: &Owner) -> bool {
-    references(object).any(|reference| uid(reference) == owner.uid)
+pub fn is_owned_by(object: &Object, owner: &OwnerReference) -> bool {
+    references(object).any(|reference| is(reference, owner))
 }
 
-/// How many owners of a kind an object has.
-pub fn owners_of_kind(object: &Object, kind: &str) -> usize {
-    references(object).filter(|reference| reference.get("kind").and_then(Value::as_str) == Some(kind)).count()
+/// Whether an object has another owner of the same kind.
+pub fn has_other_owner(object: &Object, owner: &OwnerReference) -> bool {
+    references(object).any(|reference| is_of_kind(reference, owner) && !is(reference, owner))
 }
 
 /// The owner references of an object without those of one owner.
-pub fn without_owner(object: &Object, owner: &Owner) -> Vec<Value> {
-    references(object).filter(|reference| uid(reference) != owner.uid).cloned().collect()
+pub fn without_owner(object: &Object, owner: &OwnerReference) -> Vec<Value> {
+    references(object).filter(|reference| !is(reference, owner)).cloned().collect()
+}
+
+/// The references to apply for an owner: its own, and those of other owners of its kind that the live object has.
+///
+/// All owners of this kind apply under one field manager, and an apply removes the items that the manager no longer names.
+pub fn with_owner(live: Option<&Object>, owner: &OwnerReference) -> Vec<Value> {
+    let others = live.into_iter().flat_map(references);
+    let others = others.filter(|reference| is_of_kind(reference, owner) && !is(reference, owner));
+    others.cloned().chain([json!(owner)]).collect()
 }

@@ -94,7 +94,7 @@ impl Desired {
             return Err(problems);
         }
         let mut objects: Vec<_> = found.into_values().collect();
-        objects.sort_by_key(|desired| super::stage(&desired.reference.gvk));
+        objects.sort_by_key(|desired| crate::order::hub_stage(&desired.reference.gvk));
         Ok(Self { digest: digest(&objects), objects })
     }
 

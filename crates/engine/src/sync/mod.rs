@@ -8,9 +8,7 @@
 
 mod budget;
 mod desired;
-mod drift;
 mod inventory;
-mod order;
 mod ownership;
 mod plan;
 mod problem;
@@ -20,9 +18,7 @@ mod tests;
 
 pub use budget::{Budget, DeletionHold};
 pub use desired::{Desired, DesiredObject};
-pub use drift::is_covered;
 pub use inventory::{Inventory, ObjectId, kinds};
-pub use order::stage;
 pub use ownership::Takeover;
 pub use plan::{Apply, Input, SyncPlan, SyncPolicy, plan};
 pub use problem::{Problem, summary};

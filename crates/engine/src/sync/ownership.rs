@@ -1,9 +1,9 @@
 //! Ownership of a live object that has the name of a desired one.
 
-use super::drift::first_difference;
 use super::plan::Input;
 use super::{DesiredObject, ObjectId};
 use api::names;
+use object::fields::first_difference;
 use object::{Key, Object};
 
 /// The annotation of an object that Argo CD applies: `app:group/Kind:namespace/name`.

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
-use super::drift::is_covered;
-use super::order::STAGES;
 use super::ownership::{Ownership, ownership};
 use super::{
     Budget, Deletion, DeletionHold, Desired, DesiredObject, Inventory, ObjectId, Problem, Takeover, prune,
-    stage,
 };
+use crate::order::{HUB_STAGES, hub_stage};
 use api::names;
+use object::fields::is_as_applied;
 use object::{Key, Object, ObjectRef};
 
 /// Everything beside the commit that is known before anything is written.
@@ -89,7 +88,7 @@ pub fn plan<'a, E: Display>(
         match decide(input, object, &live, &defined) {
             Decision::Unchanged => {}
             Decision::Apply(apply) => {
-                stages.entry(stage(&object.reference.gvk)).or_default().push(apply);
+                stages.entry(hub_stage(&object.reference.gvk)).or_default().push(apply);
             }
             Decision::Correct(apply) => plan.correct.push(apply),
             Decision::NamespaceMissing => plan.pending_namespace.push(object.reference.clone()),
@@ -98,7 +97,10 @@ pub fn plan<'a, E: Display>(
             Decision::Refuse(problem) => plan.problems.push(problem),
         }
     }
-    debug_assert!(stages.keys().all(|stage| *stage < STAGES), "every stage is below the number of stages");
+    debug_assert!(
+        stages.keys().all(|stage| *stage < HUB_STAGES),
+        "every stage is below the number of stages"
+    );
     plan.unread.dedup();
     if !plan.problems.is_empty() || !plan.unread.is_empty() {
         // Nothing is written, so the inventory stays as it is.
@@ -161,7 +163,9 @@ fn decide<'a, E: Display>(
         Ownership::Ours => match live {
             Some(live) if live.is_terminating() => Decision::Terminating,
             Some(live) if !desired.is_last_applied(&live) => Decision::Apply(apply(true)),
-            Some(live) if is_covered(&live, &desired.object) => Decision::Unchanged,
+            Some(live) if is_as_applied(&live, &desired.object, names::CONFIG_REPO_MANAGER) => {
+                Decision::Unchanged
+            }
             Some(_) => Decision::Correct(apply(true)),
             None => Decision::Apply(apply(true)),
         },

@@ -8,10 +8,10 @@ use api::names;
 use object::{Object, ObjectRef};
 
 use super::budget::{self, Deletions};
-use super::order::STAGES;
 use super::ownership::is_marked;
 use super::plan::{Input, SyncPlan};
-use super::{Inventory, ObjectId, stage};
+use super::{Inventory, ObjectId};
+use crate::order::{HUB_STAGES, hub_stage};
 
 /// Deletes an object if it still has the uid that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,8 +62,8 @@ pub(super) fn prune<E: Display>(
     if plan.hold.is_some() {
         return;
     }
-    for wanted in (0..STAGES).rev() {
-        let of_stage = to_delete.values().filter(|object| stage(&object.gvk()) == wanted);
+    for wanted in (0..HUB_STAGES).rev() {
+        let of_stage = to_delete.values().filter(|object| hub_stage(&object.gvk()) == wanted);
         let deletions: Vec<_> = of_stage
             .map(|object| Deletion { target: object.reference(), uid: object.uid().to_owned() })
             .collect();

@@ -1,13 +1,15 @@
-//! What a work has on its cluster: named before it is created, forgotten when it is gone.
+//! The objects of a work on its spoke. An object is listed before it is created and until it is gone.
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
 use super::manifest::Wanted;
-use crate::applier::{self, Owner};
+use crate::applier;
 use api::work::v1::AppliedResource;
 use object::{Gvk, Key, Object, ObjectRef};
 
-/// Objects of a work by what they are and where; versions are left out, because an object is the same in all of them.
+/// The objects of a work. The version of an entry does not tell objects apart, because an object is the same in all versions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inventory {
     /// The entries, as the applied work lists them.
@@ -38,7 +40,7 @@ fn identity(entry: &AppliedResource) -> (&str, &str, &str, &str) {
     (&entry.group, &entry.resource, &entry.namespace, &entry.name)
 }
 
-/// The inventory before anything is written: what was in it, and what is wanted now; uids are filled in where the object is seen.
+/// The inventory to record before anything is written: the entries so far and the wanted objects, with the uids that are known.
 pub fn inventory<'a>(
     before: &Inventory,
     wanted: &[Wanted],
@@ -78,26 +80,23 @@ pub fn inventory<'a>(
     Inventory { entries, kinds }
 }
 
-/// What becomes of an object that a work no longer wants.
+/// The write for an object that a work no longer wants.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Removal {
-    /// It is gone, or was never ours: the entry is dropped.
+    /// None, and the entry is dropped: the object is gone, or it was never ours.
     Forget,
-    /// It is being deleted already: the entry stays.
+    /// None, and the entry stays: the object is being deleted.
     Wait,
-    /// It is deleted.
+    /// Its deletion.
     Delete,
-    /// It stays for another owner, or for good: only our reference is taken off.
+    /// Owner references without ours: the object stays for another owner, or for good.
     Release(Vec<serde_json::Value>),
 }
 
-/// Decides about an object that a work no longer wants. Ownership is the reference with our uid, nothing else.
-pub fn removal(live: Option<&Object>, owner: &Owner, stays: bool) -> Removal {
-    let Some(live) = live else { return Removal::Forget };
-    if !applier::is_owned_by(live, owner) {
-        return Removal::Forget;
-    }
-    if stays || applier::owners_of_kind(live, &owner.kind) > 1 {
+/// Decides about an object that a work no longer wants. Only the reference with our uid makes it ours.
+pub fn removal(live: Option<&Object>, owner: &OwnerReference, stays: bool) -> Removal {
+    let Some(live) = live.filter(|live| applier::is_owned_by(live, owner)) else { return Removal::Forget };
+    if stays || applier::has_other_owner(live, owner) {
         return Removal::Release(applier::without_owner(live, owner));
     }
     if live.is_terminating() { Removal::Wait } else { Removal::Delete }

@@ -19,11 +19,15 @@ fn config_maps(world: &World) -> Vec<String> {
 }
 
 fn work(world: &mut World, maps: &[(&str, &str)]) {
+    work_of(world, "w", maps);
+}
+
+fn work_of(world: &mut World, name: &str, maps: &[(&str, &str)]) {
     let manifest = |(name, value): &(&str, &str)| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"v": value}});
     put(
         world,
         json!({
-            "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "w", "namespace": "cluster1"},
+            "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": name, "namespace": "cluster1"},
             "spec": {"workload": {"manifests": maps.iter().map(manifest).collect::<Vec<_>>()}},
         }),
     );
@@ -52,6 +56,23 @@ fn a_work_puts_on_its_cluster_what_it_says_and_takes_off_the_rest() {
     world.delete::<ManifestWork>(&Key::namespaced("cluster1", "w")).unwrap();
     world.run_for(seconds(10)).unwrap();
     assert_eq!((config_maps(&world).len(), world.list::<ManifestWork>().len()), (0, 0));
+}
+
+#[test]
+fn an_object_of_two_works_stays_until_both_are_deleted() {
+    let mut world = world(1);
+    work_of(&mut world, "first", &[("shared", "1"), ("own", "1")]);
+    work_of(&mut world, "second", &[("shared", "1")]);
+    let revision = |world: &World| world.spokes["cluster1"].store.revision();
+    let before = revision(&world);
+    world.run_for(seconds(10)).unwrap();
+    assert_eq!(revision(&world), before, "the works do not take the object from each other");
+    world.delete::<ManifestWork>(&Key::namespaced("cluster1", "second")).unwrap();
+    world.run_for(seconds(10)).unwrap();
+    assert_eq!(config_maps(&world), ["own=\"1\"", "shared=\"1\""]);
+    world.delete::<ManifestWork>(&Key::namespaced("cluster1", "first")).unwrap();
+    world.run_for(seconds(10)).unwrap();
+    assert!(config_maps(&world).is_empty());
 }
 
 #[test]

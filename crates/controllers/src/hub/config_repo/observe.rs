@@ -1,6 +1,7 @@
 //! Mode Observe: another tool applies the commit, and the status says how far it is.
 
-use engine::sync::{self, Desired};
+use engine::sync::Desired;
+use object::fields::covers;
 use object::tree::Checkout;
 use reconcile::View;
 
@@ -16,7 +17,7 @@ pub(super) fn observe(draft: &mut Draft<'_>, checkout: &Checkout, desired: &Desi
     let mut differing = Vec::new();
     for wanted in &desired.objects {
         match view.observed(&wanted.reference) {
-            Ok(Some(live)) if sync::is_covered(&live, &wanted.object) => {}
+            Ok(Some(live)) if covers(&live, &wanted.object) => {}
             Ok(_) => differing.push(wanted.reference.to_string()),
             Err(error) => {
                 draft.wait(commit, "Waiting", &error.to_string());

@@ -1,0 +1,83 @@
+//! The two orders in which kinds are applied.
+//!
+//! The hub's order is ours: it knows the kinds of OCM, and it ends with those that start a rollout or intercept requests. The spoke's
+//! order is that of OCM's agent, so that a ManifestWork gives the same sequence of writes whichever agent applies it.
+
+use object::Gvk;
+
+/// The stage in which a kind is applied to the hub. Stages are applied in ascending order and deleted in descending order.
+///
+/// 0: kinds that make room for others (namespaces, definitions). 1: identities and permissions. 2: content that others refer to.
+/// 3: everything else. 4: kinds that start a rollout, after everything they refer to. 5: kinds that intercept requests.
+pub fn hub_stage(gvk: &Gvk) -> u8 {
+    match (gvk.group.as_str(), gvk.kind.as_str()) {
+        ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => 0,
+        ("", "ServiceAccount" | "ResourceQuota" | "LimitRange")
+        | ("rbac.authorization.k8s.io", _)
+        | ("scheduling.k8s.io", "PriorityClass")
+        | ("storage.k8s.io", "StorageClass") => 1,
+        ("", "Secret" | "ConfigMap")
+        | ("addon.open-cluster-management.io", "AddOnTemplate" | "AddOnDeploymentConfig")
+        | ("cluster.open-cluster-management.io", "ManagedClusterSet" | "ManagedClusterSetBinding")
+        | ("gitops.wheelwright.dev", "RolloutPolicy") => 2,
+        ("addon.open-cluster-management.io", "ClusterManagementAddOn")
+        | ("work.open-cluster-management.io", "ManifestWorkReplicaSet") => 4,
+        ("admissionregistration.k8s.io", _) | ("apiregistration.k8s.io", "APIService") => 5,
+        _ => 3,
+    }
+}
+
+/// The number of stages of [`hub_stage`].
+pub(crate) const HUB_STAGES: u8 = 6;
+
+/// The position of a kind in the order in which OCM's agent applies manifests to a spoke, lowest first.
+pub fn spoke_rank(kind: &str) -> u32 {
+    match kind {
+        "PriorityClass"
+        | "Namespace"
+        | "CustomResourceDefinition"
+        | "StorageClass"
+        | "PersistentVolume"
+        | "PodSecurityPolicy" => 0,
+        "ClusterRole" | "ClusterRoleBinding" | "Role" | "RoleBinding" => 1,
+        "NetworkPolicy" | "ResourceQuota" | "LimitRange" | "PodDisruptionBudget" | "ServiceAccount" => 2,
+        "Secret" | "ConfigMap" | "PersistentVolumeClaim" => 3,
+        "Service" => 4,
+        "DaemonSet"
+        | "Pod"
+        | "ReplicationController"
+        | "ReplicaSet"
+        | "Deployment"
+        | "HorizontalPodAutoscaler"
+        | "StatefulSet"
+        | "Job"
+        | "CronJob" => 5,
+        "APIService"
+        | "MutatingWebhookConfiguration"
+        | "ValidatingWebhookConfiguration"
+        | "ValidatingAdmissionPolicy"
+        | "ValidatingAdmissionPolicyBinding" => 6,
+        _ => 1000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_need_comes_first() {
+        let order = [
+            ("v1", "Namespace"),
+            ("v1", "ServiceAccount"),
+            ("addon.open-cluster-management.io/v1alpha1", "AddOnTemplate"),
+            ("cluster.open-cluster-management.io/v1beta1", "Placement"),
+            ("addon.open-cluster-management.io/v1alpha1", "ClusterManagementAddOn"),
+            ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
+        ];
+        let stages: Vec<_> =
+            order.iter().map(|(version, kind)| hub_stage(&Gvk::parse(version, kind))).collect();
+        assert_eq!(stages, [0, 1, 2, 3, 4, 5]);
+        assert!(stages.iter().all(|stage| *stage < HUB_STAGES));
+    }
+}
