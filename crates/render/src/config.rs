@@ -1,4 +1,4 @@
-//! Which fields transformers change, by default and by what `configurations` and `crds` add.
+//! The fields that transformers change: those of kustomize, and those that `configurations` and `crds` add.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,27 +10,27 @@ use object::Gvk;
 /// The fields of every transformer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Config {
-    /// Where names get their prefix.
+    /// The fields of names that get a prefix.
     pub name_prefix: Vec<FieldSpec>,
-    /// Where names get their suffix.
+    /// The fields of names that get a suffix.
     pub name_suffix: Vec<FieldSpec>,
-    /// Where the namespace goes.
+    /// The fields of namespaces.
     pub namespace: Vec<FieldSpec>,
-    /// Where labels go that are also selectors.
+    /// The fields of labels that are also selectors.
     pub common_labels: Vec<FieldSpec>,
-    /// Where labels go in any case.
+    /// The fields of labels that every entry of `labels` changes.
     pub labels: Vec<FieldSpec>,
-    /// Where labels go that are in templates too.
+    /// The fields of labels in templates.
     pub template_labels: Vec<FieldSpec>,
-    /// Where annotations go.
+    /// The fields of annotations.
     pub common_annotations: Vec<FieldSpec>,
-    /// Where names of objects are written.
+    /// The fields that refer to objects by name.
     pub name_reference: Vec<NameReference>,
-    /// Where variables are replaced.
+    /// The fields in which variables are replaced.
     pub var_reference: Vec<FieldSpec>,
-    /// Where images are written.
+    /// The fields of images.
     pub images: Vec<FieldSpec>,
-    /// Where numbers of replicas are written.
+    /// The fields of numbers of replicas.
     pub replicas: Vec<FieldSpec>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct NameReference {
     pub referrers: Vec<FieldSpec>,
 }
 
-/// What kustomize knows without any configuration.
+/// The fields that kustomize knows without configuration.
 pub(super) static DEFAULT: LazyLock<Arc<Config>> =
     LazyLock::new(|| Arc::new(parse(include_str!("defaults.txt")).sorted()));
 
@@ -136,7 +136,7 @@ impl Config {
     /// Adds the fields of another configuration.
     ///
     /// # Errors
-    /// Where the two disagree on whether a field is made. The error knows no file yet.
+    /// The two disagree on whether a field is created. The error knows no file yet.
     pub(super) fn merge(mut self: Arc<Self>, other: &Arc<Self>) -> Result<Arc<Self>> {
         if Arc::ptr_eq(&self, other) || **other == Self::default() {
             return Ok(self);

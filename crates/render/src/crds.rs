@@ -11,7 +11,7 @@ use object::Gvk;
 /// The fields that a file of definitions names.
 ///
 /// # Errors
-/// Where two definitions contradict each other. The error knows no file yet.
+/// Two definitions contradict each other. The error knows no file yet.
 pub(super) fn config_of(definitions: &Json) -> Result<Config> {
     let mut config = Config::default();
     for (name, definition) in definitions.as_object().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Reading the fields of kustomizations and other configuration, with the place of every mistake.
+//! Reads the fields of kustomizations and other configuration, with the place of every mistake.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::yaml::{Map, Node, Reading, Value};
 
 pub(super) type Result<T> = std::result::Result<T, Box<RenderError>>;
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Clone, Debug)]
 pub(super) struct Located<'a> {
-    /// The file it stands in.
+    /// Its file.
     pub file: &'a str,
     /// Its path in the file, such as `patches[0].target`.
     pub field: String,
@@ -22,7 +22,7 @@ pub(super) struct Located<'a> {
     pub node: &'a Node,
 }
 
-/// The fields of a map, taken one by one, so that what is left over is known to be a mistake.
+/// The fields of a map. They are taken one by one, and a field that is left over is a mistake.
 pub(super) struct Fields<'a> {
     file: &'a str,
     field: String,
@@ -46,7 +46,7 @@ impl<'a> Located<'a> {
         self.error(Reason::InvalidValue, format!("must be {expected}, not {}", self.node.kind()))
     }
 
-    /// The fields of the map that stands here; none for `null`.
+    /// The fields of this map; none for `null`.
     pub(super) fn fields(&self) -> Result<Fields<'a>> {
         static NOTHING: Map = Map::new();
         let map = if self.node.is_null() {
@@ -57,7 +57,7 @@ impl<'a> Located<'a> {
         Ok(Fields { file: self.file, field: self.field.clone(), map, known: Vec::new() })
     }
 
-    /// The items of the list that stands here.
+    /// The items of this list.
     pub(super) fn items(&self) -> Result<Vec<Located<'a>>> {
         let items = self.node.as_list().ok_or_else(|| self.wrong_shape("a list"))?;
         let item = |(index, node): (usize, &'a Node)| Located {
@@ -78,7 +78,7 @@ impl<'a> Located<'a> {
         }
     }
 
-    /// The string that stands here; empty for `null`.
+    /// This string; empty for `null`.
     pub(super) fn string(&self) -> Result<String> {
         match self.json()? {
             Json::String(text) => Ok(text),
@@ -94,7 +94,7 @@ impl<'a> Located<'a> {
         }
     }
 
-    /// The boolean that stands here.
+    /// This boolean.
     pub(super) fn bool(&self) -> Result<bool> {
         match self.json()? {
             Json::Bool(value) => Ok(value),
@@ -103,7 +103,7 @@ impl<'a> Located<'a> {
         }
     }
 
-    /// The integer that stands here.
+    /// This integer.
     pub(super) fn integer(&self) -> Result<i64> {
         match self.json()? {
             Json::Number(number) => number.as_i64().ok_or_else(|| self.wrong_shape("an integer")),
@@ -112,12 +112,12 @@ impl<'a> Located<'a> {
         }
     }
 
-    /// The strings of the list that stands here.
+    /// The strings of this list.
     pub(super) fn strings(&self) -> Result<Vec<String>> {
         self.items()?.iter().map(Located::string).collect()
     }
 
-    /// The map of strings that stands here.
+    /// This map of strings.
     pub(super) fn string_map(&self) -> Result<BTreeMap<String, String>> {
         let fields = self.fields()?;
         fields.entries().map(|(key, value)| Ok((key, value.string()?))).collect()
@@ -144,7 +144,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Takes a field; `None` where it is absent or `null`. Upper and lower case are the same, as they are to kustomize.
+    /// Takes a field; `None` if it is absent or `null`. Like kustomize, it ignores the case.
     pub(super) fn take(&mut self, name: &'static str) -> Option<Located<'a>> {
         self.known.push(name);
         let (key, entry) = self
@@ -160,12 +160,12 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Takes a string; empty where it is absent.
+    /// Takes a string; empty if it is absent.
     pub(super) fn string(&mut self, name: &'static str) -> Result<String> {
         self.take(name).map_or(Ok(String::new()), |value| value.string())
     }
 
-    /// Takes a boolean; false where it is absent.
+    /// Takes a boolean; false if it is absent.
     pub(super) fn bool(&mut self, name: &'static str) -> Result<bool> {
         self.take(name).map_or(Ok(false), |value| value.bool())
     }
@@ -198,7 +198,7 @@ impl<'a> Fields<'a> {
         self.take(name).map(|value| read(&value)).transpose()
     }
 
-    /// Refuses what was not taken.
+    /// Refuses fields that were not taken.
     pub(super) fn finish(self) -> Result<()> {
         let is_known = |key: &str| self.known.iter().any(|known| known.eq_ignore_ascii_case(key));
         let Some((key, value)) = self.entries().find(|(key, _)| !is_known(key)) else { return Ok(()) };

@@ -42,7 +42,7 @@ pub struct RenderError {
 pub struct ExcerptLine {
     /// Counted from 1.
     pub line: u32,
-    /// Its text, cut where it is long.
+    /// Its text, cut to 120 characters.
     pub text: String,
 }
 

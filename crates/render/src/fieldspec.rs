@@ -1,4 +1,4 @@
-//! Walking to the fields that a specification names, through lists, making them where that is asked for.
+//! Walks to the fields that a specification names, through lists, and creates them if it says so.
 
 use super::config::is_selected;
 use super::error::{Reason, RenderError};
@@ -8,7 +8,7 @@ use super::yaml::{Map, Node, Scalar, Style, Tag, Value};
 
 type Result<T> = std::result::Result<T, Box<RenderError>>;
 
-/// What is made where a field is absent or `null`.
+/// The value that is created for a field that is absent or `null`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Create {
     /// Nothing.
@@ -22,7 +22,7 @@ pub(super) enum Create {
 /// Calls `set` on every field of an object that the specification names.
 ///
 /// # Errors
-/// What `set` says, or that a value is in the way, with the object's place.
+/// The error of `set`, or a value on the way is not a map, with the place of the object.
 pub(super) fn visit(
     resource: &mut Resource,
     spec: &FieldSpec,
@@ -96,10 +96,10 @@ fn field<'a>(map: &'a mut Map, part: &str, is_last: bool, create: Create) -> Res
     Ok(Some(&mut entry.node))
 }
 
-/// Gives a scalar another text and type; quotes stay, and make a string of it.
+/// Sets the text and the type of a scalar. Quotes stay, and then it is a string.
 ///
 /// # Errors
-/// Where the node is not a scalar.
+/// The node is not a scalar.
 pub(super) fn set_scalar(node: &mut Node, text: &str, tag: Tag) -> Result<()> {
     let line = node.line;
     let kind = node.kind();

@@ -44,12 +44,12 @@ use object::{Object, RenderedObject};
 use source::Source;
 use yaml::Reading;
 
-/// An overlay, rendered.
+/// The result of rendering an overlay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
     /// The objects, in the order of the output.
     pub objects: Vec<RenderedObject>,
-    /// Everything that was looked at.
+    /// The files that the rendering depends on.
     pub closure: Closure,
 }
 

@@ -1,4 +1,4 @@
-//! Files to objects.
+//! Reads objects from files.
 
 use std::collections::VecDeque;
 
@@ -9,10 +9,10 @@ use super::resource::Resource;
 use super::yaml::{Node, Value, documents};
 use object::Place;
 
-/// Reads the objects of a file; lists of objects are taken apart.
+/// Reads the objects of a file. Lists of objects are divided.
 ///
 /// # Errors
-/// Where the text cannot be read, or a document is not an object.
+/// The text cannot be read, or a document is not an object.
 pub(super) fn objects(file: &str, bytes: &[u8]) -> Result<Vec<Resource>> {
     let nodes = documents(bytes).map_err(|malformed| {
         let templated = malformed.why.contains("cannot be a key") || malformed.why.contains('%');
@@ -24,10 +24,10 @@ pub(super) fn objects(file: &str, bytes: &[u8]) -> Result<Vec<Resource>> {
     objects_of(nodes, file)
 }
 
-/// Makes objects of documents; lists of objects are taken apart, and their items come last.
+/// Reads objects from documents. Lists of objects are divided, and their items come last.
 ///
 /// # Errors
-/// Where a document is not an object.
+/// A document is not an object.
 pub(super) fn objects_of(nodes: Vec<Node>, file: &str) -> Result<Vec<Resource>> {
     let mut queue: VecDeque<(Node, usize)> = nodes.into_iter().map(|node| (node, 0)).collect();
     let mut resources = Vec::new();

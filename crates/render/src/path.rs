@@ -13,7 +13,7 @@ pub(super) enum Step {
     Item(usize),
 }
 
-/// What is made at the end of a path that leads to nothing.
+/// The value that is created at the end of a path that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// A scalar.
@@ -206,7 +206,7 @@ fn deeper(
     walked
 }
 
-/// Steps into the items that a condition matches; makes one where none does.
+/// Walks into the items that a condition matches; creates one if none does.
 fn walk_matching(
     node: &mut Node,
     (key, pattern): (&str, &str),

@@ -15,7 +15,7 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
 /// Compiles a regular expression that must match the whole text.
 ///
 /// # Errors
-/// As [`compile`].
+/// See [`compile`].
 pub(super) fn anchored(pattern: &str) -> Result<Regex, String> {
     compile_between("^(?:", pattern, ")$")
 }
@@ -23,7 +23,7 @@ pub(super) fn anchored(pattern: &str) -> Result<Regex, String> {
 /// Compiles a regular expression with something before and after it.
 ///
 /// # Errors
-/// As [`compile`].
+/// See [`compile`].
 pub(super) fn compile_between(before: &str, pattern: &str, after: &str) -> Result<Regex, String> {
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(format!("the pattern is longer than {MAX_PATTERN_BYTES} bytes"));
@@ -57,7 +57,7 @@ fn translated(pattern: &str) -> String {
     out
 }
 
-/// What follows a backslash; gives back what follows that.
+/// Translates the text after a backslash, and returns the rest.
 fn escape<'p>(text: &'p str, out: &mut String) -> &'p str {
     if let Some(quoted) = text.strip_prefix('Q') {
         let (literal, rest) = quoted.split_once("\\E").unwrap_or((quoted, ""));
@@ -75,7 +75,7 @@ fn escape<'p>(text: &'p str, out: &mut String) -> &'p str {
     text.get(c.len_utf8()..).unwrap_or_default()
 }
 
-/// Whether `2}`, `2,}` or `2,3}` stands here.
+/// Whether the text starts with `2}`, `2,}` or `2,3}`.
 fn is_repetition(text: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     text.split_once('}').is_some_and(|(inside, _)| match inside.split_once(',') {
@@ -84,7 +84,7 @@ fn is_repetition(text: &str) -> bool {
     })
 }
 
-/// What follows an opening bracket, up to the closing one; gives back what follows that.
+/// Translates the text between brackets, and returns the rest.
 fn class<'p>(text: &'p str, out: &mut String) -> &'p str {
     out.push('[');
     let mut rest = text;

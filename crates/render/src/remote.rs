@@ -1,4 +1,4 @@
-//! What a kustomization names outside of the repository, and where a copy of it would be found inside.
+//! Remote bases, and the paths of their copies in the repository.
 
 /// The directory that `kustomize localize` keeps copies in.
 const COPIES: &str = "localized-files";

@@ -1,4 +1,4 @@
-//! An object on its way through the renderer, with the names it had before.
+//! An object during the rendering, with its earlier names.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ pub(super) const DEFAULT_NAMESPACE: &str = "default";
 /// Stands for the namespace of cluster-scoped objects.
 pub(super) const NOT_NAMESPACED: &str = "_non_namespaceable_";
 
-/// What tells objects apart.
+/// Identifies an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id {
     /// Group, version and kind.
     pub gvk: Gvk,
     /// The name.
     pub name: String,
-    /// The namespace as far as identity goes: never empty.
+    /// The namespace; never empty.
     pub namespace: String,
 }
 
@@ -45,14 +45,14 @@ pub(super) struct Previous {
     pub namespace: String,
 }
 
-/// Where an object, or a change of it, comes from, as it is written onto the object on request.
+/// The origin of an object or of a change of it, which annotations name on request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Origin {
     /// The file of an object.
     pub path: String,
     /// The file that configures a generator or transformer.
     pub configured_in: String,
-    /// The generator or transformer: `apiVersion`, `kind`, and name and namespace where it has them.
+    /// The generator or transformer: `apiVersion`, `kind`, name and namespace.
     pub configured_by: Option<[String; 4]>,
 }
 
@@ -61,21 +61,21 @@ pub(super) struct Origin {
 pub(super) struct Resource {
     /// Its fields.
     pub node: Node,
-    /// Where it was read, or what made it.
+    /// The place that it was read from, or of its generator.
     pub place: Place,
-    /// The names it had, oldest first.
+    /// Its earlier names, oldest first.
     pub previous: Vec<Previous>,
-    /// The prefixes its name got, innermost first.
+    /// The prefixes of its name, innermost first.
     pub prefixes: Vec<String>,
-    /// The suffixes its name got, innermost first.
+    /// The suffixes of its name, innermost first.
     pub suffixes: Vec<String>,
-    /// Whether its name ends with a hash of its content, in the end.
+    /// Whether a hash of its content is appended to its name in the end.
     pub needs_hash: bool,
     /// The variables that take their value from it.
     pub vars: Vec<String>,
-    /// Where it comes from, if that is tracked.
+    /// Its origin, if origins are tracked.
     pub origin: Option<Origin>,
-    /// What changed it, if that is tracked.
+    /// The transformers that changed it, if origins are tracked.
     pub transformations: Vec<Origin>,
     /// The values that fields share, by their number less one.
     shared: Vec<Scalar>,
@@ -118,7 +118,7 @@ impl Resource {
         self.meta("name")
     }
 
-    /// `metadata.namespace`, empty where it is absent.
+    /// `metadata.namespace`; empty if it is absent.
     pub(super) fn namespace(&self) -> &str {
         self.meta("namespace")
     }
@@ -142,12 +142,12 @@ impl Resource {
         }
     }
 
-    /// What it is now.
+    /// Its identity now.
     pub(super) fn id(&self) -> Id {
         Id { gvk: self.gvk(), name: self.name().into(), namespace: self.effective_namespace().into() }
     }
 
-    /// What it was before, oldest first.
+    /// Its earlier identities, oldest first.
     pub(super) fn previous_ids(&self) -> impl DoubleEndedIterator<Item = Id> {
         self.previous.iter().map(|previous| Id {
             gvk: Gvk { kind: previous.kind.clone(), ..self.gvk() },
@@ -156,7 +156,7 @@ impl Resource {
         })
     }
 
-    /// What it was at first.
+    /// Its first identity.
     pub(super) fn original_id(&self) -> Id {
         self.previous_ids().next().unwrap_or_else(|| self.id())
     }
@@ -168,7 +168,7 @@ impl Resource {
 
     /// Remembers what it is, before that changes.
     ///
-    /// Kustomize does so in annotations, and writes all of them anew for that: they share nothing from then on.
+    /// Kustomize does so in annotations and writes all of them again, so they share nothing from then on.
     pub(super) fn remember(&mut self) {
         let (kind, name, namespace) =
             (self.kind().to_owned(), self.name().to_owned(), self.effective_namespace().to_owned());
@@ -225,7 +225,7 @@ impl Resource {
         }
     }
 
-    /// Sets `metadata.namespace`, or removes it where it is empty.
+    /// Sets `metadata.namespace`, or removes it if the name is empty.
     pub(super) fn set_namespace(&mut self, namespace: &str) {
         let Some(meta) = self.node.map_at("metadata") else { return };
         if namespace.is_empty() {
@@ -240,18 +240,18 @@ impl Resource {
         set_text(&mut self.node, "kind", kind);
     }
 
-    /// Whether nothing is left of it.
+    /// Whether it is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.node.is_empty()
     }
 
-    /// Labels or annotations, with the texts of whatever values they have.
+    /// Labels or annotations, with the texts of all values.
     pub(super) fn string_map(&self, field: &str) -> BTreeMap<&str, &str> {
         let map = self.node.get("metadata").and_then(|meta| meta.get(field)?.as_map());
         map.into_iter().flatten().map(|(key, entry)| (key.as_str(), entry.node.text())).collect()
     }
 
-    /// Replaces labels or annotations; removes the field where there are none.
+    /// Replaces labels or annotations; removes the field if there are none.
     pub(super) fn set_string_map(&mut self, field: &str, values: BTreeMap<String, String>) {
         let Some(meta) = self.node.map_at("metadata") else { return };
         if values.is_empty() {
@@ -286,7 +286,7 @@ impl Resource {
     }
 }
 
-/// Sets a field to a text whose type its looks decide, but a new field to a string.
+/// Sets a field to a text that decides its own type; a new field becomes a string.
 pub(super) fn set_text(map: &mut Node, field: &str, text: &str) {
     match map.get_mut(field) {
         Some(Node { value: Value::Scalar(scalar), .. }) => {
@@ -297,7 +297,7 @@ pub(super) fn set_text(map: &mut Node, field: &str, text: &str) {
     }
 }
 
-/// The style that stays when a scalar gets another text: an explicit type goes.
+/// The style of a scalar after its text changes: an explicit type is dropped.
 pub(super) fn untagged(style: Style) -> Style {
     match style {
         Style::Tagged => Style::Plain,

@@ -15,7 +15,7 @@ pub(super) static BUILTIN: LazyLock<Table> = LazyLock::new(|| Table::parse(inclu
 /// The schemas in force for one overlay.
 #[derive(Debug, Default)]
 pub(super) struct Schemas {
-    /// What `openapi.path` names; it takes the place of the built-in schemas.
+    /// The schemas of `openapi.path`, which replace the built-in ones.
     document: Option<Document>,
     /// Schemas of CRDs, by `apiVersion` and kind.
     crds: BTreeMap<(String, String), Json>,
@@ -28,7 +28,7 @@ struct Document {
 }
 
 impl Schemas {
-    /// Where objects of a kind start.
+    /// The schemas of the roots of objects, by kind.
     pub(super) fn root(&self, api_version: &str, kind: &str) -> Position<'_> {
         let key = (api_version.to_owned(), kind.to_owned());
         if let Some(schema) = self.crds.get(&key) {

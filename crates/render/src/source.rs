@@ -1,4 +1,4 @@
-//! The way of the renderer to files: nothing but the tree of one commit, and a record of everything that was looked at.
+//! Reads files for the renderer: from the tree of one commit only, with a record of every path that was read.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -13,16 +13,16 @@ use object::tree::{Entry, FileTree};
 
 type Result<T> = std::result::Result<T, Box<RenderError>>;
 
-/// Exactly what a rendering looked at.
+/// The paths that a rendering read, with the answers.
 ///
-/// A rendering depends on nothing else: a tree that answers these questions the same way renders to the same objects.
+/// A rendering depends on nothing else: a tree that gives the same answers renders to the same objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {
-    /// What was found at each path that was asked for; directories end with `/`.
+    /// The answer for each path that was read; directories end with `/`.
     pub seen: BTreeMap<String, Seen>,
 }
 
-/// What stood at a path.
+/// The answer for a path.
 #[derive(Clone, Debug)]
 pub enum Seen {
     /// A file and its bytes.
@@ -58,7 +58,7 @@ impl Closure {
         })
     }
 
-    /// A digest of all that was looked at; equal digests mean equal renderings.
+    /// A digest of all answers; equal digests mean equal renderings.
     pub fn digest(&self) -> String {
         let mut hash = Sha256::new();
         for (path, seen) in &self.seen {
@@ -76,7 +76,7 @@ impl Closure {
         object::hex(hash.finalize())
     }
 
-    /// Whether a tree would show the same.
+    /// Whether a tree gives the same answers.
     pub fn holds_in(&self, tree: &FileTree) -> bool {
         self.seen.iter().all(|(path, seen)| match seen {
             Seen::Names(names) => *names == file_names(tree, path.trim_end_matches('/')),
@@ -93,7 +93,7 @@ fn look(tree: &FileTree, path: &str) -> Seen {
     }
 }
 
-/// The names of the files right in a directory, in order.
+/// The names of the files directly in a directory, in order.
 fn file_names(tree: &FileTree, dir: &str) -> Vec<String> {
     let skip = if dir.is_empty() { 0 } else { dir.len() + 1 };
     let names = tree.below(dir).filter_map(|(path, _)| path.get(skip..)).filter(|name| !name.contains('/'));
@@ -109,7 +109,7 @@ pub(super) struct Source<'a> {
     pub budget: Budget<'a>,
 }
 
-/// What a path in a kustomization leads to.
+/// The target of a path in a kustomization.
 pub(super) enum Target {
     /// A file, and its path with links followed.
     File(String, Arc<[u8]>),
@@ -123,7 +123,7 @@ impl<'a> Source<'a> {
         Self { tree, seen: RefCell::default(), directories: Cell::new(0), budget }
     }
 
-    /// What was looked at so far.
+    /// The paths that were read so far.
     pub(super) fn into_closure(self) -> Closure {
         Closure { seen: self.seen.into_inner() }
     }
@@ -136,7 +136,7 @@ impl<'a> Source<'a> {
     /// Counts a directory that is entered.
     ///
     /// # Errors
-    /// When there were more than the limit.
+    /// More directories than the limit were entered.
     pub(super) fn enter(&self, file: &str) -> Result<()> {
         self.directories.set(self.directories.get() + 1);
         if self.directories.get() > MAX_DIRECTORIES {
@@ -154,14 +154,14 @@ impl<'a> Source<'a> {
         seen
     }
 
-    /// The names of the files right in a directory, in order.
+    /// The names of the files directly in a directory, in order.
     pub(super) fn names(&self, dir: &str) -> Vec<String> {
         let names = file_names(self.tree, dir);
         self.seen.borrow_mut().insert(format!("{dir}/"), Seen::Names(names.clone()));
         names
     }
 
-    /// The file right at a path, without following links of its directories.
+    /// The file at a path; links of its directories are not followed.
     pub(super) fn file_at(&self, path: &str) -> Option<Arc<[u8]>> {
         match self.look(path) {
             Seen::File(bytes) => Some(bytes),
@@ -173,10 +173,10 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What a path leads to, that was written in a file of directory `dir`; `None` where there is nothing.
+    /// Finds the target of a path in a file of directory `dir`; `None` if it does not exist.
     ///
     /// # Errors
-    /// When the path, or a link on its way, leaves the repository, or leads in a circle. The error knows no file yet.
+    /// The path or a link on its way leaves the repository, or links form a cycle. The error knows no file yet.
     pub(super) fn find(&self, dir: &str, path: &str) -> Result<Option<Target>> {
         self.follow(&join(dir, path)?)
     }
@@ -184,7 +184,7 @@ impl<'a> Source<'a> {
     /// The file that a path leads to.
     ///
     /// # Errors
-    /// As [`Source::find`], and when there is no such file.
+    /// As [`Source::find`], and if the file does not exist.
     pub(super) fn read(&self, dir: &str, path: &str) -> Result<(String, Arc<[u8]>)> {
         match self.find(dir, path)? {
             Some(Target::File(path, bytes)) => Ok((path, bytes)),
@@ -195,7 +195,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Says that there is nothing at a path, and what there is instead.
+    /// Says that a path does not exist, and suggests one that does.
     pub(super) fn missing(&self, dir: &str, path: &str, what: &str) -> Box<RenderError> {
         let full = join(dir, path).unwrap_or_default();
         let (parent, name) = full.rsplit_once('/').unwrap_or(("", &full));
@@ -266,7 +266,7 @@ fn bare(reason: Reason, message: String) -> Box<RenderError> {
 /// Joins a directory and a relative path, without `.` and `..`.
 ///
 /// # Errors
-/// When the path is absolute or leaves the repository. The error knows no file yet.
+/// The path is absolute or leaves the repository. The error knows no file yet.
 pub(super) fn join(dir: &str, path: &str) -> Result<String> {
     if path.len() > MAX_PATTERN_BYTES || path.contains('\0') {
         return Err(bare(Reason::InvalidValue, "this is not a path".into()));

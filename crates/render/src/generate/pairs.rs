@@ -12,7 +12,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Reads the pairs of a generator.
 ///
 /// # Errors
-/// Where a file is missing, a text is not a pair, or a key stands twice.
+/// A file is missing, a text is not a pair, or a key occurs twice.
 pub(super) fn read(
     source: &Source<'_>,
     dir: &str,
@@ -90,13 +90,13 @@ impl Pairs<'_> {
     }
 }
 
-/// Takes one pair of quotes off.
+/// Removes one pair of quotes.
 fn unquoted(value: &str) -> &str {
     let inner = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
     inner('"').or_else(|| inner('\'')).unwrap_or(value)
 }
 
-/// `path` or `key=path`; the key is the file's name where it is not said.
+/// Reads `path` or `key=path`; the default key is the name of the file.
 fn file_source(entry: &Text) -> Result<(&str, &str)> {
     let wrong = |why: &str| {
         at(entry, Box::new(RenderError::new(Reason::InvalidValue, "", format!("{:?} {why}", entry.text))))

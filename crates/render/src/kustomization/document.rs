@@ -15,7 +15,7 @@ const COMPONENT: &str = "Component";
 /// A kustomization or component.
 #[derive(Default)]
 pub(crate) struct Kustomization {
-    /// Whether it is a component, which changes what others gathered.
+    /// Whether it is a component, which changes the objects that others accumulated.
     pub is_component: bool,
     /// Paths of objects, files and directories; `bases` come last.
     pub resources: Vec<Text>,
@@ -27,29 +27,29 @@ pub(crate) struct Kustomization {
     pub configurations: Vec<Text>,
     /// Files, directories or inline objects that configure generators.
     pub generators: Vec<Text>,
-    /// Likewise for transformers.
+    /// Files, directories or inline objects that configure transformers.
     pub transformers: Vec<Text>,
-    /// Likewise for validators.
+    /// Files, directories or inline objects that configure validators.
     pub validators: Vec<Text>,
-    /// What its transformers do, in the order of [`TRANSFORMERS`].
+    /// The transformations of its fields, in the order of [`TRANSFORMERS`].
     pub transformations: Vec<(&'static Transformer, Vec<Transformation>)>,
     /// Values that are put into texts.
     pub vars: Vec<Var>,
-    /// ConfigMaps to make.
+    /// ConfigMaps to generate.
     pub config_maps: Vec<Generator>,
-    /// Secrets to make.
+    /// Secrets to generate.
     pub secrets: Vec<Generator>,
     /// Options of all generators.
     pub generator_options: Option<GeneratorOptions>,
     /// The order of the output.
     pub sort: Option<SortOptions>,
-    /// What is written onto the objects about their origin.
+    /// The annotations and labels about the origin of objects.
     pub build_metadata: BuildMetadata,
     /// A file with schemas.
     pub openapi_path: Option<Text>,
 }
 
-/// What is written onto the objects about where they come from.
+/// The annotations and labels about the origin of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BuildMetadata {
     /// The file or generator each came from.

@@ -26,21 +26,21 @@ pub(crate) struct Generator {
     pub secret_type: String,
     /// Its own options.
     pub options: Option<GeneratorOptions>,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
     /// Its path in the file.
     pub field: String,
 }
 
-/// How a generated object meets one of the same name.
+/// Decides about an existing object with the name of a generated one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Behavior {
-    /// There must be none.
+    /// It must not exist.
     #[default]
     Create,
-    /// It takes the other's place.
+    /// The generated object replaces it.
     Replace,
-    /// It adds to the other.
+    /// The generated object is merged into it.
     Merge,
 }
 
@@ -101,7 +101,7 @@ impl Behavior {
         match located.string()?.as_str() {
             "replace" => Ok(Self::Replace),
             "merge" => Ok(Self::Merge),
-            // kustomize takes any other word for create, and there are such words out there.
+            // kustomize reads any other word as create, and repositories have such words.
             _ => Ok(Self::Create),
         }
     }

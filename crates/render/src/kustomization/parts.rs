@@ -32,7 +32,7 @@ pub(crate) struct FieldSpec {
     pub gvk: Gvk,
     /// The path, its parts separated by `/`.
     pub path: String,
-    /// Whether the field is made where it is absent.
+    /// Whether the field is created if it is absent.
     pub create: bool,
 }
 

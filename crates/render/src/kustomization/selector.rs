@@ -1,4 +1,4 @@
-//! Which objects a patch or replacement means.
+//! Selects the objects of a patch or replacement.
 
 use regex::Regex;
 
@@ -67,7 +67,7 @@ impl Selector {
         Ok(selector)
     }
 
-    /// Whether no name is asked for, only labels and annotations.
+    /// Whether it has no name, only labels and annotations.
     pub(crate) fn names_nothing(&self) -> bool {
         let patterns = [&self.group, &self.version, &self.kind, &self.name, &self.namespace];
         patterns.iter().all(|pattern| pattern.is_none())

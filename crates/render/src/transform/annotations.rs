@@ -1,4 +1,4 @@
-//! The annotations that end up on objects: texts, and none that only the renderer understands.
+//! The annotations of rendered objects: all of them are texts, and none is internal to the renderer.
 
 use std::collections::BTreeMap;
 

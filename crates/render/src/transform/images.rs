@@ -40,13 +40,13 @@ fn read_config(config: &mut ConfigObject<'_>) -> Result<Transformation> {
 struct Image {
     /// The image's name, as a pattern.
     name: String,
-    /// What the name becomes.
+    /// The new name.
     new_name: String,
-    /// What the tag becomes.
+    /// The new tag.
     new_tag: String,
-    /// What is put behind the tag.
+    /// The text that is appended to the tag.
     tag_suffix: String,
-    /// What the digest becomes.
+    /// The new digest.
     digest: String,
     /// Its place.
     place: Place,
@@ -75,7 +75,7 @@ const CONTAINER_LISTS: [&str; 2] = ["containers", "initContainers"];
 /// Changes one image in all objects but CRDs.
 ///
 /// # Errors
-/// Where the name is not a pattern, or something else than a text stands where an image should be.
+/// The name is not a pattern, or an image is not a text.
 fn apply(resources: &mut [Resource], image: &Image, specs: &[FieldSpec], budget: &Budget<'_>) -> Result<()> {
     let change = Change { image, matcher: Matcher::new(image)?, budget };
     for resource in resources.iter_mut().filter(|resource| resource.kind() != "CustomResourceDefinition") {

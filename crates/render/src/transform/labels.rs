@@ -105,7 +105,7 @@ impl Label {
 /// The fields that the labels of a `labels` entry go to.
 ///
 /// # Errors
-/// Where the entry and the configuration disagree on whether a field is made. The error knows no file yet.
+/// The entry and the configuration disagree on whether a field is created. The error knows no file yet.
 fn fields_of(label: &Label, config: &Config) -> Result<Vec<FieldSpec>> {
     let mut specs = label.fields.clone();
     merge_specs(&mut specs, &config.labels)?;
@@ -124,7 +124,7 @@ fn fields_of(label: &Label, config: &Config) -> Result<Vec<FieldSpec>> {
 /// Adds labels, or annotations, to the fields of all objects.
 ///
 /// # Errors
-/// Where something else than a map stands in the way.
+/// A field on the way is not a map.
 pub(crate) fn apply(
     resources: &mut [Resource],
     pairs: &BTreeMap<String, String>,
@@ -150,7 +150,7 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// The fields that are made here share their values: what changes one of them later on changes all, as in kustomize.
+/// Adds labels to a field. As in kustomize, the new fields of an object share their values: a later change of one changes all.
 fn add(node: &mut Node, pairs: &[(&String, Node)]) -> Result<()> {
     let (line, kind) = (node.line, node.kind());
     if node.is_null() {

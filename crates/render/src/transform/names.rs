@@ -90,7 +90,7 @@ fn keeps_its_name(gvk: &Gvk) -> bool {
 /// Puts a text at one end of the names of all objects.
 ///
 /// # Errors
-/// Where something else than a text stands where a name should be.
+/// A name is not a text.
 fn apply(resources: &mut [Resource], affix: &Affix, specs: &[FieldSpec], budget: &Budget<'_>) -> Result<()> {
     let Affix { text, end } = affix;
     for resource in resources {
@@ -122,7 +122,7 @@ fn apply(resources: &mut [Resource], affix: &Affix, specs: &[FieldSpec], budget:
 /// Puts the hash of the content behind the names of generated objects.
 ///
 /// # Errors
-/// Where a value of the content has no JSON.
+/// A value of the content has no JSON.
 pub(crate) fn add_hashes(resources: &mut [Resource]) -> Result<()> {
     for resource in resources.iter_mut().filter(|resource| resource.needs_hash) {
         let hash = name_hash(&resource.node).map_err(|(line, why)| {

@@ -56,12 +56,12 @@ pub(crate) struct Namespace {
 /// The subjects of role bindings that get the namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Subjects {
-    /// Those that are called `default`.
+    /// The service accounts that are named `default`.
     #[default]
     NamedDefault,
     /// All service accounts.
     ServiceAccounts,
-    /// None.
+    /// No subject.
     Nobody,
 }
 

@@ -13,7 +13,7 @@ use crate::yaml::{Node, Scalar, Tag, Value};
 use object::Gvk;
 use object::Place;
 
-/// What the other objects need to know of one.
+/// The facts about an object that others refer to.
 struct Candidate {
     previous: Vec<Id>,
     current: Id,
@@ -43,7 +43,7 @@ struct Referrer {
 /// Corrects all references.
 ///
 /// # Errors
-/// Where a name could mean several objects, or a field that should hold a name holds something else.
+/// A name could mean several objects, or the field of a name holds another type.
 pub(crate) fn fix(
     resources: &mut [Resource],
     references: &[NameReference],
@@ -231,7 +231,7 @@ impl Lookup<'_> {
         Ok(())
     }
 
-    /// Those that were in a namespace at first; if there are no objects at all that were, those that are in it now.
+    /// The candidates that were in a namespace at first; if no object was, the candidates that are in it now.
     fn in_namespace<'c>(&self, named: Vec<&'c Candidate>, namespace: &str) -> Vec<&'c Candidate> {
         let original = |candidate: &Candidate| {
             candidate.previous.first().unwrap_or(&candidate.current).namespace == namespace

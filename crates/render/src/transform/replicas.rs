@@ -60,7 +60,7 @@ impl Replica {
 /// Sets the number of replicas of the objects that have, or had, a name.
 ///
 /// # Errors
-/// Where there is no such object.
+/// No object has the name.
 fn apply(resources: &mut [Resource], replica: &Replica, specs: &[FieldSpec]) -> Result<()> {
     let mut found = false;
     for spec in specs {

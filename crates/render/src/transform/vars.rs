@@ -14,7 +14,7 @@ use crate::yaml::{Node, Scalar, Style, Tag, Value};
 /// Marks the objects that variables take their values from, as the kustomization sees them that declares the variables.
 ///
 /// # Errors
-/// Where a variable could mean several objects, or is declared twice.
+/// A variable could mean several objects, or is declared twice.
 pub(crate) fn declare(resources: &mut [Resource], known: &mut Vec<Var>, vars: &[Var]) -> Result<()> {
     for var in vars {
         let matches = |resource: &Resource| {
@@ -41,7 +41,7 @@ pub(crate) fn declare(resources: &mut [Resource], known: &mut Vec<Var>, vars: &[
 /// Adds variables to those that are known.
 ///
 /// # Errors
-/// Where two have the same name.
+/// Two variables have the same name.
 pub(crate) fn add(known: &mut Vec<Var>, vars: &[Var]) -> Result<()> {
     for var in vars {
         if let Some(first) = known.iter().find(|known| known.name == var.name) {
@@ -60,7 +60,7 @@ pub(crate) fn add(known: &mut Vec<Var>, vars: &[Var]) -> Result<()> {
 /// Puts the values of all variables into the fields that may hold them.
 ///
 /// # Errors
-/// Where a variable has no object or its object lacks the field.
+/// A variable has no object, or its object lacks the field.
 pub(crate) fn resolve(
     resources: &mut [Resource],
     vars: &[Var],
@@ -169,7 +169,7 @@ fn replace_in(node: &mut Node, values: &BTreeMap<String, Scalar>, budget: &Budge
     Ok(())
 }
 
-/// Replaces `$(NAME)`; `$$` stands for `$`. Names that are not known stay as they are.
+/// Replaces `$(NAME)`; `$$` stands for `$`. Unknown names stay as they are.
 fn replaced(scalar: &Scalar, values: &BTreeMap<String, Scalar>, budget: &Budget<'_>) -> Result<Scalar> {
     let text = scalar.text.as_str();
     if !text.contains('$') {

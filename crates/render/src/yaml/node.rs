@@ -1,4 +1,4 @@
-//! YAML as it was written: values with their text, their type and their line.
+//! YAML values with their text, type and line.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use crate::limits::VALUE_BYTES;
 /// A value of a YAML document.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// The line it starts on, counted from 1; 0 for values no file wrote.
+    /// The line it starts on, counted from 1; 0 if it is not from a file.
     pub line: u32,
-    /// What stands there.
+    /// The value.
     pub value: Value,
-    /// The number of the text that several fields of an object share, so that a change of one is a change of all; 0 for a value of its own.
+    /// The number of the text that it shares with other fields of the object, so that a change of one changes all; 0 if it shares none.
     pub shared: u32,
 }
 
@@ -26,13 +26,13 @@ pub enum Value {
     Map(Map),
 }
 
-/// The fields of a map, by key; the order they were written in does not outlive reading.
+/// The fields of a map, by key. Reading does not keep their order.
 pub type Map = BTreeMap<String, Entry>;
 
 /// A field of a map.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// How the key was written; a plain `on` is another key to some readers than a quoted one.
+    /// The style of the key: to some readers, a plain `on` is another key than a quoted one.
     pub key_style: Style,
     /// The line of the key.
     pub line: u32,
@@ -40,21 +40,21 @@ pub struct Entry {
     pub node: Node,
 }
 
-/// A scalar: its text stays as it was written until somebody asks what it means.
+/// A scalar with its text as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scalar {
     /// The text, without quotes and escapes.
     pub text: String,
     /// Its type.
     pub tag: Tag,
-    /// How it was written.
+    /// Its style.
     pub style: Style,
 }
 
 /// The type of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// Not settled: the text decides when it is read the next time, unless it is quoted.
+    /// The text decides when it is read the next time, unless it is quoted.
     Unsettled,
     /// `null`.
     Null,
@@ -72,7 +72,7 @@ pub enum Tag {
     Binary,
 }
 
-/// How a scalar was written.
+/// The style of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// Without quotes: the text decides the type.
@@ -86,12 +86,12 @@ pub enum Style {
 }
 
 impl Scalar {
-    /// A string, whatever it looks like.
+    /// A string, even if its text looks like another type.
     pub fn string(text: impl Into<String>) -> Self {
         Self { text: text.into(), tag: Tag::Str, style: Style::Plain }
     }
 
-    /// A text whose type its looks decide.
+    /// A text that decides its own type.
     pub fn unsettled(text: impl Into<String>) -> Self {
         Self { text: text.into(), tag: Tag::Unsettled, style: Style::Plain }
     }
@@ -126,12 +126,12 @@ impl Node {
         Value::Map(Map::new()).into()
     }
 
-    /// A string, whatever it looks like.
+    /// A string, even if its text looks like another type.
     pub fn string(text: impl Into<String>) -> Self {
         Scalar::string(text).into()
     }
 
-    /// The fields, where this is a map.
+    /// The fields, if this is a map.
     pub fn as_map(&self) -> Option<&Map> {
         match &self.value {
             Value::Map(map) => Some(map),
@@ -139,7 +139,7 @@ impl Node {
         }
     }
 
-    /// The fields, where this is a map.
+    /// The fields, if this is a map.
     pub fn as_map_mut(&mut self) -> Option<&mut Map> {
         match &mut self.value {
             Value::Map(map) => Some(map),
@@ -147,7 +147,7 @@ impl Node {
         }
     }
 
-    /// The items, where this is a list.
+    /// The items, if this is a list.
     pub fn as_list(&self) -> Option<&[Node]> {
         match &self.value {
             Value::List(items) => Some(items),
@@ -155,7 +155,7 @@ impl Node {
         }
     }
 
-    /// The scalar, where this is one.
+    /// The scalar, if this is one.
     pub fn as_scalar(&self) -> Option<&Scalar> {
         match &self.value {
             Value::Scalar(scalar) => Some(scalar),
@@ -178,7 +178,7 @@ impl Node {
         self.as_map_mut()?.get_mut(field).map(|entry| &mut entry.node)
     }
 
-    /// Sets a field; does nothing where this is not a map.
+    /// Sets a field; does nothing if this is not a map.
     pub fn set(&mut self, field: &str, node: impl Into<Node>) {
         let node = node.into();
         if let Some(map) = self.as_map_mut() {
@@ -196,7 +196,7 @@ impl Node {
         self.as_map_mut()?.remove(field).map(|entry| entry.node)
     }
 
-    /// A field of a map, made a map where it is absent; `None` where this is not a map.
+    /// A field of a map, created as a map if it is absent; `None` if this is not a map.
     pub fn map_at(&mut self, field: &str) -> Option<&mut Node> {
         let map = self.as_map_mut()?;
         let entry = map.entry(field.into()).or_insert_with(|| Self::empty_map().into());

@@ -33,7 +33,7 @@ pub(super) fn natural_order(a: &str, b: &str) -> Ordering {
     run(a).cmp(&run(b)).then(x.cmp(&y))
 }
 
-/// Sorts fields by key. The order is no order: `10` stands before `1a`, `1a` before `2`, and `2` before `10`, for which the sort of the
+/// Sorts fields by key. The comparison is not transitive: `10` stands before `1a`, `1a` before `2`, and `2` before `10`, for which the sort of the
 /// standard library may panic. A merge always ends, and agrees with the order wherever that is one.
 pub(super) fn sorted<'a>(mut fields: Vec<(&'a String, &'a Json)>) -> Vec<(&'a String, &'a Json)> {
     if fields.len() < 2 {

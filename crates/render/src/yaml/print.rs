@@ -303,7 +303,7 @@ impl Printer {
     }
 }
 
-/// What the text of a folded block is after kustomize wrote and read it once more, which it does with every object.
+/// Folds a text as kustomize does when it writes and reads a folded block once more, which it does with every object.
 ///
 /// Its emitter decides by the start of the text where lines need a second break to stay apart, and so adds breaks before indented lines
 /// and at the end, or joins lines where the text starts with an indented one.

@@ -1,4 +1,4 @@
-//! What the text of a scalar means.
+//! The types and values of scalars.
 //!
 //! Two readings are in use, as in kubectl: objects are read by rules near YAML 1.2 (`yes` is a string, `0644` and `0o644` are octal),
 //! kustomizations and JSON patches by YAML 1.1 (`yes` is `true`). Both know decimal, hexadecimal, octal and binary integers with
@@ -9,7 +9,7 @@ use serde_json::{Number, Value as Json};
 use super::node::{Scalar, Style, Tag};
 use super::print::refolded;
 
-/// Which reading of plain scalars applies.
+/// The rules by which plain scalars get their types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// Of objects: `yes`, `on` and `n` are strings.
@@ -127,7 +127,7 @@ fn decode_base64(text: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A JSON number, an integer where its digits are those of one; `None` for infinities and not-a-number.
+/// Makes a JSON number, an integer if its digits allow it; `None` for infinities and not-a-number.
 ///
 /// Go writes floats below this in digits, with zeros behind the ones that tell it from its neighbours, and reads them back as integers.
 fn number(float: f64) -> Option<Json> {

@@ -1,9 +1,9 @@
-//! What a string would look like to a reader of YAML, and how it is written because of that.
+//! The styles in which a string can be written, as libyaml analyses them.
 
 use super::builder::MERGE_KEY;
 use super::scalar::looks_like_something_else;
 
-/// How a string is written.
+/// The notation of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notation {
     Plain,
@@ -12,7 +12,7 @@ pub(super) enum Notation {
     Literal,
 }
 
-/// What a string would look like to a reader of YAML.
+/// The analysis of a string: which notations a reader would read back as the same string.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ScalarAnalysis {
     breaks: bool,
@@ -96,7 +96,7 @@ pub(super) fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What the emitter calls printable: characters beyond the basic plane are not.
+/// Whether the emitter calls a character printable. Characters beyond the basic plane are not.
 pub(super) fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
 }

@@ -4,7 +4,7 @@ use super::strategic::{Merge, PATCH, Result, invalid};
 use crate::yaml::{Map, Node, Scalar, Style, Tag, Value};
 use object::builtin_lists::{ListType, Position};
 
-/// The keys that tell items apart: those of server-side apply where there are any, else that of the patch strategy.
+/// The keys that identify items: the keys of server-side apply if there are any, else the key of the patch strategy.
 pub(super) fn keys_of(at: Position<'_>) -> Vec<String> {
     match at.list_type() {
         ListType::Map(keys) if !keys.is_empty() => keys.iter().map(|key| key.name.to_owned()).collect(),
@@ -146,7 +146,7 @@ impl<'m, 's> ItemMerge<'m, 's> {
         }
     }
 
-    /// Replaces the items that have these values, or removes them where `item` is `None`; adds the item where none has.
+    /// Replaces the items that have these values, or removes them if `item` is `None`; adds the item if none has them.
     ///
     /// Without values everything goes; an empty value fits any.
     fn set(

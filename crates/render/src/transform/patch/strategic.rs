@@ -22,7 +22,7 @@ const SET_ORDER: &str = "$setElementOrder/";
 /// `$patch: replace` for the whole object changes nothing: kustomize makes the new object and keeps the old one.
 ///
 /// # Errors
-/// Where the two have different shapes, or a directive is unknown. The error knows no file yet.
+/// The two have different shapes, or a directive is unknown. The error knows no file yet.
 pub(super) fn merge(object: Node, patch: Node, schemas: &Schemas) -> Result<Option<Node>> {
     if patch.get(PATCH).is_some_and(|directive| directive.text() == "replace") {
         return Ok(Some(object));
@@ -76,7 +76,7 @@ fn list_directive(items: &mut Vec<Node>) -> Result<Directive> {
 }
 
 impl Merge<'_> {
-    /// `None` where nothing is left.
+    /// `None` if nothing is left.
     pub(super) fn walk(
         &self,
         object: Option<Node>,
@@ -108,7 +108,7 @@ impl Merge<'_> {
         }
     }
 
-    /// Where nothing is known, an object within an object says itself what it is.
+    /// If no schema is known, an object within an object names its own kind.
     fn position<'p>(&'p self, at: Position<'p>, object: Option<&Node>, patch: Option<&Node>) -> Position<'p> {
         if at.is_known() {
             return at;

@@ -18,7 +18,7 @@ const DEFAULT_FIELD: &str = "metadata.name";
 /// Applies replacements one after the other.
 ///
 /// # Errors
-/// Where a source or a field is not there.
+/// A source or a field does not exist.
 pub(super) fn apply(
     resources: &mut [Resource],
     replacements: &[Replacement],

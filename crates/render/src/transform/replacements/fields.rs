@@ -9,11 +9,11 @@ use object::Place;
 /// Values that are copied from one object to others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Replacement {
-    /// Where the value comes from.
+    /// The field that holds the value.
     pub source: Option<SourceSelector>,
     /// The value itself.
     pub source_value: Option<String>,
-    /// Where it goes.
+    /// The fields that get the value.
     pub targets: Vec<TargetSelector>,
 }
 
@@ -53,12 +53,12 @@ pub(super) struct TargetSelector {
     pub field: String,
 }
 
-/// A part of a text, and whether a field is made where it is absent.
+/// A part of a text, and whether an absent field is created.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FieldOptions {
-    /// What separates the parts.
+    /// The separator of the parts.
     pub delimiter: String,
-    /// Which part, from 0; before the first where it is negative, behind the last where it is too large.
+    /// The part, from 0. A negative index means before the first part, and one that is too large means after the last.
     pub index: i64,
     /// Whether the field is made.
     pub create: bool,
