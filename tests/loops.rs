@@ -158,7 +158,7 @@ async fn a_decision_that_panics_costs_its_key_a_turn_and_nobody_else() {
     let Running { handle, stop, task } = run(hub.client());
     eventually("the copy of the sound one", async || value(&api, "sound-copy").await.is_some()).await;
     let panics = handle.metrics().unwrap();
-    assert!(panics.contains("wheelwright_panics_total{controller=\"copier\"}"), "{panics}");
+    assert!(panics.contains("wheelwright_reconcile_panics_total{controller=\"copier\"}"), "{panics}");
     assert!(!stop.is_cancelled(), "what is known is whole");
     stop.cancel();
     task.await.unwrap();

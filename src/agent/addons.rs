@@ -53,11 +53,9 @@ impl Addons<'_> {
         let mut running: BTreeSet<Registration> = BTreeSet::new();
         let mut attempts = FuturesUnordered::new();
         while !stop.is_cancelled() {
-            let wanted: BTreeSet<Registration> = shell.read(|caches| {
-                let addons =
-                    caches.list::<ManagedClusterAddOn>(Query::namespace(self.cluster)).unwrap_or_default();
-                addons.iter().filter_map(|addon| registration(addon)).collect()
-            });
+            let addons = shell.caches().list::<ManagedClusterAddOn>(Query::namespace(self.cluster));
+            let wanted: BTreeSet<Registration> =
+                addons.unwrap_or_default().iter().filter_map(|addon| registration(addon)).collect();
             due.retain(|registration, _| wanted.contains(registration));
             for registration in wanted {
                 if !running.contains(&registration) && due.get(&registration).is_none_or(|at| *at <= now()) {

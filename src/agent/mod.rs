@@ -97,7 +97,7 @@ async fn live(options: &AgentOptions, stop: &CancellationToken) -> Result<(), Jo
             controllers: Selection::default(),
             push: None,
         },
-        |register| controllers::agent(register),
+        controllers::agent,
     );
     let renewal = async {
         sleep(now().duration_until(credentials.renew_at()).unsigned_abs()).await;

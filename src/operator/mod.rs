@@ -49,7 +49,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         controllers,
         push: Some(sources.push()),
     };
-    let shell = Shell::new(shell_options, |register| controllers::hub(register));
+    let shell = Shell::new(shell_options, controllers::hub);
     let handle = shell.handle();
     // Ends everything below when leadership is lost, without claiming that a stop was asked for.
     let over = stop.child_token();

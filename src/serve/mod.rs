@@ -57,7 +57,7 @@ async fn placement(
     Path((namespace, name)): Path<(String, String)>,
 ) -> Response {
     let key = Key::namespaced(namespace, name);
-    match handle.read(|caches| placement::explain(&key, caches, now())) {
+    match placement::explain(&key, &handle.caches(), now()) {
         Ok(Some(explanation)) => Json(explanation).into_response(),
         Ok(None) => (StatusCode::NOT_FOUND, format!("there is no placement {key}\n")).into_response(),
         Err(unread) => (StatusCode::SERVICE_UNAVAILABLE, format!("{unread}\n")).into_response(),

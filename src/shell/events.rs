@@ -1,21 +1,21 @@
-//! Records notes as events.
+//! Records events.
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::events::{Event, EventType, Recorder};
+use kube::runtime::events::{Event as KubeEvent, EventType as KubeEventType, Recorder};
 use tracing::debug;
 
 use object::ObjectRef;
-use reconcile::{Note, NoteType};
+use reconcile::{Event, EventType};
 
-/// Records notes; an event that cannot be recorded is lost, because nothing may depend on one.
-pub(super) async fn record(recorder: &Recorder, notes: Vec<Note>) {
-    for Note { regarding, uid, related, note_type, reason, action, message } in notes {
+/// Records events; an event that cannot be recorded is lost, because nothing may depend on one.
+pub(super) async fn record(recorder: &Recorder, events: Vec<Event>) {
+    for Event { regarding, uid, related, event_type, reason, action, message } in events {
         let secondary = related.map(|(object, uid)| reference(&object, uid));
-        let type_ = match note_type {
-            NoteType::Normal => EventType::Normal,
-            NoteType::Warning => EventType::Warning,
+        let type_ = match event_type {
+            EventType::Normal => KubeEventType::Normal,
+            EventType::Warning => KubeEventType::Warning,
         };
-        let event = Event { type_, reason, note: Some(message), action, secondary };
+        let event = KubeEvent { type_, reason, note: Some(message), action, secondary };
         if let Err(error) = recorder.publish(&event, &reference(&regarding, uid)).await {
             debug!(%regarding, %error, "event not recorded");
         }

@@ -1,28 +1,48 @@
-//! What a shell counts. Labels come from closed sets: controllers, actions and kinds of failure.
+//! The metrics of a shell. Labels come from closed sets: controllers, actions, reasons and watched kinds.
 
 use std::fmt;
 
+use jiff::Timestamp;
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 
-use reconcile::{Action, FailureKind};
+use object::Gvk;
+use reconcile::{Act, Action, ControllerInfo, Ended, FailureKind, Outcome};
 
 /// Counters since the process started.
-#[derive(Debug, Default)]
 pub(super) struct Metrics {
-    plans: Family<ByController, Counter>,
+    reconciles: Family<ByController, Counter>,
+    reconcile_seconds: Family<ByController, Histogram, Buckets>,
+    decision_seconds: Family<ByController, Histogram, Buckets>,
+    computation_seconds: Family<ByName, Histogram, Buckets>,
     panics: Family<ByController, Counter>,
-    unread: Family<ByController, Counter>,
+    read_errors: Family<ByReason, Counter>,
     writes: Family<ByAction, Counter>,
-    failures: Family<ByFailure, Counter>,
+    write_seconds: Family<ByAction, Histogram, Buckets>,
+    write_failures: Family<ByFailure, Counter>,
+    watch_restarts: Family<ByKind, Counter>,
+}
+
+/// 1 ms doubled 16 times is 65 s.
+type Buckets = fn() -> Histogram;
+
+fn buckets() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 17))
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByController {
     controller: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByName {
+    name: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -37,21 +57,67 @@ struct ByFailure {
     failure: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByReason {
+    controller: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByKind {
+    kind: String,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            reconciles: Family::default(),
+            reconcile_seconds: Family::new_with_constructor(buckets),
+            decision_seconds: Family::new_with_constructor(buckets),
+            computation_seconds: Family::new_with_constructor(buckets),
+            panics: Family::default(),
+            read_errors: Family::default(),
+            writes: Family::default(),
+            write_seconds: Family::new_with_constructor(buckets),
+            write_failures: Family::default(),
+            watch_restarts: Family::default(),
+        }
+    }
+}
+
 impl Metrics {
-    pub(super) fn planned(&self, controller: &'static str) {
-        self.plans.get_or_create(&ByController { controller }).inc();
+    /// The time from which a duration is measured.
+    pub(super) fn start(&self) -> Instant {
+        Instant::now()
     }
 
-    pub(super) fn unread(&self, controller: &'static str) {
-        self.unread.get_or_create(&ByController { controller }).inc();
+    pub(super) fn decided(&self, controller: &'static str, started: Instant) {
+        let seconds = started.elapsed().as_secs_f64();
+        self.decision_seconds.get_or_create(&ByController { controller }).observe(seconds);
     }
 
-    pub(super) fn panicked(&self, controller: &'static str) {
-        self.panics.get_or_create(&ByController { controller }).inc();
+    pub(super) fn computed(&self, name: &'static str, started: Instant) {
+        self.computation_seconds.get_or_create(&ByName { name }).observe(started.elapsed().as_secs_f64());
     }
 
-    pub(super) fn wrote(&self, controller: &'static str, action: &Action) {
-        let action = match action {
+    /// Counts the end of a turn.
+    pub(super) fn ended(&self, ended: &Ended, now: Timestamp) {
+        let controller = ended.controller;
+        self.reconciles.get_or_create(&ByController { controller }).inc();
+        let seconds = now.duration_since(ended.began).as_secs_f64();
+        self.reconcile_seconds.get_or_create(&ByController { controller }).observe(seconds);
+        if ended.panicked {
+            self.panics.get_or_create(&ByController { controller }).inc();
+        }
+        if let Some(error) = &ended.read_error {
+            self.read_errors.get_or_create(&ByReason { controller, reason: error.reason.as_str() }).inc();
+        }
+    }
+
+    /// Counts an action that was attempted.
+    pub(super) fn wrote(&self, act: &Act, outcome: &Outcome, started: Instant) {
+        let controller = act.controller;
+        let action = match act.action() {
             Action::Apply { .. } => "apply",
             Action::Create { .. } => "create",
             Action::Patch { .. } => "patch",
@@ -59,41 +125,75 @@ impl Metrics {
             Action::Delete { .. } => "delete",
             Action::Push(_) => "push",
         };
-        self.writes.get_or_create(&ByAction { controller, action }).inc();
+        let labels = ByAction { controller, action };
+        self.writes.get_or_create(&labels).inc();
+        self.write_seconds.get_or_create(&labels).observe(started.elapsed().as_secs_f64());
+        if let Err(failure) = outcome {
+            let failure = failure_word(failure.kind);
+            self.write_failures.get_or_create(&ByFailure { controller, failure }).inc();
+        }
     }
 
-    pub(super) fn failed(&self, controller: &'static str, kind: FailureKind) {
-        let failure = match kind {
-            FailureKind::Conflict => "conflict",
-            FailureKind::Owned => "owned",
-            FailureKind::Invalid => "invalid",
-            FailureKind::Forbidden => "forbidden",
-            FailureKind::NotFound => "not_found",
-            FailureKind::Unavailable => "unavailable",
-        };
-        self.failures.get_or_create(&ByFailure { controller, failure }).inc();
+    pub(super) fn watch_restarted(&self, gvk: &Gvk) {
+        self.watch_restarts.get_or_create(&ByKind { kind: gvk.to_string() }).inc();
     }
 
-    /// The counters, and the depth of each queue as it is now, in the OpenMetrics text format.
+    /// The counters, and the state of the dispatcher as it is now, in the OpenMetrics text format.
     pub(super) fn encode(
         &self,
-        depths: impl Iterator<Item = (&'static str, usize)>,
+        controllers: &[ControllerInfo],
+        unreadable: usize,
     ) -> Result<String, fmt::Error> {
+        let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         let depth = Family::<ByController, Gauge>::default();
-        for (controller, keys) in depths {
-            depth.get_or_create(&ByController { controller }).set(i64::try_from(keys).unwrap_or(i64::MAX));
+        for info in controllers {
+            depth.get_or_create(&ByController { controller: info.name }).set(count(info.depth));
         }
+        let unreadable_objects = Gauge::<i64>::default();
+        unreadable_objects.set(count(unreadable));
         let mut registry = Registry::with_prefix("wheelwright");
-        registry.register("plans", "Keys planned", self.plans.clone());
-        registry.register("panics", "Decisions that panicked, each a bug", self.panics.clone());
-        let unread = "Keys that could not be planned because a cache they depend on could not be read";
-        registry.register("unread_plans", unread, self.unread.clone());
-        registry.register("writes", "Requests that wrote something, by kind of action", self.writes.clone());
-        registry.register("write_failures", "Requests that did not", self.failures.clone());
-        registry.register("queue_keys", "Keys that are due or running", depth);
+        registry.register("reconcile", "Turns of keys", self.reconciles.clone());
+        let help = "Time from the start of a turn to its last write";
+        registry.register("reconcile_duration_seconds", help, self.reconcile_seconds.clone());
+        let help = "Time that plans and conclusions take, without their writes";
+        registry.register("decision_duration_seconds", help, self.decision_seconds.clone());
+        let help = "Time that computations outside of plans take, such as rendering a commit";
+        registry.register("computation_duration_seconds", help, self.computation_seconds.clone());
+        registry.register(
+            "reconcile_panics",
+            "Turns that ended with a panic, which is a bug",
+            self.panics.clone(),
+        );
+        let help = "Turns that ended because a read could not be completed";
+        registry.register("read_errors", help, self.read_errors.clone());
+        registry.register("writes", "Write requests", self.writes.clone());
+        registry.register(
+            "write_duration_seconds",
+            "Time that write requests take",
+            self.write_seconds.clone(),
+        );
+        registry.register("write_failures", "Write requests that failed", self.write_failures.clone());
+        registry.register(
+            "watch_restarts",
+            "Watches that ended or failed and began again",
+            self.watch_restarts.clone(),
+        );
+        registry.register("queue_depth", "Keys that are due or running", depth);
+        registry.register("unreadable_objects", "Objects that do not fit their types", unreadable_objects);
         let mut text = String::new();
         encode(&mut text, &registry)?;
         Ok(text)
+    }
+}
+
+fn failure_word(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Conflict => "conflict",
+        FailureKind::Owned => "owned",
+        FailureKind::Invalid => "invalid",
+        FailureKind::Forbidden => "forbidden",
+        FailureKind::NotFound => "not_found",
+        FailureKind::Unavailable => "unavailable",
     }
 }
 
@@ -104,16 +204,17 @@ mod tests {
     #[test]
     fn metrics_are_named_for_the_product() {
         let metrics = Metrics::default();
-        metrics.planned("placement");
-        metrics.failed("placement", FailureKind::NotFound);
-        let text = metrics.encode([("placement", 3)].into_iter()).unwrap();
-        assert!(text.contains("wheelwright_plans_total{controller=\"placement\"} 1"), "{text}");
-        assert!(
-            text.contains(
-                "wheelwright_write_failures_total{controller=\"placement\",failure=\"not_found\"} 1"
-            ),
-            "{text}"
-        );
-        assert!(text.contains("wheelwright_queue_keys{controller=\"placement\"} 3"), "{text}");
+        metrics.reconciles.get_or_create(&ByController { controller: "placement" }).inc();
+        metrics.watch_restarted(&Gvk::parse("apps/v1", "Deployment"));
+        let info = ControllerInfo { name: "placement", reporter: "", depth: 3, is_ready: true };
+        let text = metrics.encode(&[info], 2).unwrap();
+        for line in [
+            "wheelwright_reconcile_total{controller=\"placement\"} 1",
+            "wheelwright_watch_restarts_total{kind=\"Deployment.apps\"} 1",
+            "wheelwright_queue_depth{controller=\"placement\"} 3",
+            "wheelwright_unreadable_objects 2",
+        ] {
+            assert!(text.lines().any(|held| held == line), "{line}: {text}");
+        }
     }
 }

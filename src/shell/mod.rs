@@ -1,29 +1,31 @@
-//! The rim around the controllers: watches fill the caches, a dispatcher plans what is due, an executor writes what was planned.
+//! The edge around the controllers: it feeds the dispatcher from watches of API servers and executes what the dispatcher says.
 //!
 //! ```text
-//! API server ──watch──▶ Caches ──routes──▶ Loop (per controller) ──due──▶ plan ──▶ execute ──▶ conclude ──▶ status
-//!                          ▲                                                          │
-//!                          └───────────── results of own writes ◀─────────────────────┘
+//! API server ──watch──▶ Dispatcher ──▶ threads: plan, conclude, compute ──▶ Dispatcher
+//!                           └────────▶ tasks: requests to the API server, pushes ──▶ Dispatcher
 //! ```
-//! Nothing here decides anything about a fleet. This is also the only place that reads a clock.
+//! Nothing here decides anything about a fleet, and nothing here knows a kind of ours. `clock.rs` reads the only clock.
 
 mod clock;
-mod core;
-mod driver;
+mod crd;
 mod election;
 mod events;
 mod execute;
 mod metrics;
-mod register;
+mod process;
 mod resources;
+mod runtime;
+mod selection;
+mod telemetry;
+mod threads;
 mod watch;
 
 pub use clock::now;
-pub use driver::{Handle, PushFn, Shell, ShellOptions};
 pub use election::{Election, ElectionOptions};
 pub use execute::{failure, said};
-pub use register::Selection;
+pub use process::{Handle, PushFn, Registrar, Shell, ShellOptions};
 pub use resources::Resources;
+pub use selection::Selection;
 
 use std::time::Duration;
 

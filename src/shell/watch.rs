@@ -17,9 +17,10 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
+use super::metrics::Metrics;
 use super::{REQUEST_TIMEOUT, said};
-use object::{Gvk, Key, Stored};
-use reconcile::{Backoff, Delta, FailureKind};
+use object::Key;
+use reconcile::{Backoff, Decoded, FailureKind, WatchEvent, WatchedKind};
 
 /// Objects per page of a list: 500 objects of 4 KiB are 2 MiB, far below what a server refuses.
 const PAGE: u32 = 500;
@@ -28,19 +29,10 @@ const WATCH_SECONDS: u32 = 290;
 /// Patience beyond that before a silent connection counts as lost.
 const WATCH_GRACE: Duration = Duration::from_secs(10);
 
-/// What a watch tells its cache.
-#[derive(Debug)]
-pub(super) enum News<T> {
-    /// A complete list, and the objects in it that do not fit their type.
-    Listed { objects: Vec<Arc<T>>, unreadable: Vec<(Key, String)>, resource_version: String },
-    /// One change.
-    Changed(Delta<T>),
-}
-
 /// A collection to watch.
 pub(super) struct Target {
     pub client: Client,
-    pub gvk: Gvk,
+    pub kind: Arc<WatchedKind>,
     pub path: String,
     /// Field selector; empty for none.
     pub fields: String,
@@ -64,7 +56,7 @@ struct Event<'a> {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default)]
 struct Identity {
     metadata: IdentityMeta,
 }
@@ -77,62 +69,31 @@ struct IdentityMeta {
     resource_version: String,
 }
 
-/// Where an object says who manages which of its fields.
-#[derive(Deserialize)]
-struct Managed<'a> {
-    #[serde(borrow, default)]
-    metadata: ManagedMeta<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ManagedMeta<'a> {
-    #[serde(borrow)]
-    managed_fields: Option<&'a RawValue>,
-}
-
-/// Reads an object, without its managed fields where the cache drops them: they are a third of the object and half the cost.
-fn read<T: Stored>(object: &RawValue) -> serde_json::Result<T> {
-    let text = object.get();
-    if T::KEEPS_APPLIED_FIELDS {
-        return serde_json::from_str(text);
-    }
-    let managed =
-        serde_json::from_str::<Managed<'_>>(text).ok().and_then(|managed| managed.metadata.managed_fields);
-    let split = managed.and_then(|managed| {
-        let start = managed.get().as_ptr().addr() - text.as_ptr().addr();
-        Some((text.get(..start)?, text.get(start + managed.get().len()..)?))
-    });
-    match split {
-        Some((before, after)) => serde_json::from_str(&[before, "null", after].concat()),
-        None => serde_json::from_str(text),
-    }
-}
-
-/// Watches until it is dropped; never gives up.
-pub(super) async fn watch<T: Stored>(target: Target, mut tell: impl FnMut(News<T>) + Send) {
+/// Lists and watches until it is dropped; never gives up.
+pub(super) async fn watch(target: Target, metrics: &Metrics, mut tell: impl FnMut(WatchEvent) + Send) {
     let mut failures = 0;
     loop {
         match list(&target).await {
-            Ok((news, resource_version)) => {
+            Ok((listed, resource_version)) => {
                 failures = 0;
-                tell(news);
+                tell(listed);
                 let ended = follow(&target, resource_version, &mut tell).await;
-                debug!(kind = %target.gvk, reason = %ended, "watch ended, listing again");
+                debug!(kind = %target.kind.gvk, reason = %ended, "the watch ended; listing again");
             }
             Err(error) => {
                 failures += 1;
-                warn!(kind = %target.gvk, why = said(&error), "cannot list; nothing that depends on it will be decided until this ends");
+                warn!(kind = %target.kind.gvk, error = said(&error), "cannot list; nothing that depends on it is decided until this ends");
             }
         }
+        metrics.watch_restarted(&target.kind.gvk);
         let wait =
             if failures == 0 { Backoff::CONFLICT } else { Backoff::wait(FailureKind::Unavailable, failures) };
         tokio::time::sleep(wait.unsigned_abs()).await;
     }
 }
 
-async fn list<T: Stored>(target: &Target) -> Result<(News<T>, String), Error> {
-    let (mut objects, mut unreadable) = (Vec::new(), Vec::new());
+async fn list(target: &Target) -> Result<(WatchEvent, String), Error> {
+    let mut objects = Vec::new();
     let mut params = ListParams {
         limit: Some(PAGE),
         field_selector: selector(&target.fields),
@@ -145,31 +106,30 @@ async fn list<T: Stored>(target: &Target) -> Result<(News<T>, String), Error> {
             .await
             .map_err(|e| Error::Service(e.into()))??;
         let page: Page<'_> = serde_json::from_str(&text).map_err(Error::SerdeError)?;
-        for item in page.items {
-            match read::<T>(item) {
-                Ok(object) => objects.push(Arc::new(object.trim(&target.gvk))),
-                Err(error) => unreadable.push((complain(target, item, &error), error.to_string())),
-            }
-        }
+        objects.extend(page.items.into_iter().map(|item| decode(target, item)));
         match page.metadata.continue_ {
             Some(token) if !token.is_empty() => params.continue_token = Some(token),
             Some(_) | None => {
                 let resource_version = page.metadata.resource_version.unwrap_or_default();
-                return Ok((
-                    News::Listed { objects, unreadable, resource_version: resource_version.clone() },
-                    resource_version,
-                ));
+                let listed = WatchEvent::Listed { objects, resource_version: resource_version.clone() };
+                return Ok((listed, resource_version));
             }
         }
     }
 }
 
+/// Reads an object, and says so when it does not fit its type.
+fn decode(target: &Target, object: &RawValue) -> Decoded {
+    let decoded = target.kind.decode(object.get());
+    if let Decoded::Unreadable(refused) = &decoded {
+        let (kind, key, error) = (&target.kind.gvk, &refused.key, &refused.why);
+        warn!(%kind, %key, error, "the object does not fit its type; decisions that depend on it wait");
+    }
+    decoded
+}
+
 /// Follows changes until the watch cannot go on; says why.
-async fn follow<T: Stored>(
-    target: &Target,
-    mut resource_version: String,
-    tell: &mut impl FnMut(News<T>),
-) -> String {
+async fn follow(target: &Target, mut resource_version: String, tell: &mut impl FnMut(WatchEvent)) -> String {
     loop {
         let params = WatchParams {
             timeout: Some(WATCH_SECONDS),
@@ -209,29 +169,19 @@ async fn follow<T: Stored>(
 }
 
 /// Takes one event; the resource version to go on from, or why the watch is over.
-fn take<T: Stored>(
-    target: &Target,
-    line: &str,
-    tell: &mut impl FnMut(News<T>),
-) -> Result<Option<String>, String> {
+fn take(target: &Target, line: &str, tell: &mut impl FnMut(WatchEvent)) -> Result<Option<String>, String> {
     let event: Event<'_> = serde_json::from_str(line).map_err(|e| format!("unreadable event: {e}"))?;
     let identity = || serde_json::from_str::<Identity>(event.object.get()).unwrap_or_default().metadata;
     match event.event_type {
         "ADDED" | "MODIFIED" => {
-            let delta = match read::<T>(event.object) {
-                Ok(object) => Delta::Seen(object.trim(&target.gvk)),
-                Err(error) => Delta::Unreadable(complain(target, event.object, &error), error.to_string()),
-            };
-            tell(News::Changed(delta));
+            tell(WatchEvent::Applied(decode(target, event.object)));
             Ok(Some(identity().resource_version))
         }
         "DELETED" => {
-            let gone = identity();
-            tell(News::Changed(Delta::Gone(
-                Key::namespaced(gone.namespace, gone.name),
-                gone.resource_version.clone(),
-            )));
-            Ok(Some(gone.resource_version))
+            let IdentityMeta { namespace, name, resource_version } = identity();
+            let key = Key::namespaced(namespace, name);
+            tell(WatchEvent::Deleted { key, resource_version: resource_version.clone() });
+            Ok(Some(resource_version))
         }
         "BOOKMARK" => Ok(Some(identity().resource_version)),
         _ => {
@@ -243,33 +193,4 @@ fn take<T: Stored>(
 
 fn selector(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
-}
-
-fn complain(target: &Target, object: &RawValue, error: &serde_json::Error) -> Key {
-    let meta = serde_json::from_str::<Identity>(object.get()).unwrap_or_default().metadata;
-    let key = Key::namespaced(meta.namespace, meta.name);
-    warn!(kind = %target.gvk, object = %key, error = %error, "the object does not fit its type; what it belongs to is left as it is");
-    key
-}
-
-#[cfg(test)]
-mod tests {
-    use k8s_openapi::api::core::v1::ConfigMap;
-
-    use super::*;
-
-    #[test]
-    fn managed_fields_are_left_out_wherever_they_stand_and_nothing_else_is() {
-        for metadata in [
-            r#"{"managedFields": [{"manager": "m", "fieldsV1": {"f:data": {"f:a": {}}}}], "name": "n"}"#,
-            r#"{"name": "n", "managedFields": []}"#,
-            r#"{"name": "n"}"#,
-        ] {
-            let text = format!(r#"{{"data": {{"managedFields": "[]"}}, "metadata": {metadata}}}"#);
-            let read = read::<ConfigMap>(&RawValue::from_string(text).unwrap()).unwrap();
-            assert_eq!((read.metadata.name.as_deref(), read.metadata.managed_fields), (Some("n"), None));
-            assert_eq!(read.data.unwrap()["managedFields"], "[]");
-        }
-        assert!(read::<ConfigMap>(&RawValue::from_string(r#"{"metadata": 1}"#.into()).unwrap()).is_err());
-    }
 }

@@ -10,119 +10,123 @@
     reason = "a benchmark fails by panicking and reads the clock"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::cluster::v1::ManagedCluster;
-use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
-use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use controllers::hub::placement::PlacementController;
-use jiff::Timestamp;
-use object::{Key, Kind, Object, ObjectRef};
-use reconcile::{Action, Caches, Change, Controller, Delta, Plan, Routes, Site, Watches};
+use jiff::{SignedDuration, Timestamp};
+use object::{Key, Kind, Object};
+use reconcile::{Action, Command, Dispatcher, Limits, Register as _, View as _, WatchEvent, WatchedKind};
 use serde_json::{Value, json};
 
 const PLACEMENTS: usize = 100;
 
-/// A hub in memory: caches, and who is woken by what.
+const NOW: Timestamp = Timestamp::constant(1_700_000_000, 0);
+
+/// A hub in memory, whose only client is the dispatcher.
 struct Hub {
-    caches: Caches,
-    routes: Wiring,
+    dispatcher: Dispatcher,
+    kinds: BTreeMap<String, Arc<WatchedKind>>,
+    commands: Vec<Command>,
     version: u64,
-    woken: BTreeSet<Key>,
-}
-
-#[derive(Default)]
-struct Wiring(Routes);
-
-impl Watches for Wiring {
-    type View = Caches;
-
-    fn on_site<K: Kind>(&mut self, site: Site, wakes: fn(&Change<K>, &Caches) -> Vec<Key>) {
-        self.0.add(0, site, wakes);
-    }
-
-    fn on_observed(&mut self, _: fn(&Change<Object>, &Caches) -> Vec<Key>) {}
 }
 
 impl Hub {
     fn new(clusters: usize, wanted: Option<usize>) -> Self {
-        let mut routes = Wiring::default();
-        PlacementController::watches(&mut routes);
-        routes.on::<Placement>(|change, _| change.sides().take(1).map(Key::of).collect());
-        let mut hub = Self { caches: Caches::default(), routes, version: 1, woken: BTreeSet::new() };
+        let limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 };
+        let mut dispatcher = Dispatcher::new(limits, false);
+        dispatcher.add::<PlacementController>();
+        let mut hub = Self { dispatcher, kinds: BTreeMap::new(), commands: Vec::new(), version: 1 };
+        for command in hub.dispatcher.due(NOW) {
+            if let Command::Watch(kind) = command {
+                hub.kinds.insert(kind.gvk.kind.clone(), kind);
+            }
+        }
         let set = json!({
             "metadata": { "name": "global", "resourceVersion": "1" },
             "spec": { "clusterSelector": { "selectorType": "LabelSelector", "labelSelector": {} } },
         });
         let binding = json!({ "metadata": { "name": "global", "namespace": "ns", "resourceVersion": "1" }, "spec": { "clusterSet": "global" } });
-        hub.list::<ManagedClusterSet>(vec![set]);
-        hub.list::<ManagedClusterSetBinding>(vec![binding]);
-        hub.list::<AddOnPlacementScore>(Vec::new());
-        hub.list::<PlacementDecision>(Vec::new());
-        hub.list::<ManagedCluster>((0..clusters).map(|i| cluster(i, "1")).collect());
-        hub.list::<Placement>((0..PLACEMENTS).map(|i| placement(i, wanted)).collect());
+        hub.list("ManagedClusterSet", vec![set]);
+        hub.list("ManagedClusterSetBinding", vec![binding]);
+        hub.list("AddOnPlacementScore", Vec::new());
+        hub.list("PlacementDecision", Vec::new());
+        hub.list("ManagedCluster", (0..clusters).map(|i| cluster(i, "1")).collect());
+        hub.list("Placement", (0..PLACEMENTS).map(|i| placement(i, wanted)).collect());
         hub
     }
 
-    fn list<K: Kind>(&mut self, objects: Vec<Value>) {
-        let typed = objects.into_iter().map(|object| serde_json::from_value(object).unwrap()).collect();
-        for change in self.caches.replace::<K>(Site::Hub, typed, "1") {
-            self.woken
-                .extend(self.routes.0.wake(Site::Hub, &change, &self.caches).into_iter().map(|(_, key)| key));
-        }
+    fn list(&mut self, kind: &str, objects: Vec<Value>) {
+        let kind = Arc::clone(&self.kinds[kind]);
+        let objects = objects.into_iter().map(|object| kind.convert(&Object::from_value(object).unwrap()));
+        let listed = WatchEvent::Listed { objects: objects.collect(), resource_version: "1".into() };
+        self.dispatcher.watched(&kind, listed, NOW);
     }
 
-    fn put<K: Kind>(&mut self, object: &Object) {
+    /// The object as the hub answers a write of it.
+    fn versioned(&mut self, mut object: Object) -> Object {
         self.version += 1;
-        let mut object = object.clone();
         object.metadata_mut().insert("resourceVersion".into(), self.version.to_string().into());
-        let change = self.caches.apply::<K>(Site::Hub, Delta::Seen(object.to_typed().unwrap())).unwrap();
-        self.woken
-            .extend(self.routes.0.wake(Site::Hub, &change, &self.caches).into_iter().map(|(_, key)| key));
+        object
+    }
+
+    /// Changes an object as somebody else does; returns when the dispatcher knows what it concerns.
+    fn put(&mut self, kind: &str, object: &Object) {
+        let kind = Arc::clone(&self.kinds[kind]);
+        let object = kind.convert(&self.versioned(object.clone()));
+        self.dispatcher.watched(&kind, WatchEvent::Applied(object), NOW);
+        self.commands.extend(self.dispatcher.due(NOW));
     }
 
     /// Plans what is due and writes it, until nothing is due; the time of planning alone, and how many plans and writes there were.
     fn settle(&mut self) -> (Duration, usize, usize) {
-        let now = Timestamp::from_second(1_700_000_000).unwrap();
         let (mut spent, mut plans, mut writes) = (Duration::ZERO, 0, 0);
-        while let Some(key) = self.woken.pop_first() {
-            let start = Instant::now();
-            let plan = PlacementController::plan(&key, &self.caches, now).unwrap();
-            spent += start.elapsed();
-            plans += 1;
-            writes += self.execute(plan);
-        }
-        (spent, plans, writes)
-    }
-
-    fn execute(&mut self, plan: Plan) -> usize {
-        let actions: Vec<Action> = plan
-            .steps
-            .into_iter()
-            .flatten()
-            .chain(plan.status.as_ref().map(|status| status.action()))
-            .collect();
-        for action in &actions {
-            match action {
-                Action::Create { object, .. } => self.put::<PlacementDecision>(object),
-                Action::Patch { target, patch, .. } if target.gvk.kind == "Placement" => {
-                    self.merge::<Placement>(target, patch)
+        loop {
+            let mut commands = std::mem::take(&mut self.commands);
+            commands.extend(self.dispatcher.due(NOW));
+            if commands.is_empty() {
+                return (spent, plans, writes);
+            }
+            for command in commands {
+                match command {
+                    Command::Decide(decision) => {
+                        let start = Instant::now();
+                        let decided = decision.run();
+                        spent += start.elapsed();
+                        self.dispatcher.decided(decided, NOW);
+                    }
+                    Command::Act(act) => {
+                        let written = self.written(act.action());
+                        let written = self.versioned(written);
+                        self.dispatcher.acted(act.done(Ok(Some(written))), NOW);
+                        writes += 1;
+                    }
+                    Command::Ended(_) => plans += 1,
+                    Command::Compute(_) | Command::Watch(_) | Command::Unwatch(_) => {}
                 }
-                Action::Patch { target, patch, .. } => self.merge::<PlacementDecision>(target, patch),
-                other => panic!("unexpected {other:?}"),
             }
         }
-        actions.len()
     }
 
-    fn merge<K: Kind>(&mut self, target: &ObjectRef, patch: &serde_json::Map<String, Value>) {
-        use reconcile::View as _;
-        let mut object =
-            Object::from_typed(&*self.caches.get::<K>(&target.key).unwrap().unwrap()).into_value();
+    /// What an action makes of its object.
+    fn written(&self, action: &Action) -> Object {
+        match action {
+            Action::Create { object, .. } => object.clone(),
+            Action::Patch { target, patch, .. } if target.gvk.kind == "Placement" => {
+                self.merged::<Placement>(&target.key, patch)
+            }
+            Action::Patch { target, patch, .. } => self.merged::<PlacementDecision>(&target.key, patch),
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+
+    fn merged<K: Kind>(&self, key: &Key, patch: &serde_json::Map<String, Value>) -> Object {
+        let held = self.dispatcher.caches().get::<K>(key).unwrap().unwrap();
+        let mut object = Object::from_typed(&*held).into_value();
         json_patch::merge(&mut object, &Value::Object(patch.clone()));
-        self.put::<K>(&Object::from_value(object).unwrap());
+        Object::from_value(object).unwrap()
     }
 }
 
@@ -178,7 +182,7 @@ fn measure(clusters: usize, wanted: Option<usize>) -> Duration {
     let mut label = |value: &str| {
         let changed = Object::from_value(cluster(clusters - 2, value)).unwrap();
         let start = Instant::now();
-        hub.put::<ManagedCluster>(&changed);
+        hub.put("ManagedCluster", &changed);
         let routed = start.elapsed();
         let (replanned, replans, rewrites) = hub.settle();
         assert_eq!(replans, PLACEMENTS, "the changed cluster must concern every placement");
@@ -189,7 +193,7 @@ fn measure(clusters: usize, wanted: Option<usize>) -> Duration {
     // The same cluster no longer fits any placement.
     let mut lost = changed.clone();
     lost.metadata_mut().insert("labels".into(), json!({}));
-    hub.put::<ManagedCluster>(&lost);
+    hub.put("ManagedCluster", &lost);
     let (lost, _, lost_writes) = hub.settle();
     let wanted = wanted.map_or("all".to_owned(), |wanted| wanted.to_string());
     println!(

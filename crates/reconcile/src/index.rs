@@ -1,70 +1,100 @@
 //! State derived from what has been read, for decisions that would otherwise look through every object.
 
 use std::any::{Any, TypeId};
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Read, View};
+use super::{Change, Read, View};
+use object::{Key, Kind};
 
 /// What a controller found out about the objects of the hub, brought up to date change by change.
 ///
-/// It is a memory, never a source: what is decided from it must be what would be decided from one built just now.
-pub trait Index: Any + Send + Sized {
+/// An index belongs to the one controller that keeps it. It is a memory, never a source: what is decided from it must be what would
+/// be decided from one built just now.
+///
+/// # Guarantees
+/// - A plan reads the index of exactly what its view shows: changes wait in a log, and are applied before the plan begins.
+/// - Plans of a controller are made one after the other, so nobody else reads or changes the index meanwhile.
+/// - An index that a panic may have left half changed is dropped, and every key of the controller is planned again.
+pub trait Index: Send + Sized + 'static {
     /// Finds it out from everything there is.
     ///
     /// # Errors
-    /// [`Unread`](super::Unread) where a kind it needs has not been read completely.
+    /// [`ReadError`](super::ReadError) where a kind it needs has not been read completely.
     fn build(view: &impl View) -> Read<Self>;
 
-    /// Takes a change of an object of any kind on the hub: a [`&Change<K>`](super::Change). Kinds that do not matter are ignored.
-    fn observe(&mut self, change: &dyn Any);
+    /// Registers the kinds whose changes it takes.
+    fn observes<O: Observes<Self>>(observes: &mut O);
 }
 
-/// The indexes a process keeps: each from the first time it is asked for.
+/// Where an [`Index`] registers the kinds whose changes it takes.
+pub trait Observes<I> {
+    /// Takes every change of an object of kind `K` on the hub; `observe` names the keys of the controller that it concerns.
+    fn on<K: Kind>(&mut self, observe: fn(&mut I, &Change<K>) -> Vec<Key>);
+}
+
+/// A change that an index has not taken yet.
+pub(crate) type LogEntry = Box<dyn FnOnce(&mut dyn Any) -> Vec<Key> + Send>;
+
+/// Makes a log entry of a change.
+pub(crate) fn log_entry<I: Index, K: Kind>(
+    observe: fn(&mut I, &Change<K>) -> Vec<Key>,
+    change: &Change<K>,
+) -> LogEntry {
+    let change = change.clone();
+    Box::new(move |index| match index.downcast_mut::<I>() {
+        Some(index) => observe(index, &change),
+        None => Vec::new(),
+    })
+}
+
+/// The index of one controller, between the decisions that read it.
 #[derive(Default)]
-pub(super) struct Indexes(Mutex<BTreeMap<TypeId, Box<dyn Erased>>>);
-
-trait Erased: Send {
-    fn observe(&mut self, change: &dyn Any);
-    fn any(&mut self) -> &mut dyn Any;
+pub(crate) struct IndexSlot {
+    /// The type that the controller registered.
+    pub(crate) type_id: Option<TypeId>,
+    kept: Option<Box<dyn Any + Send>>,
+    log: Vec<LogEntry>,
+    is_lent: bool,
 }
 
-impl<I: Index> Erased for I {
-    fn observe(&mut self, change: &dyn Any) {
-        Index::observe(self, change);
-    }
+/// An index and the changes that it lacks, on their way into a decision.
+#[derive(Default)]
+pub(crate) struct LentIndex {
+    pub(crate) type_id: Option<TypeId>,
+    pub(crate) index: Option<Box<dyn Any + Send>>,
+    log: Vec<LogEntry>,
+}
 
-    fn any(&mut self) -> &mut dyn Any {
-        self
+impl LentIndex {
+    /// Applies the log; the keys that the changes concern.
+    pub(crate) fn catch_up(&mut self) -> Vec<Key> {
+        let Some(index) = &mut self.index else { return Vec::new() };
+        self.log.drain(..).flat_map(|entry| entry(&mut **index)).collect()
     }
 }
 
-impl Indexes {
-    /// Tells every index of a change.
-    pub(super) fn observe(&mut self, change: &dyn Any) {
-        let indexes = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        indexes.values_mut().for_each(|index| index.observe(change));
+impl IndexSlot {
+    /// Whether changes wait for somebody to apply them.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.log.is_empty()
     }
 
-    /// Reads an index, building it first where it is new.
-    pub(super) fn read<I: Index, R>(&self, view: &impl View, read: impl FnOnce(&mut I) -> R) -> Read<R> {
-        let mut indexes = self.locked();
-        let slot = match indexes.entry(TypeId::of::<I>()) {
-            Entry::Occupied(slot) => slot.into_mut(),
-            Entry::Vacant(slot) => slot.insert(Box::new(I::build(view)?)),
-        };
-        let index = slot.any().downcast_mut();
-        Ok(read(index.expect("each slot is created with the type it is keyed by")))
+    /// Keeps a change for the next decision; one that is part of what the index will be built from is not needed.
+    pub(crate) fn log(&mut self, entry: LogEntry) {
+        if self.kept.is_some() || self.is_lent {
+            self.log.push(entry);
+        }
     }
 
-    /// A panic while an index was read may have left it half changed, so all are dropped and built anew.
-    fn locked(&self) -> MutexGuard<'_, BTreeMap<TypeId, Box<dyn Erased>>> {
-        self.0.lock().unwrap_or_else(|poisoned| {
-            self.0.clear_poison();
-            let mut indexes = poisoned.into_inner();
-            indexes.clear();
-            indexes
-        })
+    pub(crate) fn lend(&mut self) -> LentIndex {
+        self.is_lent = true;
+        LentIndex { type_id: self.type_id, index: self.kept.take(), log: std::mem::take(&mut self.log) }
+    }
+
+    pub(crate) fn give_back(&mut self, index: Option<Box<dyn Any + Send>>) {
+        self.is_lent = false;
+        if index.is_none() {
+            self.log.clear();
+        }
+        self.kept = index;
     }
 }

@@ -18,7 +18,7 @@ pub struct Plan {
     pub status: Option<StatusWrite>,
     /// Events to record once the steps have succeeded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<Note>,
+    pub events: Vec<Event>,
     /// When to plan again although nothing changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_at: Option<Timestamp>,
@@ -49,7 +49,7 @@ impl Plan {
 
     /// Whether executing the plan writes anything.
     pub fn is_empty(&self) -> bool {
-        self.steps.is_empty() && self.status.is_none() && self.notes.is_empty()
+        self.steps.is_empty() && self.status.is_none() && self.events.is_empty()
     }
 }
 
@@ -118,7 +118,7 @@ pub enum Action {
         orphan: bool,
     },
     /// Commits files to a branch of a repository and pushes with compare-and-swap.
-    Push(Push),
+    Push(Box<Push>),
 }
 
 impl Action {
@@ -155,6 +155,17 @@ impl Action {
             | Self::Patch { site, .. }
             | Self::Replace { site, .. }
             | Self::Delete { site, .. } => Some(*site),
+            Self::Push(_) => None,
+        }
+    }
+
+    /// The kind of object it writes; `None` for a push.
+    pub fn gvk(&self) -> Option<Gvk> {
+        match self {
+            Self::Apply { object, .. } | Self::Create { object, .. } | Self::Replace { object, .. } => {
+                Some(object.gvk())
+            }
+            Self::Patch { target, .. } | Self::Delete { target, .. } => Some(target.gvk.clone()),
             Self::Push(_) => None,
         }
     }
@@ -264,8 +275,12 @@ impl StatusWrite {
 /// Files to commit to a branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Push {
-    /// The `ConfigRepo` whose remote and write credentials to use.
+    /// The `ConfigRepo` it reports on.
     pub repo: Key,
+    /// URL of the remote.
+    pub url: String,
+    /// The Secret with credentials that may write, if any are needed.
+    pub secret: Option<Key>,
     /// Branch to push to; created as an orphan where it does not exist.
     pub branch: String,
     /// Directory of the branch that belongs to us and is replaced whole; empty for the root.
@@ -280,7 +295,7 @@ pub struct Push {
 
 /// An event about an object, for people (`events.k8s.io/v1`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Note {
+pub struct Event {
     /// The object the event is about.
     pub regarding: ObjectRef,
     /// Its uid.
@@ -289,7 +304,7 @@ pub struct Note {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub related: Option<(ObjectRef, String)>,
     /// Normal or Warning.
-    pub note_type: NoteType,
+    pub event_type: EventType,
     /// CamelCase word.
     pub reason: String,
     /// CamelCase word for what was attempted.
@@ -300,7 +315,7 @@ pub struct Note {
 
 /// `type` of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum NoteType {
+pub enum EventType {
     /// Nothing to do.
     Normal,
     /// Somebody should look.

@@ -11,13 +11,71 @@ use object::Key;
 ///
 /// A key is in exactly one of three states: idle, due at a time, or running. A key that is woken while it runs becomes due as
 /// soon as it ends, once, however often it was woken.
+///
+/// # Backoff
+/// A key that failed is not planned before its wait is over, whatever wakes it. There are two exceptions: a wake that
+/// [restarts](Wake::restarts) the key, because people changed what the key is about, and the [end of an outage](Self::release).
 #[derive(Debug, Default)]
-pub struct Loop {
-    due: BTreeMap<Key, Timestamp>,
-    order: BTreeSet<(Timestamp, Key)>,
-    running: BTreeMap<Key, Option<Timestamp>>,
-    failures: BTreeMap<Key, u32>,
+pub struct WorkQueue {
+    due: BTreeMap<Key, (Timestamp, Priority)>,
+    changed: BTreeSet<(Timestamp, Key)>,
+    initial: BTreeSet<(Timestamp, Key)>,
+    running: BTreeMap<Key, Running>,
+    failures: BTreeMap<Key, Failures>,
     spacing: SignedDuration,
+    /// Changed keys started since the last initial one.
+    streak: u32,
+}
+
+/// Which keys go first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// Something changed.
+    Changed,
+    /// The key was found in the first list of its kind, so that after a restart nothing may have changed.
+    Initial,
+}
+
+/// Changed keys that are started before an initial key gets its turn, so that constant change does not hold up the first look.
+const CHANGED_PER_INITIAL: u32 = 16;
+
+/// A request to plan a key.
+#[derive(Clone, Copy, Debug)]
+pub struct Wake {
+    /// When.
+    pub at: Timestamp,
+    /// How soon among others that are due.
+    pub priority: Priority,
+    /// Forgets past failures and their wait.
+    pub restarts: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    priority: Priority,
+    again: Option<Wake>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Failures {
+    kind: FailureKind,
+    in_a_row: u32,
+    until: Timestamp,
+}
+
+impl Wake {
+    /// Wakes because something changed.
+    pub fn changed(at: Timestamp) -> Self {
+        Self { at, priority: Priority::Changed, restarts: false }
+    }
+
+    fn merge(self, other: Self) -> Self {
+        Self {
+            at: self.at.min(other.at),
+            priority: self.priority.min(other.priority),
+            restarts: self.restarts || other.restarts,
+        }
+    }
 }
 
 /// How long a failed key waits.
@@ -49,46 +107,64 @@ impl Backoff {
     }
 }
 
-impl Loop {
+impl WorkQueue {
     /// A queue that leaves at least `spacing` between two plans of one key, so that a burst of changes is planned once.
     pub fn with_spacing(spacing: SignedDuration) -> Self {
         Self { spacing, ..Self::default() }
     }
 
-    /// Makes a key due at `at`, unless it is due earlier.
-    pub fn wake(&mut self, key: Key, at: Timestamp) {
-        if let Some(again) = self.running.get_mut(&key) {
-            *again = Some(again.map_or(at, |earlier| earlier.min(at)));
+    /// Makes a key due, unless it is due earlier or waits after a failure.
+    pub fn wake(&mut self, key: Key, wake: Wake) {
+        if let Some(running) = self.running.get_mut(&key) {
+            running.again = Some(running.again.map_or(wake, |earlier| earlier.merge(wake)));
             return;
         }
-        match self.due.get(&key) {
-            Some(earlier) if *earlier <= at => return,
-            Some(later) => {
-                self.order.remove(&(*later, key.clone()));
-            }
-            None => {}
+        if wake.restarts {
+            self.failures.remove(&key);
         }
-        self.due.insert(key.clone(), at);
-        self.order.insert((at, key));
+        let at = self.failures.get(&key).map_or(wake.at, |failures| failures.until.max(wake.at));
+        let (mut at, mut priority) = (at, wake.priority);
+        if let Some((earlier, held)) = self.due.get(&key).copied() {
+            (at, priority) = (at.min(earlier), priority.min(held));
+            self.order(held).remove(&(earlier, key.clone()));
+        }
+        self.due.insert(key.clone(), (at, priority));
+        self.order(priority).insert((at, key));
+    }
+
+    fn order(&mut self, priority: Priority) -> &mut BTreeSet<(Timestamp, Key)> {
+        match priority {
+            Priority::Changed => &mut self.changed,
+            Priority::Initial => &mut self.initial,
+        }
     }
 
     /// When the next key becomes due.
     pub fn next_at(&self) -> Option<Timestamp> {
-        self.order.first().map(|(at, _)| *at)
+        self.changed.first().into_iter().chain(self.initial.first()).map(|(at, _)| *at).min()
     }
 
-    /// Starts the key that has been due longest.
+    /// Starts a key that is due: one that changed before one that is looked at for the first time, then the one that has been due
+    /// longest.
     pub fn start(&mut self, now: Timestamp) -> Option<Key> {
-        if self.next_at()? > now {
-            return None;
-        }
-        let (_, key) = self.order.pop_first()?;
+        let is_due = |order: &BTreeSet<(Timestamp, Key)>| order.first().is_some_and(|(at, _)| *at <= now);
+        let priority = match (is_due(&self.changed), is_due(&self.initial)) {
+            (true, true) if self.streak >= CHANGED_PER_INITIAL => Priority::Initial,
+            (true, _) => Priority::Changed,
+            (false, true) => Priority::Initial,
+            (false, false) => return None,
+        };
+        self.streak = match priority {
+            Priority::Changed => self.streak.saturating_add(1),
+            Priority::Initial => 0,
+        };
+        let (_, key) = self.order(priority).pop_first()?;
         self.due.remove(&key);
-        self.running.insert(key.clone(), None);
+        self.running.insert(key.clone(), Running { priority, again: None });
         Some(key)
     }
 
-    /// Ends a key: it becomes due again if it was woken meanwhile, if its plan said when, or if a write failed.
+    /// Ends a key: it becomes due again if it was woken meanwhile, if its plan said when, or if it failed.
     pub fn end(
         &mut self,
         key: &Key,
@@ -96,21 +172,35 @@ impl Loop {
         wake_at: Option<Timestamp>,
         now: Timestamp,
     ) {
-        let woken = self
-            .running
-            .remove(key)
-            .flatten()
-            .map(|at| at.max(now.saturating_add(self.spacing).unwrap_or(now)));
-        let retry = failure.map(|kind| {
-            let failures = self.failures.entry(key.clone()).or_default();
-            *failures = failures.saturating_add(1);
-            now.saturating_add(Backoff::wait(kind, *failures)).unwrap_or(Timestamp::MAX)
-        });
-        if failure.is_none() {
-            self.failures.remove(key);
+        let Some(Running { priority, again }) = self.running.remove(key) else { return };
+        match failure {
+            Some(kind) => {
+                let in_a_row =
+                    self.failures.get(key).map_or(0, |failures| failures.in_a_row).saturating_add(1);
+                let until = now.saturating_add(Backoff::wait(kind, in_a_row)).unwrap_or(Timestamp::MAX);
+                self.failures.insert(key.clone(), Failures { kind, in_a_row, until });
+                self.wake(key.clone(), Wake { at: until, priority, restarts: false });
+            }
+            None => {
+                self.failures.remove(key);
+            }
         }
-        if let Some(at) = [woken, retry, wake_at].into_iter().flatten().min() {
-            self.wake(key.clone(), at);
+        if let Some(at) = wake_at {
+            self.wake(key.clone(), Wake::changed(at));
+        }
+        if let Some(again) = again {
+            let earliest = now.saturating_add(self.spacing).unwrap_or(now);
+            self.wake(key.clone(), Wake { at: again.at.max(earliest), ..again });
+        }
+    }
+
+    /// Makes the keys due that wait because a server could not be reached: it can be reached again.
+    pub fn release(&mut self, now: Timestamp) {
+        let waiting = self.failures.iter().filter(|(_, failures)| failures.kind == FailureKind::Unavailable);
+        let released: Vec<Key> =
+            waiting.map(|(key, _)| key.clone()).filter(|key| !self.running.contains_key(key)).collect();
+        for key in released {
+            self.wake(key, Wake { restarts: true, ..Wake::changed(now) });
         }
     }
 
@@ -131,65 +221,5 @@ impl Loop {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
-    fn key(name: &str) -> Key {
-        Key::cluster(name)
-    }
-
-    #[test]
-    fn a_key_runs_once_however_often_it_was_woken() {
-        let mut queue = Loop::default();
-        queue.wake(key("a"), at(5));
-        queue.wake(key("a"), at(3));
-        queue.wake(key("a"), at(9));
-        assert_eq!(queue.start(at(2)), None);
-        assert_eq!(queue.start(at(3)), Some(key("a")));
-        assert_eq!((queue.start(at(100)), queue.len()), (None, 1));
-    }
-
-    #[test]
-    fn a_key_woken_while_it_runs_runs_again() {
-        let mut queue = Loop::with_spacing(SignedDuration::from_secs(2));
-        queue.wake(key("a"), at(0));
-        queue.start(at(0));
-        queue.wake(key("a"), at(1));
-        assert_eq!(queue.start(at(1)), None);
-        queue.end(&key("a"), None, None, at(1));
-        assert_eq!(queue.next_at(), Some(at(3)));
-    }
-
-    #[test]
-    fn a_plan_is_repeated_when_it_asked_to_be() {
-        let mut queue = Loop::default();
-        queue.wake(key("a"), at(0));
-        queue.start(at(0));
-        queue.end(&key("a"), None, Some(at(60)), at(1));
-        assert_eq!(queue.next_at(), Some(at(60)));
-    }
-
-    #[test]
-    fn failures_back_off_and_success_forgets_them() {
-        let mut queue = Loop::default();
-        let mut waits = Vec::new();
-        for kind in [
-            Some(FailureKind::Unavailable),
-            Some(FailureKind::Unavailable),
-            None,
-            Some(FailureKind::Unavailable),
-        ] {
-            queue.wake(key("a"), at(0));
-            queue.start(at(0));
-            queue.end(&key("a"), kind, None, at(0));
-            waits.push(queue.next_at().map(|t| t.as_millisecond()));
-        }
-        assert_eq!(waits, [Some(500), Some(1000), None, Some(500)]);
-        assert_eq!(Backoff::wait(FailureKind::Unavailable, 40), Backoff::LONGEST);
-        assert_eq!(Backoff::wait(FailureKind::Conflict, 1), Backoff::CONFLICT);
-    }
-}
+#[path = "tests/queue.rs"]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Index, Site};
+use super::{Cancel, Index, Memo, Site};
 use object::tree::Checkout;
 use object::{Key, Kind, Object, ObjectRef};
 
@@ -16,28 +16,29 @@ pub trait View {
     /// The object at a key; `Ok(None)` only where it is known to be absent.
     ///
     /// # Errors
-    /// [`Unread`] where the kind has not been read completely, so that nothing may be concluded from absence.
+    /// [`ReadError`] where the kind has not been read completely, so that nothing may be concluded from absence.
     fn get_on<K: Kind>(&self, site: Site, key: &Key) -> Read<Option<Arc<K>>>;
 
     /// The objects that match, in key order.
     ///
     /// # Errors
-    /// [`Unread`] as for [`View::get_on`].
+    /// [`ReadError`] as for [`View::get_on`].
     fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>>;
 
     /// An object of the observed cluster, of a kind that an earlier [`Plan::observe`](super::Plan::observe) asked for.
     ///
     /// # Errors
-    /// [`Unread`] until the kind has been read completely, or where the cluster does not serve it.
+    /// [`ReadError`] until the kind has been read completely, or where the cluster does not serve it.
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>>;
 
     /// What is known of the repository a `ConfigRepo` names; `None` before the first fetch has ended.
     fn source(&self, repo: &Key) -> Option<Arc<Source>>;
 
-    /// Reads an index. It is kept from then on, where the view can; it must not be asked for again from within `read`.
+    /// Reads the index that the controller keeps ([`Watches::keep`](super::Watches::keep)), as it is for what this view shows.
+    /// A view that keeps none builds one; it must not be asked for again from within `read`.
     ///
     /// # Errors
-    /// [`Unread`] where it cannot be built yet.
+    /// [`ReadError`] where the index cannot be built yet.
     fn index<I: Index, R>(&self, read: impl FnOnce(&mut I) -> R) -> Read<R>
     where
         Self: Sized,
@@ -45,10 +46,22 @@ pub trait View {
         Ok(read(&mut I::build(self)?))
     }
 
+    /// The result of a computation that is too expensive for a plan. A view of a dispatcher has it made elsewhere and plans the
+    /// key again when it is there; any other view makes it at once.
+    ///
+    /// # Errors
+    /// [`ReadErrorReason::Pending`] until the result is there, [`ReadErrorReason::Failed`] where it took too long.
+    fn memo<M: Memo>(&self, memo: M) -> Read<Arc<M::Output>>
+    where
+        Self: Sized,
+    {
+        Ok(Arc::new(memo.compute(None, &Cancel::default())))
+    }
+
     /// [`View::get_on`] for the hub.
     ///
     /// # Errors
-    /// [`Unread`] as there.
+    /// [`ReadError`] as there.
     fn get<K: Kind>(&self, key: &Key) -> Read<Option<Arc<K>>> {
         self.get_on(Site::Hub, key)
     }
@@ -56,7 +69,7 @@ pub trait View {
     /// [`View::list_on`] for the hub.
     ///
     /// # Errors
-    /// [`Unread`] as there.
+    /// [`ReadError`] as there.
     fn list<K: Kind>(&self, query: Query<'_>) -> Read<Vec<Arc<K>>> {
         self.list_on(Site::Hub, query)
     }
@@ -69,16 +82,79 @@ pub trait View {
 }
 
 /// The result of a read.
-pub type Read<T> = Result<T, Unread>;
+pub type Read<T> = Result<T, ReadError>;
 
-/// A read that could not be completed: a cache not filled yet, a kind not served, a connection lost.
+/// A read that could not be completed: a cache that is not filled yet, an object that does not fit its type, a result to come.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read {what}: {why}")]
-pub struct Unread {
-    /// The kind, or the object, that was to be read.
+pub struct ReadError {
+    /// The kind, the object or the result that was to be read.
     pub what: String,
     /// Why it could not be.
     pub why: String,
+    /// Which of the few reasons that is.
+    pub reason: ReadErrorReason,
+}
+
+/// Why a read could not be completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReadErrorReason {
+    /// No watch fills the cache.
+    NotWatched,
+    /// The first list has not been read to its end.
+    NotListed,
+    /// An object does not fit its type.
+    Unreadable,
+    /// A [`Memo`] is being computed.
+    Pending,
+    /// A [`Memo`] could not be computed.
+    Failed,
+}
+
+impl ReadErrorReason {
+    /// The word for metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotWatched => "not_watched",
+            Self::NotListed => "not_listed",
+            Self::Unreadable => "unreadable",
+            Self::Pending => "pending",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl ReadError {
+    /// No watch fills the cache of a kind.
+    pub fn not_watched(what: impl Into<String>) -> Self {
+        Self { what: what.into(), why: "nothing watches it".into(), reason: ReadErrorReason::NotWatched }
+    }
+
+    /// The first list of a kind has not been read to its end.
+    pub fn not_listed(what: impl Into<String>) -> Self {
+        let why = "its first list has not been read yet".into();
+        Self { what: what.into(), why, reason: ReadErrorReason::NotListed }
+    }
+
+    /// Whether the wait for it ends by itself: a list is read, a result is computed.
+    pub fn is_coming(&self) -> bool {
+        match self.reason {
+            ReadErrorReason::NotListed | ReadErrorReason::Pending => true,
+            ReadErrorReason::NotWatched | ReadErrorReason::Unreadable | ReadErrorReason::Failed => false,
+        }
+    }
+
+    pub(crate) fn unreadable(what: String, why: String) -> Self {
+        Self { what, why, reason: ReadErrorReason::Unreadable }
+    }
+
+    pub(crate) fn pending(what: &str) -> Self {
+        Self { what: what.into(), why: "it is being computed".into(), reason: ReadErrorReason::Pending }
+    }
+
+    pub(crate) fn failed(what: &str, why: String) -> Self {
+        Self { what: what.into(), why, reason: ReadErrorReason::Failed }
+    }
 }
 
 /// Which objects of a kind to list.

@@ -143,7 +143,7 @@ pub fn execute(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Times
         Action::Push(push) => {
             let commits = sites.branches.entry(push.branch.clone()).or_default();
             if commits.last().is_none_or(|tip| tip.files != push.files) {
-                commits.push(push.clone());
+                commits.push(Push::clone(push));
             }
             Ok(None)
         }

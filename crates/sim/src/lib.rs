@@ -12,5 +12,5 @@ mod world;
 pub use check::{Invariant, InvariantViolation, Write};
 pub use cluster::{Spoke, run_workloads};
 pub use execute::{Branches, Execute, Sites, execute};
-pub use process::{Faults, Process};
+pub use process::Faults;
 pub use world::{Setup, World};

@@ -14,7 +14,7 @@ use super::execute::{Branches, Execute, Sites, execute};
 use super::process::{Faults, Process};
 use api::crds;
 use object::{Key, Random};
-use reconcile::{Scope, Source};
+use reconcile::{Dispatcher, Scope, Source};
 use store::Store;
 
 /// Rounds at one instant after which the world never comes to rest: far more than any sequence of plans needs.
@@ -24,9 +24,9 @@ const ROUNDS_PER_INSTANT: u32 = 1_000;
 #[derive(Clone, Copy)]
 pub struct Setup {
     /// Registers the controllers of the operator.
-    pub hub: fn(&mut Process),
+    pub hub: fn(&mut Dispatcher),
     /// Registers the controllers of an agent.
-    pub agent: fn(&mut Process),
+    pub agent: fn(&mut Dispatcher),
     /// Executes one action.
     pub execute: Execute,
 }

@@ -111,7 +111,7 @@ impl SourceController {
                 }
                 Some(Ok(fetched)) = fetches.join_next() => finish(&handle, &mut states, fetched),
             }
-            let Ok(repos) = handle.read(|caches| caches.list::<ConfigRepo>(Query::ALL)) else { continue };
+            let Ok(repos) = handle.caches().list::<ConfigRepo>(Query::ALL) else { continue };
             states.retain(|key, _| repos.iter().any(|repo| Key::of(&**repo) == *key));
             for repo in repos
                 .into_iter()
@@ -179,7 +179,8 @@ fn finish(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, fetched: Fetch
     let Fetched { key, source } = fetched;
     let Some(one) = states.get_mut(&key) else { return };
     let interval = handle
-        .read(|caches| caches.get::<ConfigRepo>(&key))
+        .caches()
+        .get::<ConfigRepo>(&key)
         .ok()
         .flatten()
         .map_or(DEFAULT_INTERVAL, |repo| interval(&repo));
@@ -201,7 +202,7 @@ fn finish(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, fetched: Fetch
         warn!(repo = %key, reason = failure.reason, why = failure.message, "cannot fetch");
     }
     one.source = source.clone();
-    handle.set_source(key, source);
+    handle.source_changed(&key, source);
 }
 
 fn interval(repo: &ConfigRepo) -> SignedDuration {

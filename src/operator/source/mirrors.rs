@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::git::{Cancel, Commit, Credentials, Error, History, Mirror, RefSpec, Remote, Retry};
 use crate::shell::REQUEST_TIMEOUT;
-use api::gitops::v1alpha1::{ConfigRepo, GitRef, RewindPolicy, SecretRef};
+use api::gitops::v1alpha1::{ConfigRepo, GitRef, RewindPolicy};
 use api::names;
 use object::Key;
 use object::tree::Checkout;
@@ -55,10 +55,11 @@ impl Mirrors {
         before: &Source,
     ) -> Result<Arc<Checkout>, FetchError> {
         let failed = |error| FetchError { kept: before.checkout.clone(), error };
-        let namespace = repo.metadata.namespace.as_deref().unwrap_or_default();
         let remote = Remote::parse(&repo.spec.url).map_err(failed)?;
         let want = ref_spec(&repo.spec.r#ref).map_err(failed)?;
-        let credentials = self.credentials(namespace, repo.spec.secret_ref.as_ref()).await.map_err(failed)?;
+        let namespace = repo.metadata.namespace.clone().unwrap_or_default();
+        let secret = repo.spec.secret_ref.as_ref().map(|secret| Key::namespaced(namespace, &secret.name));
+        let credentials = self.credentials(secret.as_ref()).await.map_err(failed)?;
         let (accepted, allowed) = history(repo, before);
         let guarded = repo.spec.rewind != RewindPolicy::Allow;
         let last = before.checkout.clone();
@@ -99,17 +100,9 @@ impl Mirrors {
     }
 
     async fn try_push(&self, push: Push) -> Result<(), Error> {
-        let Key { namespace, name } = &push.repo;
-        let repos: Api<ConfigRepo> = Api::namespaced(self.hub.clone(), namespace);
-        let repo = timeout(REQUEST_TIMEOUT, repos.get(name)).await;
-        let repo = repo
-            .ok()
-            .and_then(Result::ok)
-            .ok_or_else(|| Error::Cache(format!("the ConfigRepo {} cannot be read", push.repo)))?;
-        let report = repo.spec.report.unwrap_or_default();
-        let remote = Remote::parse(if report.url.is_empty() { &repo.spec.url } else { &report.url })?;
-        let credentials = self.credentials(namespace, report.secret_ref.as_ref()).await?;
-        let Push { branch, directory, files, message, time, .. } = push;
+        let Push { repo: _, url, secret, branch, directory, files, message, time } = push;
+        let remote = Remote::parse(&url)?;
+        let credentials = self.credentials(secret.as_ref()).await?;
         let commit = Commit { branch, directory, files, message, time };
         self.with_mirror(Purpose::Write, remote, credentials, move |mirror| {
             mirror.push(&commit, &Retry::default())
@@ -160,8 +153,8 @@ impl Mirrors {
         }
     }
 
-    async fn credentials(&self, namespace: &str, secret: Option<&SecretRef>) -> Result<Credentials, Error> {
-        let Some(SecretRef { name, .. }) = secret else { return Ok(Credentials::default()) };
+    async fn credentials(&self, secret: Option<&Key>) -> Result<Credentials, Error> {
+        let Some(Key { namespace, name }) = secret else { return Ok(Credentials::default()) };
         let refuse =
             |why: String| Error::Credentials(format!("cannot read the Secret {namespace}/{name}: {why}"));
         let secrets: Api<Secret> = Api::namespaced(self.hub.clone(), namespace);

@@ -22,7 +22,7 @@ use engine::rollout::input::{Cluster, Group, GroupKey, Hash};
 use engine::rollout::strategy::All;
 use engine::rollout::{self, Input, Strategy};
 use object::{Gvk, Key, Metadata as _, Object, ObjectRef};
-use reconcile::{Action, Controller, Note, NoteType, Plan, Read, View, Watches};
+use reconcile::{Action, Controller, Event, EventType, Plan, Read, View, Watches};
 
 pub(crate) struct AddonInstallController;
 
@@ -161,11 +161,11 @@ fn remove(
             decision.kept.len(),
             tokens.collect::<String>()
         );
-        plan.notes.push(Note {
+        plan.events.push(Event {
             regarding: ObjectRef::of::<ClusterManagementAddOn>(Key::of(cma)),
             uid: cma.uid().to_owned(),
             related: None,
-            note_type: NoteType::Warning,
+            event_type: EventType::Warning,
             reason: "RemovalHeld".into(),
             action: "Remove".into(),
             message,

@@ -15,7 +15,7 @@ use api::names::cluster_conditions::{AVAILABLE, HUB_ACCEPTED};
 use api::names::{CLUSTER_LEASE, CLUSTER_NAME_LABEL};
 use engine::registration::lease;
 use object::{Key, Metadata as _, Object, ObjectRef};
-use reconcile::{Action, Controller, Note, NoteType, Plan, Read, StatusWrite, View, Watches};
+use reconcile::{Action, Controller, Event, EventType, Plan, Read, StatusWrite, View, Watches};
 
 pub(crate) struct ClusterLeaseController;
 
@@ -91,11 +91,11 @@ fn set_silent(plan: &mut Plan, cluster: &ManagedCluster, conditions: &mut Vec<Co
         "The {} is successfully imported. However, the connection check from the managed cluster to the hub cluster has failed",
         cluster.name()
     );
-    plan.notes.push(Note {
+    plan.events.push(Event {
         regarding: ObjectRef::of::<ManagedCluster>(Key::of(cluster)),
         uid: cluster.uid().to_owned(),
         related: None,
-        note_type: NoteType::Warning,
+        event_type: EventType::Warning,
         reason: "AvailableUnknown".into(),
         action: "Check".into(),
         message,

@@ -1,6 +1,5 @@
 //! The cluster set controller: counts the clusters of each set, and keeps the two sets that always exist.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use api::names::{CLUSTER_SET_AUTO_UPDATE_ANNOTATION, DEFAULT_CLUSTER_SET, GLOBAL
 use engine::placement::filter::Facts;
 use engine::placement::sets::SetMembers;
 use object::{Key, Object, merge_diff};
-use reconcile::{Action, Change, Controller, Index, Plan, Query, Read, StatusWrite, View, Watches};
+use reconcile::{Action, Change, Controller, Index, Observes, Plan, Query, Read, StatusWrite, View, Watches};
 
 /// Counts the clusters of sets, and keeps the sets `default` and `global`.
 pub struct ClusterSetController;
@@ -53,20 +52,23 @@ impl Index for SetCounts {
         Ok(Self::default())
     }
 
-    fn observe(&mut self, change: &dyn Any) {
-        if let Some(change) = change.downcast_ref::<Change<ManagedCluster>>() {
+    fn observes<O: Observes<Self>>(observes: &mut O) {
+        observes.on::<ManagedCluster>(|counts, change| {
             let [old, new] = sides(change);
-            for count in self.sets.values_mut() {
+            for count in counts.sets.values_mut() {
                 let held = |facts: &Option<Facts>| {
                     usize::from(facts.as_ref().is_some_and(|facts| count.members.contains(facts)))
                 };
                 count.clusters = (count.clusters + held(&new)).saturating_sub(held(&old));
             }
-        } else if let Some(Change { old: Some(old), new: None }) =
-            change.downcast_ref::<Change<ManagedClusterSet>>()
-        {
-            self.sets.remove(old.metadata.name.as_deref().unwrap_or_default());
-        }
+            Vec::new()
+        });
+        observes.on::<ManagedClusterSet>(|counts, change| {
+            if let Change { old: Some(old), new: None } = change {
+                counts.sets.remove(old.metadata.name.as_deref().unwrap_or_default());
+            }
+            Vec::new()
+        });
     }
 }
 
@@ -77,6 +79,7 @@ impl Controller for ClusterSetController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedCluster>(|change, view| joined_or_left(change, view).unwrap_or_default());
+        watches.keep::<SetCounts>();
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {

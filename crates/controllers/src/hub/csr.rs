@@ -17,7 +17,7 @@ use api::names::{AUTO_ACCEPTED_ANNOTATION, AUTO_APPROVE_BINDING, CLUSTER_NAME_LA
 use engine::registration::csr::{Ask, ask, is_decided};
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{
-    Action, Controller, Note, NoteType, Plan, Precondition, Query, Read, Site, Subresource, View, Watches,
+    Action, Controller, Event, EventType, Plan, Precondition, Query, Read, Site, Subresource, View, Watches,
 };
 
 pub(crate) struct CsrController;
@@ -174,11 +174,11 @@ fn approve(plan: &mut Plan, request: &CertificateSigningRequest, approval: Appro
         patch: Map::from_iter([("status".to_owned(), json!({"conditions": conditions}))]),
         precondition: Precondition::unchanged(request),
     }]);
-    plan.notes.push(Note {
+    plan.events.push(Event {
         regarding: target,
         uid: request.uid().to_owned(),
         related: None,
-        note_type: NoteType::Normal,
+        event_type: EventType::Normal,
         reason: approval.event.into(),
         action: "Approve".into(),
         message: approval.message.into(),

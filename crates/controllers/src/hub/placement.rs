@@ -1,6 +1,5 @@
 //! The placement controller: publishes the clusters that placements select as PlacementDecisions.
 
-use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -17,11 +16,11 @@ use api::names::{
 use engine::placement::explain::{self, Explanation};
 use engine::placement::filter::Facts;
 use engine::placement::publish::{Labels, Write};
-use engine::placement::{Event, Fleet, IncrementalSchedule, Input, MAX_STEPS, Schedule};
+use engine::placement::{Event as ScheduleEvent, Fleet, IncrementalSchedule, Input, MAX_STEPS, Schedule};
 use object::{Key, Kind, Metadata as _, Object, ObjectRef};
 use reconcile::{
-    Action, Change, Controller, Index, Note, NoteType, Plan, Precondition, Query, Read, Site, StatusWrite,
-    Subresource, View, Watches,
+    Action, Change, Controller, Event, EventType, Index, Observes, Plan, Precondition, Query, Read, Site,
+    StatusWrite, Subresource, View, Watches,
 };
 
 /// Schedules placements.
@@ -48,17 +47,25 @@ impl Index for Scheduling {
         Ok(Self { fleet, schedules: placements.iter().map(unscheduled).collect() })
     }
 
-    fn observe(&mut self, change: &dyn Any) {
-        if let Some(change) = change.downcast_ref::<Change<ManagedCluster>>() {
-            self.observe_cluster(change);
-        } else if let Some(Change { old, new }) = change.downcast_ref::<Change<PlacementDecision>>() {
-            self.fleet.set_decision(old.as_deref(), new.as_deref());
-        } else if let Some(Change { old, new }) = change.downcast_ref::<Change<AddOnPlacementScore>>() {
-            self.fleet.set_score(old.as_deref(), new.clone());
-        } else if let Some(Change { old: Some(old), new: None }) = change.downcast_ref::<Change<Placement>>()
-        {
-            self.schedules.remove(&Key::of(&**old));
-        }
+    fn observes<O: Observes<Self>>(observes: &mut O) {
+        observes.on::<ManagedCluster>(|scheduling, change| {
+            scheduling.observe_cluster(change);
+            scheduling.concerned_by_cluster(change)
+        });
+        observes.on::<PlacementDecision>(|scheduling, change| {
+            scheduling.fleet.set_decision(change.old.as_deref(), change.new.as_deref());
+            Vec::new()
+        });
+        observes.on::<AddOnPlacementScore>(|scheduling, change| {
+            scheduling.fleet.set_score(change.old.as_deref(), change.new.clone());
+            scheduling.concerned_by_score(change)
+        });
+        observes.on::<Placement>(|scheduling, change| {
+            if let Change { old: Some(old), new: None } = change {
+                scheduling.schedules.remove(&Key::of(&**old));
+            }
+            Vec::new()
+        });
     }
 }
 
@@ -124,14 +131,7 @@ impl Controller for PlacementController {
                 users_of_sets(view, change.sides().map(name).collect()).unwrap_or_default()
             }
         });
-        watches.on::<ManagedCluster>(|change, view| {
-            view.index(|scheduling: &mut Scheduling| scheduling.concerned_by_cluster(change))
-                .unwrap_or_default()
-        });
-        watches.on::<AddOnPlacementScore>(|change, view| {
-            view.index(|scheduling: &mut Scheduling| scheduling.concerned_by_score(change))
-                .unwrap_or_default()
-        });
+        watches.keep::<Scheduling>();
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
@@ -241,7 +241,7 @@ fn plan(placement: &Placement, decisions: &[Arc<PlacementDecision>], schedule: S
     for step in schedule.steps {
         plan.step(step.into_iter().map(|write| action(placement, &known, write)));
     }
-    plan.notes = schedule.events.into_iter().map(|event| note(placement, &known, event)).collect();
+    plan.events = schedule.events.into_iter().map(|one| event(placement, &known, one)).collect();
     if placement.status.as_ref() != Some(&schedule.status) {
         plan.status = StatusWrite::between(
             placement,
@@ -321,13 +321,13 @@ fn target(placement: &Placement, name: &str) -> ObjectRef {
     ObjectRef::of::<PlacementDecision>(Key::namespaced(namespace(placement), name))
 }
 
-fn note(placement: &Placement, known: &BTreeMap<&str, &PlacementDecision>, event: Event) -> Note {
+fn event(placement: &Placement, known: &BTreeMap<&str, &PlacementDecision>, event: ScheduleEvent) -> Event {
     let uid = known.get(event.decision.as_str()).and_then(|decision| decision.metadata.uid.clone());
-    Note {
+    Event {
         regarding: ObjectRef::of::<Placement>(Key::of(placement)),
         uid: placement.metadata.uid.clone().unwrap_or_default(),
         related: Some((target(placement, &event.decision), uid.unwrap_or_default())),
-        note_type: if event.is_warning { NoteType::Warning } else { NoteType::Normal },
+        event_type: if event.is_warning { EventType::Warning } else { EventType::Normal },
         reason: event.reason.into(),
         action: event.action.into(),
         message: event.message,
@@ -378,7 +378,7 @@ fn users_of_sets(view: &impl View, sets: BTreeSet<String>) -> Read<Vec<Key>> {
 /// Explains a placement, for people and for the debug endpoint; returns `None` where there is no such placement.
 ///
 /// # Errors
-/// [`Unread`](reconcile::Unread) where not everything it depends on has been read.
+/// [`ReadError`](reconcile::ReadError) where not everything it depends on has been read.
 pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<Explanation>> {
     let Some(placement) = view.get::<Placement>(key)? else { return Ok(None) };
     let bound = bound(view, &key.namespace)?;

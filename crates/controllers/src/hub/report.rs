@@ -44,6 +44,7 @@ impl Controller for ReportController {
     type Primary = ConfigRepo;
 
     fn watches<W: Watches>(watches: &mut W) {
+        watches.on_source(|repo| vec![repo.clone()]);
         watches.on::<ClusterManagementAddOn>(|change, view| everyone(change, view, |cma| cma.status.clone()));
         watches.on::<ManagedClusterAddOn>(|change, view| {
             everyone(change, view, |addon| {
@@ -158,14 +159,16 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     if digest == last.digest && last.branch == spec.branch && last.error.is_empty() {
         return Ok(plan);
     }
-    plan.step([Action::Push(Push {
+    plan.step([Action::Push(Box::new(Push {
         repo: Key::of(repo),
+        url: if spec.url.is_empty() { repo.spec.url.clone() } else { spec.url.clone() },
+        secret: spec.secret_ref.as_ref().map(|secret| Key::namespaced(Key::of(repo).namespace, &secret.name)),
         branch: spec.branch.clone(),
         directory: spec.path.trim_matches('/').to_owned(),
         message: report::message(&fleet, &digest),
         files,
         time: changed.unwrap_or(Timestamp::UNIX_EPOCH),
-    })]);
+    }))]);
     Ok(plan)
 }
 

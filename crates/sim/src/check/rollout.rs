@@ -25,7 +25,11 @@ impl Checker {
         for rollout in explanation.rollouts {
             let (Some(input), Ok(mut decision)) = (rollout.input, rollout.decision) else { continue };
             self.own_writes_are_seen(&key.name, &input)?;
-            replace_assignments(&mut decision, &input, &moves);
+            let is_installed = |cluster: &str| {
+                let add_on = Key::namespaced(cluster, &key.name);
+                view.get::<ManagedClusterAddOn>(&add_on).is_ok_and(|add_on| add_on.is_some())
+            };
+            replace_assignments(&mut decision, &input, &moves, is_installed);
             oracle::check(&input, &decision, *now).map_err(|broken| {
                 let blames = Key::namespaced(broken.subject, &key.name);
                 Broken::new(Invariant::RolloutPromise, blames, broken.promise)
@@ -69,9 +73,14 @@ fn moves(plan: &Plan, view: &impl View) -> BTreeMap<String, Hash> {
     moves
 }
 
-/// Makes a decision say what the plan does.
-fn replace_assignments(decision: &mut RolloutDecision, input: &Input, moves: &BTreeMap<String, Hash>) {
-    for cluster in &input.clusters {
+/// Makes a decision say what the plan does. A cluster whose add-on is not there yet is assigned its revision when it is.
+fn replace_assignments(
+    decision: &mut RolloutDecision,
+    input: &Input,
+    moves: &BTreeMap<String, Hash>,
+    is_installed: impl Fn(&str) -> bool,
+) {
+    for cluster in input.clusters.iter().filter(|cluster| is_installed(&cluster.name)) {
         let Some(assignment) = decision.clusters.get_mut(&cluster.name) else { continue };
         assignment.assigned = moves.get(&cluster.name).or(cluster.runs.as_ref()).cloned();
     }

@@ -14,10 +14,10 @@ use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, Takeover};
 use object::{Key, Kind, Object, ObjectRef};
 use reconcile::{
-    Action, Controller, Executed, Outcome, Plan, Precondition, Query, Read, Register, Site, Source,
-    StatusWrite, Subresource, View, Watches,
+    Action, Controller, Dispatcher, Executed, Outcome, Plan, Precondition, Query, Read, Register, Site,
+    Source, StatusWrite, Subresource, View, Watches,
 };
-use sim::{Invariant, Process, Setup, Sites, history};
+use sim::{Invariant, Setup, Sites, history};
 
 /// The number of histories in which a bug must show.
 const SEEDS: u64 = 60;
@@ -101,7 +101,7 @@ impl<B: Bug, V: View> View for Distorted<'_, B, V> {
 }
 
 /// Registers all controllers, one of them with a bug.
-struct WithBug<'a, B>(&'a mut Process, PhantomData<B>);
+struct WithBug<'a, B>(&'a mut Dispatcher, PhantomData<B>);
 
 impl<B: Bug> Register for WithBug<'_, B> {
     fn add<C: Controller>(&mut self) {

@@ -1,19 +1,22 @@
 //! Renders a commit and completes its objects, once for all plans that need them.
 
-use std::any::Any;
-use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use jiff::SignedDuration;
 
 use api::gitops::v1alpha1::ConfigRepo;
 use engine::sync::{Desired, Problem};
 use object::Key;
 use object::text;
 use object::tree::Checkout;
-use reconcile::{Change, Index, Read, View};
+use reconcile::{Cancel, Memo, Read, ReadErrorReason, View};
 use render::{Closure, RenderError, render};
 
 /// Most objects of one repository: the inventory in the status lists them all, with about 150 bytes each.
 const MAX_OBJECTS: usize = 5000;
+
+/// How long rendering may take: 5,000 objects render in seconds, and a repository that takes minutes is a mistake.
+const DEADLINE: SignedDuration = SignedDuration::from_secs(120);
 
 /// The objects of a commit, or the problems that keep it from being applied.
 pub(super) type Completed = Result<Arc<Desired>, Arc<Vec<Problem>>>;
@@ -31,27 +34,11 @@ struct Completion {
 
 /// A completed commit, and the files that it was rendered from.
 #[derive(Clone, Debug)]
-struct Memo {
+struct CompletedCommit {
     completion: Completion,
     /// `None` if the commit could not be rendered.
     closure: Option<Arc<Closure>>,
     completed: Completed,
-}
-
-/// The last completed commit of each ConfigRepo.
-#[derive(Default)]
-struct Memos(BTreeMap<Key, Memo>);
-
-impl Index for Memos {
-    fn build(_: &impl View) -> Read<Self> {
-        Ok(Self::default())
-    }
-
-    fn observe(&mut self, change: &dyn Any) {
-        if let Some(Change { old: Some(old), new: None }) = change.downcast_ref::<Change<ConfigRepo>>() {
-            self.0.remove(&Key::of(&**old));
-        }
-    }
 }
 
 /// Returns the objects of a commit, completed for a ConfigRepo.
@@ -68,28 +55,36 @@ pub(super) fn completed(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl
         is_confined: !repo.spec.service_account_name.is_empty(),
         checkout: Arc::clone(checkout),
     };
-    view.index(|memos: &mut Memos| {
-        let memo = completion.compute(memos.0.get(&completion.repo));
-        let completed = memo.completed.clone();
-        memos.0.insert(completion.repo, memo);
-        completed
-    })
+    match view.memo(completion) {
+        Ok(memo) => Ok(memo.completed.clone()),
+        Err(error) if error.reason == ReadErrorReason::Failed => {
+            let problem = Problem::of_commit("RenderFailed", error.to_string());
+            Ok(Err(Arc::new(vec![problem])))
+        }
+        Err(error) => Err(error),
+    }
 }
 
-impl Completion {
+impl Memo for Completion {
+    const NAME: &'static str = "rendered commit";
+    const DEADLINE: SignedDuration = DEADLINE;
+    type Output = CompletedCommit;
+
     /// Completes the commit, unless the last completion of the ConfigRepo depends on the same inputs.
-    fn compute(&self, last: Option<&Memo>) -> Memo {
+    fn compute(&self, last: Option<&CompletedCommit>, _: &Cancel) -> CompletedCommit {
         if let Some(last) = last.filter(|last| last.holds_for(self)) {
-            return Memo { completion: self.clone(), ..last.clone() };
+            return CompletedCommit { completion: self.clone(), ..last.clone() };
         }
         let (closure, completed) = match self.render() {
             Ok((closure, desired)) => (Some(Arc::new(closure)), desired),
             Err(problem) => (None, Err(vec![problem])),
         };
         let completed = completed.map(Arc::new).map_err(Arc::new);
-        Memo { completion: self.clone(), closure, completed }
+        CompletedCommit { completion: self.clone(), closure, completed }
     }
+}
 
+impl Completion {
     fn render(&self) -> Result<(Closure, Result<Desired, Vec<Problem>>), Problem> {
         let (path, tree) = (self.path.as_str(), &self.checkout.tree);
         let failed = |message: String| Problem::of_commit("RenderFailed", message);
@@ -109,7 +104,7 @@ impl Completion {
     }
 }
 
-impl Memo {
+impl CompletedCommit {
     /// Whether a completion with other inputs has the same result. A failed rendering holds for its own commit only.
     fn holds_for(&self, completion: &Completion) -> bool {
         let Completion { repo, path, is_confined, checkout } = &self.completion;
@@ -170,36 +165,38 @@ mod tests {
         }
     }
 
-    fn name(memo: &Memo) -> &str {
+    fn name(memo: &CompletedCommit) -> &str {
         memo.completed.as_ref().unwrap().objects[0].object.name()
     }
 
     #[test]
     fn a_commit_that_changes_no_rendered_file_shares_the_objects_of_the_last_one() {
-        let first = completion("prod", &[("prod/a.yaml", A)]).compute(None);
-        let unrelated = completion("prod", &[("prod/a.yaml", A), ("README.md", B)]).compute(Some(&first));
+        let first = completion("prod", &[("prod/a.yaml", A)]).compute(None, &Cancel::default());
+        let unrelated = completion("prod", &[("prod/a.yaml", A), ("README.md", B)])
+            .compute(Some(&first), &Cancel::default());
         assert!(Arc::ptr_eq(first.completed.as_ref().unwrap(), unrelated.completed.as_ref().unwrap()));
 
-        let changed = completion("prod", &[("prod/a.yaml", B)]).compute(Some(&first));
+        let changed = completion("prod", &[("prod/a.yaml", B)]).compute(Some(&first), &Cancel::default());
         assert_eq!((name(&first), name(&changed)), ("a", "b"));
     }
 
     #[test]
     fn another_path_or_confinement_completes_the_commit_again() {
         let files: &[(&str, &[u8])] = &[("prod/a.yaml", A), ("test/b.yaml", B)];
-        let first = completion("prod", files).compute(None);
-        assert_eq!(name(&completion("test", files).compute(Some(&first))), "b");
-        let confined = Completion { is_confined: true, ..first.completion.clone() }.compute(Some(&first));
+        let first = completion("prod", files).compute(None, &Cancel::default());
+        assert_eq!(name(&completion("test", files).compute(Some(&first), &Cancel::default())), "b");
+        let confined = Completion { is_confined: true, ..first.completion.clone() }
+            .compute(Some(&first), &Cancel::default());
         assert!(!Arc::ptr_eq(first.completed.as_ref().unwrap(), confined.completed.as_ref().unwrap()));
     }
 
     #[test]
     fn a_commit_that_cannot_be_rendered_is_rendered_once() {
         let failing = completion("prod", &[("prod/a.yaml", b"{")]);
-        let first = failing.compute(None);
-        let second = failing.compute(Some(&first));
+        let first = failing.compute(None, &Cancel::default());
+        let second = failing.compute(Some(&first), &Cancel::default());
         assert!(Arc::ptr_eq(first.completed.as_ref().unwrap_err(), second.completed.as_ref().unwrap_err()));
-        let mended = completion("prod", &[("prod/a.yaml", A)]).compute(Some(&first));
+        let mended = completion("prod", &[("prod/a.yaml", A)]).compute(Some(&first), &Cancel::default());
         assert_eq!(name(&mended), "a");
     }
 }

@@ -28,6 +28,7 @@ impl Controller for ConfigRepoController {
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ConfigRepo>(wake_competing_repos);
         watches.on::<Namespace>(wake_waiting_repos);
+        watches.on_source(|repo| vec![repo.clone()]);
         watches.on_observed(wake_owners);
     }
 

@@ -1,0 +1,272 @@
+//! The objects of one kind, in maps that a snapshot shares.
+
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
+
+use super::{Change, Delta, Query, Read, ReadError, Unreadable};
+use api::names::INDEXED_LABELS;
+use object::{Key, Stored, version};
+
+/// The objects of one kind. A clone costs the same however many objects there are, and a change of one copies the path to it.
+#[derive(Debug)]
+pub(crate) struct Cached<K> {
+    objects: RedBlackTreeMapSync<Key, Arc<K>>,
+    by_label: RedBlackTreeMapSync<(&'static str, String), RedBlackTreeSetSync<Key>>,
+    /// Objects whose newest state does not fit the type; what was read of them before stays in `objects`.
+    unreadable: RedBlackTreeMapSync<Key, Arc<Unreadable>>,
+    /// The newest resource version that the watch has delivered; a written object that is older and absent was deleted since.
+    seen: u64,
+    /// The first list has been read to its end; until then absence means nothing.
+    complete: bool,
+}
+
+impl<K> Default for Cached<K> {
+    fn default() -> Self {
+        Self {
+            objects: RedBlackTreeMapSync::new_sync(),
+            by_label: RedBlackTreeMapSync::new_sync(),
+            unreadable: RedBlackTreeMapSync::new_sync(),
+            seen: 0,
+            complete: false,
+        }
+    }
+}
+
+impl<K> Clone for Cached<K> {
+    fn clone(&self) -> Self {
+        Self {
+            objects: self.objects.clone(),
+            by_label: self.by_label.clone(),
+            unreadable: self.unreadable.clone(),
+            seen: self.seen,
+            complete: self.complete,
+        }
+    }
+}
+
+/// A [`Cached`] of any kind, so that the caches of all kinds are cloned together.
+pub(crate) trait AnyCached: Send + Sync {
+    fn as_any(&self) -> &dyn Any;
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+    fn shared(&self) -> Arc<dyn AnyCached>;
+    fn unreadable(&self) -> usize;
+}
+
+impl<K: Stored> AnyCached for Cached<K> {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn shared(&self) -> Arc<dyn AnyCached> {
+        Arc::new(self.clone())
+    }
+
+    fn unreadable(&self) -> usize {
+        self.unreadable.size()
+    }
+}
+
+impl<K: Stored> Cached<K> {
+    pub(crate) fn apply(&mut self, delta: Delta<K>) -> Option<Change<K>> {
+        match delta {
+            Delta::Seen(object) => self.see(Arc::new(object)),
+            Delta::Gone(key, resource_version) => self.lose(&key, &resource_version),
+            Delta::Written(object) => self.write(Arc::new(object)),
+            Delta::Unreadable(unreadable) => {
+                self.refuse(unreadable);
+                None
+            }
+        }
+    }
+
+    /// Takes an object that a watch delivered.
+    pub(crate) fn see(&mut self, object: Arc<K>) -> Option<Change<K>> {
+        self.seen = self.seen.max(object.version());
+        self.put(object)
+    }
+
+    /// Takes the deletion of an object that a watch delivered.
+    pub(crate) fn lose(&mut self, key: &Key, resource_version: &str) -> Option<Change<K>> {
+        let at = version(resource_version);
+        self.seen = self.seen.max(at);
+        let is_newer = self.objects.get(key).is_some_and(|held| held.version() > at);
+        if is_newer { None } else { self.take(key) }
+    }
+
+    /// Takes an object that an own write returned, unless the watch has seen its deletion already.
+    pub(crate) fn write(&mut self, object: Arc<K>) -> Option<Change<K>> {
+        let was_deleted = object.version() <= self.seen && !self.objects.contains_key(&object.key());
+        if was_deleted { None } else { self.put(object) }
+    }
+
+    /// Takes the news that an object does not fit the type.
+    pub(crate) fn refuse(&mut self, unreadable: Unreadable) {
+        self.unreadable.insert_mut(unreadable.key.clone(), Arc::new(unreadable));
+    }
+
+    /// Whether the newest state of an object does not fit the type.
+    pub(crate) fn is_unreadable(&self, key: &Key) -> bool {
+        self.unreadable.contains_key(key)
+    }
+
+    /// Takes a complete list of resource version `at`: objects that it lacks are gone, unless an own write is newer.
+    pub(crate) fn replace(
+        &mut self,
+        all: Vec<Arc<K>>,
+        unreadable: Vec<Unreadable>,
+        at: u64,
+    ) -> Vec<Change<K>> {
+        self.complete = true;
+        self.seen = self.seen.max(at);
+        let mut changes = Vec::new();
+        if !self.objects.is_empty() {
+            let listed: BTreeSet<Key> = all
+                .iter()
+                .map(|object| object.key())
+                .chain(unreadable.iter().map(|refused| refused.key.clone()))
+                .collect();
+            let gone =
+                self.objects.iter().filter(|(key, held)| !listed.contains(*key) && held.version() <= at);
+            let gone: Vec<Key> = gone.map(|(key, _)| key.clone()).collect();
+            changes.extend(gone.iter().filter_map(|key| self.take(key)));
+        }
+        changes.extend(all.into_iter().filter_map(|object| self.put(object)));
+        self.unreadable = RedBlackTreeMapSync::new_sync();
+        for refused in unreadable {
+            self.refuse(refused);
+        }
+        changes
+    }
+
+    fn put(&mut self, new: Arc<K>) -> Option<Change<K>> {
+        let key = new.key();
+        self.unreadable.remove_mut(&key);
+        let old = self.objects.get(&key).cloned();
+        if old.as_ref().is_some_and(|held| held.version() >= new.version()) {
+            return None;
+        }
+        self.index(&key, old.as_deref(), Some(&new));
+        self.objects.insert_mut(key, Arc::clone(&new));
+        Some(Change { old, new: Some(new) })
+    }
+
+    fn take(&mut self, key: &Key) -> Option<Change<K>> {
+        self.unreadable.remove_mut(key);
+        let old = self.objects.get(key).cloned()?;
+        self.objects.remove_mut(key);
+        self.index(key, Some(&old), None);
+        Some(Change { old: Some(old), new: None })
+    }
+
+    fn index(&mut self, key: &Key, old: Option<&K>, new: Option<&K>) {
+        for label in INDEXED_LABELS {
+            let value = |object: Option<&K>| object.and_then(|object| object.label(label)).map(str::to_owned);
+            let (before, after) = (value(old), value(new));
+            if before == after {
+                continue;
+            }
+            if let Some(value) = before {
+                let entry = (*label, value);
+                let mut keys =
+                    self.by_label.get(&entry).cloned().unwrap_or_else(RedBlackTreeSetSync::new_sync);
+                keys.remove_mut(key);
+                if keys.is_empty() {
+                    self.by_label.remove_mut(&entry);
+                } else {
+                    self.by_label.insert_mut(entry, keys);
+                }
+            }
+            if let Some(value) = after {
+                let entry = (*label, value);
+                match self.by_label.get_mut(&entry) {
+                    Some(keys) => keys.insert_mut(key.clone()),
+                    None => {
+                        let mut keys = RedBlackTreeSetSync::new_sync();
+                        keys.insert_mut(key.clone());
+                        self.by_label.insert_mut(entry, keys);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The object at a key.
+    ///
+    /// # Errors
+    /// Where its newest state does not fit the type.
+    pub(crate) fn get(&self, key: &Key, kind: impl Fn() -> String) -> Read<Option<Arc<K>>> {
+        match self.unreadable.get(key) {
+            Some(refused) => Err(refused.error(kind())),
+            None => Ok(self.objects.get(key).cloned()),
+        }
+    }
+
+    /// The objects that match, in key order.
+    ///
+    /// An object whose newest state does not fit the type is listed as it was read last, as from a cache that is behind.
+    ///
+    /// # Errors
+    /// Where an object that could match has never been read.
+    pub(crate) fn list(&self, query: Query<'_>, kind: impl Fn() -> String) -> Read<Vec<Arc<K>>> {
+        let covered = |refused: &Unreadable| {
+            let in_namespace = query.namespace.is_none_or(|namespace| refused.key.namespace == namespace);
+            let has_label = query.label.is_none_or(|(label, value)| {
+                refused
+                    .labels
+                    .as_ref()
+                    .is_none_or(|labels| labels.get(label).is_some_and(|held| held == value))
+            });
+            in_namespace && has_label && !self.objects.contains_key(&refused.key)
+        };
+        match self.unreadable.values().find(|refused| covered(refused)) {
+            Some(refused) => Err(refused.error(kind())),
+            None => Ok(self.matching(query)),
+        }
+    }
+
+    fn matching(&self, query: Query<'_>) -> Vec<Arc<K>> {
+        let Some((label, value)) = query.label else {
+            return match query.namespace {
+                None => self.objects.values().cloned().collect(),
+                Some(namespace) => {
+                    let from = self.objects.range(Key::namespaced(namespace, "")..);
+                    let within = from.take_while(|(key, _)| key.namespace == namespace);
+                    within.map(|(_, object)| object.clone()).collect()
+                }
+            };
+        };
+        if let Some(label) = INDEXED_LABELS.iter().find(|indexed| **indexed == label) {
+            let Some(keys) = self.by_label.get(&(*label, value.to_owned())) else { return Vec::new() };
+            let from = keys.range(Key::namespaced(query.namespace.unwrap_or_default(), "")..);
+            let within =
+                from.take_while(|key| query.namespace.is_none_or(|namespace| key.namespace == namespace));
+            return within.filter_map(|key| self.objects.get(key).cloned()).collect();
+        }
+        let mut objects = self.matching(Query { label: None, ..query });
+        objects.retain(|object| object.label(label) == Some(value));
+        objects
+    }
+
+    /// Whether its first list has been read.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// The cache, where its first list has been read.
+    ///
+    /// # Errors
+    /// Until then.
+    pub(crate) fn complete(&self, kind: impl Fn() -> String) -> Read<&Self> {
+        if self.complete { Ok(self) } else { Err(ReadError::not_listed(kind())) }
+    }
+}
+
+/// The labels of an object whose type cannot be read, by name; `None` where not even they can be.
+pub(crate) type Labels = Option<BTreeMap<String, String>>;

@@ -1,0 +1,155 @@
+//! The one [`View`]: caches filled by watches, in the operator and the agent by those of API servers, in the simulator by those of stores.
+
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rpds::RedBlackTreeMapSync;
+
+use super::cached::{AnyCached, Cached, Labels};
+use super::{Change, Query, Read, ReadError, Site, Source, View};
+use object::{Gvk, Key, Kind, Object, ObjectRef, version};
+
+/// Everything a process has read, by kind.
+///
+/// A clone shares every object and costs as much as there are kinds, so a decision is made on a clone that nobody changes.
+#[derive(Clone, Default)]
+pub struct Caches {
+    kinds: BTreeMap<(Site, TypeId), Arc<dyn AnyCached>>,
+    observed: BTreeMap<Gvk, Arc<Cached<Object>>>,
+    sources: RedBlackTreeMapSync<Key, Arc<Source>>,
+}
+
+/// What a watch or a write tells about one object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Delta<K> {
+    /// A watch saw it created or changed.
+    Seen(K),
+    /// A watch saw it deleted, at a resource version.
+    Gone(Key, String),
+    /// A write of ours returned it; the watch may still be behind, or ahead.
+    Written(K),
+    /// A watch saw it, but it does not fit its type; its last readable state stays.
+    Unreadable(Unreadable),
+}
+
+/// An object that exists but does not fit its type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Which object.
+    pub key: Key,
+    /// Its labels, where at least they can be read; they tell which lists it belongs to.
+    pub labels: Labels,
+    /// The field that does not fit, and why.
+    pub why: String,
+}
+
+impl Unreadable {
+    pub(crate) fn error(&self, kind: String) -> ReadError {
+        ReadError::unreadable(format!("{kind} {}", self.key), self.why.clone())
+    }
+}
+
+impl Caches {
+    pub(crate) fn kind_mut<K: Kind>(&mut self, site: Site) -> &mut Cached<K> {
+        let slot = self.kinds.entry((site, TypeId::of::<K>()));
+        let slot = slot.or_insert_with(|| Arc::new(Cached::<K>::default()));
+        if Arc::get_mut(slot).is_none() {
+            *slot = slot.shared();
+        }
+        let cached = Arc::get_mut(slot).expect("a shared cache was replaced by one of its own above");
+        cached.as_any_mut().downcast_mut().expect("each slot is created with the type it is keyed by")
+    }
+
+    fn kind<K: Kind>(&self, site: Site) -> Read<&Cached<K>> {
+        let slot = self.kinds.get(&(site, TypeId::of::<K>()));
+        match slot.and_then(|slot| slot.as_any().downcast_ref::<Cached<K>>()) {
+            Some(cached) => cached.complete(kind_name::<K>),
+            None => Err(ReadError::not_watched(kind_name::<K>())),
+        }
+    }
+
+    /// The cache of an observed kind; `create` makes one where there is none.
+    pub(crate) fn observed_mut(&mut self, gvk: &Gvk, create: bool) -> Option<&mut Cached<Object>> {
+        if create && !self.observed.contains_key(gvk) {
+            self.observed.insert(gvk.clone(), Arc::default());
+        }
+        self.observed.get_mut(gvk).map(Arc::make_mut)
+    }
+
+    /// Whether the first list of an observed kind has been read.
+    pub(crate) fn is_observed(&self, gvk: &Gvk) -> bool {
+        self.observed.get(gvk).is_some_and(|cached| cached.is_complete())
+    }
+
+    /// Takes what a watch or a write tells about a typed object; `None` when the cache knew as much or more.
+    pub fn apply<K: Kind>(&mut self, site: Site, delta: Delta<K>) -> Option<Change<K>> {
+        self.kind_mut(site).apply(delta)
+    }
+
+    /// Takes a complete list of a kind, read at a resource version.
+    pub fn replace<K: Kind>(&mut self, site: Site, all: Vec<K>, resource_version: &str) -> Vec<Change<K>> {
+        let all = all.into_iter().map(Arc::new).collect();
+        self.kind_mut(site).replace(all, Vec::new(), version(resource_version))
+    }
+
+    /// Takes a complete list of an observed kind, read at a resource version.
+    pub fn replace_observed(
+        &mut self,
+        gvk: &Gvk,
+        all: Vec<impl Into<Arc<Object>>>,
+        resource_version: &str,
+    ) -> Vec<Change<Object>> {
+        let all = all.into_iter().map(Into::into).collect();
+        let cached = Arc::make_mut(self.observed.entry(gvk.clone()).or_default());
+        cached.replace(all, Vec::new(), version(resource_version))
+    }
+
+    /// Drops an observed kind that no plan asks for any more.
+    pub(crate) fn forget_observed(&mut self, gvk: &Gvk) {
+        self.observed.remove(gvk);
+    }
+
+    /// Takes the state of a repository; `false` when nothing changed.
+    pub fn set_source(&mut self, repo: Key, source: Source) -> bool {
+        if self.sources.get(&repo).is_some_and(|held| **held == source) {
+            return false;
+        }
+        self.sources.insert_mut(repo, Arc::new(source));
+        true
+    }
+
+    /// How many objects do not fit their types.
+    pub(crate) fn unreadable(&self) -> usize {
+        let observed = self.observed.values().map(|cached| AnyCached::unreadable(&**cached));
+        self.kinds.values().map(|cached| cached.unreadable()).chain(observed).sum()
+    }
+}
+
+fn kind_name<K: Kind>() -> String {
+    Gvk::of::<K>().to_string()
+}
+
+impl View for Caches {
+    fn get_on<K: Kind>(&self, site: Site, key: &Key) -> Read<Option<Arc<K>>> {
+        self.kind::<K>(site)?.get(key, kind_name::<K>)
+    }
+
+    fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
+        self.kind::<K>(site)?.list(query, kind_name::<K>)
+    }
+
+    fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
+        let kind = || object.gvk.to_string();
+        let cached = self.observed.get(&object.gvk).ok_or_else(|| ReadError::not_listed(kind()))?;
+        cached.complete(kind)?.get(&object.key, kind)
+    }
+
+    fn source(&self, repo: &Key) -> Option<Arc<Source>> {
+        self.sources.get(repo).cloned()
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/caches.rs"]
+mod tests;

@@ -1,0 +1,140 @@
+//! What a controller is, and where it registers.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{Caches, Executed, Index, Plan, Read, Site, Snapshot, StatusWrite, View};
+use object::{Key, Kind, Object};
+
+/// A pure controller of one primary kind.
+///
+/// # Guarantees of the dispatcher
+/// - One key is never planned twice at a time, and never again before what its last plan wrote is visible in the [`View`].
+/// - A step of a plan starts only when the one before succeeded; the actions inside a step are independent and all attempted.
+pub trait Controller: 'static {
+    /// Name in `--controllers`, in logs and metrics, and the field manager of its writes.
+    const NAME: &'static str;
+    /// The kind whose keys it plans.
+    type Primary: Kind;
+    /// Names of cluster-scoped primaries that are planned at the start whether or not they exist.
+    const EXPECTED: &'static [&'static str] = &[];
+
+    /// The reporting controller of its events, where stock clients know another name for what it does.
+    const REPORTER: &'static str = Self::NAME;
+
+    /// Whether one key at a time is planned and executed, because what is decided for one matters to the next.
+    const ONE_BY_ONE: bool = false;
+
+    /// Registers what wakes it; the primary itself always does.
+    fn watches<W: Watches>(watches: &mut W);
+
+    /// Decides what should be written; no I/O, no clock, total.
+    ///
+    /// # Errors
+    /// [`ReadError`](super::ReadError) where something it decides from could not be read: that is logged, counted and planned again,
+    /// when it has arrived or with a backoff.
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan>;
+
+    /// Says what happened; the default writes the status the plan drafted once all its steps have succeeded.
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+        let _ = (key, view, now);
+        if done.is_success() { done.plan.status.clone() } else { None }
+    }
+}
+
+/// Where controllers are registered.
+pub trait Register {
+    /// Adds a controller.
+    fn add<C: Controller>(&mut self);
+}
+
+/// Names the keys of a controller that a change concerns.
+pub type Wakes<K, V> = fn(&Change<K>, &V) -> Vec<Key>;
+
+/// Where a [`Controller`] registers the kinds that wake it.
+///
+/// A mapping function only reads: it finds the keys in the change and in the caches, never in the controller's index. An index
+/// names the keys that a change concerns when it takes the change ([`Observes::on`](super::Observes::on)).
+pub trait Watches {
+    /// The view the mapping functions may look things up in.
+    type View: View;
+
+    /// Wakes the keys that `wakes` names whenever an object of kind `K` changes.
+    fn on_site<K: Kind>(&mut self, site: Site, wakes: Wakes<K, Self::View>);
+
+    /// Wakes the keys that `wakes` names whenever an observed object changes, of a kind that a [`Plan::observe`] asked for.
+    fn on_observed(&mut self, wakes: Wakes<Object, Self::View>);
+
+    /// Wakes the keys that `wakes` names whenever a repository was fetched or could not be; it is named by its `ConfigRepo`.
+    fn on_source(&mut self, wakes: fn(&Key) -> Vec<Key>);
+
+    /// Keeps an index for the plans of the controller, and wakes the keys that it names.
+    fn keep<I: Index>(&mut self);
+
+    /// [`Watches::on_site`] for the hub.
+    fn on<K: Kind>(&mut self, wakes: Wakes<K, Self::View>) {
+        self.on_site(Site::Hub, wakes);
+    }
+
+    /// Keeps objects of kind `K` on the hub readable without waking anything.
+    fn read<K: Kind>(&mut self) {
+        self.on::<K>(|_, _| Vec::new());
+    }
+}
+
+/// An object before and after: created (no `old`), updated, or deleted (no `new`).
+#[derive(Debug)]
+pub struct Change<K> {
+    /// As it was in the view before.
+    pub old: Option<Arc<K>>,
+    /// As it is now.
+    pub new: Option<Arc<K>>,
+}
+
+impl<K> Clone for Change<K> {
+    fn clone(&self) -> Self {
+        Self { old: self.old.clone(), new: self.new.clone() }
+    }
+}
+
+impl<K> Change<K> {
+    /// Both sides, the newer first: for mapping functions that wake the keys that the object concerns or concerned.
+    pub fn sides(&self) -> impl Iterator<Item = &K> {
+        self.new.iter().chain(&self.old).map(std::convert::AsRef::as_ref)
+    }
+}
+
+/// A [`Controller`] with its types erased.
+#[derive(Clone, Debug)]
+pub(crate) struct ErasedController {
+    /// [`Controller::NAME`].
+    pub(crate) name: &'static str,
+    /// [`Controller::REPORTER`].
+    pub(crate) reporter: &'static str,
+    /// [`Controller::ONE_BY_ONE`].
+    pub(crate) one_by_one: bool,
+    /// [`Controller::plan`].
+    pub(crate) plan: fn(&Key, &Snapshot, Timestamp) -> Read<Plan>,
+    /// [`Controller::conclude`].
+    pub(crate) conclude: fn(&Key, &Snapshot, &Executed, Timestamp) -> Option<StatusWrite>,
+    /// Every key that has an object.
+    pub(crate) keys: fn(&Caches) -> Read<Vec<Key>>,
+}
+
+impl ErasedController {
+    /// Erases the types of a controller.
+    pub(crate) fn of<C: Controller>() -> Self {
+        Self {
+            name: C::NAME,
+            reporter: C::REPORTER,
+            one_by_one: C::ONE_BY_ONE,
+            plan: |key, view, now| C::plan(key, view, now),
+            conclude: |key, view, done, now| C::conclude(key, view, done, now),
+            keys: |caches| {
+                let all = caches.list::<C::Primary>(super::Query::ALL)?;
+                Ok(all.iter().map(|object| Key::of(&**object)).collect())
+            },
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What a dispatcher asks its process to do.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::Decision;
+use crate::memo::Computation;
+use crate::{Action, Decoded, Event, Failure, Outcome, Plan, ReadError, Site, WatchedKind};
+use object::Key;
+
+/// What a dispatcher asks its process to do.
+pub enum Command {
+    /// Make a decision, on a thread where nothing waits for it but its controller; its end goes to [`decided`].
+    ///
+    /// [`decided`]: super::Dispatcher::decided
+    Decide(Decision),
+    /// Execute an action; its outcome goes to [`acted`]. Actions that were handed out together are independent.
+    ///
+    /// [`acted`]: super::Dispatcher::acted
+    Act(Act),
+    /// Compute a result, on any thread; its end goes to [`computed`].
+    ///
+    /// [`computed`]: super::Dispatcher::computed
+    Compute(Computation),
+    /// List and watch a kind until further notice; what that tells goes to [`watched`].
+    ///
+    /// [`watched`]: super::Dispatcher::watched
+    Watch(Arc<WatchedKind>),
+    /// Stop watching a kind.
+    Unwatch(Arc<WatchedKind>),
+    /// Log and count the end of a turn, and record its events.
+    Ended(Ended),
+}
+
+/// One action of a turn.
+pub struct Act {
+    /// The turn it belongs to.
+    pub turn: u64,
+    /// The index of the controller.
+    pub lane: usize,
+    /// The name of the controller, which is the field manager of its writes.
+    pub controller: &'static str,
+    /// The key that was planned.
+    pub key: Key,
+    pub(super) plan: Arc<Plan>,
+    /// Step, and position in the step.
+    pub(super) position: (usize, usize),
+    /// The watched kinds that the written object belongs to.
+    pub(super) kinds: Vec<Arc<WatchedKind>>,
+}
+
+/// An action that was attempted.
+pub struct Acted {
+    pub(super) turn: u64,
+    pub(super) position: (usize, usize),
+    /// The API server it went to; `None` for a push.
+    pub(super) site: Option<Site>,
+    pub(super) outcome: Outcome,
+    pub(super) written: Vec<(Arc<WatchedKind>, Decoded)>,
+}
+
+impl Act {
+    /// What to do.
+    ///
+    /// # Panics
+    /// Never: the position is one of the plan.
+    pub fn action(&self) -> &Action {
+        let (step, index) = self.position;
+        let action = self.plan.steps.get(step).and_then(|step| step.get(index));
+        action.expect("a dispatcher hands out positions of the plan")
+    }
+
+    /// What became of it. This reads the written object into its type, so it is better done outside of a lock.
+    pub fn done(self, outcome: Outcome) -> Acted {
+        let written = match &outcome {
+            Ok(Some(object)) => {
+                self.kinds.iter().map(|kind| (Arc::clone(kind), kind.convert(object))).collect()
+            }
+            Ok(None) | Err(_) => Vec::new(),
+        };
+        let site = self.action().site();
+        Acted { turn: self.turn, position: self.position, site, outcome, written }
+    }
+}
+
+/// The end of a turn: a key was planned, and the plan executed as far as possible.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Identifies the turn.
+    pub turn: u64,
+    /// The index of the controller.
+    pub lane: usize,
+    /// The name of the controller.
+    pub controller: &'static str,
+    /// The key.
+    pub key: Key,
+    /// When the turn began.
+    pub began: Timestamp,
+    /// Steps of the plan.
+    pub steps: usize,
+    /// Events to record; none where the turn failed.
+    pub events: Vec<Event>,
+    /// The worst failure of its writes.
+    pub failure: Option<Failure>,
+    /// The read without which nothing could be planned.
+    pub read_error: Option<ReadError>,
+    /// The plan or the conclusion panicked, which is a bug.
+    pub panicked: bool,
+}

@@ -1,0 +1,145 @@
+//! What is decided on threads: plans, conclusions, and indexes that catch up.
+
+use std::any::Any;
+
+use jiff::Timestamp;
+
+use crate::controller::ErasedController;
+use crate::snapshot::{Asked, Snapshot};
+use crate::{Caches, Executed, Plan, Read, StatusWrite};
+use object::Key;
+
+/// Something to decide, on a snapshot of its own: pure, but it may take long.
+///
+/// A dispatcher hands out one decision of a controller at a time.
+pub struct Decision {
+    /// The index of the controller; decisions of different controllers must not wait for each other.
+    pub lane: usize,
+    /// The name of the controller.
+    pub controller: &'static str,
+    /// The key it is about; `None` where an index catches up.
+    pub key: Option<Key>,
+    /// The turn it belongs to.
+    pub turn: Option<u64>,
+    run: Run,
+}
+
+type Run = Box<dyn FnOnce(Option<Inspect<'_>>) -> Answer + Send>;
+type Inspect<'a> = &'a mut dyn FnMut(&Planning<'_>);
+
+/// A plan and what it was decided from, for a simulator that checks both.
+pub struct Planning<'a> {
+    /// The key that was planned.
+    pub key: &'a Key,
+    /// What the plan was decided from.
+    pub view: &'a Caches,
+    /// The plan.
+    pub plan: &'a Plan,
+    /// A second plan, decided from the same.
+    pub again: &'a Plan,
+}
+
+/// The end of a [`Decision`].
+pub struct Decided {
+    pub(super) lane: usize,
+    /// `None` where it panicked.
+    pub(super) answer: Option<Answer>,
+}
+
+pub(super) struct Answer {
+    /// The controller's index, as the decision left it.
+    pub(super) index: Option<Box<dyn Any + Send>>,
+    /// The keys that the changes concern which the index took.
+    pub(super) woken: Vec<Key>,
+    pub(super) result: DecisionResult,
+}
+
+pub(super) enum DecisionResult {
+    CaughtUp,
+    Planned(Box<Planned>),
+    Concluded(Option<StatusWrite>),
+}
+
+pub(super) struct Planned {
+    pub(super) plan: Read<Plan>,
+    pub(super) asked: Asked,
+    /// The conclusion, where the plan has no steps, so that there is nothing to wait for.
+    pub(super) status: Option<StatusWrite>,
+}
+
+impl Decision {
+    /// Decides.
+    pub fn run(self) -> Decided {
+        Decided { lane: self.lane, answer: Some((self.run)(None)) }
+    }
+
+    /// Decides, and shows a plan to `inspect` before it is executed. The plan is decided twice, because the same input must give
+    /// the same plan.
+    pub fn run_inspected(self, inspect: &mut dyn FnMut(&Planning<'_>)) -> Decided {
+        Decided { lane: self.lane, answer: Some((self.run)(Some(inspect))) }
+    }
+}
+
+impl Decided {
+    /// The end of a decision that panicked.
+    pub fn panicked(lane: usize) -> Self {
+        Self { lane, answer: None }
+    }
+}
+
+/// Where a decision is made.
+pub(super) struct Place<'a> {
+    pub(super) lane: usize,
+    pub(super) controller: &'a ErasedController,
+    pub(super) snapshot: Snapshot,
+    pub(super) now: Timestamp,
+}
+
+pub(super) fn plan(place: Place<'_>, turn: u64, key: Key) -> Decision {
+    let (plan, conclude) = (place.controller.plan, place.controller.conclude);
+    let Place { lane, controller, snapshot, now } = place;
+    let planned = key.clone();
+    let run = move |inspect: Option<Inspect<'_>>| {
+        let woken = snapshot.catch_up();
+        let decided = plan(&planned, &snapshot, now);
+        if let (Some(inspect), Ok(first)) = (inspect, &decided) {
+            let again = plan(&planned, &snapshot, now).unwrap_or_default();
+            let view = snapshot.caches();
+            inspect(&Planning { key: &planned, view, plan: first, again: &again });
+        }
+        let (plan, status) = match decided {
+            Ok(plan) if plan.steps.is_empty() => {
+                let done = Executed { plan, outcomes: Vec::new() };
+                let status = conclude(&planned, &snapshot, &done, now);
+                (Ok(done.plan), status)
+            }
+            Ok(plan) => (Ok(plan), None),
+            Err(error) => (Err(error), None),
+        };
+        let (lent, asked) = snapshot.into_parts();
+        let result = DecisionResult::Planned(Box::new(Planned { plan, asked, status }));
+        Answer { index: lent.index, woken, result }
+    };
+    Decision { lane, controller: controller.name, key: Some(key), turn: Some(turn), run: Box::new(run) }
+}
+
+pub(super) fn conclude(place: Place<'_>, turn: u64, key: Key, done: Executed) -> Decision {
+    let conclude = place.controller.conclude;
+    let Place { lane, controller, snapshot, now } = place;
+    let concluded = key.clone();
+    let run = move |_: Option<Inspect<'_>>| {
+        let woken = snapshot.catch_up();
+        let status = conclude(&concluded, &snapshot, &done, now);
+        Answer { index: snapshot.into_parts().0.index, woken, result: DecisionResult::Concluded(status) }
+    };
+    Decision { lane, controller: controller.name, key: Some(key), turn: Some(turn), run: Box::new(run) }
+}
+
+pub(super) fn catch_up(place: Place<'_>) -> Decision {
+    let Place { lane, controller, snapshot, now: _ } = place;
+    let run = move |_: Option<Inspect<'_>>| {
+        let woken = snapshot.catch_up();
+        Answer { index: snapshot.into_parts().0.index, woken, result: DecisionResult::CaughtUp }
+    };
+    Decision { lane, controller: controller.name, key: None, turn: None, run: Box::new(run) }
+}

@@ -1,0 +1,198 @@
+//! What a dispatcher is told: watch events, own writes, repositories.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::state::Dispatcher;
+use crate::{Change, Decoded, Priority, Site, Source, Wake, WatchEvent, WatchedKind};
+use object::{Key, Kind, Stored, version};
+
+/// Something about one kind.
+pub(super) enum Feed {
+    Watch(WatchEvent),
+    /// The result of an own write.
+    Own(Decoded),
+}
+
+pub(super) type FeedFn = fn(&mut Dispatcher, Site, Feed, Timestamp);
+
+/// What changed, and how urgent that is.
+struct Taken<K> {
+    changes: Vec<Change<K>>,
+    priority: Priority,
+    restarts: Restarts,
+}
+
+/// Which keys forget their failures.
+#[derive(Clone, Copy)]
+enum Restarts {
+    /// None: an own write says nothing new.
+    Never,
+    /// The keys of objects that people changed.
+    OfChangedSpec,
+    /// All that the change concerns: an object that could not be read can be again.
+    All,
+}
+
+impl Dispatcher {
+    /// Takes what the watch of a kind tells.
+    pub fn watched(&mut self, kind: &WatchedKind, event: WatchEvent, now: Timestamp) {
+        self.answered(kind.site, now);
+        if kind.is_observed() {
+            self.feed_observed(kind, Feed::Watch(event), now);
+        } else if let Some(known) = self.kinds.get(&(kind.site, kind.gvk.clone())) {
+            let feed = known.feed;
+            feed(self, kind.site, Feed::Watch(event), now);
+        }
+    }
+
+    /// Takes the result of an own write, so that the next plan sees it.
+    pub(super) fn wrote(&mut self, kind: &WatchedKind, object: Decoded, now: Timestamp) {
+        if kind.is_observed() {
+            self.feed_observed(kind, Feed::Own(object), now);
+        } else if let Some(known) = self.kinds.get(&(kind.site, kind.gvk.clone())) {
+            let feed = known.feed;
+            feed(self, kind.site, Feed::Own(object), now);
+        }
+    }
+
+    /// Takes the state of a repository, which a `ConfigRepo` names.
+    pub fn source_changed(&mut self, repo: &Key, source: Source, now: Timestamp) {
+        if !self.caches.set_source(repo.clone(), source) {
+            return;
+        }
+        let wake = Wake { restarts: true, ..Wake::changed(self.coalesced(now)) };
+        for (lane, wakes) in self.routes.sources.clone() {
+            self.wake(wakes(repo).into_iter().map(|key| (lane, key)), wake);
+        }
+    }
+
+    /// Takes note that an API server can be reached.
+    pub(super) fn answered(&mut self, site: Site, now: Timestamp) {
+        if self.outages.answered(site, now) {
+            for lane in &mut self.lanes {
+                lane.queue.release(now);
+            }
+        }
+    }
+
+    /// The time at which a change of now is planned.
+    pub(super) fn coalesced(&self, now: Timestamp) -> Timestamp {
+        now.saturating_add(self.limits.coalesce).unwrap_or(Timestamp::MAX)
+    }
+
+    pub(super) fn wake(&mut self, keys: impl IntoIterator<Item = (usize, Key)>, wake: Wake) {
+        for (lane, key) in keys {
+            if let Some(lane) = self.lanes.get_mut(lane) {
+                lane.queue.wake(key, wake);
+            }
+        }
+    }
+
+    fn feed_observed(&mut self, kind: &WatchedKind, feed: Feed, now: Timestamp) {
+        // The last events of a watch that was ended may arrive late.
+        if !self.observed.is_asked(&kind.gvk) {
+            return;
+        }
+        let at = self.coalesced(now);
+        if matches!(feed, Feed::Watch(WatchEvent::Listed { .. })) {
+            // A key that waits for the kind may decide now, whether or not there are objects of it.
+            let askers: Vec<_> = self.observed.askers(&kind.gvk).cloned().collect();
+            self.wake(askers, Wake::changed(at));
+        }
+        let is_list = matches!(feed, Feed::Watch(WatchEvent::Listed { .. }));
+        let Some(cached) = self.caches.observed_mut(&kind.gvk, is_list) else { return };
+        let Taken { changes, priority: _, restarts: _ } = take(cached, feed);
+        let mut woken = Vec::new();
+        for (lane, wakes) in &self.routes.observed {
+            for change in &changes {
+                woken.extend(wakes(change, &self.caches).into_iter().map(|key| (*lane, key)));
+            }
+        }
+        self.wake(woken, Wake::changed(at));
+    }
+}
+
+/// Takes something about a typed kind.
+pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed, now: Timestamp) {
+    if matches!(feed, Feed::Watch(WatchEvent::Listed { .. })) {
+        dispatcher.listed::<K>(site);
+    }
+    let Taken { changes, priority, restarts } = take(dispatcher.caches.kind_mut::<K>(site), feed);
+    let at = dispatcher.coalesced(now);
+    let Dispatcher { caches, routes, lanes, .. } = dispatcher;
+    let Some(routes) = routes.of::<K>(site) else { return };
+    for change in &changes {
+        for (lane, log) in &routes.logs {
+            if let Some(lane) = lanes.get_mut(*lane) {
+                lane.index.log(log(change));
+            }
+        }
+        for route in &routes.wakes {
+            let restarts = match restarts {
+                Restarts::Never => false,
+                Restarts::OfChangedSpec => route.is_primary && is_changed_by_people(change),
+                Restarts::All => true,
+            };
+            let Some(lane) = lanes.get_mut(route.lane) else { continue };
+            for key in (route.wakes)(change, caches) {
+                lane.queue.wake(key, Wake { at, priority, restarts });
+            }
+        }
+    }
+}
+
+/// Whether a change is more than of status: objects count their generation for it, except for annotations.
+fn is_changed_by_people<K: Kind>(change: &Change<K>) -> bool {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
+    let (old, new) = (old.meta(), new.meta());
+    old.uid != new.uid
+        || old.generation != new.generation
+        || old.deletion_timestamp != new.deletion_timestamp
+        || old.annotations != new.annotations
+}
+
+fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Taken<K> {
+    let (mut priority, mut restarts) = (Priority::Changed, Restarts::OfChangedSpec);
+    let changes: Vec<Change<K>> = match feed {
+        Feed::Watch(WatchEvent::Listed { objects, resource_version }) => {
+            if !cached.is_complete() {
+                priority = Priority::Initial;
+            }
+            let (mut readable, mut unreadable) = (Vec::with_capacity(objects.len()), Vec::new());
+            for object in objects {
+                match object {
+                    Decoded::Object(object) => readable.extend(object.downcast::<K>().ok()),
+                    Decoded::Unreadable(refused) => unreadable.push(refused),
+                }
+            }
+            cached.replace(readable, unreadable, version(&resource_version))
+        }
+        Feed::Watch(WatchEvent::Applied(Decoded::Object(object))) => {
+            let object: Option<Arc<K>> = object.downcast().ok();
+            if object.as_ref().is_some_and(|object| cached.is_unreadable(&object.key())) {
+                restarts = Restarts::All;
+            }
+            object.and_then(|object| cached.see(object)).into_iter().collect()
+        }
+        Feed::Watch(WatchEvent::Applied(Decoded::Unreadable(refused))) => {
+            cached.refuse(refused);
+            Vec::new()
+        }
+        Feed::Watch(WatchEvent::Deleted { key, resource_version }) => {
+            if cached.is_unreadable(&key) {
+                restarts = Restarts::All;
+            }
+            cached.lose(&key, &resource_version).into_iter().collect()
+        }
+        Feed::Own(Decoded::Object(object)) => {
+            restarts = Restarts::Never;
+            let object = object.downcast::<K>().ok();
+            object.and_then(|object| cached.write(object)).into_iter().collect()
+        }
+        // The watch brings it too, and says why it does not fit.
+        Feed::Own(Decoded::Unreadable(_)) => Vec::new(),
+    };
+    Taken { changes, priority, restarts }
+}

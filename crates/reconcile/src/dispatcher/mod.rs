@@ -1,0 +1,28 @@
+//! Runs controllers without threads, clocks and connections.
+//!
+//! A process feeds the dispatcher: watch events, fetched repositories, the ends of what it was asked to do. The dispatcher answers
+//! with [`Command`]s: decisions to be made on threads, actions to execute, kinds to watch. The operator and the agent feed it from
+//! API servers and execute on a runtime; the simulator feeds it from stores and executes in an order that a seed decides.
+//!
+//! ```text
+//! watch events ──▶ Caches ──routes──▶ WorkQueue (per controller) ──due──▶ Decision ──▶ Act… ──▶ Decision ──▶ Act ──▶ Ended
+//!                    ▲                                                    plan         steps    conclude     status
+//!                    └──────────────────────── results of own writes ◀─────────────────┴────────────────────┘
+//! ```
+//! `docs/design/dispatcher.md` gives the rules and their reasons.
+
+mod command;
+mod decision;
+mod feed;
+mod observed;
+mod outage;
+mod register;
+mod state;
+mod turn;
+
+pub use command::{Act, Acted, Command, Ended};
+pub use decision::{Decided, Decision, Planning};
+pub use state::{ControllerInfo, Dispatcher, Limits};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! The state of a dispatcher, and what is due.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::command::Command;
+use super::decision::{self, Decision, Place};
+use super::feed::FeedFn;
+use super::observed::Observed;
+use super::outage::Outages;
+use super::register::Routes;
+use super::turn::Turn;
+use crate::controller::ErasedController;
+use crate::index::IndexSlot;
+use crate::memo::{Computed, Memos};
+use crate::snapshot::Snapshot;
+use crate::{Caches, Controller, Executed, Site, Wake, WatchedKind, WorkQueue};
+use object::{Gvk, Key};
+
+/// Keys of one controller that are planned or executed at one time.
+const KEYS_AT_ONCE: usize = 16;
+
+/// How a process runs its controllers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How long changes are gathered before their keys are planned.
+    pub coalesce: SignedDuration,
+    /// How many [`Computation`](crate::Computation)s run at one time.
+    pub computations: usize,
+}
+
+/// Runs controllers; see the [module](super).
+pub struct Dispatcher {
+    pub(super) limits: Limits,
+    pub(super) has_spoke: bool,
+    pub(super) caches: Caches,
+    pub(super) routes: Routes,
+    pub(super) kinds: BTreeMap<(Site, Gvk), Kind>,
+    /// By controller, in the order of registration.
+    pub(super) lanes: Vec<Lane>,
+    pub(super) turns: BTreeMap<u64, Turn>,
+    pub(super) next_turn: u64,
+    pub(super) observed: Observed,
+    pub(super) outages: Outages,
+    pub(super) memos: Memos,
+    /// What the next call of [`Dispatcher::due`] hands out.
+    pub(super) commands: Vec<Command>,
+}
+
+/// A typed kind that is watched.
+pub(super) struct Kind {
+    pub(super) kind: Arc<WatchedKind>,
+    pub(super) feed: FeedFn,
+}
+
+/// One controller with its keys.
+pub(super) struct Lane {
+    pub(super) controller: ErasedController,
+    pub(super) queue: WorkQueue,
+    /// Kinds whose first list has not been read; nothing is decided before.
+    pub(super) missing: BTreeSet<(Site, Gvk)>,
+    pub(super) index: IndexSlot,
+    pub(super) deciding: Deciding,
+    /// Turns whose actions have all been attempted.
+    pub(super) concluding: VecDeque<(u64, Executed)>,
+}
+
+/// The decision of a controller that is being made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deciding {
+    Nothing,
+    CatchingUp,
+    Turn(u64),
+}
+
+/// What is known of a registered controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControllerInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// The reporting controller of its events.
+    pub reporter: &'static str,
+    /// Keys that are due or running.
+    pub depth: usize,
+    /// Every kind it needs has been read.
+    pub is_ready: bool,
+}
+
+impl Lane {
+    pub(super) fn of<C: Controller>(spacing: SignedDuration) -> Self {
+        Self {
+            controller: ErasedController::of::<C>(),
+            queue: WorkQueue::with_spacing(spacing),
+            missing: BTreeSet::new(),
+            index: IndexSlot::default(),
+            deciding: Deciding::Nothing,
+            concluding: VecDeque::new(),
+        }
+    }
+
+    fn may_start(&self) -> bool {
+        let at_once = if self.controller.one_by_one { 1 } else { KEYS_AT_ONCE };
+        self.missing.is_empty() && self.deciding == Deciding::Nothing && self.queue.running() < at_once
+    }
+}
+
+impl Dispatcher {
+    /// A dispatcher without controllers. Users' objects are applied to, and observed on, the spoke where there is one, else the hub.
+    pub fn new(limits: Limits, has_spoke: bool) -> Self {
+        Self {
+            limits,
+            has_spoke,
+            caches: Caches::default(),
+            routes: Routes::default(),
+            kinds: BTreeMap::new(),
+            lanes: Vec::new(),
+            turns: BTreeMap::new(),
+            next_turn: 0,
+            observed: Observed::default(),
+            outages: Outages::default(),
+            memos: Memos::new(limits.computations),
+            commands: Vec::new(),
+        }
+    }
+
+    /// Everything that has been read, as it is now; later changes do not reach it.
+    pub fn caches(&self) -> Caches {
+        self.caches.clone()
+    }
+
+    /// The registered controllers; the position of each is its [`lane`](Decision::lane).
+    pub fn controllers(&self) -> impl Iterator<Item = ControllerInfo> {
+        self.lanes.iter().map(|lane| ControllerInfo {
+            name: lane.controller.name,
+            reporter: lane.controller.reporter,
+            depth: lane.queue.len(),
+            is_ready: lane.missing.is_empty(),
+        })
+    }
+
+    /// How many objects do not fit their types.
+    pub fn unreadable(&self) -> usize {
+        self.caches.unreadable()
+    }
+
+    /// The API server whose objects are observed.
+    pub(super) fn observed_site(&self) -> Site {
+        if self.has_spoke { Site::Spoke } else { Site::Hub }
+    }
+
+    /// Marks a typed kind as read.
+    pub(super) fn listed<K: object::Kind>(&mut self, site: Site) {
+        let id = (site, Gvk::of::<K>());
+        for lane in &mut self.lanes {
+            lane.missing.remove(&id);
+        }
+    }
+
+    /// What is to be done now. Each command is handed out once.
+    pub fn due(&mut self, now: Timestamp) -> Vec<Command> {
+        let expired = self.memos.expire(now);
+        self.wake(expired, Wake::changed(now));
+        for lane in 0..self.lanes.len() {
+            if let Some(decision) = self.decide(lane, now) {
+                self.commands.push(Command::Decide(decision));
+            }
+        }
+        while let Some(computation) = self.memos.start(now) {
+            self.commands.push(Command::Compute(computation));
+        }
+        std::mem::take(&mut self.commands)
+    }
+
+    /// When something will be due although nothing happens before.
+    pub fn next_at(&self) -> Option<Timestamp> {
+        let keys = self.lanes.iter().filter(|lane| lane.may_start()).filter_map(|lane| lane.queue.next_at());
+        keys.chain(self.memos.next_expiry()).min()
+    }
+
+    /// Takes the end of a computation.
+    pub fn computed(&mut self, computed: Computed, now: Timestamp) {
+        let waiting = self.memos.finished(computed, now);
+        self.wake(waiting, Wake::changed(now));
+    }
+
+    /// The next decision of a controller, unless one is being made.
+    fn decide(&mut self, index: usize, now: Timestamp) -> Option<Decision> {
+        let lane = self.lanes.get_mut(index)?;
+        if lane.deciding != Deciding::Nothing {
+            return None;
+        }
+        if let Some((id, done)) = lane.concluding.pop_front() {
+            let key = self.turns.get(&id)?.key.clone();
+            lane.deciding = Deciding::Turn(id);
+            return Some(decision::conclude(self.place(index, &key, now)?, id, key, done));
+        }
+        if lane.may_start()
+            && let Some(key) = lane.queue.start(now)
+        {
+            let id = self.next_turn;
+            self.next_turn += 1;
+            lane.deciding = Deciding::Turn(id);
+            self.turns.insert(id, Turn::new(index, key.clone(), now));
+            return Some(decision::plan(self.place(index, &key, now)?, id, key));
+        }
+        if lane.index.is_behind() {
+            lane.deciding = Deciding::CatchingUp;
+            return Some(decision::catch_up(self.place(index, &Key::default(), now)?));
+        }
+        None
+    }
+
+    fn place(&mut self, index: usize, key: &Key, now: Timestamp) -> Option<Place<'_>> {
+        let memos = self.memos.of(index, key);
+        let lane = self.lanes.get_mut(index)?;
+        let snapshot = Snapshot::new(self.caches.clone(), memos, lane.index.lend());
+        Some(Place { lane: index, controller: &lane.controller, snapshot, now })
+    }
+}

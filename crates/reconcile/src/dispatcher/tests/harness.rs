@@ -1,0 +1,145 @@
+//! A hub of ConfigMaps in a map, and a dispatcher that is fed from it step by step.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::{Value, json};
+
+use crate::{
+    Act, Action, Command, Computation, Controller, Decision, Dispatcher, Ended, Failure, FailureKind, Limits,
+    Outcome, Register as _, WatchEvent, WatchedKind,
+};
+use object::{Key, Object};
+
+pub(super) struct Harness {
+    pub(super) dispatcher: Dispatcher,
+    pub(super) now: Timestamp,
+    pub(super) kinds: BTreeMap<String, Arc<WatchedKind>>,
+    pub(super) ended: Vec<Ended>,
+    pub(super) acts: Vec<Act>,
+    pub(super) decisions: Vec<Decision>,
+    pub(super) computations: Vec<Computation>,
+    version: u64,
+}
+
+impl Harness {
+    pub(super) fn new<C: Controller>() -> Self {
+        Self::with(|dispatcher| dispatcher.add::<C>())
+    }
+
+    pub(super) fn with(register: impl FnOnce(&mut Dispatcher)) -> Self {
+        let limits = Limits { coalesce: SignedDuration::from_secs(1), computations: 2 };
+        let mut dispatcher = Dispatcher::new(limits, false);
+        register(&mut dispatcher);
+        let mut harness = Self {
+            dispatcher,
+            now: Timestamp::UNIX_EPOCH,
+            kinds: BTreeMap::new(),
+            ended: Vec::new(),
+            acts: Vec::new(),
+            decisions: Vec::new(),
+            computations: Vec::new(),
+            version: 10,
+        };
+        harness.take();
+        harness
+    }
+
+    /// Takes what is due, without executing any of it.
+    pub(super) fn take(&mut self) {
+        for command in self.dispatcher.due(self.now) {
+            match command {
+                Command::Decide(decision) => self.decisions.push(decision),
+                Command::Act(act) => self.acts.push(act),
+                Command::Compute(computation) => self.computations.push(computation),
+                Command::Watch(kind) => {
+                    self.kinds.insert(kind.gvk.kind.clone(), kind);
+                }
+                Command::Unwatch(kind) => {
+                    self.kinds.remove(&kind.gvk.kind);
+                }
+                Command::Ended(ended) => self.ended.push(ended),
+            }
+        }
+    }
+
+    /// Makes the decisions that were handed out, and those that follow from them.
+    pub(super) fn decide(&mut self) {
+        self.take();
+        while let Some(decision) = self.decisions.pop() {
+            self.dispatcher.decided(decision.run(), self.now);
+            self.take();
+        }
+    }
+
+    /// Lets time pass, then decides.
+    pub(super) fn after(&mut self, seconds: i64) {
+        self.now += SignedDuration::from_secs(seconds);
+        self.decide();
+    }
+
+    /// Executes every action as a hub would, and decides what follows.
+    pub(super) fn act(&mut self) {
+        while let Some(act) = self.acts.pop() {
+            let outcome = self.written(act.action());
+            self.dispatcher.acted(act.done(outcome), self.now);
+            self.decide();
+        }
+    }
+
+    /// Lets one action fail.
+    pub(super) fn fail(&mut self, kind: FailureKind) {
+        let act = self.acts.pop().unwrap();
+        self.dispatcher.acted(act.done(Err(Failure { kind, message: "no".into() })), self.now);
+        self.decide();
+    }
+
+    fn written(&mut self, action: &Action) -> Outcome {
+        let Action::Apply { object, .. } = action else { panic!("these controllers apply only: {action:?}") };
+        self.version += 1;
+        let mut object = object.clone();
+        object.metadata_mut().insert("resourceVersion".into(), self.version.to_string().into());
+        Ok(Some(object))
+    }
+
+    pub(super) fn listed(&mut self, kind: &str, objects: &[Value]) {
+        let kind = Arc::clone(&self.kinds[kind]);
+        let objects = objects.iter().map(|object| kind.decode(&object.to_string())).collect();
+        let listed = WatchEvent::Listed { objects, resource_version: "1".into() };
+        self.dispatcher.watched(&kind, listed, self.now);
+    }
+
+    /// Somebody changes an object.
+    pub(super) fn changed(&mut self, kind: &str, mut object: Value) {
+        let kind = Arc::clone(&self.kinds[kind]);
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        let applied = WatchEvent::Applied(kind.decode(&object.to_string()));
+        self.dispatcher.watched(&kind, applied, self.now);
+    }
+
+    /// The names of the keys whose turns have ended since this was asked last.
+    pub(super) fn ended(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.ended).into_iter().map(|ended| ended.key.name).collect()
+    }
+}
+
+/// A ConfigMap on the hub.
+pub(super) fn map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": name, "resourceVersion": "1"}})
+}
+
+/// The write of a copy of a ConfigMap.
+pub(super) fn copy(key: &Key) -> Action {
+    let mut copy = map(&format!("{}-copy", key.name));
+    copy["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    Action::apply(Object::from_value(copy).unwrap())
+}
+
+pub(super) fn key(name: &str) -> Key {
+    Key::namespaced("ns", name)
+}
+
+pub(super) type Map = ConfigMap;

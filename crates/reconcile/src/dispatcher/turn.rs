@@ -1,0 +1,279 @@
+//! The turn of a key: plan, step by step of actions, conclude, status.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::command::{Act, Acted, Command, Ended};
+use super::decision::{Decided, DecisionResult, Planned};
+use super::state::{Deciding, Dispatcher};
+use crate::snapshot::Asked;
+use crate::{
+    Event, Executed, Failure, FailureKind, Outcome, Plan, ReadError, StatusWrite, Wake, WatchedKind,
+};
+use object::{Gvk, Key};
+
+/// The turn of a key.
+pub(super) struct Turn {
+    lane: usize,
+    pub(super) key: Key,
+    began: Timestamp,
+    steps: usize,
+    wake_at: Option<Timestamp>,
+    events: Vec<Event>,
+    failure: Option<Failure>,
+    stage: Stage,
+}
+
+/// Where a turn is.
+enum Stage {
+    /// Its plan or its conclusion is being decided, or waits for that. Leaves with [`Dispatcher::decided`].
+    Deciding,
+    /// The actions of a step are being executed. Leaves when the last of them has been attempted.
+    Acting(Acting),
+    /// The status is being written. Leaves when that has been attempted.
+    WritingStatus,
+}
+
+struct Acting {
+    plan: Arc<Plan>,
+    /// By step and position; `None` until the action has been attempted.
+    outcomes: Vec<Vec<Option<Outcome>>>,
+    /// Actions of the last step that have not been attempted.
+    left: usize,
+}
+
+/// How a turn ended, beside what its writes came to.
+#[derive(Default)]
+struct End {
+    read_error: Option<ReadError>,
+    panicked: bool,
+    /// The key is planned again when what it waits for arrives.
+    is_coming: bool,
+}
+
+impl Turn {
+    pub(super) fn new(lane: usize, key: Key, now: Timestamp) -> Self {
+        let (wake_at, events, failure) = Default::default();
+        Self { lane, key, began: now, steps: 0, wake_at, events, failure, stage: Stage::Deciding }
+    }
+}
+
+impl Dispatcher {
+    /// Takes the end of a decision.
+    pub fn decided(&mut self, decided: Decided, now: Timestamp) {
+        let Decided { lane: index, answer } = decided;
+        let Some(lane) = self.lanes.get_mut(index) else { return };
+        let deciding = std::mem::replace(&mut lane.deciding, Deciding::Nothing);
+        let turn = match deciding {
+            Deciding::Turn(id) => self.turns.remove(&id).map(|turn| (id, turn)),
+            Deciding::CatchingUp | Deciding::Nothing => None,
+        };
+        let Some(answer) = answer else {
+            self.panicked(index, turn, now);
+            return;
+        };
+        lane.index.give_back(answer.index);
+        let at = self.coalesced(now);
+        self.wake(answer.woken.into_iter().map(|key| (index, key)), Wake::changed(at));
+        let Some((id, turn)) = turn else { return };
+        match answer.result {
+            DecisionResult::CaughtUp => {}
+            DecisionResult::Planned(planned) => self.planned(id, turn, *planned, now),
+            DecisionResult::Concluded(status) => self.write_status(id, turn, status, now),
+        }
+    }
+
+    /// An index that a panic may have left half changed is gone, so every key is planned on a new one.
+    fn panicked(&mut self, index: usize, turn: Option<(u64, Turn)>, now: Timestamp) {
+        let Some(lane) = self.lanes.get_mut(index) else { return };
+        lane.index.give_back(None);
+        if lane.index.type_id.is_some() {
+            let keys = (lane.controller.keys)(&self.caches).unwrap_or_default();
+            self.wake(keys.into_iter().map(|key| (index, key)), Wake::changed(self.coalesced(now)));
+        }
+        if let Some((id, turn)) = turn {
+            self.end(id, turn, End { panicked: true, ..End::default() }, now);
+        }
+    }
+
+    fn planned(&mut self, id: u64, mut turn: Turn, planned: Planned, now: Timestamp) {
+        let Planned { plan, asked, status } = planned;
+        let waits = asked.is_pending || !asked.awaited.is_empty();
+        let observe = plan.as_ref().map(|plan| plan.observe.as_slice()).ok();
+        self.ask(&turn, asked, observe, now);
+        let mut plan = match plan {
+            Ok(plan) => plan,
+            Err(error) => {
+                let is_coming = waits && error.is_coming();
+                self.end(id, turn, End { read_error: Some(error), is_coming, panicked: false }, now);
+                return;
+            }
+        };
+        turn.wake_at = plan.wake_at;
+        turn.events = std::mem::take(&mut plan.events);
+        turn.steps = plan.steps.len();
+        if plan.steps.is_empty() {
+            self.write_status(id, turn, status, now);
+            return;
+        }
+        turn.stage = Stage::Acting(Acting { plan: Arc::new(plan), outcomes: Vec::new(), left: 0 });
+        self.turns.insert(id, turn);
+        self.next_step(id);
+    }
+
+    /// Has kinds watched and results computed that a plan asked for. `observe` is `None` where the plan failed, which then may not
+    /// have come to all of its questions.
+    fn ask(&mut self, turn: &Turn, asked: Asked, observe: Option<&[Gvk]>, now: Timestamp) {
+        let (lane, key) = (turn.lane, &turn.key);
+        let Some(controller) = self.lanes.get(lane).map(|lane| lane.controller.name) else { return };
+        let asker = (lane, key.clone());
+        let mut kinds: BTreeSet<Gvk> = asked.kinds;
+        match observe {
+            Some(observe) => {
+                kinds.extend(observe.iter().cloned());
+                self.memos.retain(lane, key, &asked.used);
+            }
+            None => kinds.extend(self.observed.of(&asker).into_iter().flatten().cloned()),
+        }
+        if asked.awaited.iter().any(|gvk| self.caches.is_observed(gvk)) {
+            // A list may have been read since the plan began.
+            self.wake([asker.clone()], Wake::changed(now));
+        }
+        if self.observed.of(&asker) != Some(&kinds) {
+            let watching = self.observed.ask(asker, kinds);
+            let site = self.observed_site();
+            for gvk in watching.ended {
+                self.caches.forget_observed(&gvk);
+                self.commands.push(Command::Unwatch(Arc::new(WatchedKind::observed(site, gvk))));
+            }
+            for gvk in watching.started {
+                self.commands.push(Command::Watch(Arc::new(WatchedKind::observed(site, gvk))));
+            }
+        }
+        for memo in asked.memos {
+            self.memos.ask((lane, controller), key, memo, now);
+        }
+    }
+
+    /// Hands out the actions of the next step.
+    fn next_step(&mut self, id: u64) {
+        let Some(turn) = self.turns.get_mut(&id) else { return };
+        let Stage::Acting(acting) = &mut turn.stage else { return };
+        let step = acting.outcomes.len();
+        let Some(actions) = acting.plan.steps.get(step).map(Vec::len) else { return };
+        acting.outcomes.push((0..actions).map(|_| None).collect());
+        acting.left = actions;
+        let (lane, key, plan) = (turn.lane, turn.key.clone(), Arc::clone(&acting.plan));
+        for index in 0..actions {
+            self.hand_out(id, lane, key.clone(), (Arc::clone(&plan), (step, index)));
+        }
+    }
+
+    fn hand_out(&mut self, turn: u64, lane: usize, key: Key, (plan, position): (Arc<Plan>, (usize, usize))) {
+        let Some(controller) = self.lanes.get(lane).map(|lane| lane.controller.name) else { return };
+        let mut act = Act { turn, lane, controller, key, plan, position, kinds: Vec::new() };
+        if let (Some(site), Some(gvk)) = (act.action().site(), act.action().gvk()) {
+            act.kinds.extend(self.kinds.get(&(site, gvk.clone())).map(|known| Arc::clone(&known.kind)));
+            if site == self.observed_site() && self.observed.is_asked(&gvk) {
+                act.kinds.push(Arc::new(WatchedKind::observed(site, gvk)));
+            }
+        }
+        self.commands.push(Command::Act(act));
+    }
+
+    /// Takes the outcome of an action.
+    pub fn acted(&mut self, acted: Acted, now: Timestamp) {
+        let Acted { turn: id, position: (step, index), site, outcome, written } = acted;
+        match (site, &outcome) {
+            (None, _) => {}
+            (Some(site), Err(failure)) if failure.kind == FailureKind::Unavailable => {
+                self.outages.failed(site, now);
+            }
+            (Some(site), _) => self.answered(site, now),
+        }
+        for (kind, object) in written {
+            self.wrote(&kind, object, now);
+        }
+        let Some(turn) = self.turns.get_mut(&id) else { return };
+        match &mut turn.stage {
+            Stage::Deciding => {}
+            Stage::WritingStatus => {
+                turn.failure = worst(turn.failure.take(), outcome.err());
+                if let Some(turn) = self.turns.remove(&id) {
+                    self.end(id, turn, End::default(), now);
+                }
+            }
+            Stage::Acting(acting) => {
+                if let Some(slot) = acting.outcomes.get_mut(step).and_then(|step| step.get_mut(index)) {
+                    *slot = Some(outcome);
+                    acting.left = acting.left.saturating_sub(1);
+                }
+                if acting.left == 0 {
+                    self.step_done(id);
+                }
+            }
+        }
+    }
+
+    /// Goes on with the next step, or concludes when there is none or an action failed.
+    fn step_done(&mut self, id: u64) {
+        let Some(turn) = self.turns.get_mut(&id) else { return };
+        let Stage::Acting(acting) = &turn.stage else { return };
+        let last = acting.outcomes.last().into_iter().flatten();
+        let has_failed = last.flatten().any(Result::is_err);
+        if !has_failed && acting.outcomes.len() < acting.plan.steps.len() {
+            self.next_step(id);
+            return;
+        }
+        let Stage::Acting(acting) = std::mem::replace(&mut turn.stage, Stage::Deciding) else { return };
+        let plan = Arc::try_unwrap(acting.plan).unwrap_or_else(|shared| Plan::clone(&shared));
+        let outcomes = acting.outcomes.into_iter().map(|step| step.into_iter().flatten().collect()).collect();
+        let done = Executed { plan, outcomes };
+        turn.failure = done.failures().map(|(_, failure)| failure.clone()).max_by_key(|failure| failure.kind);
+        if let Some(lane) = self.lanes.get_mut(turn.lane) {
+            lane.concluding.push_back((id, done));
+        }
+    }
+
+    fn write_status(&mut self, id: u64, mut turn: Turn, status: Option<StatusWrite>, now: Timestamp) {
+        let Some(status) = status else {
+            self.end(id, turn, End::default(), now);
+            return;
+        };
+        let plan = Plan { steps: vec![vec![status.action()]], ..Plan::default() };
+        turn.stage = Stage::WritingStatus;
+        let (lane, key) = (turn.lane, turn.key.clone());
+        self.turns.insert(id, turn);
+        self.hand_out(id, lane, key, (Arc::new(plan), (0, 0)));
+    }
+
+    fn end(&mut self, id: u64, turn: Turn, end: End, now: Timestamp) {
+        let Turn { lane: index, key, began, steps, wake_at, events, failure, stage: _ } = turn;
+        let Some(lane) = self.lanes.get_mut(index) else { return };
+        let End { read_error, panicked, is_coming } = end;
+        let undecided = panicked || (read_error.is_some() && !is_coming);
+        let kind = undecided.then_some(FailureKind::Unavailable);
+        lane.queue.end(&key, kind.or(failure.as_ref().map(|failure| failure.kind)), wake_at, now);
+        let events = if failure.is_none() && !panicked { events } else { Vec::new() };
+        let controller = lane.controller.name;
+        let ended = Ended {
+            turn: id,
+            lane: index,
+            controller,
+            key,
+            began,
+            steps,
+            events,
+            failure,
+            read_error,
+            panicked,
+        };
+        self.commands.push(Command::Ended(ended));
+    }
+}
+
+fn worst(a: Option<Failure>, b: Option<Failure>) -> Option<Failure> {
+    a.into_iter().chain(b).max_by_key(|failure| failure.kind)
+}

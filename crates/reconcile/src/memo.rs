@@ -1,0 +1,308 @@
+//! Results of computations that are too expensive for a plan.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::Backoff;
+use object::Key;
+
+/// A pure computation that is too expensive for a plan: the value is its input, and equal inputs have equal results.
+///
+/// The dispatcher keeps the newest result of each type for each key of a controller, until a plan of the key no longer asks for it.
+/// Asking for another input cancels the computation for the one before.
+pub trait Memo: PartialEq + Send + Sync + 'static {
+    /// Name in logs, errors and metrics.
+    const NAME: &'static str;
+    /// How long it may take; one that takes longer is cancelled, and counts as failed.
+    const DEADLINE: SignedDuration;
+    /// What it computes.
+    type Output: Send + Sync + 'static;
+
+    /// Computes the result. `last` is the newest result for any input of the key, so that parts that stay the same can be reused.
+    /// A computation that takes long looks at `cancel` now and then; the result of a cancelled one is dropped.
+    fn compute(&self, last: Option<&Self::Output>, cancel: &Cancel) -> Self::Output;
+}
+
+/// Tells a computation that its result is not needed any more.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Cancels.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+type Shared = Arc<dyn Any + Send + Sync>;
+type Run = Box<dyn FnOnce(&Cancel) -> Shared + Send>;
+
+/// A computation of a [`Memo`], to be run on a thread of its own.
+pub struct Computation {
+    /// Identifies it.
+    pub id: u64,
+    /// [`Memo::NAME`].
+    pub name: &'static str,
+    /// The controller that asked for it.
+    pub controller: &'static str,
+    /// The key that asked for it.
+    pub key: Key,
+    cancel: Cancel,
+    run: Run,
+}
+
+/// The end of a [`Computation`].
+pub struct Computed {
+    id: u64,
+    output: Option<Shared>,
+}
+
+impl Computation {
+    /// Computes.
+    pub fn run(self) -> Computed {
+        let output = if self.cancel.is_cancelled() { None } else { Some((self.run)(&self.cancel)) };
+        Computed { id: self.id, output }
+    }
+}
+
+impl Computed {
+    /// The end of a computation that panicked.
+    pub fn panicked(id: u64) -> Self {
+        Self { id, output: None }
+    }
+}
+
+/// A question for a result that is not there.
+pub(crate) struct Ask {
+    memo: Shared,
+    type_id: TypeId,
+    name: &'static str,
+    deadline: SignedDuration,
+    is_same: fn(&Shared, &Shared) -> bool,
+    run: Run,
+}
+
+/// The newest answer for one type of [`Memo`] and one key.
+#[derive(Clone)]
+pub(crate) struct Kept {
+    memo: Shared,
+    /// The result, or why there is none.
+    output: Result<Shared, String>,
+    /// The newest result, which may be for an earlier input.
+    last: Option<Shared>,
+}
+
+/// The answers for one key, as its decision sees them.
+pub(crate) type KeyMemos = Vec<(TypeId, Kept)>;
+
+/// The answer to one question.
+pub(crate) enum Found<T> {
+    Ready(Arc<T>),
+    Failed(String, Ask),
+    Absent(Ask),
+}
+
+pub(crate) fn find<M: Memo>(memos: &KeyMemos, memo: M) -> Found<M::Output> {
+    let type_id = TypeId::of::<M>();
+    let kept = memos.iter().find(|(kept, _)| *kept == type_id).map(|(_, kept)| kept);
+    let same = kept.filter(|kept| kept.memo.downcast_ref::<M>() == Some(&memo));
+    if let Some(Ok(output)) = same.map(|kept| &kept.output)
+        && let Ok(output) = Arc::clone(output).downcast::<M::Output>()
+    {
+        return Found::Ready(output);
+    }
+    let (memo, last) = (Arc::new(memo), kept.and_then(|kept| kept.last.clone()));
+    let input = Arc::clone(&memo);
+    let ask = Ask {
+        memo,
+        type_id,
+        name: M::NAME,
+        deadline: M::DEADLINE,
+        is_same: |a, b| a.downcast_ref::<M>() == b.downcast_ref::<M>(),
+        run: Box::new(move |cancel| {
+            let last = last.as_ref().and_then(|last| last.downcast_ref::<M::Output>());
+            Arc::new(input.compute(last, cancel))
+        }),
+    };
+    match same.map(|kept| kept.output.clone()) {
+        Some(Err(why)) => Found::Failed(why, ask),
+        Some(Ok(_)) | None => Found::Absent(ask),
+    }
+}
+
+/// The answers for all keys, and the computations that run.
+pub(crate) struct Memos {
+    slots: BTreeMap<(usize, Key), BTreeMap<TypeId, Slot>>,
+    /// Computations whose results are needed.
+    wanted: BTreeMap<u64, Place>,
+    /// The ones among them that have not been started.
+    waiting: BTreeMap<u64, Computation>,
+    /// How many may run at one time.
+    at_once: usize,
+    /// How many run, including the ones that were cancelled and have not ended.
+    started: usize,
+    next_id: u64,
+}
+
+type Place = (usize, Key, TypeId);
+
+#[derive(Default)]
+struct Slot {
+    kept: Option<Kept>,
+    /// When a failed one may be tried again.
+    retry_at: Option<Timestamp>,
+    running: Option<Running>,
+}
+
+struct Running {
+    id: u64,
+    memo: Shared,
+    deadline: SignedDuration,
+    /// When it is given up; `None` until it was started.
+    expires: Option<Timestamp>,
+    cancel: Cancel,
+}
+
+impl Slot {
+    fn settle(&mut self, memo: Shared, output: Result<Shared, String>, now: Timestamp) {
+        let last = match &output {
+            Ok(output) => Some(Arc::clone(output)),
+            Err(_) => self.kept.take().and_then(|kept| kept.last),
+        };
+        let retry_at = now.saturating_add(Backoff::LONGEST).unwrap_or(Timestamp::MAX);
+        self.retry_at = output.is_err().then_some(retry_at);
+        self.kept = Some(Kept { memo, output, last });
+    }
+}
+
+impl Memos {
+    pub(crate) fn new(at_once: usize) -> Self {
+        let (slots, wanted, waiting) = Default::default();
+        Self { slots, wanted, waiting, at_once, started: 0, next_id: 0 }
+    }
+
+    /// The answers for a key.
+    pub(crate) fn of(&self, controller: usize, key: &Key) -> KeyMemos {
+        let slots = self.slots.get(&(controller, key.clone())).into_iter().flatten();
+        slots.filter_map(|(type_id, slot)| Some((*type_id, slot.kept.clone()?))).collect()
+    }
+
+    /// Has a result computed, unless it is being computed already or failed a moment ago.
+    pub(crate) fn ask(
+        &mut self,
+        (index, controller): (usize, &'static str),
+        key: &Key,
+        ask: Ask,
+        now: Timestamp,
+    ) {
+        let Ask { memo, type_id, name, deadline, is_same, run } = ask;
+        let slot = self.slots.entry((index, key.clone())).or_default().entry(type_id).or_default();
+        if slot.running.as_ref().is_some_and(|running| is_same(&running.memo, &memo)) {
+            return;
+        }
+        let is_answered = slot.kept.as_ref().is_some_and(|kept| is_same(&kept.memo, &memo));
+        if is_answered && slot.retry_at.is_none_or(|at| now < at) {
+            return;
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        let cancel = Cancel::default();
+        let running = Running { id, memo, deadline, expires: None, cancel: cancel.clone() };
+        if let Some(superseded) = slot.running.replace(running) {
+            self.cancel(&superseded);
+        }
+        self.wanted.insert(id, (index, key.clone(), type_id));
+        self.waiting.insert(id, Computation { id, name, controller, key: key.clone(), cancel, run });
+    }
+
+    fn cancel(&mut self, running: &Running) {
+        running.cancel.cancel();
+        self.wanted.remove(&running.id);
+        self.waiting.remove(&running.id);
+    }
+
+    /// The next computation to run, where one more may.
+    pub(crate) fn start(&mut self, now: Timestamp) -> Option<Computation> {
+        if self.started >= self.at_once {
+            return None;
+        }
+        let (id, computation) = self.waiting.pop_first()?;
+        self.started += 1;
+        if let Some(place) = self.wanted.get(&id).cloned()
+            && let Some(running) = self.slot(&place).and_then(|slot| slot.running.as_mut())
+        {
+            running.expires = now.saturating_add(running.deadline).ok();
+        }
+        Some(computation)
+    }
+
+    fn slot(&mut self, (index, key, type_id): &Place) -> Option<&mut Slot> {
+        self.slots.get_mut(&(*index, key.clone()))?.get_mut(type_id)
+    }
+
+    /// Takes the end of a computation; the key that waits for it.
+    pub(crate) fn finished(&mut self, computed: Computed, now: Timestamp) -> Option<(usize, Key)> {
+        self.started = self.started.saturating_sub(1);
+        let place = self.wanted.remove(&computed.id)?;
+        let slot = self.slot(&place)?;
+        let running = slot.running.take()?;
+        let output = computed.output.ok_or_else(|| "its computation panicked, which is a bug".to_owned());
+        slot.settle(running.memo, output, now);
+        Some((place.0, place.1))
+    }
+
+    /// Gives up computations that take too long; the keys that wait for them.
+    pub(crate) fn expire(&mut self, now: Timestamp) -> Vec<(usize, Key)> {
+        if self.next_expiry().is_none_or(|at| now < at) {
+            return Vec::new();
+        }
+        let mut woken = Vec::new();
+        for place in self.wanted.values().cloned().collect::<Vec<_>>() {
+            let Some(slot) = self.slot(&place) else { continue };
+            let is_over = |running: &mut Running| running.expires.is_some_and(|at| at <= now);
+            let Some(running) = slot.running.take_if(is_over) else { continue };
+            let why = format!("it took longer than {:#}", running.deadline);
+            slot.settle(Arc::clone(&running.memo), Err(why), now);
+            self.cancel(&running);
+            woken.push((place.0, place.1));
+        }
+        woken
+    }
+
+    /// When the next computation is given up.
+    pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
+        let expiries = self.wanted.values().filter_map(|(index, key, type_id)| {
+            self.slots.get(&(*index, key.clone()))?.get(type_id)?.running.as_ref()?.expires
+        });
+        expiries.min()
+    }
+
+    /// Forgets the answers that the newest plan of a key did not ask for.
+    pub(crate) fn retain(&mut self, controller: usize, key: &Key, used: &[TypeId]) {
+        let place = (controller, key.clone());
+        let Some(slots) = self.slots.get_mut(&place) else { return };
+        let mut dropped = Vec::new();
+        slots.retain(|type_id, slot| {
+            let is_used = used.contains(type_id);
+            if !is_used {
+                dropped.extend(slot.running.take());
+            }
+            is_used
+        });
+        if slots.is_empty() {
+            self.slots.remove(&place);
+        }
+        for running in dropped {
+            self.cancel(&running);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The [`View`] of one decision: the caches as they are when it begins, the controller's index, and the results that are there.
+
+use std::any::TypeId;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::index::LentIndex;
+use super::memo::{Ask, Found, KeyMemos, find};
+use super::{Caches, Index, Memo, Query, Read, ReadError, Site, Source, View};
+use object::{Gvk, Key, Kind, Object, ObjectRef};
+
+/// What a decision reads. Nothing changes it but the decision itself, so it is read without a lock on any thread.
+pub struct Snapshot {
+    caches: Caches,
+    memos: KeyMemos,
+    lent: RefCell<LentIndex>,
+    asked: RefCell<Asked>,
+}
+
+/// What a decision asked for, whether or not it was there.
+#[derive(Default)]
+pub(crate) struct Asked {
+    /// Kinds whose observed objects were read.
+    pub(crate) kinds: BTreeSet<Gvk>,
+    /// Results to compute.
+    pub(crate) memos: Vec<Ask>,
+    /// Types of results that were asked for.
+    pub(crate) used: Vec<TypeId>,
+    /// Kinds among them whose first list had not been read; the dispatcher plans the key again when it has.
+    pub(crate) awaited: BTreeSet<Gvk>,
+    /// A result is being computed; the dispatcher plans the key again when it is there.
+    pub(crate) is_pending: bool,
+}
+
+impl Snapshot {
+    pub(crate) fn new(caches: Caches, memos: KeyMemos, lent: LentIndex) -> Self {
+        Self { caches, memos, lent: RefCell::new(lent), asked: RefCell::default() }
+    }
+
+    /// The caches as they were when the decision began.
+    pub(crate) fn caches(&self) -> &Caches {
+        &self.caches
+    }
+
+    /// Brings the index up to date; the keys that the changes concern.
+    pub(crate) fn catch_up(&self) -> Vec<Key> {
+        self.lent.borrow_mut().catch_up()
+    }
+
+    pub(crate) fn into_parts(self) -> (LentIndex, Asked) {
+        (self.lent.into_inner(), self.asked.into_inner())
+    }
+}
+
+impl View for Snapshot {
+    fn get_on<K: Kind>(&self, site: Site, key: &Key) -> Read<Option<Arc<K>>> {
+        self.caches.get_on(site, key)
+    }
+
+    fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
+        self.caches.list_on(site, query)
+    }
+
+    fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
+        let read = self.caches.observed(object);
+        let mut asked = self.asked.borrow_mut();
+        if !asked.kinds.contains(&object.gvk) {
+            asked.kinds.insert(object.gvk.clone());
+        }
+        if read.as_ref().is_err_and(ReadError::is_coming) {
+            asked.awaited.insert(object.gvk.clone());
+        }
+        read
+    }
+
+    fn source(&self, repo: &Key) -> Option<Arc<Source>> {
+        self.caches.source(repo)
+    }
+
+    fn index<I: Index, R>(&self, read: impl FnOnce(&mut I) -> R) -> Read<R> {
+        let mut lent = self.lent.borrow_mut();
+        if lent.type_id != Some(TypeId::of::<I>()) {
+            return Ok(read(&mut I::build(&self.caches)?));
+        }
+        if lent.index.is_none() {
+            lent.index = Some(Box::new(I::build(&self.caches)?));
+        }
+        let index = lent.index.as_mut().and_then(|index| index.downcast_mut());
+        Ok(read(index.expect("the index of a controller has the type it registered")))
+    }
+
+    fn memo<M: Memo>(&self, memo: M) -> Read<Arc<M::Output>> {
+        let mut asked = self.asked.borrow_mut();
+        asked.used.push(TypeId::of::<M>());
+        match find(&self.memos, memo) {
+            Found::Ready(output) => Ok(output),
+            Found::Failed(why, ask) => {
+                asked.memos.push(ask);
+                Err(ReadError::failed(M::NAME, why))
+            }
+            Found::Absent(ask) => {
+                asked.memos.push(ask);
+                asked.is_pending = true;
+                Err(ReadError::pending(M::NAME))
+            }
+        }
+    }
+}

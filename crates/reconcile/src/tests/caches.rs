@@ -1,0 +1,131 @@
+use super::*;
+use api::names::INDEXED_LABELS;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+fn config_map(name: &str, resource_version: &str) -> ConfigMap {
+    let metadata = ObjectMeta {
+        namespace: Some("ns".into()),
+        name: Some(name.into()),
+        resource_version: Some(resource_version.into()),
+        labels: INDEXED_LABELS.first().map(|label| [((*label).to_owned(), "p".to_owned())].into()),
+        ..ObjectMeta::default()
+    };
+    ConfigMap { metadata, ..ConfigMap::default() }
+}
+
+fn names(caches: &Caches, query: Query<'_>) -> Vec<String> {
+    caches.list::<ConfigMap>(query).unwrap().iter().map(|c| c.metadata.name.clone().unwrap()).collect()
+}
+
+#[test]
+fn absence_means_nothing_before_the_first_list() {
+    let mut caches = Caches::default();
+    assert!(caches.get::<ConfigMap>(&Key::namespaced("ns", "a")).is_err());
+    caches.apply(Site::Hub, Delta::Seen(config_map("a", "1")));
+    assert!(caches.list::<ConfigMap>(Query::ALL).is_err());
+    caches.replace(Site::Hub, vec![config_map("b", "2")], "3");
+    assert_eq!(names(&caches, Query::ALL), ["b"]);
+}
+
+#[test]
+fn a_write_is_visible_before_its_watch_event_and_not_undone_by_older_ones() {
+    let mut caches = Caches::default();
+    caches.replace(Site::Hub, vec![config_map("a", "1")], "1");
+    assert!(caches.apply(Site::Hub, Delta::Written(config_map("a", "5"))).is_some());
+    assert!(caches.apply(Site::Hub, Delta::Seen(config_map("a", "3"))).is_none());
+    assert!(caches.apply(Site::Hub, Delta::Seen(config_map("a", "5"))).is_none());
+    caches.replace(Site::Hub, vec![config_map("a", "4")], "4");
+    let held = caches.get::<ConfigMap>(&Key::namespaced("ns", "a")).unwrap().unwrap();
+    assert_eq!(held.metadata.resource_version.as_deref(), Some("5"));
+}
+
+#[test]
+fn a_late_write_result_does_not_revive_a_deleted_object() {
+    let mut caches = Caches::default();
+    caches.replace(Site::Hub, vec![config_map("a", "1")], "1");
+    assert!(
+        caches.apply(Site::Hub, Delta::<ConfigMap>::Gone(Key::namespaced("ns", "a"), "7".into())).is_some()
+    );
+    assert!(caches.apply(Site::Hub, Delta::Written(config_map("a", "6"))).is_none());
+    assert!(names(&caches, Query::ALL).is_empty());
+}
+
+#[test]
+fn an_object_written_after_the_list_survives_it() {
+    let mut caches = Caches::default();
+    caches.replace(Site::Hub, Vec::<ConfigMap>::new(), "1");
+    caches.apply(Site::Hub, Delta::Written(config_map("new", "9")));
+    caches.replace(Site::Hub, vec![config_map("a", "2")], "8");
+    assert_eq!(names(&caches, Query::ALL), ["a", "new"]);
+}
+
+fn unreadable(name: &str, label: Option<&str>) -> Delta<ConfigMap> {
+    let labels = label.map(|value| [(INDEXED_LABELS[0].to_owned(), value.to_owned())].into());
+    Delta::Unreadable(Unreadable { key: Key::namespaced("ns", name), labels, why: "data: not a map".into() })
+}
+
+#[test]
+fn an_unreadable_object_fails_the_reads_that_would_overlook_it_and_no_others() {
+    let mut caches = Caches::default();
+    caches.replace(Site::Hub, vec![config_map("a", "1")], "1");
+    caches.apply(Site::Hub, unreadable("b", Some("q")));
+    let error = caches.list::<ConfigMap>(Query::ALL).unwrap_err();
+    assert_eq!(error.to_string(), "cannot read ConfigMap ns/b: data: not a map");
+    assert!(caches.get::<ConfigMap>(&Key::namespaced("ns", "b")).is_err());
+    assert!(caches.list::<ConfigMap>(Query::label(INDEXED_LABELS[0], "q")).is_err());
+    assert!(caches.get::<ConfigMap>(&Key::namespaced("ns", "a")).is_ok());
+    assert!(caches.list::<ConfigMap>(Query::namespace("other")).is_ok());
+    assert_eq!(names(&caches, Query::label(INDEXED_LABELS[0], "p")), ["a"]);
+    caches.apply(Site::Hub, Delta::Seen(config_map("b", "2")));
+    assert_eq!(names(&caches, Query::ALL), ["a", "b"]);
+}
+
+#[test]
+fn an_object_without_readable_labels_could_be_in_any_list_of_its_namespace() {
+    let mut caches = Caches::default();
+    caches.replace(Site::Hub, vec![config_map("a", "1")], "1");
+    caches.apply(Site::Hub, unreadable("b", None));
+    assert!(caches.list::<ConfigMap>(Query::label("other", "p")).is_err());
+    assert!(caches.list::<ConfigMap>(Query::label("other", "p").within("other")).is_ok());
+}
+
+#[test]
+fn an_object_that_becomes_unreadable_is_listed_as_it_was_read_last() {
+    let mut caches = Caches::default();
+    caches.replace(Site::Hub, vec![config_map("a", "1"), config_map("b", "1")], "1");
+    caches.apply(Site::Hub, unreadable("b", Some("p")));
+    assert_eq!(names(&caches, Query::ALL), ["a", "b"]);
+    assert!(caches.get::<ConfigMap>(&Key::namespaced("ns", "b")).is_err());
+    let refused = Unreadable { key: Key::namespaced("ns", "b"), ..Unreadable::default() };
+    caches.kind_mut::<ConfigMap>(Site::Hub).replace(vec![Arc::new(config_map("a", "1"))], vec![refused], 3);
+    assert_eq!(names(&caches, Query::ALL), ["a", "b"], "an unreadable object of a list is not gone");
+}
+
+#[test]
+fn a_clone_does_not_see_later_changes() {
+    let mut caches = Caches::default();
+    caches.replace(Site::Hub, vec![config_map("a", "1")], "1");
+    let before = caches.clone();
+    caches.apply(Site::Hub, Delta::Seen(config_map("b", "2")));
+    caches.apply(Site::Hub, Delta::<ConfigMap>::Gone(Key::namespaced("ns", "a"), "3".into()));
+    assert_eq!(
+        (names(&before, Query::ALL), names(&caches, Query::ALL)),
+        (vec!["a".to_owned()], vec!["b".to_owned()])
+    );
+    assert_eq!(names(&before, Query::label(INDEXED_LABELS[0], "p")), ["a"]);
+}
+
+#[test]
+fn indexed_labels_and_namespaces_select() {
+    let mut caches = Caches::default();
+    caches.replace(Site::Hub, vec![config_map("a", "1"), config_map("b", "2")], "2");
+    let label = INDEXED_LABELS[0];
+    assert_eq!(names(&caches, Query::label(label, "p").within("ns")), ["a", "b"]);
+    assert!(names(&caches, Query::label(label, "p").within("other")).is_empty());
+    assert!(names(&caches, Query::label(label, "q")).is_empty());
+    assert!(names(&caches, Query::namespace("n")).is_empty());
+    caches.apply(Site::Hub, Delta::<ConfigMap>::Gone(Key::namespaced("ns", "a"), "3".into()));
+    assert_eq!(names(&caches, Query::label(label, "p")), ["b"]);
+    assert_eq!(names(&caches, Query::label("unindexed", "p")), [""; 0]);
+}

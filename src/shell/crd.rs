@@ -1,0 +1,55 @@
+//! CustomResourceDefinitions: one that was applied is of use only when its kind is served.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+use super::execute::Server;
+use object::Object;
+use reconcile::{Failure, FailureKind};
+
+/// How long a CRD may take to be established before what uses it is planned again.
+const PATIENCE: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(100);
+
+/// Waits until the kind of a CRD is served, so that the next step can use it; any other object is returned as it is.
+///
+/// # Errors
+/// When the server does not accept the names of the kind, or takes longer than ten seconds.
+pub(super) async fn established(server: Server<'_>, applied: Object) -> Result<Object, Failure> {
+    let target = applied.reference();
+    if (target.gvk.group.as_str(), target.gvk.kind.as_str())
+        != ("apiextensions.k8s.io", "CustomResourceDefinition")
+    {
+        return Ok(applied);
+    }
+    let mut crd = applied;
+    let waited = timeout(PATIENCE, async {
+        while status(&crd, "Established") != Some("True") {
+            if status(&crd, "NamesAccepted") == Some("False") {
+                let why = field(&crd, "NamesAccepted", "message").unwrap_or_default();
+                let message = format!("{target} is not accepted: {why}");
+                return Err(Failure { kind: FailureKind::Invalid, message });
+            }
+            sleep(POLL).await;
+            crd = server.get(&target).await?;
+        }
+        Ok(crd)
+    });
+    let slow = |_| {
+        let message = format!("{target} is not established after {PATIENCE:?}");
+        Failure { kind: FailureKind::Unavailable, message }
+    };
+    waited.await.map_err(slow)?
+}
+
+fn status<'a>(crd: &'a Object, condition: &str) -> Option<&'a str> {
+    field(crd, condition, "status")
+}
+
+fn field<'a>(crd: &'a Object, condition: &str, field: &str) -> Option<&'a str> {
+    let conditions = crd.at(&["status", "conditions"]).and_then(Value::as_array)?;
+    let found = conditions.iter().find(|c| c.get("type").is_some_and(|held| held == condition))?;
+    found.get(field)?.as_str()
+}

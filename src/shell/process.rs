@@ -1,0 +1,177 @@
+//! A process that runs controllers against API servers, from their registration to the end of their last turn.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use jiff::SignedDuration;
+use kube::Client;
+use kube::runtime::events::{Recorder, Reporter};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{error, info, warn};
+
+use super::clock::now;
+use super::execute::Executor;
+use super::resources::Resources;
+use super::runtime::{Runtime, Watches};
+use super::selection::Selection;
+use super::threads::{self, Threads};
+use object::Key;
+use reconcile::{
+    Caches, Controller, ControllerInfo, Dispatcher, Failure, Limits, Push, Register, Scope, Source,
+};
+
+/// How long changes are gathered before their keys are planned.
+const COALESCE: SignedDuration = SignedDuration::from_millis(50);
+/// How long writes may take to end after a stop was asked for: less than a lease is respected after its holder gave up renewing it,
+/// 15 s - 10 s.
+const DRAIN: Duration = Duration::from_secs(4);
+
+/// Commits and pushes files; supplied by the source controller.
+pub type PushFn = Arc<dyn Fn(Push) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
+
+/// What a shell runs against.
+pub struct ShellOptions {
+    /// The hub.
+    pub hub: Client,
+    /// The cluster an agent applies to.
+    pub spoke: Option<Client>,
+    /// The part of the hub that is watched.
+    pub scope: Scope,
+    /// Which of the registered controllers run.
+    pub controllers: Selection,
+    /// How [`Action::Push`](reconcile::Action::Push) is executed.
+    pub push: Option<PushFn>,
+}
+
+/// Controllers and their dispatcher, ready to run.
+pub struct Shell {
+    handle: Handle,
+    controllers: Vec<ControllerInfo>,
+}
+
+/// Access to a running shell, for its source controller and its servers.
+#[derive(Clone)]
+pub struct Handle {
+    runtime: Arc<Runtime>,
+    started: Arc<AtomicBool>,
+}
+
+impl Shell {
+    /// Registers controllers; nothing runs yet.
+    pub fn new(options: ShellOptions, register: impl FnOnce(&mut Registrar)) -> Self {
+        let ShellOptions { hub, spoke, scope, controllers: selection, push } = options;
+        let limits = Limits { coalesce: COALESCE, computations: threads::cores() };
+        let mut registrar = Registrar { selection, dispatcher: Dispatcher::new(limits, spoke.is_some()) };
+        register(&mut registrar);
+        let dispatcher = registrar.dispatcher;
+        let controllers: Vec<_> = dispatcher.controllers().collect();
+        let reporter = |name: &str| Reporter { controller: name.into(), instance: None };
+        let recorders = controllers.iter().map(|info| Recorder::new(hub.clone(), reporter(info.reporter)));
+        let recorders = recorders.collect();
+        let spoke = spoke.map(|client| Arc::new(Resources::new(client)));
+        let executor = Executor::new(Arc::new(Resources::new(hub)), spoke, push, controllers.len());
+        let runtime = Arc::new(Runtime::new(dispatcher, executor, scope, recorders));
+        Self { handle: Handle { runtime, started: Arc::default() }, controllers }
+    }
+
+    /// Access for others while it runs.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Runs until `stop`; then lets the writes that have begun end.
+    ///
+    /// A panic is a bug of ours. In a decision it costs its key a turn; in a watch, or in the dispatcher, it cancels `stop`, so that
+    /// the process ends and starts anew.
+    pub async fn run(self, stop: CancellationToken) {
+        let Self { handle: Handle { runtime, started }, controllers } = self;
+        let names: Vec<_> = controllers.iter().map(|info| info.name).collect();
+        let threads = match Threads::start(&runtime, &names) {
+            Ok(threads) => threads,
+            Err(error) => {
+                error!(%error, "cannot start a thread for each controller");
+                stop.cancel();
+                return;
+            }
+        };
+        info!(controllers = names.join(","), "started");
+        started.store(true, Ordering::Relaxed);
+        let (tasks, mut watches) = (TaskTracker::new(), Watches::new());
+        while !stop.is_cancelled() {
+            let next = runtime.dispatch(&threads, &tasks, &mut watches);
+            let due = async {
+                match next {
+                    Some(at) => sleep(now().duration_until(at).unsigned_abs()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = runtime.notify.notified() => {}
+                () = due => {}
+                () = runtime.broken.cancelled() => stop.cancel(),
+                () = stop.cancelled() => {}
+            }
+        }
+        tasks.close();
+        if timeout(DRAIN, tasks.wait()).await.is_err() {
+            warn!("stopped before all plans were executed; they are planned again at the next start");
+        }
+        for watch in watches.values() {
+            watch.abort();
+        }
+    }
+}
+
+/// Where controllers are registered with a [`Shell`].
+pub struct Registrar {
+    selection: Selection,
+    dispatcher: Dispatcher,
+}
+
+impl Register for Registrar {
+    fn add<C: Controller>(&mut self) {
+        if self.selection.includes(C::NAME) {
+            self.dispatcher.add::<C>();
+        }
+    }
+}
+
+impl Handle {
+    /// Everything that has been read, as it is now.
+    pub fn caches(&self) -> Caches {
+        self.runtime.ask(|dispatcher| dispatcher.caches()).unwrap_or_default()
+    }
+
+    /// Takes the state of a repository, which a `ConfigRepo` names.
+    pub fn source_changed(&self, repo: &Key, source: Source) {
+        self.runtime.tell(|dispatcher, now| dispatcher.source_changed(repo, source, now));
+    }
+
+    /// The counters and queue depths, in the OpenMetrics text format.
+    ///
+    /// # Errors
+    /// Never in practice: writing to a string does not fail.
+    pub fn metrics(&self) -> Result<String, std::fmt::Error> {
+        let scraped = self.runtime.ask(|dispatcher| {
+            let controllers: Vec<_> = dispatcher.controllers().collect();
+            (controllers, dispatcher.unreadable())
+        });
+        let (controllers, unreadable) = scraped.unwrap_or_default();
+        self.runtime.metrics.encode(&controllers, unreadable)
+    }
+
+    /// Whether every kind that any controller needs has been read once; one that waits to be elected is ready for that.
+    pub fn is_ready(&self) -> bool {
+        let is_read = |dispatcher: &mut Dispatcher| dispatcher.controllers().all(|info| info.is_ready);
+        !self.started.load(Ordering::Relaxed) || self.runtime.ask(is_read).unwrap_or_default()
+    }
+
+    /// The hub.
+    pub fn hub(&self) -> &Resources {
+        &self.runtime.executor.hub
+    }
+}

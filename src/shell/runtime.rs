@@ -1,0 +1,212 @@
+//! The state that the tasks and threads of a shell share: they feed the dispatcher and execute its commands.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+use futures::FutureExt as _;
+use jiff::Timestamp;
+use kube::runtime::events::Recorder;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{Instrument as _, debug, error, warn};
+
+use super::clock::now;
+use super::events::record;
+use super::execute::{self, Executor};
+use super::metrics::Metrics;
+use super::resources::Resources;
+use super::telemetry::turn_span;
+use super::threads::Threads;
+use super::watch::{self, Target};
+use object::Gvk;
+use reconcile::{
+    Act, Backoff, Command, Dispatcher, Ended, FailureKind, Narrowed, Scope, Site, WatchEvent, WatchedKind,
+};
+
+/// The state that the tasks and threads of a shell share.
+pub(super) struct Runtime {
+    dispatcher: Mutex<Dispatcher>,
+    /// Something may be due.
+    pub(super) notify: Notify,
+    pub(super) executor: Executor,
+    pub(super) scope: Scope,
+    /// By controller; each gathers repeated events into series.
+    pub(super) recorders: Vec<Recorder>,
+    pub(super) metrics: Metrics,
+    /// Cancelled when the dispatcher panicked in the middle of a change: its state may be half of what it should be.
+    pub(super) broken: CancellationToken,
+}
+
+/// The watches that run.
+pub(super) type Watches = BTreeMap<(Site, Gvk, bool), AbortHandle>;
+
+impl Runtime {
+    pub(super) fn new(
+        dispatcher: Dispatcher,
+        executor: Executor,
+        scope: Scope,
+        recorders: Vec<Recorder>,
+    ) -> Self {
+        Self {
+            dispatcher: Mutex::new(dispatcher),
+            notify: Notify::new(),
+            executor,
+            scope,
+            recorders,
+            metrics: Metrics::default(),
+            broken: CancellationToken::new(),
+        }
+    }
+
+    /// Asks the dispatcher something; `None` where it panicked before, so that its state cannot be relied upon.
+    pub(super) fn ask<T>(&self, ask: impl FnOnce(&mut Dispatcher) -> T) -> Option<T> {
+        let asked =
+            catch_unwind(AssertUnwindSafe(|| self.dispatcher.lock().ok().map(|mut held| ask(&mut held))));
+        if asked.is_err() {
+            error!("the dispatcher panicked, which is a bug; the process stops, to start anew");
+        }
+        let answer = asked.ok().flatten();
+        if answer.is_none() {
+            self.broken.cancel();
+        }
+        answer
+    }
+
+    /// Tells the dispatcher something, and that something may be due.
+    pub(super) fn tell(&self, tell: impl FnOnce(&mut Dispatcher, Timestamp)) {
+        self.ask(|dispatcher| tell(dispatcher, now()));
+        self.notify.notify_one();
+    }
+
+    /// Executes what is due; returns when something will be.
+    pub(super) fn dispatch(
+        self: &Arc<Self>,
+        threads: &Threads,
+        tasks: &TaskTracker,
+        watches: &mut Watches,
+    ) -> Option<Timestamp> {
+        let (commands, next) = self.ask(|dispatcher| (dispatcher.due(now()), dispatcher.next_at()))?;
+        for command in commands {
+            match command {
+                Command::Decide(decision) => threads.decide(decision),
+                Command::Compute(computation) => threads.compute(computation),
+                Command::Act(act) => {
+                    let span = turn_span(act.controller, &act.key.to_string(), Some(act.turn));
+                    tasks.spawn(Arc::clone(self).act(act).instrument(span));
+                }
+                Command::Watch(kind) => {
+                    let id = (kind.site, kind.gvk.clone(), kind.is_observed());
+                    let task = tokio::spawn(Arc::clone(self).watch(kind));
+                    watches.insert(id, task.abort_handle());
+                }
+                Command::Unwatch(kind) => {
+                    let id = (kind.site, kind.gvk.clone(), kind.is_observed());
+                    if let Some(watch) = watches.remove(&id) {
+                        watch.abort();
+                    }
+                }
+                Command::Ended(ended) => {
+                    self.report(&ended);
+                    if !ended.events.is_empty() {
+                        tasks.spawn(Arc::clone(self).record(ended));
+                    }
+                }
+            }
+        }
+        next
+    }
+
+    async fn act(self: Arc<Self>, act: Act) {
+        let started = self.metrics.start();
+        let outcome = self.executor.act(&act).await;
+        self.metrics.wrote(&act, &outcome, started);
+        let acted = act.done(outcome);
+        self.tell(|dispatcher, now| dispatcher.acted(acted, now));
+    }
+
+    /// Records events, which are for people; nothing waits for them.
+    async fn record(self: Arc<Self>, ended: Ended) {
+        if let Some(recorder) = self.recorders.get(ended.lane) {
+            record(recorder, ended.events).await;
+        }
+    }
+
+    /// Logs and counts the end of a turn.
+    fn report(&self, ended: &Ended) {
+        self.metrics.ended(ended, now());
+        let Ended { controller, key, turn, steps, failure, read_error, panicked: _, .. } = ended;
+        if let Some(error) = read_error {
+            if error.is_coming() {
+                debug!(controller, %key, turn, %error, "waiting");
+            } else {
+                warn!(controller, %key, turn, %error, "cannot decide yet; will be tried again");
+            }
+        }
+        match failure {
+            None if *steps > 0 => debug!(controller, %key, turn, steps, "executed"),
+            None => {}
+            Some(error) if error.kind == FailureKind::Conflict => {
+                debug!(controller, %key, turn, %error, "written in between; planning again");
+            }
+            Some(error) => {
+                warn!(controller, %key, turn, %error, "not all could be written; will be tried again")
+            }
+        }
+    }
+
+    /// Watches a kind, without which nothing may go on.
+    async fn watch(self: Arc<Self>, kind: Arc<WatchedKind>) {
+        let watch = async {
+            let Some(target) = self.target(&kind).await else { return };
+            let tell = |event: WatchEvent| self.tell(|dispatcher, now| dispatcher.watched(&kind, event, now));
+            watch::watch(target, &self.metrics, tell).await;
+        };
+        if AssertUnwindSafe(watch).catch_unwind().await.is_err() {
+            error!(kind = %kind.gvk, "a watch panicked, which is a bug; the process stops, to start anew");
+            self.broken.cancel();
+        }
+    }
+
+    fn resources(&self, site: Site) -> Option<&Arc<Resources>> {
+        match site {
+            Site::Hub => Some(&self.executor.hub),
+            Site::Spoke => self.executor.spoke.as_ref(),
+        }
+    }
+
+    /// The collection to watch for a kind, asking the API server until it serves it.
+    async fn target(&self, kind: &Arc<WatchedKind>) -> Option<Target> {
+        let resources = self.resources(kind.site)?;
+        let mut failures = 0;
+        let served = loop {
+            match resources.served(&kind.gvk).await {
+                Ok(served) => break served,
+                Err(error) => {
+                    failures += 1;
+                    let error = match &error {
+                        // The server answers so for a group version of which it serves no kind.
+                        kube::Error::Api(status) if status.is_not_found() => execute::NOT_SERVED.into(),
+                        error => execute::said(error),
+                    };
+                    warn!(kind = %kind.gvk, error, "cannot watch yet; nothing that depends on it is decided until this ends");
+                    sleep(Backoff::wait(FailureKind::Unavailable, failures).unsigned_abs()).await;
+                }
+            }
+        };
+        let narrowed = match kind.site {
+            Site::Hub => self.scope.narrow(&kind.gvk, served.namespaced),
+            Site::Spoke => Narrowed::default(),
+        };
+        Some(Target {
+            client: resources.client().clone(),
+            kind: Arc::clone(kind),
+            path: served.collection(&narrowed.namespace),
+            fields: narrowed.fields,
+            labels: narrowed.labels,
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! The controllers that run.
+
+use std::collections::BTreeSet;
+
+/// `--controllers`: which controllers run, as kube-controller-manager takes it: `*` is all, `name` adds one, `-name` removes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    all: bool,
+    added: BTreeSet<String>,
+    removed: BTreeSet<String>,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self { all: true, added: BTreeSet::new(), removed: BTreeSet::new() }
+    }
+}
+
+impl Selection {
+    /// Reads a comma-separated list; `known` names every controller there is.
+    ///
+    /// # Errors
+    /// Names what is not a controller, and what could have been meant.
+    pub fn parse(text: &str, known: &[&str]) -> Result<Self, String> {
+        let mut selection = Self { all: false, added: BTreeSet::new(), removed: BTreeSet::new() };
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let name = word.strip_prefix('-').unwrap_or(word);
+            match (word, known.contains(&name)) {
+                ("*", _) => selection.all = true,
+                (_, false) => {
+                    return Err(format!("there is no controller {name:?}; there are: {}", known.join(", ")));
+                }
+                (_, true) if word.starts_with('-') => {
+                    selection.removed.insert(name.into());
+                }
+                (_, true) => {
+                    selection.added.insert(name.into());
+                }
+            }
+        }
+        Ok(selection)
+    }
+
+    pub(super) fn includes(&self, name: &str) -> bool {
+        !self.removed.contains(name) && (self.all || self.added.contains(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, runs: &[&str]) {
+        let known = ["placement", "clusterset", "report"];
+        let selection = Selection::parse(text, &known).unwrap();
+        let included: Vec<_> = known.into_iter().filter(|name| selection.includes(name)).collect();
+        assert_eq!(included, runs, "{text:?}");
+    }
+
+    #[test]
+    fn controllers_are_chosen_as_kube_controller_manager_does() {
+        check("*", &["placement", "clusterset", "report"]);
+        check("*,-placement", &["clusterset", "report"]);
+        check("placement, clusterset", &["placement", "clusterset"]);
+        check("-report,*", &["placement", "clusterset"]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn an_unknown_controller_is_named() {
+        let error = Selection::parse("*,-placements", &["placement"]).unwrap_err();
+        assert_eq!(error, "there is no controller \"placements\"; there are: placement");
+    }
+}

@@ -1,0 +1,97 @@
+//! The threads on which decisions and computations are made.
+//!
+//! Each controller has a thread of its own, so that a slow plan delays its own controller and nothing else; the operating system
+//! shares the cores between them. Computations share as many threads as there are cores.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+
+use tracing::error;
+
+use super::runtime::Runtime;
+use reconcile::{Computation, Computed, Decided, Decision};
+
+/// How many computations run at one time.
+pub(super) fn cores() -> usize {
+    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// The threads. They end when this is dropped and what they are at has ended.
+pub(super) struct Threads {
+    /// By controller.
+    deciding: Vec<mpsc::Sender<Decision>>,
+    computing: mpsc::Sender<Computation>,
+}
+
+impl Threads {
+    /// Starts them.
+    ///
+    /// # Errors
+    /// When the operating system has no thread to give.
+    pub(super) fn start(runtime: &Arc<Runtime>, controllers: &[&'static str]) -> std::io::Result<Self> {
+        let mut deciding = Vec::new();
+        for name in controllers {
+            let (sender, receiver) = mpsc::channel();
+            let runtime = Arc::clone(runtime);
+            thread::Builder::new().name((*name).into()).spawn(move || {
+                for decision in receiver {
+                    decide(&runtime, decision);
+                }
+            })?;
+            deciding.push(sender);
+        }
+        let (computing, receiver) = mpsc::channel();
+        let receiver = Arc::new(Mutex::new(receiver));
+        for _ in 0..cores() {
+            let (runtime, receiver) = (Arc::clone(runtime), Arc::clone(&receiver));
+            thread::Builder::new().name("compute".into()).spawn(move || {
+                while let Some(computation) = next(&receiver) {
+                    compute(&runtime, computation);
+                }
+            })?;
+        }
+        Ok(Self { deciding, computing })
+    }
+
+    pub(super) fn decide(&self, decision: Decision) {
+        if let Some(thread) = self.deciding.get(decision.lane) {
+            // A thread ends only after its sender was dropped.
+            let _ = thread.send(decision);
+        }
+    }
+
+    pub(super) fn compute(&self, computation: Computation) {
+        // The threads end only after the sender was dropped.
+        let _ = self.computing.send(computation);
+    }
+}
+
+fn next(receiver: &Mutex<mpsc::Receiver<Computation>>) -> Option<Computation> {
+    receiver.lock().ok()?.recv().ok()
+}
+
+fn decide(runtime: &Runtime, decision: Decision) {
+    let Decision { lane, controller, ref key, turn, .. } = decision;
+    let key = key.as_ref().map(ToString::to_string).unwrap_or_default();
+    let _span = super::telemetry::turn_span(controller, &key, turn).entered();
+    let started = runtime.metrics.start();
+    let decided = catch_unwind(AssertUnwindSafe(|| decision.run())).unwrap_or_else(|_| {
+        error!("a decision panicked, which is a bug; the key will be tried again");
+        Decided::panicked(lane)
+    });
+    runtime.metrics.decided(controller, started);
+    runtime.tell(|dispatcher, now| dispatcher.decided(decided, now));
+}
+
+fn compute(runtime: &Runtime, computation: Computation) {
+    let Computation { id, name, controller, ref key, .. } = computation;
+    let _span = super::telemetry::turn_span(controller, &key.to_string(), None).entered();
+    let started = runtime.metrics.start();
+    let computed = catch_unwind(AssertUnwindSafe(|| computation.run())).unwrap_or_else(|_| {
+        error!(name, "a computation panicked, which is a bug; it will be tried again");
+        Computed::panicked(id)
+    });
+    runtime.metrics.computed(name, started);
+    runtime.tell(|dispatcher, now| dispatcher.computed(computed, now));
+}
