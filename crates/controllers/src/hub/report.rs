@@ -36,7 +36,6 @@ const REFUSED_WAIT: SignedDuration = SignedDuration::from_mins(10);
 /// The least time between two reports where none can be read.
 const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 
-/// See the [module](self).
 pub(crate) struct ReportController;
 
 impl Controller for ReportController {

@@ -1,6 +1,6 @@
-//! What is added to the workloads of a template: environment, credentials, node placement, images, proxy, resources, namespace.
+//! Additions to the workloads of a template: environment, credentials, node placement, images, proxy, resources, namespace.
 //!
-//! Only Deployments and DaemonSets are decorated, as OCM does it; fields this version does not know stay as they are.
+//! As in OCM, only Deployments and DaemonSets are decorated. Fields that this version does not know stay as they are.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -32,13 +32,13 @@ pub struct Decoration {
     pub node_selector: Option<Value>,
     /// Replaces the tolerations.
     pub tolerations: Option<Value>,
-    /// Mirrors, the last that changes an image wins.
+    /// Mirrors; the last one that changes an image wins.
     pub registries: Vec<Registry>,
     /// Environment of the proxy, in order.
     pub proxy: Vec<(String, String)>,
     /// Certificates of the proxy, in PEM.
     pub proxy_ca: String,
-    /// Resource requirements, the last that matches wins.
+    /// Resource requirements; the last one that matches wins.
     pub resources: Vec<ResourceRule>,
 }
 
@@ -49,7 +49,7 @@ pub struct SecretVolume {
     pub name: String,
     /// Name of the secret.
     pub secret: String,
-    /// Where it is mounted.
+    /// The path that it is mounted at.
     pub path: String,
 }
 
@@ -61,10 +61,10 @@ pub struct ResourceRule {
 }
 
 impl ResourceRule {
-    /// Reads `resource:name:container`, each part a name, `*`, or what OCM makes of it: a regular expression.
+    /// Reads `resource:name:container`. Each part is a name, `*` or, as in OCM, a regular expression.
     ///
     /// # Errors
-    /// Not three parts, or no regular expression.
+    /// Fails where there are not three parts, or where one is no regular expression.
     pub fn parse(id: &str, resources: Value) -> Result<Self, RenderError> {
         let invalid = || RenderError::ContainerId(id.to_owned());
         let parts: Vec<&str> = id.split(':').map(|part| if part == "*" { ".+" } else { part }).collect();
@@ -80,7 +80,7 @@ impl Decoration {
     /// Takes the proxy of a configuration.
     ///
     /// # Errors
-    /// Certificates that are not base64.
+    /// Fails where the certificates are not base64.
     pub fn set_proxy(&mut self, proxy: &ProxyConfig) -> Result<(), RenderError> {
         let pairs = [
             ("HTTP_PROXY", &proxy.http_proxy),
@@ -110,7 +110,7 @@ pub fn json<T: Serialize>(part: &T) -> Value {
     serde_json::to_value(part).expect("wire types have string keys, so they serialise")
 }
 
-/// Decorates the pod template of a Deployment or DaemonSet; other kinds are left alone.
+/// Decorates the pod template of a Deployment or DaemonSet; other kinds stay as they are.
 pub fn workload(object: &mut Object, decoration: &Decoration) {
     let gvk = object.gvk();
     let resource = match (gvk.group.as_str(), gvk.kind.as_str()) {
@@ -188,9 +188,9 @@ fn list<'a>(fields: &'a mut Map<String, Value>, name: &str) -> &'a mut Vec<Value
     slot.as_array_mut().expect("set to a list just above")
 }
 
-/// The image a mirror serves in place of `image`.
+/// The image that a mirror serves in place of `image`.
 ///
-/// A source matches whole path segments: `quay.io/ocm` does not take `quay.io/ocm-evil/x`, which OCM lets it.
+/// A source matches whole path segments. In OCM, `quay.io/ocm` would match `quay.io/ocm-evil/x` too.
 fn mirror(image: &str, registries: &[Registry]) -> String {
     let candidate = |registry: &Registry| {
         let strip = |text: &str| text.strip_suffix('/').unwrap_or(text).to_owned();
@@ -207,7 +207,7 @@ fn mirror(image: &str, registries: &[Registry]) -> String {
     registries.iter().map(candidate).rfind(|candidate| candidate != image).unwrap_or_else(|| image.to_owned())
 }
 
-/// Moves an object into the namespace of the agent; an empty namespace leaves it where the template put it.
+/// Moves an object into the namespace of the agent; with an empty namespace it stays where the template put it.
 pub fn place(object: &mut Object, namespace: &str) {
     if namespace.is_empty() {
         return;
@@ -236,7 +236,7 @@ fn proxy_ca_name(addon: &str) -> String {
     format!("{addon}-proxy-ca")
 }
 
-/// The ConfigMap with the certificates of the proxy, where the workloads that mount it live.
+/// The ConfigMap with the certificates of the proxy, in the namespace of the workloads that mount it.
 pub fn ca_bundle(addon: &str, decoration: &Decoration, objects: &[Object]) -> Option<Object> {
     if decoration.proxy_ca.is_empty() {
         return None;

@@ -1,7 +1,7 @@
-//! Add-ons: which configuration each cluster should have, what it renders to, and whether it works.
+//! Add-ons: the configuration that each cluster should have, the manifests it renders to, and the health of the result.
 //!
-//! The functions know no view and write nothing. They take the content of a configuration by hash, never by name, so that what a
-//! cluster gets is what the rollout decided for it, whatever has happened to the object of that name since.
+//! The functions read no view and write nothing. They take the content of a configuration by hash and never by name, so that a cluster
+//! gets what the rollout decided for it, even if the object of that name has changed since.
 
 pub mod config;
 pub mod config_refs;

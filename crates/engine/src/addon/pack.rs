@@ -1,4 +1,4 @@
-//! Distributing the manifests of one add-on over as few works as an API server takes.
+//! Distributes the manifests of an add-on over as few works as an API server takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,19 +6,19 @@ use serde_json::Value;
 
 use object::{Object, ObjectRef};
 
-/// A work holds at most 80 % of the 500 KiB OCM's webhook lets through.
+/// A work holds at most 80 % of the 500 KiB that OCM's webhook admits.
 pub const LIMIT: usize = 500 * 1024 * 8 / 10;
 
-/// What one work holds, in the order of the template.
+/// The manifests of one work, in the order of the template.
 pub type Packed<'a> = BTreeMap<u32, Vec<&'a Object>>;
 
-/// Why manifests cannot be packed.
+/// The reason why manifests cannot be packed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PackError {
-    /// OCM's own words.
+    /// A manifest has no kind; the text is OCM's.
     #[error("got empty kind/version from object {0}")]
     Untyped(String),
-    /// No work can carry it.
+    /// A manifest is larger than a work may be.
     #[error("{object} takes {size} bytes of the {LIMIT} a work may hold")]
     TooLarge {
         /// The manifest, kind and name.
@@ -31,10 +31,10 @@ pub enum PackError {
 /// Distributes manifests over works by index.
 ///
 /// Manifests stay in the work that holds them (`held`) while it has room; the others go to the first work with room, then to the lowest
-/// index that is free. Of two manifests of one object the later wins. A work that is left empty is absent from the result.
+/// index that is free. Of two manifests of one object the later wins. An empty work is not in the result.
 ///
 /// # Errors
-/// A manifest without kind, or one that no work can carry.
+/// Fails where a manifest has no kind, or is larger than a work may be.
 pub fn pack<'a>(
     manifests: &'a [Object],
     held: &BTreeMap<u32, BTreeSet<ObjectRef>>,
@@ -89,7 +89,7 @@ fn in_order<'a>(manifests: &'a [Object], order: &mut [usize]) -> Vec<&'a Object>
     order.iter().filter_map(|i| manifests.get(*i)).collect()
 }
 
-/// The size of a manifest as OCM counts it: that of its JSON in a protobuf `RawExtension`.
+/// The size of a manifest as OCM counts it: the size of its JSON in a protobuf `RawExtension`.
 fn size(manifest: &Object) -> usize {
     let json = Value::Object(manifest.0.clone()).to_string().len();
     let varint = usize::try_from((usize::BITS - json.leading_zeros()).div_ceil(7).max(1)).unwrap_or(1);

@@ -1,4 +1,4 @@
-//! How the agent of an add-on becomes known to the hub: what its add-on's status asks the spoke for, and what the hub lets it do.
+//! The registration of an add-on's agent: what the status of the add-on asks the spoke for, and the agent's permissions on the hub.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject as RbacSubject};
@@ -15,7 +15,7 @@ use api::names::{
 };
 use object::Metadata as _;
 
-/// The contents an add-on is made from on one cluster.
+/// The contents of the configurations of an add-on on one cluster.
 #[derive(Clone, Debug)]
 pub struct Sources {
     /// The template.
@@ -28,21 +28,21 @@ impl Sources {
     /// Reads both from their snapshots.
     ///
     /// # Errors
-    /// Why a snapshot does not hold what it should.
+    /// Says why a snapshot does not hold what it should.
     pub fn read(template: &ControllerRevision, config: Option<&ControllerRevision>) -> Result<Self, String> {
         Ok(Self { template: snapshot::spec(template)?, config: config.map(snapshot::spec).transpose()? })
     }
 }
 
-/// The subject an agent of an add-on has unless its registration says otherwise.
+/// The subject of an add-on's agent, unless its registration names another.
 pub fn default_subject(cluster: &str, addon: &str) -> Subject {
     let of_cluster = format!("{SUBJECT_PREFIX}cluster:{cluster}:addon:{addon}");
     let groups = vec![of_cluster.clone(), format!("{SUBJECT_PREFIX}addon:{addon}")];
     Subject { user: format!("{of_cluster}:agent:{addon}-agent"), groups, ..Subject::default() }
 }
 
-/// Fills in what the spoke's agent waits for: how to register, where to put credentials, how health is told. Conditions and what the
-/// spoke wrote itself (the driver, a subject that came with a token) stay.
+/// Fills in the fields that the agent of the spoke waits for: how to register, where to put credentials, how health is reported.
+/// Conditions stay, and so do the fields that the spoke wrote itself: the driver, and the subject that came with a token.
 pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
     let cluster = addon.metadata.namespace.clone().unwrap_or_default();
     let name = addon.metadata.name.clone().unwrap_or_default();
@@ -95,14 +95,14 @@ pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
     status.registrations = registrations.collect();
 }
 
-/// What the hub lets the agent of an add-on do.
+/// The permissions of an add-on's agent on the hub.
 ///
 /// The subject is the agent of this one cluster. OCM binds the group of the agents of all clusters as well, so that each may act in
 /// the namespace of every other cluster. It names bindings without the role or the cluster, so that two of them collide.
 /// See docs/hazards.md#bindings-across-clusters and docs/hazards.md#colliding-bindings.
 ///
 /// # Errors
-/// A permission without what its type needs.
+/// Fails where a permission lacks a field that its type needs.
 pub fn role_bindings(
     addon: &ManagedClusterAddOn,
     template: &AddOnTemplateSpec,

@@ -1,4 +1,4 @@
-//! Which clusters the placements of an add-on select, and whether that can be relied upon.
+//! The clusters that the placements of an add-on select.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +11,15 @@ use api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL};
 pub struct Selection {
     /// The clusters by group.
     pub groups: Vec<Group>,
-    /// Whether the list is whole. While it is not, nothing may be concluded from a cluster that is not on it.
+    /// Whether the list is complete. Until then, a cluster that is not on it may still be selected.
     pub settled: bool,
 }
 
 impl Selection {
     /// Reads the decisions of a placement.
     ///
-    /// They are whole when the placement exists, has been scheduled, and has as many clusters as its status says: while decisions move
-    /// from one page to another, a cluster is on none of them for a moment.
+    /// They are complete when the placement exists, has been scheduled, and has as many clusters as its status says. While a cluster
+    /// moves from one page to another, it is on neither for a moment.
     /// See docs/hazards.md#cluster-between-pages.
     pub fn read<'a>(
         placement: Option<&Placement>,
@@ -31,7 +31,7 @@ impl Selection {
             let label = |name: &str| {
                 decision.metadata.labels.as_ref().and_then(|labels| labels.get(name)).map(String::as_str)
             };
-            // A label that is no number sorts last instead of stopping the whole add-on.
+            // A label that is no number sorts last, so that it does not stop the add-on.
             // See docs/hazards.md#bad-group-index.
             let index =
                 label(DECISION_GROUP_INDEX_LABEL).map_or(0, |index| index.parse().unwrap_or(i32::MAX));
@@ -55,7 +55,7 @@ impl Selection {
         self.groups.iter().flat_map(|group| &group.clusters).map(String::as_str)
     }
 
-    /// The selection without some clusters; groups stay, even when they are empty.
+    /// The groups without some clusters; empty groups stay.
     pub fn without(&self, taken: &BTreeSet<String>) -> Vec<Group> {
         let left = |group: &Group| {
             group.clusters.iter().filter(|cluster| !taken.contains(*cluster)).cloned().collect()

@@ -1,5 +1,5 @@
-//! Contents of configurations, kept by hash: an edit in place reaches a cluster only when its turn comes, and rollback has something
-//! to return to.
+//! Contents of configurations, kept by hash, so that an edit in place reaches a cluster only in its turn and a rollback finds the
+//! content before.
 //! See docs/hazards.md#edit-in-place and docs/hazards.md#no-rollback.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use super::config::Config;
 use api::names::{ADDON_NAME_LABEL, SYSTEM_NAMESPACE};
 use object::Key;
 
-/// Where the snapshot of a configuration is.
+/// The key of the snapshot of a configuration.
 pub fn key(addon: &str, config: &Config) -> Key {
     Key::namespaced(SYSTEM_NAMESPACE, format!("{addon}.{}.{}", config.kind.resource, config.hash))
 }
@@ -31,10 +31,10 @@ pub fn snapshot(addon: &str, config: &Config, content: Map<String, Value>) -> Co
     ControllerRevision { metadata, data: RawExtension(Value::Object(content)), revision: Some(1) }
 }
 
-/// The `spec` a snapshot holds.
+/// Reads the `spec` in a snapshot.
 ///
 /// # Errors
-/// Why it is not of that type, in words for a condition.
+/// Says, in words for a condition, why it is not of that type.
 pub fn spec<T: serde::de::DeserializeOwned>(snapshot: &ControllerRevision) -> Result<T, String> {
     let name = snapshot.metadata.name.as_deref().unwrap_or_default();
     let spec = snapshot.data.0.get("spec").cloned().unwrap_or_default();

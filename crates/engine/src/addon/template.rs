@@ -1,4 +1,4 @@
-//! From the content of an AddOnTemplate and an AddOnDeploymentConfig to the manifests of one add-on on one cluster.
+//! Renders the manifests of an add-on on one cluster from an AddOnTemplate and an AddOnDeploymentConfig.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,13 @@ use serde_json::{Map, Value};
 
 use super::decorate::{self, Decoration};
 use api::addon::v1alpha1::{
-    AddOnDeploymentConfigSpec, AddOnTemplateSpec, ImageMirror, RegistrationSpec, RegistrationType,
+    AddOnDeploymentConfigSpec, AddOnTemplateSpec, ImageMirror, NodePlacement, RegistrationSpec,
+    RegistrationType,
 };
 use api::names::DEFAULT_ADDON_NAMESPACE;
 use object::Object;
 
-/// What one cluster's manifests are rendered from.
+/// Everything that the manifests of one cluster depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// Name of the add-on.
@@ -26,7 +27,7 @@ pub struct Input<'a> {
     pub registries: Option<&'a str>,
 }
 
-/// Why a template cannot be rendered; the user's to mend.
+/// The reason why a template cannot be rendered. The user has to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
     /// A tag is opened and not closed.
@@ -40,13 +41,13 @@ pub enum RenderError {
     /// The cluster's registries annotation is not JSON.
     #[error("the annotation open-cluster-management.io/image-registries of the cluster is invalid: {0}")]
     Registries(String),
-    /// A container identifier of the resource requirements.
+    /// A container identifier of the resource requirements is invalid.
     #[error("invalid ContainerID: {0}")]
     ContainerId(String),
     /// The certificates of the proxy are not base64.
     #[error("proxyConfig.caBundle of the configuration is not base64: {0}")]
     CaBundle(String),
-    /// A registration of type CustomSigner without its signer.
+    /// A registration of type CustomSigner has no signer.
     #[error("custom signer is nil")]
     NoSigner,
 }
@@ -54,10 +55,10 @@ pub enum RenderError {
 /// A mirror of images.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 pub struct Registry {
-    /// Prefix of images it mirrors; empty for all.
+    /// The prefix of the images that it mirrors; empty for all.
     #[serde(default)]
     pub source: String,
-    /// What goes in its place.
+    /// The text that replaces the prefix.
     #[serde(default)]
     pub mirror: String,
 }
@@ -68,10 +69,10 @@ struct RegistriesAnnotation {
     registries: Vec<Registry>,
 }
 
-/// Renders the manifests of one cluster, in the order of the template; what is added goes last.
+/// Renders the manifests of one cluster in the order of the template. An added object is the last.
 ///
 /// # Errors
-/// A template or configuration that makes no sense; nothing is rendered then.
+/// Fails where the template or the configuration is invalid; nothing is rendered then.
 pub fn render(input: &Input<'_>) -> Result<Vec<Object>, RenderError> {
     let namespace = install_namespace(input.config);
     let variables = variables(input, namespace);
@@ -92,9 +93,9 @@ pub fn render(input: &Input<'_>) -> Result<Vec<Object>, RenderError> {
     Ok(objects)
 }
 
-/// The namespace agents of the add-on live in, where their credentials go.
+/// The namespace of the add-on's agents and of their credentials.
 ///
-/// That of the first Deployment of the template, else of the first DaemonSet, unless the configuration names one.
+/// The configuration may name it. Otherwise it is that of the first Deployment of the template, or of the first DaemonSet.
 pub fn agent_namespace<'a>(
     template: &'a AddOnTemplateSpec,
     config: Option<&'a AddOnDeploymentConfigSpec>,
@@ -119,7 +120,7 @@ fn install_namespace(config: Option<&AddOnDeploymentConfigSpec>) -> &str {
     config.map(|config| config.agent_install_namespace.as_str()).unwrap_or_default()
 }
 
-/// Variables by name, with OCM's precedence: defaults, then the user's, then what the cluster is.
+/// Variables by name. As in OCM, those of the user replace defaults, and those of the cluster replace both.
 fn variables(input: &Input<'_>, namespace: &str) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
     if !input.template.registration.is_empty() {
@@ -159,18 +160,26 @@ fn decoration(
         decoration.registries = parsed.registries;
     }
     let Some(config) = input.config else { return Ok(decoration) };
-    if !config.registries.is_empty() {
+    let AddOnDeploymentConfigSpec {
+        registries,
+        node_placement,
+        proxy_config,
+        resource_requirements,
+        // `variables` and `install_namespace` read these.
+        customized_variables: _,
+        agent_install_namespace: _,
+        unknown: _,
+    } = config;
+    if !registries.is_empty() {
         let registry = |r: &ImageMirror| Registry { source: r.source.clone(), mirror: r.mirror.clone() };
-        decoration.registries = config.registries.iter().map(registry).collect();
+        decoration.registries = registries.iter().map(registry).collect();
     }
-    if let Some(placement) = &config.node_placement {
-        decoration.node_selector =
-            (!placement.node_selector.is_empty()).then(|| decorate::json(&placement.node_selector));
-        decoration.tolerations =
-            (!placement.tolerations.is_empty()).then(|| decorate::json(&placement.tolerations));
+    if let Some(NodePlacement { node_selector, tolerations, unknown: _ }) = node_placement {
+        decoration.node_selector = (!node_selector.is_empty()).then(|| decorate::json(node_selector));
+        decoration.tolerations = (!tolerations.is_empty()).then(|| decorate::json(tolerations));
     }
-    decoration.set_proxy(&config.proxy_config)?;
-    for requirement in &config.resource_requirements {
+    decoration.set_proxy(proxy_config)?;
+    for requirement in resource_requirements {
         decoration.resources.push(decorate::ResourceRule::parse(
             &requirement.container_id,
             decorate::json(&requirement.resources),
@@ -179,7 +188,7 @@ fn decoration(
     Ok(decoration)
 }
 
-/// The secrets that registrations put on the cluster, as (volume, secret, mount path).
+/// The volumes of the secrets that registrations put on the cluster.
 fn credentials(
     addon: &str,
     registrations: &[RegistrationSpec],

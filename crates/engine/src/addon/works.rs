@@ -1,4 +1,4 @@
-//! The works an add-on is deployed with on one cluster.
+//! The ManifestWorks of an add-on on one cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,8 @@ use api::work::v1::{
 use object::fields::covers;
 use object::{Metadata as _, Object, ObjectRef};
 
-/// What the health of a workload is judged by beside OCM's well-known values: that the numbers are about this very configuration, and
-/// about the newest pods (`kubectl rollout status` asks the same).
+/// Values that the health of a workload depends on, beside OCM's well-known values. They show that the counts are about the present
+/// configuration and about the newest pods, as `kubectl rollout status` asks.
 pub const FENCE: [(&str, &str); 5] = [
     ("ConfigAddress", r".metadata.annotations.gitops\.wheelwright\.dev/config-address"),
     ("Generation", ".metadata.generation"),
@@ -32,20 +32,20 @@ pub fn name(addon: &str, index: u32) -> String {
     format!("addon-{addon}-deploy-{index}")
 }
 
-/// The index of a work, if it is one of the add-on's.
+/// The index of a work of the add-on; `None` for other works.
 pub fn index(addon: &str, work: &str) -> Option<u32> {
     work.strip_prefix("addon-")?.strip_prefix(addon)?.strip_prefix("-deploy-")?.parse().ok()
 }
 
-/// Whether a work is one of the add-on's.
+/// Whether a work deploys the add-on.
 pub fn is_deploy(addon: &str, work: &ManifestWork) -> bool {
     work.metadata.name.as_deref().is_some_and(|name| index(addon, name).is_some())
 }
 
-/// The works an add-on should have on its cluster, given those it has.
+/// The works that an add-on should have on its cluster, given those that it has.
 ///
 /// # Errors
-/// Manifests that no work can carry.
+/// Fails where a manifest is larger than a work may be.
 pub fn build(
     addon: &ManagedClusterAddOn,
     configs: &[Config],
@@ -91,14 +91,14 @@ pub fn build(
     Ok(packed.into_iter().map(work).collect())
 }
 
-/// A manifest that runs before the add-on is deleted, not when it is installed.
+/// Whether a manifest runs before the add-on is deleted instead of when it is installed.
 fn is_hook(manifest: &Object) -> bool {
     let marked = manifest.annotations().contains_key(ADDON_PRE_DELETE)
         || manifest.labels().contains_key(ADDON_PRE_DELETE);
     marked && matches!(manifest.kind(), "Job" | "Pod")
 }
 
-/// The workloads whose health is the add-on's.
+/// Whether the health of a manifest's object is the health of the add-on.
 pub fn is_workload(manifest: &Object) -> bool {
     manifest.api_version().starts_with("apps/") && matches!(manifest.kind(), "Deployment" | "DaemonSet")
 }
@@ -111,7 +111,7 @@ fn fence(workload: &mut Object, address: &str) {
     }
 }
 
-/// The probes of workloads first, merged with what the template's author says of the same objects; then the author's others.
+/// The probes of workloads, merged with the template author's configuration of the same object, and then the author's others.
 fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<ManifestConfigOption> {
     let paths = FENCE.iter().map(|(name, path)| JsonPath {
         name: (*name).into(),
@@ -153,7 +153,7 @@ fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<
     configs
 }
 
-/// Our rules with the author's paths of other names.
+/// Our rules, with those paths of the author that have other names.
 fn merged(ours: &[FeedbackRule], theirs: &[FeedbackRule]) -> Vec<FeedbackRule> {
     let mut rules = ours.to_vec();
     let names: BTreeSet<String> =

@@ -8,10 +8,10 @@ use api::work::v1::{FeedbackRule, FeedbackType, FeedbackValue, FieldValue, Field
 use object::Object;
 use object::jsonpath;
 
-/// Longest string that is reported; what a spoke says is not to be trusted with the size of hub objects.
+/// Longest string that is reported, so that a spoke cannot choose the size of objects on the hub.
 const MAX_STRING: usize = 1024;
 
-/// Reads the values that the rules ask for; each name once, the first rule wins. The second part says what could not be read.
+/// Reads the values that the rules ask for, and the errors of those that cannot be read. The first rule of a name wins.
 pub fn feedback(object: &Object, rules: &[FeedbackRule]) -> (Vec<FeedbackValue>, Vec<String>) {
     let whole = Value::Object(object.0.clone());
     let (mut values, mut errors) = (BTreeMap::new(), Vec::new());
@@ -48,7 +48,7 @@ pub fn feedback(object: &Object, rules: &[FeedbackRule]) -> (Vec<FeedbackValue>,
     )
 }
 
-/// Name, version and path of each value a rule asks for.
+/// Name, version and path of each value that a rule asks for.
 fn paths(object: &Object, rule: &FeedbackRule, errors: &mut Vec<String>) -> Vec<(String, String, String)> {
     match &rule.r#type {
         FeedbackType::WellKnownStatus => {

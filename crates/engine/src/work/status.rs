@@ -1,4 +1,4 @@
-//! What a work reports: whether its objects are applied, exist, and what they say.
+//! The status of a work: whether its objects are applied and exist, and the values read from them.
 
 use jiff::Timestamp;
 
@@ -14,16 +14,16 @@ use api::work::v1::{
 };
 use object::Object;
 
-/// What was seen of one manifest in a reconcile.
+/// The result of a reconcile for one manifest.
 #[derive(Clone, Debug, Default)]
 pub struct Seen<'a> {
-    /// The newest state of its object; the outer `None` where it could not be read.
+    /// The newest state of its object; the outer `None` where the object could not be read.
     pub live: Option<Option<&'a Object>>,
-    /// The result of writing it; `None` where nothing had to be written, or nothing could be.
+    /// The result of the write; `None` where none was needed or possible.
     pub written: Option<Result<(), String>>,
 }
 
-/// Whether a manifest has been applied as it is now.
+/// Whether the present version of a manifest has been applied.
 pub fn was_applied(work: &ManifestWork, meta: &ManifestResourceMeta) -> bool {
     let generation = work.metadata.generation;
     let applied = stored(work, meta).and_then(|manifest| find_condition(&manifest.conditions, APPLIED));
@@ -38,7 +38,7 @@ fn stored<'a>(work: &'a ManifestWork, meta: &ManifestResourceMeta) -> Option<&'a
     manifests.iter().find(|manifest| same(&manifest.resource_meta))
 }
 
-/// The status of a work after a reconcile; `seen` goes along with `wanted`.
+/// The status of a work after a reconcile; `seen` has an entry for each of `wanted`.
 pub fn work_status(
     work: &ManifestWork,
     wanted: &[Wanted],
@@ -71,7 +71,7 @@ pub fn work_status(
             .message("Apply manifest work complete");
         set_condition(&mut status.conditions, done.at(generation), now);
     }
-    // Availability of what is not applied yet would be that of the generation before.
+    // Before the manifests are applied, availability would be that of the generation before.
     if current {
         set_condition(&mut status.conditions, available.at(generation), now);
         if let Some(complete) = complete {
@@ -119,7 +119,7 @@ fn manifest_status(
     manifest
 }
 
-/// A condition of another generation starts anew, so that its time is that of this one.
+/// Removes a condition of another generation, so that its transition time starts with this one.
 fn restart_on_new_generation(conditions: &mut Vec<Condition>, type_: &str, generation: i64) {
     conditions.retain(|c| c.type_ != type_ || c.observed_generation == Some(generation));
 }

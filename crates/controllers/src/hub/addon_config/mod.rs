@@ -28,7 +28,6 @@ use engine::rollout::{ClusterState, Input, RolloutDecision};
 use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::{Change, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
-/// See the [module](self).
 pub(crate) struct AddonConfigController;
 
 impl Controller for AddonConfigController {
