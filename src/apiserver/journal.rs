@@ -10,12 +10,14 @@ use std::io::{BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::JoinHandle;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 
 use super::hub::Signals;
+use super::lock::DirectoryLock;
 use object::{Key, Object};
 use store::{Entry, GroupResource};
 
@@ -57,8 +59,21 @@ pub enum JournalError {
 /// The end of the file that takes writes; a thread of its own waits for the disk.
 #[derive(Debug)]
 pub(super) struct Journal {
-    orders: mpsc::Sender<Order>,
+    /// `None` while it is dropped.
+    orders: Option<mpsc::Sender<Order>>,
     state: Arc<State>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Drop for Journal {
+    /// Waits until everything queued is on disk and the lock of the directory is released.
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(writer) = self.writer.take() {
+            // A writer that panicked has released the lock too.
+            let _ = writer.join();
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -126,7 +141,7 @@ pub(super) fn read(dir: &Path) -> Result<Vec<Entry>, JournalError> {
 }
 
 impl Journal {
-    /// Begins a journal in a directory with what there is; writes announced through `signals` are on disk.
+    /// Begins a journal in a locked directory with what there is; writes announced through `signals` are on disk.
     ///
     /// # Errors
     /// Where the directory cannot be written.
@@ -134,17 +149,20 @@ impl Journal {
         dir: &Path,
         content: impl Iterator<Item = Entry>,
         signals: Arc<Signals>,
+        lock: DirectoryLock,
     ) -> Result<Self, JournalError> {
         let state = Arc::new(State::default());
         let mut writer =
             Writer { dir: dir.to_owned(), file: begin(dir, content, &state)?, state: state.clone(), signals };
         let (orders, inbox) = mpsc::channel();
-        let run = move || writer.run(&inbox);
-        std::thread::Builder::new()
-            .name("journal".into())
-            .spawn(run)
-            .map_err(io("start the writer of", dir))?;
-        Ok(Self { orders, state })
+        let run = move || {
+            // The directory stays locked for as long as this thread may write to it.
+            let _lock = lock;
+            writer.run(&inbox);
+        };
+        let writer = std::thread::Builder::new().name("journal".into()).spawn(run);
+        let writer = writer.map_err(io("start the writer of", dir))?;
+        Ok(Self { orders: Some(orders), state, writer: Some(writer) })
     }
 
     /// Queues writes; call it in the order of revisions.
@@ -153,7 +171,7 @@ impl Journal {
         entries.iter().for_each(|entry| encode(entry, &mut lines));
         let written = entries.into_iter().map(|e| (e.resource, e.revision)).collect();
         let (done, wait) = oneshot::channel();
-        let queued = self.orders.send(Order::Append { lines, written, done });
+        let queued = self.send(Order::Append { lines, written, done });
         let state = self.state.clone();
         Box::pin(async move {
             match (queued, wait.await) {
@@ -167,7 +185,14 @@ impl Journal {
     pub(super) fn rewrite(&self, content: Vec<Entry>) {
         self.state.base.store(u64::MAX / GROWTH, Ordering::Relaxed);
         // A closed journal has said so to every write already.
-        drop(self.orders.send(Order::Rewrite(content)));
+        let _ = self.send(Order::Rewrite(content));
+    }
+
+    fn send(&self, order: Order) -> Result<(), mpsc::SendError<Order>> {
+        match &self.orders {
+            Some(orders) => orders.send(order),
+            None => Err(mpsc::SendError(order)),
+        }
     }
 
     /// Whether a rewrite would make it much shorter.
@@ -299,7 +324,8 @@ mod tests {
     }
 
     async fn written(dir: &Path, appended: &[Entry]) {
-        let journal = Journal::start(dir, [entry(1, "base")].into_iter(), Arc::default()).unwrap();
+        let lock = DirectoryLock::acquire(dir).unwrap();
+        let journal = Journal::start(dir, [entry(1, "base")].into_iter(), Arc::default(), lock).unwrap();
         for entry in appended {
             journal.append(vec![entry.clone()]).await.unwrap();
         }
@@ -349,7 +375,9 @@ mod tests {
     #[tokio::test]
     async fn a_rewritten_journal_holds_the_new_base_and_what_followed() {
         let dir = tempfile::tempdir().unwrap();
-        let journal = Journal::start(dir.path(), [entry(1, "old")].into_iter(), Arc::default()).unwrap();
+        let lock = DirectoryLock::acquire(dir.path()).unwrap();
+        let journal =
+            Journal::start(dir.path(), [entry(1, "old")].into_iter(), Arc::default(), lock).unwrap();
         journal.append(vec![entry(2, "a")]).await.unwrap();
         journal.rewrite(vec![entry(2, "a")]);
         journal.append(vec![entry(3, "b")]).await.unwrap();

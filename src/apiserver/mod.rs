@@ -20,6 +20,7 @@ mod hub;
 mod journal;
 mod keys;
 mod kubeconfig;
+mod lock;
 mod openapi;
 mod protobuf;
 mod request;

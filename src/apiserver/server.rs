@@ -20,6 +20,7 @@ use super::handler;
 use super::hub::{Hub, Parts, Signals};
 use super::journal::{self, Journal};
 use super::keys::Keys;
+use super::lock::DirectoryLock;
 use super::start_error::StartError;
 use super::token::TokenKey;
 use super::{Credential, controllers, defaults, kubeconfig, tls};
@@ -77,10 +78,11 @@ impl Server {
     /// # Errors
     /// [`StartError`] names what was attempted.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let hub = Arc::new(open(&options)?);
+        // Nothing of the data is touched by a server that cannot listen.
         let listener = TcpListener::bind(options.listen)
             .await
             .map_err(|source| StartError::Listen { address: options.listen, source })?;
+        let hub = Arc::new(open(&options)?);
         let address =
             listener.local_addr().map_err(|source| StartError::Listen { address: options.listen, source })?;
         let own =
@@ -181,6 +183,7 @@ impl Drop for Server {
 /// The state of a server: from disk, or new.
 fn open(options: &Options) -> Result<Hub, StartError> {
     let now = (options.clock)();
+    let lock = options.data.as_deref().map(DirectoryLock::acquire).transpose()?;
     let keys = match &options.data {
         Some(dir) => Keys::open(dir, now)?,
         None => Keys::create(now)?,
@@ -192,11 +195,10 @@ fn open(options: &Options) -> Result<Hub, StartError> {
         apply(&mut store, object, now)?;
     }
     let signals = Arc::new(Signals::default());
-    let journal = options
-        .data
-        .as_deref()
-        .map(|dir| Journal::start(dir, store.snapshot(), signals.clone()))
-        .transpose()?;
+    let journal = match (options.data.as_deref(), lock) {
+        (Some(dir), Some(lock)) => Some(Journal::start(dir, store.snapshot(), signals.clone(), lock)?),
+        (_, _) => None,
+    };
     let tokens = TokenKey::load(&keys.tokens)?;
     let verifier = tls::verifier(&keys.authority)?;
     let static_tokens =

@@ -25,6 +25,14 @@ pub enum StartError {
         /// What the operating system said.
         source: std::io::Error,
     },
+    /// Another server uses the data directory.
+    #[error("another server uses {path}: process {process}")]
+    InUse {
+        /// The directory.
+        path: String,
+        /// The id of its process.
+        process: String,
+    },
     /// What the data directory holds cannot be read or extended.
     #[error(transparent)]
     Journal(#[from] JournalError),

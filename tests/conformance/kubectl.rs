@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 use store::User;
-use wheelwright::apiserver::{Credential, Options, Server, kubeconfig_yaml, write_private};
+use wheelwright::apiserver::{Credential, Options, Server, StartError, kubeconfig_yaml, write_private};
 use wheelwright::shell::now;
 
 use super::{definition, schema};
@@ -348,6 +348,23 @@ fn the_hub_command_keeps_every_answered_write_through_a_kill() {
         "jsonpath={.metadata.labels.mine}",
     ]);
     assert_eq!(label, "yes");
+}
+
+/// A second server would begin a journal of its own, and what the first one acknowledges from then on would be lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_server_on_a_data_directory_is_refused_and_loses_no_write() {
+    let bench = Bench::start().await;
+    let data = Some(bench.dir.path().join("data"));
+    let address = bench.server.url.trim_start_matches("https://").parse().unwrap();
+    let same_port = Options { data: data.clone(), listen: address, ..Options::new(now) };
+    let refusal = Server::start(same_port).await.unwrap_err();
+    assert!(matches!(refusal, StartError::Listen { .. }), "{refusal}");
+    let refusal = Server::start(Options { data, ..Options::new(now) }).await.unwrap_err();
+    assert!(refusal.to_string().ends_with(&format!("process {}", std::process::id())), "{refusal}");
+    bench.kubectl.run(&["create", "configmap", "kept", "--from-literal=a=b"]);
+    let bench = bench.restarted().await;
+    assert_eq!(bench.kubectl.run(&["get", "configmap", "kept", "-o", "name"]), "configmap/kept\n");
+    bench.server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
