@@ -42,22 +42,12 @@ pub const ADDON_NAME_LABEL: &str = "open-cluster-management.io/addon-name";
 pub const ADDON_NAMESPACE_LABEL: &str = "open-cluster-management.io/addon-namespace";
 /// Marks hub role bindings made for add-ons that are defined by a template; the value is empty.
 pub const ADDON_TEMPLATE_NAME_LABEL: &str = "open-cluster-management.io/addon-template-name";
-/// The add-on a token-authentication service account, role or role binding belongs to.
-pub const ADDON_TOKEN_NAME_LABEL: &str = "addon.open-cluster-management.io/name";
-/// Marks the objects of token authentication; the value is `true`.
-pub const ADDON_TOKEN_INFRASTRUCTURE_LABEL: &str = "addon.open-cluster-management.io/token-infrastructure";
-/// Marks spoke namespaces the image pull secret is copied to; the value is `true`.
-pub const ADDON_NAMESPACE_MARK_LABEL: &str = "addon.open-cluster-management.io/namespace";
-/// Before the name of an add-on: its health, on the cluster.
-pub const ADDON_FEATURE_LABEL_PREFIX: &str = "feature.open-cluster-management.io/addon-";
 /// The replica set a work was made by, as `<namespace>.<name>`.
 pub const WORK_REPLICA_SET_LABEL: &str = "work.open-cluster-management.io/manifestworkreplicaset";
 /// The placement a replica set's work was made for.
 pub const WORK_PLACEMENT_LABEL: &str = "work.open-cluster-management.io/placementname";
 /// Keeps a claim on the spoke, whatever the value.
 pub const SPOKE_ONLY_LABEL: &str = "open-cluster-management.io/spoke-only";
-/// Before a hash of the hub's host: marks namespaces a cluster set manages on a spoke.
-pub const MANAGED_NAMESPACE_LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
 /// Labels objects are looked up by often enough to be indexed.
 pub const INDEXED_LABELS: &[&str] = &[
     PLACEMENT_LABEL,
@@ -82,43 +72,17 @@ pub const CONFIG_SPEC_HASH_ANNOTATION: &str = "open-cluster-management.io/config
 pub const ADDON_LIFECYCLE_ANNOTATION: &str = "addon.open-cluster-management.io/lifecycle";
 /// The value of the lifecycle annotation for add-ons the add-on manager manages.
 pub const ADDON_LIFECYCLE_ADDON_MANAGER: &str = "addon-manager";
-/// The value of the lifecycle annotation for add-ons that manage themselves.
-pub const ADDON_LIFECYCLE_SELF: &str = "self";
-/// JSON values of an add-on on one cluster.
-pub const ADDON_VALUES_ANNOTATION: &str = "addon.open-cluster-management.io/values";
-/// The cluster that hosts the agent of an add-on; its presence switches to hosted mode.
-pub const HOSTING_CLUSTER_ANNOTATION: &str = "addon.open-cluster-management.io/hosting-cluster-name";
-/// Where a manifest goes in hosted mode: `managed`, `hosting` or `none`.
-pub const HOSTED_MANIFEST_LOCATION_ANNOTATION: &str =
-    "addon.open-cluster-management.io/hosted-manifest-location";
 /// Marks a manifest that runs before the add-on is deleted. Also a finalizer.
 pub const ADDON_PRE_DELETE: &str = "addon.open-cluster-management.io/addon-pre-delete";
-/// Marks a manifest that stays when the add-on is deleted.
-pub const DELETION_ORPHAN_ANNOTATION: &str = "addon.open-cluster-management.io/deletion-orphan";
-/// Kept for objects that carry it; nothing reads it.
-pub const DISABLE_AUTO_INSTALL_ANNOTATION: &str =
-    "addon.open-cluster-management.io/disable-automatic-installation";
 /// `spec.installNamespace` of v1alpha1 in the v1beta1 view of an add-on.
 pub const V1ALPHA1_INSTALL_NAMESPACE_ANNOTATION: &str =
     "addon.open-cluster-management.io/v1alpha1-install-namespace";
 /// Image registries of a cluster, as JSON.
 pub const IMAGE_REGISTRIES_ANNOTATION: &str = "open-cluster-management.io/image-registries";
-/// Who really asked for a CSR that came through a proxy.
-pub const CSR_USER_ANNOTATION: &str = "open-cluster-management.io/csr-user";
 /// When a cluster was accepted without a person.
 pub const AUTO_ACCEPTED_ANNOTATION: &str = "open-cluster-management.io/automatically-accepted-on";
-/// Turns the check of a cluster's clock off; `true`.
-pub const SKIP_CLOCK_SYNC_ANNOTATION: &str = "registration.open-cluster-management.io/skip-clock-sync-check";
-/// Before annotations an agent sets when it creates its cluster.
-pub const AGENT_ANNOTATION_PREFIX: &str = "agent.open-cluster-management.io/";
 /// Before annotations that are copied from a cluster to its add-ons.
 pub const ADDON_ANNOTATION_PREFIX: &str = "addon.open-cluster-management.io/";
-/// The Cluster API cluster a cluster is, as namespace/name.
-pub const CAPI_CLUSTER_ANNOTATION: &str = "cluster.x-k8s.io/cluster";
-/// On objects of a cluster's namespace: a number up to 100; the larger, the later they are deleted with the cluster.
-pub const CLEANUP_PRIORITY_ANNOTATION: &str = "open-cluster-management.io/cleanup-priority";
-/// On spoke objects: hash of the manifest they were applied from.
-pub const OBJECT_HASH_ANNOTATION: &str = "open-cluster-management.io/object-hash";
 /// The config repository an object came from, as namespace/name.
 pub const CONFIG_REPO_ANNOTATION: &str = "gitops.wheelwright.dev/config-repo";
 /// Field manager of what is applied from repositories.
@@ -142,22 +106,10 @@ pub const RECONCILE_AT_ANNOTATION: &str = "gitops.wheelwright.dev/reconcile-at";
 pub const WORK_FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
 /// On applied works of a spoke, until their objects are gone.
 pub const APPLIED_WORK_FINALIZER: &str = "cluster.open-cluster-management.io/applied-manifest-work-cleanup";
-/// On work replica sets, until their works are gone.
-pub const WORK_REPLICA_SET_FINALIZER: &str = "work.open-cluster-management.io/manifest-work-cleanup";
 /// On accepted clusters, until what accepting made is gone.
 pub const CLUSTER_API_RESOURCE_FINALIZER: &str = "cluster.open-cluster-management.io/api-resource-cleanup";
 /// On clusters, until their namespace holds nothing more.
 pub const CLUSTER_RESOURCE_FINALIZER: &str = "cluster.open-cluster-management.io/resource-cleanup";
-/// On hosted add-ons, until their pre-delete manifests have run.
-pub const HOSTING_PRE_DELETE_FINALIZER: &str = "addon.open-cluster-management.io/hosting-addon-pre-delete";
-/// On hosted add-ons, until their hosted manifests are gone.
-pub const HOSTING_MANIFESTS_FINALIZER: &str = "addon.open-cluster-management.io/hosting-manifests-cleanup";
-/// Older names of the add-on finalizers; dropped whenever a finalizer is added or removed.
-pub const DEPRECATED_ADDON_FINALIZERS: &[&str] = &[
-    "cluster.open-cluster-management.io/addon-pre-delete",
-    "cluster.open-cluster-management.io/hosting-addon-pre-delete",
-    "cluster.open-cluster-management.io/hosting-manifests-cleanup",
-];
 /// On config repositories, until what they applied is gone or released.
 pub const CONFIG_REPO_FINALIZER: &str = "gitops.wheelwright.dev/cleanup";
 
@@ -230,14 +182,8 @@ pub mod cluster_conditions {
     pub const AVAILABLE: &str = "ManagedClusterConditionAvailable";
     /// The clocks agree.
     pub const CLOCK_SYNCED: &str = "ManagedClusterConditionClockSynced";
-    /// The agent has rotated its certificate.
-    pub const CERTIFICATE_ROTATED: &str = "ClusterCertificateRotated";
     /// How far deleting has come.
     pub const DELETING: &str = "Deleting";
-    /// Whether an importer has installed the agent.
-    pub const IMPORT_SUCCEEDED: &str = "ManagedClusterImportSucceeded";
-    /// A namespace of a set exists on the cluster.
-    pub const NAMESPACE_AVAILABLE: &str = "NamespaceAvailable";
     /// A cluster set has no members.
     pub const SET_EMPTY: &str = "ClusterSetEmpty";
     /// The set of a binding exists.
@@ -268,12 +214,6 @@ pub mod work_conditions {
     pub const DEGRADED: &str = "Degraded";
     /// Of a manifest: feedback was read.
     pub const STATUS_FEEDBACK_SYNCED: &str = "StatusFeedbackSynced";
-    /// Of a replica set: its placements have decisions.
-    pub const PLACEMENT_VERIFIED: &str = "PlacementVerified";
-    /// Of a replica set: the rollout is over.
-    pub const PLACEMENT_ROLLED_OUT: &str = "PlacementRolledOut";
-    /// Of a replica set: its works are applied; spelled so.
-    pub const MANIFESTWORK_APPLIED: &str = "ManifestworkApplied";
 }
 
 /// Condition types of ManagedClusterAddOn and ClusterManagementAddOn.
@@ -288,18 +228,8 @@ pub mod addon_conditions {
     pub const CONFIGURED: &str = "Configured";
     /// The works are applied.
     pub const MANIFEST_APPLIED: &str = "ManifestApplied";
-    /// The hosted works are applied.
-    pub const HOSTING_MANIFEST_APPLIED: &str = "HostingManifestApplied";
     /// The registration is set up on the hub.
     pub const REGISTRATION_APPLIED: &str = "RegistrationApplied";
-    /// The hosting cluster exists.
-    pub const HOSTING_CLUSTER_VALIDITY: &str = "HostingClusterValidity";
-    /// The pre-delete manifests have run.
-    pub const HOOK_MANIFEST_COMPLETED: &str = "HookManifestCompleted";
-    /// The token objects are there.
-    pub const TOKEN_INFRASTRUCTURE_READY: &str = "TokenInfrastructureReady";
-    /// The agent has a fresh token.
-    pub const TOKEN_REFRESHED: &str = "TokenRefreshed";
 }
 
 /// Condition types of our own kinds, as kstatus reads them.

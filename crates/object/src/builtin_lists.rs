@@ -168,7 +168,7 @@ impl Table {
     }
 
     /// [`Table::root`] by group, version and kind.
-    pub fn root_of(&self, gvk: &Gvk) -> Position<'_> {
+    pub(crate) fn root_of(&self, gvk: &Gvk) -> Position<'_> {
         self.root(&gvk.api_version(), &gvk.kind)
     }
 
@@ -299,7 +299,7 @@ impl<'a> Position<'a> {
     }
 
     /// Whether the object that stands here has fields of its own, rather than the entries of a map.
-    pub fn has_declared_fields(self) -> bool {
+    pub(crate) fn has_declared_fields(self) -> bool {
         match self {
             Self::Unknown => false,
             Self::Builtin(here) => matches!(here.inside, Some((Relation::Of, _))),

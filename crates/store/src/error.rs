@@ -38,7 +38,7 @@ impl FieldError {
     }
 
     /// The value has the wrong type.
-    pub fn type_invalid(field: impl Into<String>, found: &str, why: impl std::fmt::Display) -> Self {
+    pub(crate) fn type_invalid(field: impl Into<String>, found: &str, why: impl std::fmt::Display) -> Self {
         Self::new("FieldValueTypeInvalid", field, format!("Invalid value: {found:?}: {why}"))
     }
 
@@ -78,7 +78,7 @@ impl FieldError {
     }
 
     /// The list or map has too many entries.
-    pub fn too_many(field: impl Into<String>, found: usize, most: u64) -> Self {
+    pub(crate) fn too_many(field: impl Into<String>, found: usize, most: u64) -> Self {
         Self::new("FieldValueTooMany", field, format!("Too many: {found}: must have at most {most} items"))
     }
 }
@@ -104,11 +104,6 @@ impl ApiError {
     /// The `Status` as it goes over the wire.
     pub fn status(&self) -> &Status {
         &self.0
-    }
-
-    /// The `Status` as it goes over the wire, by value.
-    pub fn into_status(self) -> Status {
-        *self.0
     }
 
     /// HTTP status code.
@@ -153,7 +148,7 @@ impl ApiError {
     }
 
     /// 409 for an object that exists already.
-    pub fn already_exists(target: &Target) -> Self {
+    pub(crate) fn already_exists(target: &Target) -> Self {
         Self::failure(
             409,
             "AlreadyExists",
@@ -170,7 +165,7 @@ impl ApiError {
     }
 
     /// 409 for a server-side apply of fields that others own; one cause per field.
-    pub fn apply_conflict(conflicts: &[(String, String)]) -> Self {
+    pub(crate) fn apply_conflict(conflicts: &[(String, String)]) -> Self {
         let causes = conflicts.iter().map(|(manager, field)| StatusCause {
             field: Some(field.clone()),
             message: Some(format!("conflict with {manager}")),
@@ -223,7 +218,7 @@ impl ApiError {
     }
 
     /// 422 for an object of a resource.
-    pub fn invalid_object(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
+    pub(crate) fn invalid_object(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
         Self::invalid(&resource.group, &resource.kind, name, errors)
     }
 
@@ -259,7 +254,7 @@ impl ApiError {
     }
 
     /// 403 for content of a namespace that is going away.
-    pub fn namespace_terminating(target: &Target) -> Self {
+    pub(crate) fn namespace_terminating(target: &Target) -> Self {
         let namespace = &target.namespace;
         let why =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
@@ -285,7 +280,7 @@ impl ApiError {
     }
 
     /// 504 for a resource version that lies in the future.
-    pub fn too_large_version(wanted: u64, current: u64) -> Self {
+    pub(crate) fn too_large_version(wanted: u64, current: u64) -> Self {
         let cause = StatusCause {
             reason: Some("ResourceVersionTooLarge".into()),
             message: Some("Too large resource version".into()),
@@ -306,7 +301,7 @@ impl ApiError {
     }
 
     /// 422 for a JSON patch that does not fit the object; kube-apiserver does not say why.
-    pub fn unprocessable() -> Self {
+    pub(crate) fn unprocessable() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::failure(422, "Invalid", message.into(), Some(StatusDetails::default()))
     }

@@ -13,4 +13,5 @@ mod walk;
 pub use applied::{covers, first_difference, is_as_applied};
 pub use owners::{Conflict, Manager, Operation, Owners};
 pub use set::{Element, FieldSet};
-pub use walk::{Comparison, compare, merged, set_of, without};
+pub(crate) use walk::set_of;
+pub use walk::{Comparison, compare, merged, without};

@@ -129,7 +129,7 @@ impl Owners {
     }
 
     /// The fields that a manager applied last, if it did so in this `apiVersion`: in another one they may have other names.
-    pub fn applied_by(&self, manager: &str, api_version: &str) -> Option<&FieldSet> {
+    pub(crate) fn applied_by(&self, manager: &str, api_version: &str) -> Option<&FieldSet> {
         let applies = self.entries.iter().filter(|entry| entry.manager.operation == Operation::Apply);
         let mut ours = applies.filter(|Entry { manager: entry, .. }| {
             entry.name == manager && entry.subresource.is_empty() && entry.api_version == api_version

@@ -136,18 +136,6 @@ impl FieldSet {
         })
     }
 
-    /// Paths that neither are in the other set nor lie below one that is.
-    #[must_use]
-    pub fn recursive_difference(&self, other: &Self) -> Self {
-        self.combine(|element, mine| match other.nodes.get(element) {
-            None => Some(mine.clone()),
-            Some(theirs) if theirs.member => None,
-            Some(theirs) => {
-                Some(Node { member: mine.member, below: mine.below.recursive_difference(&theirs.below) })
-            }
-        })
-    }
-
     fn combine(&self, node: impl Fn(&Element, &Node) -> Option<Node>) -> Self {
         let nodes =
             self.nodes.iter().filter_map(|(element, mine)| Some((element.clone(), node(element, mine)?)));
@@ -156,7 +144,7 @@ impl FieldSet {
 
     /// The set without fields of these names that it says more about: only what is in them counts.
     #[must_use]
-    pub fn without_containers(self, names: &[&str]) -> Self {
+    pub(crate) fn without_containers(self, names: &[&str]) -> Self {
         let nodes = self.nodes.into_iter().map(|(element, node)| {
             let container = matches!(&element, Element::Field(name) if names.contains(&name.as_str()))
                 && !node.below.is_empty();
@@ -184,7 +172,7 @@ impl FieldSet {
     }
 
     /// Reads `fieldsV1`; what it cannot read it leaves out.
-    pub fn from_v1(fields: &Value) -> Self {
+    pub(crate) fn from_v1(fields: &Value) -> Self {
         let entries = fields.as_object().into_iter().flatten().filter(|(key, _)| *key != ".");
         let nodes = entries.filter_map(|(key, value)| {
             let below = Self::from_v1(value);
@@ -195,7 +183,7 @@ impl FieldSet {
     }
 
     /// Writes `fieldsV1`.
-    pub fn to_v1(&self) -> Value {
+    pub(crate) fn to_v1(&self) -> Value {
         let entries = self.nodes.iter().map(|(element, node)| {
             let mut value = node.below.to_v1();
             if let (true, false, Some(fields)) = (node.member, node.below.is_empty(), value.as_object_mut()) {
@@ -258,7 +246,6 @@ mod tests {
         check(a.intersection(&b), "w x");
         check(a.difference(&b), "x.y x.z.q");
         check(b.difference(&a), "x.y.k x.z");
-        check(a.recursive_difference(&set("x.z w")), "x x.y");
         assert!(a.difference(&a).is_empty() && a.intersection(&FieldSet::default()).is_empty());
     }
 }

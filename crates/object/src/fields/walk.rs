@@ -70,7 +70,7 @@ fn is_entry(at: Position<'_>, name: &str) -> bool {
 }
 
 /// The fields a value has, as an apply of it owns them.
-pub fn set_of(value: &Value, at: Position<'_>) -> FieldSet {
+pub(crate) fn set_of(value: &Value, at: Position<'_>) -> FieldSet {
     let mut set = FieldSet::default();
     match parts(value, at) {
         Parts::Leaf => {}
