@@ -1,4 +1,7 @@
 //! An operator or agent inside the simulator: the dispatcher that production runs, over stores and virtual time.
+//!
+//! The dispatcher hands out commands. A process keeps those that wait and picks the next one by seed, so the decisions, the single
+//! actions, the answers and the computations of concurrent turns happen in any order that the dispatcher allows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,23 +12,36 @@ use super::check::{Author, Decided};
 use super::execute::{Sites, unavailable};
 use object::{Gvk, Key, Object, Random};
 use reconcile::{
-    Act, Command, Decoded, Dispatcher, Limits, Narrowed, Outcome, Planning, Scope, Site, Source, WatchEvent,
-    WatchedKind,
+    Act, Acted, Command, Decoded, Dispatcher, Limits, Narrowed, Outcome, Planning, Scope, Site, Source,
+    WatchEvent, WatchedKind,
 };
 use store::{EventType, ListOptions, Store, Target, Watch, WatchOptions};
 
 /// Changes are planned at once, so that time moves only when nothing is left to do.
 const LIMITS: Limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 };
 
+/// Of 1,000 commands, after how many another process has its turn.
+const SWITCH: u32 = 100;
+/// Of 1,000 answers, how many arrive after something else has happened.
+const LATE: u32 = 250;
+
 /// A process that runs controllers.
 pub(super) struct Process {
     scope: Scope,
     dispatcher: Dispatcher,
     feeds: BTreeMap<(Site, Gvk, bool), Feed>,
-    /// The revisions of the hub and the spoke that were read last; `None` where a watch has begun since.
+    waiting: Vec<Waiting>,
+    /// The revisions of the hub and of the spoke when all news were read last.
     seen: Option<(Option<u64>, Option<u64>)>,
     /// Writes until it dies; `None` is never.
     left: Option<usize>,
+}
+
+/// Something that a process does next, or later.
+enum Waiting {
+    Command(Command),
+    /// The answer to a write that has happened.
+    Answer(Acted),
 }
 
 /// A kind that the dispatcher wants watched, and how far its watch has come.
@@ -41,7 +57,7 @@ pub struct Faults {
     pub refused: u32,
     /// Of 1,000 writes, how many happen although the process is told that they failed.
     pub answer_lost: u32,
-    /// Of 1,000 rounds, how many deliver no watch event: the process decides on what it knew before.
+    /// Of 1,000 looks at the watch of a kind, how many deliver no event: the process decides on what it knew before.
     pub stale: u32,
 }
 
@@ -50,7 +66,7 @@ impl Process {
     pub(super) fn start(scope: Scope, spoke: Option<&str>, register: fn(&mut Dispatcher)) -> Self {
         let mut dispatcher = Dispatcher::new(LIMITS, spoke.is_some());
         register(&mut dispatcher);
-        Self { scope, dispatcher, feeds: BTreeMap::new(), seen: None, left: None }
+        Self { scope, dispatcher, feeds: BTreeMap::new(), waiting: Vec::new(), seen: None, left: None }
     }
 
     /// Lets it die after so many writes more.
@@ -78,47 +94,57 @@ impl Process {
         self.dispatcher.source_changed(repo, source, now);
     }
 
-    /// Reads news from the API servers, then does everything that is due; returns whether anything was done.
+    /// Reads news from the API servers and does what is due until another process has its turn; returns whether it did anything.
     pub(super) fn round(&mut self, sites: &mut Sites<'_>, random: &mut Random, now: Timestamp) -> bool {
-        // A round without news is not a quiet one: the news may be late.
-        let is_late = random.chance(sites.faults.stale);
-        let revisions = sites.revisions();
-        let mut busy = is_late;
-        if !is_late && self.seen != Some(revisions) {
-            self.seen = Some(revisions);
-            busy = self.read(sites, now);
-        }
-        let commands = self.dispatcher.due(now);
-        busy |= !commands.is_empty();
-        // Decisions first, on what the servers hold now; then the writes.
-        let (decisions, others): (Vec<_>, Vec<_>) =
-            commands.into_iter().partition(|command| matches!(command, Command::Decide(_)));
-        for command in decisions.into_iter().chain(others) {
-            match command {
-                Command::Decide(decision) => {
-                    let controller = decision.controller;
-                    let decided = decision.run_inspected(&mut |&Planning { key, view, plan, again }| {
-                        sites.checker.planned(&Decided { controller, key, view, plan, again, now });
-                    });
-                    self.dispatcher.decided(decided, now);
-                }
-                Command::Compute(computation) => self.dispatcher.computed(computation.run(), now),
-                Command::Act(act) => {
-                    let outcome = self.act(&act, sites, random, now);
-                    self.dispatcher.acted(act.done(outcome), now);
-                }
-                Command::Watch(kind) => {
-                    let feed = Feed { kind, watch: None };
-                    self.feeds.insert(feed.id(), feed);
-                    self.seen = None;
-                }
-                Command::Unwatch(kind) => {
-                    self.feeds.remove(&Feed { kind, watch: None }.id());
-                }
-                Command::Ended(_) => {}
+        let mut busy = false;
+        loop {
+            busy |= self.read(sites, random, now);
+            self.waiting.extend(self.dispatcher.due(now).into_iter().map(Waiting::Command));
+            let Ok(waiting) = u64::try_from(self.waiting.len()) else { return true };
+            if waiting == 0 {
+                return busy;
+            }
+            busy = true;
+            let next = usize::try_from(random.below(waiting)).unwrap_or_default();
+            match self.waiting.swap_remove(next) {
+                Waiting::Command(command) => self.run(command, sites, random, now),
+                Waiting::Answer(acted) => self.dispatcher.acted(acted, now),
+            }
+            if random.chance(SWITCH) || self.is_dead() {
+                return true;
             }
         }
-        busy
+    }
+
+    fn run(&mut self, command: Command, sites: &mut Sites<'_>, random: &mut Random, now: Timestamp) {
+        match command {
+            Command::Decide(decision) => {
+                let controller = decision.controller;
+                let decided = decision.run_inspected(&mut |&Planning { key, view, plan, again }| {
+                    sites.checker.planned(&Decided { controller, key, view, plan, again, now });
+                });
+                self.dispatcher.decided(decided, now);
+            }
+            Command::Compute(computation) => self.dispatcher.computed(computation.run(), now),
+            Command::Act(act) => {
+                let outcome = self.act(&act, sites, random, now);
+                let acted = act.done(outcome);
+                if random.chance(LATE) {
+                    self.waiting.push(Waiting::Answer(acted));
+                } else {
+                    self.dispatcher.acted(acted, now);
+                }
+            }
+            Command::Watch(kind) => {
+                let feed = Feed { kind, watch: None };
+                self.feeds.insert(feed.id(), feed);
+                self.seen = None;
+            }
+            Command::Unwatch(kind) => {
+                self.feeds.remove(&Feed { kind, watch: None }.id());
+            }
+            Command::Ended(_) => {}
+        }
     }
 
     fn act(&mut self, act: &Act, sites: &mut Sites<'_>, random: &mut Random, now: Timestamp) -> Outcome {
@@ -139,23 +165,26 @@ impl Process {
         outcome
     }
 
-    /// Reads what has changed; whether anything has.
-    fn read(&mut self, sites: &Sites<'_>, now: Timestamp) -> bool {
-        let mut busy = false;
+    /// Reads what has changed; returns whether anything has, or is late.
+    fn read(&mut self, sites: &Sites<'_>, random: &mut Random, now: Timestamp) -> bool {
+        let revisions = sites.revisions();
+        if self.seen == Some(revisions) {
+            return false;
+        }
+        let (mut busy, mut is_late) = (false, false);
         for Feed { kind, watch } in self.feeds.values_mut() {
             let Some(store) = sites.readable(kind.site) else { continue };
-            let Some(resource) = store.resource_of(&kind.gvk) else { continue };
-            let narrowed = match kind.site {
-                Site::Hub => self.scope.narrow(&kind.gvk, resource.namespaced),
-                Site::Spoke => Narrowed::default(),
-            };
-            let all = Target::resource(&kind.gvk.group, &kind.gvk.version, &resource.plural);
-            for event in read(store, kind, &all.within(narrowed.namespace.clone()), &narrowed, watch) {
+            if random.chance(sites.faults.stale) {
+                is_late = true;
+                continue;
+            }
+            for event in read(store, kind, &self.scope, watch) {
                 busy = true;
                 self.dispatcher.watched(kind, event, now);
             }
         }
-        busy
+        self.seen = (!is_late).then_some(revisions);
+        busy || is_late
     }
 }
 
@@ -166,13 +195,7 @@ impl Feed {
 }
 
 /// Lists, or goes on from where the watch stands; a watch that fell behind lists again.
-fn read(
-    store: &Store,
-    kind: &WatchedKind,
-    target: &Target,
-    narrowed: &Narrowed,
-    watch: &mut Option<Watch>,
-) -> Vec<WatchEvent> {
+fn read(store: &Store, kind: &WatchedKind, scope: &Scope, watch: &mut Option<Watch>) -> Vec<WatchEvent> {
     let decode = |object: &Arc<Object>| kind.convert(object);
     if let Some(events) = watch.as_mut().and_then(|watch| store.poll(watch).ok()) {
         let events = events.into_iter().filter_map(|event| match event.type_ {
@@ -185,16 +208,21 @@ fn read(
         });
         return events.collect();
     }
-    let (labels, fields) = (narrowed.labels.clone(), narrowed.fields.clone());
+    let Some(resource) = store.resource_of(&kind.gvk) else { return Vec::new() };
+    let Narrowed { namespace, fields, labels } = match kind.site {
+        Site::Hub => scope.narrow(&kind.gvk, resource.namespaced),
+        Site::Spoke => Narrowed::default(),
+    };
+    let target = Target::resource(&kind.gvk.group, &kind.gvk.version, &resource.plural).within(namespace);
     let options = ListOptions { labels: labels.clone(), fields: fields.clone(), ..ListOptions::default() };
-    let Ok(list) = store.list(target, &options) else { return Vec::new() };
+    let Ok(list) = store.list(&target, &options) else { return Vec::new() };
     let from = WatchOptions {
         labels,
         fields,
         resource_version: list.resource_version.clone(),
         ..WatchOptions::default()
     };
-    *watch = store.watch(target, &from).ok();
+    *watch = store.watch(&target, &from).ok();
     let objects: Vec<Decoded> = list.items.iter().map(decode).collect();
     vec![WatchEvent::Listed { objects, resource_version: list.resource_version }]
 }

@@ -25,11 +25,11 @@ impl Checker {
         for rollout in explanation.rollouts {
             let (Some(input), Ok(mut decision)) = (rollout.input, rollout.decision) else { continue };
             self.own_writes_are_seen(&key.name, &input)?;
-            let is_installed = |cluster: &str| {
-                let add_on = Key::namespaced(cluster, &key.name);
-                view.get::<ManagedClusterAddOn>(&add_on).is_ok_and(|add_on| add_on.is_some())
+            let has_addon = |cluster: &str| {
+                let addon = view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, &key.name));
+                addon.is_ok_and(|addon| addon.is_some())
             };
-            replace_assignments(&mut decision, &input, &moves, is_installed);
+            replace_assignments(&mut decision, &input, &moves, has_addon);
             oracle::check(&input, &decision, *now).map_err(|broken| {
                 let blames = Key::namespaced(broken.subject, &key.name);
                 Broken::new(Invariant::RolloutPromise, blames, broken.promise)
@@ -73,14 +73,14 @@ fn moves(plan: &Plan, view: &impl View) -> BTreeMap<String, Hash> {
     moves
 }
 
-/// Makes a decision say what the plan does. A cluster whose add-on is not there yet is assigned its revision when it is.
+/// Makes a decision say what the plan does. A cluster whose add-on was not read can have no write yet.
 fn replace_assignments(
     decision: &mut RolloutDecision,
     input: &Input,
     moves: &BTreeMap<String, Hash>,
-    is_installed: impl Fn(&str) -> bool,
+    has_addon: impl Fn(&str) -> bool,
 ) {
-    for cluster in input.clusters.iter().filter(|cluster| is_installed(&cluster.name)) {
+    for cluster in input.clusters.iter().filter(|cluster| has_addon(&cluster.name)) {
         let Some(assignment) = decision.clusters.get_mut(&cluster.name) else { continue };
         assignment.assigned = moves.get(&cluster.name).or(cluster.runs.as_ref()).cloned();
     }

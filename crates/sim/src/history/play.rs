@@ -138,7 +138,8 @@ impl Play {
     }
 
     fn repo(&mut self) {
-        let spec = json!({"url": "https://git.example/fleet", "suspend": self.suspended, "report": {}});
+        let budget = json!({"objects": 2});
+        let spec = json!({"url": "https://git.example/fleet", "suspend": self.suspended, "report": {}, "deletionBudget": budget});
         let metadata = json!({"namespace": "config", "name": "fleet"});
         self.apply(json!({"apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "ConfigRepo", "metadata": metadata, "spec": spec}));
     }
