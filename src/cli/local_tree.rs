@@ -1,4 +1,4 @@
-//! Directories of this machine as the renderer reads them.
+//! Directories of this machine as trees for the renderer.
 
 use std::path::{Path, PathBuf};
 
@@ -10,24 +10,24 @@ use render::{Reason, RenderError, Rendered, render};
 
 /// Most files that are read; a directory with more is hardly a config repository.
 const MAX_FILES: usize = 200_000;
-/// Largest file that is read; larger ones count as absent.
+/// Largest file that is read; a larger one counts as absent.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// A directory, and an overlay in it.
 pub(crate) struct Local {
     /// The directory whose files are the tree.
     pub(crate) base: PathBuf,
-    /// What it renders to.
+    /// The result of the rendering.
     pub(crate) result: Result<Rendered, RenderError>,
 }
 
 /// Renders a directory of this machine.
 ///
 /// The tree is the directory itself, or the nearest parent that holds everything the overlay names: the whole repository at most,
-/// or, outside of a repository, whatever the user may read.
+/// or, outside of a repository, a directory that the user may read.
 ///
 /// # Errors
-/// Where the directory cannot be read.
+/// The directory cannot be read.
 pub(crate) fn render_directory(dir: &Path) -> Result<Local, CommandError> {
     let dir = dir.canonicalize().with_context(|| format!("cannot read {}", dir.display()))?;
     if !dir.is_dir() {
@@ -62,7 +62,7 @@ fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, files: &mut usize) -
         let (path, full) = (format!("{prefix}{name}"), entry.path());
         if kind.is_dir() {
             if name != ".git" {
-                // A directory that may not be read is as if it were empty: what is in it is reported when it is named.
+                // A directory that may not be read counts as empty; its files are reported missing if they are named.
                 let _ = read_tree(&full, &format!("{path}/"), tree, files);
             }
         } else if kind.is_symlink() {
@@ -87,7 +87,7 @@ fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, files: &mut usize) -
     Ok(())
 }
 
-/// Gives the paths of an error as the user would write them, from the working directory.
+/// Makes the paths of an error relative to the working directory.
 pub(crate) fn with_local_paths(mut error: RenderError, base: &Path) -> RenderError {
     let here = std::env::current_dir().unwrap_or_default();
     let shown = |path: &str| {

@@ -24,31 +24,31 @@ pub enum Error {
         "cannot reach {url}: {why}; the operator tries again; check the address and the network if this stays"
     )]
     Unreachable {
-        /// Where.
+        /// The remote.
         url: String,
-        /// What the library said.
+        /// The message of libgit2.
         why: String,
     },
     /// The server asked for credentials and refused ours.
     #[error("{url} refuses access: {why}; check the credentials Secret and that the repository exists")]
     Auth {
-        /// Where.
+        /// The remote.
         url: String,
-        /// What the library said.
+        /// The message of libgit2.
         why: String,
     },
     /// The server does not prove its identity.
     #[error("{url} does not prove its identity: {why}")]
     HostKey {
-        /// Where.
+        /// The remote.
         url: String,
-        /// What did not match.
+        /// The mismatch.
         why: String,
     },
     /// The remote has no commits at all.
     #[error("{url} is empty; push a first commit")]
     Empty {
-        /// Where.
+        /// The remote.
         url: String,
     },
     /// The reference does not exist there.
@@ -56,7 +56,7 @@ pub enum Error {
     MissingRef {
         /// Kind and name.
         what: String,
-        /// Where.
+        /// The remote.
         url: String,
         /// Names that do exist, as a hint; may be empty.
         known: String,
@@ -79,7 +79,7 @@ pub enum Error {
     /// The operation took too long in total, or the process ends.
     #[error("the operation on {url} took longer than allowed and was stopped; the operator tries again")]
     Cancelled {
-        /// Where.
+        /// The remote.
         url: String,
     },
     /// The server accepted the connection and refused the commit.
@@ -87,17 +87,17 @@ pub enum Error {
         "{url} refuses the push to {branch}: {why}; check branch protection, hooks and the rights of the write credentials"
     )]
     PushRejected {
-        /// Where.
+        /// The remote.
         url: String,
         /// Branch that was to be pushed.
         branch: String,
-        /// What the server said.
+        /// The message of the server.
         why: String,
     },
     /// Others kept pushing to the same branch.
     #[error("{branch} of {url} moved during each of {attempts} pushes; the push is tried again later")]
     PushContended {
-        /// Where.
+        /// The remote.
         url: String,
         /// Branch that was to be pushed.
         branch: String,

@@ -1,4 +1,4 @@
-//! From a commit to a [`FileTree`], straight from the object database.
+//! Reads a commit into a [`FileTree`], directly from the object database.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::Error;
 use object::text;
 use object::tree::FileTree;
 
-/// What of a commit is read at most.
+/// Limits of the commits that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Files and links.
@@ -25,8 +25,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// A fleet's configuration is thousands of small files: 50 000 of them, 8 MiB each (etcd takes objects of 1.5 MiB), 256 MiB
-    /// together, paths as long as Linux takes them.
+    /// The configuration of a fleet is thousands of small files: up to 50,000 of them, 8 MiB each (etcd takes objects of 1.5 MiB) and
+    /// 256 MiB together. Paths have the limit of Linux.
     fn default() -> Self {
         Self { files: 50_000, file_bytes: 8 << 20, total_bytes: 256 << 20, depth: 64, path_bytes: 4096 }
     }
@@ -37,7 +37,7 @@ pub(super) type Blobs = BTreeMap<Oid, Arc<[u8]>>;
 
 const MODE_LINK: i32 = 0o120_000;
 
-/// Reads the tree of a commit; `known` is replaced by the blobs of this one.
+/// Reads the tree of a commit, and replaces `known` by its blobs.
 pub(super) fn read(
     repo: &Repository,
     commit: Oid,
@@ -107,7 +107,7 @@ impl Reader<'_> {
                     self.directory(&below, &path, depth + 1)?;
                 }
                 Some(ObjectType::Blob) => self.blob(path, entry.id(), entry.filemode_raw() == MODE_LINK)?,
-                // A submodule is a commit of another repository; what renders the directory finds it absent.
+                // A submodule is a commit of another repository. To the renderer, its directory is absent.
                 Some(ObjectType::Commit | ObjectType::Tag | ObjectType::Any) | None => {}
             }
         }
@@ -122,7 +122,7 @@ impl Reader<'_> {
                 self.limits.files
             )));
         }
-        // The size comes from the header, before anything is read.
+        // The header has the size, so a large blob is refused before it is read.
         let (size, _) = self.odb.read_header(id).map_err(|e| Error::cache(&e))?;
         let most = if link { self.limits.path_bytes } else { self.limits.file_bytes };
         if size > most {
@@ -152,7 +152,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a name could stand in a work tree; git itself refuses the others, so one that has them was made to harm.
+/// Whether a work tree could hold a name. git itself refuses the others, so a commit with one was made to harm.
 fn is_name(name: &str) -> bool {
     let plain: String = name
         .chars()

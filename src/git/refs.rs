@@ -1,4 +1,4 @@
-//! What to follow in a repository, and which commit that is now.
+//! The reference that is followed in a repository, and the commit that it points to.
 
 use std::fmt::{Display, Formatter};
 
@@ -8,13 +8,13 @@ use semver::{Version, VersionReq};
 use super::Error;
 use object::text;
 
-/// How many existing names a message about a missing one lists.
+/// Number of existing names in a message about a missing one.
 const NAMES_IN_HINT: usize = 5;
 
-/// What of a repository is followed.
+/// The reference that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefSpec {
-    /// What the remote itself has checked out, mostly the tip of its main branch.
+    /// The commit that the remote has checked out, mostly the tip of its main branch.
     Head,
     /// The tip of a branch.
     Branch(String),
@@ -26,7 +26,7 @@ pub enum RefSpec {
     Commit(String),
 }
 
-/// Where a [`RefSpec`] points in what a remote advertises.
+/// The advertised reference that a [`RefSpec`] points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     /// Full name of the reference.
@@ -76,7 +76,7 @@ impl RefSpec {
         }
     }
 
-    /// Finds the target among what a remote advertises, given as names with ids.
+    /// Finds the target among the advertised references, given as names with ids.
     pub(super) fn resolve(&self, url: &str, advertised: &[(String, Oid)]) -> Result<Option<Target>, Error> {
         let exactly = |name: String| {
             let found = advertised.iter().find(|(n, _)| *n == name);
@@ -96,7 +96,7 @@ impl RefSpec {
         })
     }
 
-    /// Whether a commit that does not descend from the last one is a rewind: versions may be tagged on any branch, a commit is
+    /// Whether a commit that does not descend from the last one is a rewind. Versions may be tagged on any branch, and a commit is
     /// pinned on purpose.
     pub(super) fn guards_history(&self) -> bool {
         match self {
@@ -125,7 +125,7 @@ fn valid(kind: &str, prefix: &str, name: &str) -> Result<String, Error> {
     Err(Error::Ref(format!("ref.{kind} {:?} is not a valid {kind} name", text::plain(name, 60))))
 }
 
-/// The highest version in range; build metadata and the `v` in front do not count, so the names break ties.
+/// The highest version in a range. Build metadata and a leading `v` do not count, so names break ties.
 fn highest(range: &VersionReq, advertised: &[(String, Oid)]) -> Option<Target> {
     let versions = advertised.iter().filter_map(|(name, id)| {
         let tag = name.strip_prefix("refs/tags/")?;

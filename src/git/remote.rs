@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 use super::Error;
 
-/// Longest URL taken.
+/// Longest URL.
 const MAX_URL: usize = 2048;
 
 /// The address of a repository. It never carries a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// As libgit2 is given it.
+    /// The form that libgit2 reads.
     url: String,
     transport: Transport,
 }
 
-/// How a repository is reached.
+/// The way to reach a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     /// `https`, and on loopback `http` and `git`.
@@ -40,11 +40,11 @@ pub(super) enum Transport {
 impl Remote {
     /// Reads an address.
     ///
-    /// Taken are `https://host/path`, `ssh://[user@]host[:port]/path`, `user@host:path`, `file:///path` and `/path`; on loopback also
-    /// `http://` and `git://`, which have no way to tell who answers.
+    /// Valid forms are `https://host/path`, `ssh://[user@]host[:port]/path`, `user@host:path`, `file:///path` and `/path`; on loopback also
+    /// `http://` and `git://`, which cannot prove the identity of the server.
     ///
     /// # Errors
-    /// [`Error::Url`] says what is not taken.
+    /// [`Error::Url`] says why the address is refused.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let refuse = |why: &str| Err(Error::Url(format!("the repository URL is refused: {why}")));
         if text.is_empty() || text.len() > MAX_URL {
@@ -103,7 +103,9 @@ impl Remote {
             "http" | "git" if is_loopback(&bare) => {
                 Ok(Self { url: text.into(), transport: Transport::Net { host: bare } })
             }
-            "http" | "git" => refuse("http:// and git:// do not tell who answers; use https:// or ssh://"),
+            "http" | "git" => {
+                refuse("http:// and git:// do not prove the identity of the server; use https:// or ssh://")
+            }
             "ssh" if !user.is_none_or(is_user) => {
                 refuse("its user is malformed, or it carries a password; put keys into the Secret")
             }
@@ -119,7 +121,7 @@ impl Remote {
         }
     }
 
-    /// The directory, where the repository is on this machine.
+    /// The directory, if the repository is on this machine.
     pub fn local(&self) -> Option<&Path> {
         match &self.transport {
             Transport::Local(path) => Some(path),
@@ -131,12 +133,12 @@ impl Remote {
         &self.transport
     }
 
-    /// The address as libgit2 takes it.
+    /// The address in the form that libgit2 reads.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The address without the ways of spelling it: what tells two repositories apart.
+    /// The normalised address, which identifies the repository.
     pub fn identity(&self) -> String {
         let url = self.url.trim_end_matches('/');
         let url = url.strip_suffix(".git").unwrap_or(url);
@@ -157,7 +159,7 @@ impl Display for Remote {
     }
 }
 
-/// Splits `host:port`; the colons of a bracketed IPv6 address are not its port's.
+/// Splits `host:port`. The colons of a bracketed IPv6 address belong to the host.
 fn split_port(host: &str) -> (&str, Option<&str>) {
     match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, Some(port)),

@@ -11,7 +11,7 @@ use tracing::error;
 use crate::shell::{Election, ElectionOptions, Selection, Shell, ShellOptions};
 use reconcile::{Controller, Register, Scope};
 
-/// What an operator runs with.
+/// The options of an operator.
 pub struct OperatorOptions {
     /// The hub.
     pub hub: kube::Client,
@@ -19,7 +19,7 @@ pub struct OperatorOptions {
     pub controllers: Selection,
     /// The election to win before anything is written; without one the operator must be the only one.
     pub election: Option<ElectionOptions>,
-    /// Where health and metrics are served.
+    /// The address that serves health and metrics.
     pub listen: Option<SocketAddr>,
     /// The directory for mirrors of repositories. Its content may be deleted while the operator does not run.
     pub cache: PathBuf,

@@ -208,3 +208,18 @@ fn finish(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, fetched: Fetch
 fn interval(repo: &ConfigRepo) -> SignedDuration {
     duration::parse(&repo.spec.interval).unwrap_or(DEFAULT_INTERVAL).max(SHORTEST_INTERVAL)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rewind_comes_with_the_annotation_that_accepts_it() {
+        let rewound = git::Error::Rewound { what: "branch main".into(), from: "a1".into(), to: "b2".into() };
+        let message = message(&rewound);
+        assert!(
+            message.ends_with("annotate the ConfigRepo: gitops.wheelwright.dev/accept-revision=b2"),
+            "{message}"
+        );
+    }
+}

@@ -9,7 +9,7 @@ use object::{Key, Object};
 /// The annotation of an object that Argo CD applies: `app:group/Kind:namespace/name`.
 pub(super) const ARGO_TRACKING: &str = "argocd.argoproj.io/tracking-id";
 
-/// Decides about an object of the repository that somebody else created.
+/// The rule for an object of the repository that another user or tool created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Takeover {
     /// Takes it over if it is as the repository wants it and no other GitOps tool tracks it.
@@ -28,7 +28,7 @@ pub(super) enum Ownership {
     Ours,
     /// It does not exist or may be taken over; `force` takes the fields of other managers.
     Available { force: bool },
-    /// Somebody else owns it.
+    /// Another owner has it.
     Refused { reason: &'static str, message: String },
 }
 

@@ -57,7 +57,7 @@ pub struct SyncPlan<'a> {
     pub inventory: Inventory,
     /// Objects that are new or changed in the repository, by stage.
     pub apply: Vec<Vec<Apply<'a>>>,
-    /// Objects that somebody changed on the hub.
+    /// Objects that were changed on the hub.
     pub correct: Vec<Apply<'a>>,
     /// Objects that left the repository, in the reverse order of stages.
     pub delete: Vec<Vec<Deletion>>,

@@ -24,7 +24,7 @@ pub struct Deletion {
 
 /// Decides about an object that is in the inventory and not in the repository.
 enum PruneDecision {
-    /// It is gone, it belongs to somebody else, or it is kept on purpose. It leaves the inventory.
+    /// It is gone, another owner has it, or it is kept on purpose. It leaves the inventory.
     Release,
     /// Its kind could not be read, so it stays in the inventory.
     Unknown,
