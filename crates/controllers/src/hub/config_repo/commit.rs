@@ -10,7 +10,7 @@ use object::Key;
 use object::text;
 use object::tree::Checkout;
 use reconcile::{Cancel, Memo, Read, ReadErrorReason, View};
-use render::{Closure, RenderError, render};
+use render::{Closure, RenderError, render_until};
 
 /// Most objects of one repository: the inventory in the status lists them all, with about 150 bytes each.
 const MAX_OBJECTS: usize = 5000;
@@ -71,11 +71,11 @@ impl Memo for Completion {
     type Output = CompletedCommit;
 
     /// Completes the commit, unless the last completion of the ConfigRepo depends on the same inputs.
-    fn compute(&self, last: Option<&CompletedCommit>, _: &Cancel) -> CompletedCommit {
+    fn compute(&self, last: Option<&CompletedCommit>, cancel: &Cancel) -> CompletedCommit {
         if let Some(last) = last.filter(|last| last.holds_for(self)) {
             return CompletedCommit { completion: self.clone(), ..last.clone() };
         }
-        let (closure, completed) = match self.render() {
+        let (closure, completed) = match self.render(cancel) {
             Ok((closure, desired)) => (Some(Arc::new(closure)), desired),
             Err(problem) => (None, Err(vec![problem])),
         };
@@ -85,14 +85,15 @@ impl Memo for Completion {
 }
 
 impl Completion {
-    fn render(&self) -> Result<(Closure, Result<Desired, Vec<Problem>>), Problem> {
+    fn render(&self, cancel: &Cancel) -> Result<(Closure, Result<Desired, Vec<Problem>>), Problem> {
         let (path, tree) = (self.path.as_str(), &self.checkout.tree);
         let failed = |message: String| Problem::of_commit("RenderFailed", message);
         if !tree.is_dir(path.trim_start_matches("./")) && !path.contains("..") {
             let path = text::plain(path, 200);
             return Err(failed(format!("spec.path: there is no directory {path:?} in the repository")));
         }
-        let rendered = render(tree, path).map_err(|error| failed(one_line(&error)))?;
+        let rendered =
+            render_until(tree, path, &|| cancel.is_cancelled()).map_err(|error| failed(one_line(&error)))?;
         if rendered.objects.len() > MAX_OBJECTS {
             let message = format!(
                 "the repository renders to {} objects and {MAX_OBJECTS} is the limit; split it into several ConfigRepos",
@@ -188,6 +189,15 @@ mod tests {
         let confined = Completion { is_confined: true, ..first.completion.clone() }
             .compute(Some(&first), &Cancel::default());
         assert!(!Arc::ptr_eq(first.completed.as_ref().unwrap(), confined.completed.as_ref().unwrap()));
+    }
+
+    #[test]
+    fn a_cancelled_rendering_stops() {
+        let cancel = Cancel::default();
+        cancel.cancel();
+        let stopped = completion("prod", &[("prod/a.yaml", A)]).compute(None, &cancel);
+        let problems = stopped.completed.unwrap_err();
+        assert!(problems[0].message.contains("the rendering was cancelled"), "{}", problems[0]);
     }
 
     #[test]
