@@ -152,7 +152,7 @@ fn every_row_of_the_table_is_a_switch_here() {
         .lines()
         .filter_map(|line| line.strip_prefix("//! | ")?.split_once(" |"))
         .map(|(name, _)| name);
-    let documented: Vec<&str> = rows.filter(|name| *name != "hazard").collect();
+    let documented: Vec<&str> = rows.filter(|name| *name != "row").collect();
     assert_eq!(documented, Row::ALL.map(|(_, name)| name));
 }
 

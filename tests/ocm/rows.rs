@@ -12,49 +12,49 @@ use super::case::{Case, Cluster, Group, Status};
 /// A row of the table in the documentation of `engine::rollout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Row {
-    A,
-    B,
-    C,
-    D,
-    R2,
-    R5,
-    R6Assigned,
-    R6Silent,
-    R7,
+    FailuresFirst,
+    FailedSlot,
+    Overlap,
+    Generous,
+    Batches,
+    SlotLimit,
+    Assigned,
+    Silent,
+    Timeout,
     Unheard,
     ToDo,
     Gap,
     Twice,
-    R8,
-    H,
+    Typo,
+    Nobody,
     Fraction,
     Absent,
     Churn,
-    R9,
+    Removal,
 }
 
 impl Row {
     /// Every row with its name in the table.
     pub(super) const ALL: [(Self, &'static str); 19] = [
-        (Self::A, "A, R10"),
-        (Self::B, "B, R4"),
-        (Self::C, "C, R3"),
-        (Self::D, "D, R1"),
-        (Self::R2, "R2"),
-        (Self::R5, "R5"),
-        (Self::R6Assigned, "R6, assigned"),
-        (Self::R6Silent, "R6, silent"),
-        (Self::R7, "R7"),
+        (Self::FailuresFirst, "failures first"),
+        (Self::FailedSlot, "failed slot"),
+        (Self::Overlap, "overlap"),
+        (Self::Generous, "generous"),
+        (Self::Batches, "batches"),
+        (Self::SlotLimit, "slot limit"),
+        (Self::Assigned, "assigned"),
+        (Self::Silent, "silent"),
+        (Self::Timeout, "timeout"),
         (Self::Unheard, "unheard"),
         (Self::ToDo, "to do"),
         (Self::Gap, "gap"),
         (Self::Twice, "twice"),
-        (Self::R8, "G, R8"),
-        (Self::H, "H"),
+        (Self::Typo, "typo"),
+        (Self::Nobody, "nobody"),
         (Self::Fraction, "fraction"),
         (Self::Absent, "absent"),
         (Self::Churn, "churn"),
-        (Self::R9, "R9"),
+        (Self::Removal, "removal"),
     ];
 }
 
@@ -80,7 +80,7 @@ pub(super) fn answer(case: &Case, rows: &BTreeSet<Row>) -> Option<Answer> {
     let (existing, left): (Vec<&Cluster>, Vec<&Cluster>) =
         case.clusters.iter().partition(|c| members.contains(c.name.as_str()));
     let allowance = members.len().saturating_add(left.len()).saturating_mul(2).div_ceil(100);
-    let removed = if has(Row::R9) && left.len() > allowance {
+    let removed = if has(Row::Removal) && left.len() > allowance {
         BTreeSet::new()
     } else {
         left.iter().map(|c| c.name.clone()).collect()
@@ -176,8 +176,8 @@ impl Options {
             value.as_str().is_some_and(|text| !(0..=100).any(|percent| text == format!("{percent}%")))
         };
         let nobody = |value: &Value| value == "0%" || value.as_i64().is_some_and(|count| count < 0);
-        let refused = has(Row::R8) && (odd(&options.failures) || odd(&options.concurrency))
-            || has(Row::H) && nobody(&options.concurrency);
+        let refused = has(Row::Typo) && (odd(&options.failures) || odd(&options.concurrency))
+            || has(Row::Nobody) && nobody(&options.concurrency);
         if refused { None } else { Some(options) }
     }
 }
@@ -242,23 +242,24 @@ impl Asked<'_> {
         let is_mandatory = |c: &&Cluster| mandatory.iter().any(|group| group.clusters.contains(&c.name));
         let (inside, outside): (Vec<&Cluster>, Vec<&Cluster>) =
             self.existing.iter().copied().partition(is_mandatory);
-        if self.has(Row::A) && self.is_breached(mandatory, rest, &outside, failures) {
+        if self.has(Row::FailuresFirst) && self.is_breached(mandatory, rest, &outside, failures) {
             let (listed, _) = self.judged(&self.existing);
             return Some(Pass { breach: true, ..listed });
         }
-        let first = if self.has(Row::R2) { &inside } else { &self.existing };
+        let first = if self.has(Row::Batches) { &inside } else { &self.existing };
         let mut before = Pass::default();
         if !mandatory.is_empty() {
             before = self.by_group(mandatory, first, |_| Some(0))?;
             let unfinished =
                 before.listed.iter().any(|listed| !self.newcomers.contains(listed.name.as_str()));
             if unfinished || !before.timed_out.is_empty() {
-                let elsewhere = if self.has(Row::R2) { self.judged(&outside).0 } else { Pass::default() };
+                let elsewhere =
+                    if self.has(Row::Batches) { self.judged(&outside).0 } else { Pass::default() };
                 return Some(before.join(elsewhere));
             }
             before.breach = false;
         }
-        let second = if self.has(Row::R2) { &outside } else { &self.existing };
+        let second = if self.has(Row::Batches) { &outside } else { &self.existing };
         let after = match self.options.kind {
             Kind::Progressive => {
                 let clusters = names(rest).len();
@@ -299,8 +300,9 @@ impl Asked<'_> {
         let mut existing = existing.to_vec();
         existing.sort_by_key(|c| &c.name);
         let mut pass = Pass::default();
-        let busy =
-            |pass: &Pass| pass.listed.iter().filter(|listed| !(listed.failed && self.has(Row::B))).count();
+        let busy = |pass: &Pass| {
+            pass.listed.iter().filter(|listed| !(listed.failed && self.has(Row::FailedSlot))).count()
+        };
         let mut failed = 0;
         for cluster in &existing {
             let starts = cluster.status == Status::ToDo
@@ -308,7 +310,7 @@ impl Asked<'_> {
             let status = if pass.breach && starts { cluster.status } else { self.judge(cluster, &mut pass) };
             failed += usize::from(matches!(status, Status::Failed | Status::TimeOut));
             pass.breach = failed > failures;
-            if busy(&pass) >= slots && !self.has(Row::R5) {
+            if busy(&pass) >= slots && !self.has(Row::SlotLimit) {
                 return pass;
             }
         }
@@ -351,10 +353,10 @@ impl Asked<'_> {
             pass.breach = here > allowed;
             let counts = |listed: &&Listed| {
                 let name = listed.name.as_str();
-                !self.newcomers.contains(name) && (reached.contains(name) || !self.has(Row::R2))
+                !self.newcomers.contains(name) && (reached.contains(name) || !self.has(Row::Batches))
             };
             let active = pass.listed.iter().filter(counts).count();
-            let subtracted = if self.has(Row::C) {
+            let subtracted = if self.has(Row::Overlap) {
                 pass.listed.iter().filter(counts).filter(|l| l.failed).count()
             } else {
                 failures
@@ -378,7 +380,7 @@ impl Asked<'_> {
     /// What a cluster's report comes to by now.
     fn judge(&self, cluster: &Cluster, pass: &mut Pass) -> Status {
         let assigned =
-            cluster.assigned.filter(|_| self.has(Row::R6Assigned) || cluster.status == Status::ToApply);
+            cluster.assigned.filter(|_| self.has(Row::Assigned) || cluster.status == Status::ToApply);
         // Ages: the younger is the later.
         let begin = [cluster.since, assigned].into_iter().flatten().min().map(|age| -1000 * age);
         let ends = |span: i64| begin.unwrap_or(0) + span;
@@ -390,14 +392,14 @@ impl Asked<'_> {
         match cluster.status {
             Status::ToDo if self.has(Row::ToDo) => {}
             Status::ToDo => list("ToApply", false, None),
-            Status::ToApply if !self.has(Row::R6Silent) || begin.is_none() => list("ToApply", false, None),
+            Status::ToApply if !self.has(Row::Silent) || begin.is_none() => list("ToApply", false, None),
             Status::ToApply if !expired => list("ToApply", false, deadline),
             Status::Succeeded if ends(self.options.soak) > 0 => {
                 list("Succeeded", false, Some(ends(self.options.soak)))
             }
             Status::Progressing if !expired => list("Progressing", false, deadline),
             Status::Failed if !expired => list("Failed", true, deadline),
-            Status::TimeOut if !self.has(Row::R7) => {}
+            Status::TimeOut if !self.has(Row::Timeout) => {}
             Status::ToApply | Status::Progressing | Status::Failed | Status::TimeOut => {
                 pass.timed_out.insert(cluster.name.clone());
                 return Status::TimeOut;
@@ -422,7 +424,7 @@ impl Asked<'_> {
             }
         };
         match usize::try_from(count) {
-            Ok(count) if count > total && self.has(Row::D) => Some(total),
+            Ok(count) if count > total && self.has(Row::Generous) => Some(total),
             Ok(count) if count > 0 && count <= total => Some(count),
             _ => Some(default),
         }

@@ -1,4 +1,8 @@
 //! Cron expressions: five fields, as crontab(5) reads them, evaluated in a time zone.
+//!
+//! No crate does this. A freeze window needs the last time an expression was due, and `cronexpr`, which works on `jiff`, finds only the
+//! next one: walking from the beginning of a window of a year, `* * * * *` is due half a million times. Other crates bring another
+//! library of time.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;

@@ -163,7 +163,7 @@ mod tests {
 
     /// OCM takes 0, `0%`, negative numbers and numbers above the fleet for "everybody".
     #[test]
-    fn hazard_h_a_concurrency_of_nobody_is_refused_instead_of_meaning_everybody() {
+    fn a_concurrency_of_nobody_is_refused_instead_of_meaning_everybody() {
         let check = |value: Option<IntOrString>, expected: Result<Option<Size>, ()>| {
             assert_eq!(
                 Size::read_concurrency("maxConcurrency", value.as_ref()).map_err(|_| ()),
@@ -182,7 +182,7 @@ mod tests {
 
     /// The CRD's pattern lets these through, and OCM's controllers then fail at every pass.
     #[test]
-    fn hazard_g_bad_durations_are_refused_by_name() {
+    fn bad_durations_are_refused_by_name() {
         let check = |text: &str, expected: Option<Option<i64>>| {
             let read = read_deadline("progressDeadline", text).ok().map(|d| d.map(|d| d.as_millis() as i64));
             assert_eq!(read, expected, "{text:?}");

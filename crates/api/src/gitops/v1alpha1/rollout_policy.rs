@@ -284,7 +284,7 @@ pub struct RolloutStatus {
     pub unknown: Unknown,
 }
 
-/// How many clusters are in which state.
+/// How many clusters are in which state of the rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutCounts {
@@ -292,26 +292,42 @@ pub struct RolloutCounts {
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub total: i32,
-    /// Clusters that have the revision and succeeded.
+    /// Clusters that run the revision and succeeded.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub done: i32,
-    /// Clusters that are under way.
+    /// Clusters that succeeded and have not soaked for long enough.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub soaking: i32,
+    /// Clusters that get the revision or have it, without an outcome.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub progressing: i32,
-    /// Clusters that failed or took too long.
-    #[serde(default)]
-    #[schemars(extend("default" = null))]
-    pub failed: i32,
     /// Clusters that wait for their turn.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub waiting: i32,
-    /// Clusters that cannot be reached.
+    /// Clusters that failed.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub failed: i32,
+    /// Clusters that had no success before their deadline.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub timed_out: i32,
+    /// Clusters that do not answer.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub unreachable: i32,
+    /// Clusters whose revision is quarantined.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub quarantined: i32,
+    /// Clusters that are left alone.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub skipped: i32,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

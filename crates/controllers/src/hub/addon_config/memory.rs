@@ -2,6 +2,7 @@
 
 use api::addon::v1alpha1::InstallProgression;
 use api::gitops::v1alpha1::{RolloutCounts, RolloutPolicy, RolloutStatus};
+use engine::rollout::decision::Counts;
 use engine::rollout::{Input, RolloutDecision};
 use reconcile::{Action, StatusWrite};
 
@@ -25,8 +26,6 @@ pub(super) fn rollout_status(
     input: &Input,
     decision: &RolloutDecision,
 ) -> RolloutStatus {
-    let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-    let counts = decision.counts;
     RolloutStatus {
         add_on: addon.to_owned(),
         placement_namespace: progression.namespace.clone(),
@@ -35,16 +34,39 @@ pub(super) fn rollout_status(
         quarantined: decision.quarantine.clone().map(|hash| hash.0).unwrap_or_default(),
         hold: decision.hold.as_ref().map(ToString::to_string).unwrap_or_default(),
         waiting_approvals: decision.approvals.iter().cloned().collect(),
-        counts: RolloutCounts {
-            total: count(counts.total),
-            done: count(counts.done),
-            progressing: count(counts.progressing + counts.starting + counts.soaking),
-            failed: count(counts.failed + counts.timed_out + counts.quarantined),
-            waiting: count(counts.waiting),
-            unreachable: count(counts.unreachable),
-            ..Default::default()
-        },
+        counts: counts(&decision.counts),
         ..RolloutStatus::default()
+    }
+}
+
+fn counts(counts: &Counts) -> RolloutCounts {
+    let Counts {
+        total,
+        done,
+        soaking,
+        progressing,
+        failed,
+        timed_out,
+        starting,
+        waiting,
+        skipped,
+        unreachable,
+        quarantined,
+    } = *counts;
+    let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+    RolloutCounts {
+        total: count(total),
+        done: count(done),
+        soaking: count(soaking),
+        // What starts in this pass progresses once it is written.
+        progressing: count(progressing + starting),
+        failed: count(failed),
+        timed_out: count(timed_out),
+        waiting: count(waiting),
+        skipped: count(skipped),
+        unreachable: count(unreachable),
+        quarantined: count(quarantined),
+        ..RolloutCounts::default()
     }
 }
 

@@ -175,7 +175,7 @@ fn per_group_is_as_in_ocm() {
 
 /// OCM walks clusters by name and starts those to do before it sees the failure.
 #[test]
-fn hazard_a_failures_are_counted_before_anything_is_released() {
+fn failures_are_counted_before_anything_is_released() {
     case("R1 F0", "aa,m,z", "aa ToDo, m Succeeded 5, z Failed 5").gives("(z) |  | breach |");
     // OCM: c1 rolls out.
     case("R4 F0 D90s", SIX, "c1 ToDo, c2 Progressing 1000, c3 ToDo, c4 Progressing 5")
@@ -191,7 +191,7 @@ fn hazard_a_failures_are_counted_before_anything_is_released() {
 
 /// OCM never frees the slot of a failure that has no deadline.
 #[test]
-fn hazard_b_a_tolerated_failure_holds_no_slot() {
+fn a_tolerated_failure_holds_no_slot() {
     case("R1 F1", SIX, "c1 Failed 5").gives("(c1),c2 |  |  |");
     case("R1 F2", SIX, "c1 Failed 5, c2 Failed 5").gives("(c1),(c2),c3 |  |  |");
     case("R1 F1", SIX, "c1 Failed 5, c2 Failed 5").gives("(c1),(c2) |  | breach |");
@@ -199,7 +199,7 @@ fn hazard_b_a_tolerated_failure_holds_no_slot() {
 
 /// OCM subtracts tolerated timeouts from clusters in flight.
 #[test]
-fn hazard_c_a_group_never_starts_while_the_one_before_is_unfinished() {
+fn a_group_never_starts_while_the_one_before_is_unfinished() {
     let check = |existing, expected| case("PerGroup F1 D90s", "a1,a2 b1 d1,d2 e1", existing).gives(expected);
     check("a1 Progressing 1000, a2 Succeeded 5", "b1 | a1 |  |");
     check("a1 Progressing 1000, a2 Progressing 5", "(a2) | a1 |  | 85s");
@@ -207,7 +207,7 @@ fn hazard_c_a_group_never_starts_while_the_one_before_is_unfinished() {
 
 /// OCM takes a size above the total for its default, 0.
 #[test]
-fn hazard_d_more_failures_allowed_than_clusters_is_all_of_them() {
+fn more_failures_allowed_than_clusters_is_all_of_them() {
     case("R2 F10 D90s", SIX, "c1 Progressing 1000").gives("c2,c3 | c1 |  |");
     case("PerGroup F2 D90s", "a1,a2 b1 d1,d2", "a1 Succeeded 5, a2 Succeeded 5, b1 Progressing 1000")
         .gives("d1,d2 | b1 |  |");
@@ -215,7 +215,7 @@ fn hazard_d_more_failures_allowed_than_clusters_is_all_of_them() {
 
 /// In OCM activity outside of the mandatory groups ends the first stage early.
 #[test]
-fn hazard_r2_mandatory_groups_do_not_turn_the_rest_into_batches() {
+fn mandatory_groups_do_not_turn_the_rest_into_batches() {
     let done = "m1 Succeeded 5, m2 Succeeded 5, ";
     let check = |words, existing: &str, expected| {
         let existing = format!("{done}{existing}").leak();
@@ -227,13 +227,13 @@ fn hazard_r2_mandatory_groups_do_not_turn_the_rest_into_batches() {
 
 /// OCM stops looking at the slot limit.
 #[test]
-fn hazard_r5_clusters_beyond_the_slot_limit_are_still_judged() {
+fn clusters_beyond_the_slot_limit_are_still_judged() {
     case("R1 F0 D90s", SIX, "c1 Progressing 10, c2 Progressing 10, c3 Progressing 1000")
         .gives("(c1),(c2) | c3 | breach | 80s");
 }
 
 #[test]
-fn hazard_r6_neither_deadline_nor_soak_begins_before_the_assignment() {
+fn neither_deadline_nor_soak_begins_before_the_assignment() {
     let check = |words: &str, report: &str, state: ClusterState| {
         let mut input = Input::new("new", Ok(strategy(words, &[])));
         input.groups = groups("c1");
@@ -271,7 +271,7 @@ fn a_cluster_that_comes_back_is_not_taken_for_one_that_timed_out() {
 
 /// OCM has no place for a timeout it did not decide itself.
 #[test]
-fn hazard_r7_a_reported_timeout_is_a_failure() {
+fn a_reported_timeout_is_a_failure() {
     case("R2 F0 D90s", "m1,m2 c1,c2", "m1 TimeOut 5, m2 Succeeded 5")
         .mandatory("g0")
         .gives("| m1 | breach |");
@@ -281,14 +281,14 @@ fn hazard_r7_a_reported_timeout_is_a_failure() {
 
 /// OCM counts groups and walks as many indexes from 0.
 #[test]
-fn hazard_gap_groups_beyond_a_missing_index_are_not_lost() {
+fn groups_beyond_a_missing_index_are_not_lost() {
     let gap = case("R5 F0", "0:c1 2:c2", "c2 Progressing 5");
     gap.gives("c1,(c2) |  |  |");
     assert!(gap.run().removed.is_empty());
 }
 
 #[test]
-fn hazard_twice_a_cluster_of_two_groups_belongs_to_the_first() {
+fn a_cluster_of_two_groups_belongs_to_the_first() {
     let decision = case("PerGroup F0", "c1 c1,c2", "").run();
     assert_eq!(decision.starting().collect::<Vec<_>>(), ["c1"]);
     let groups: BTreeMap<_, _> =
@@ -298,7 +298,7 @@ fn hazard_twice_a_cluster_of_two_groups_belongs_to_the_first() {
 
 /// OCM deletes everything the moment a placement is empty.
 #[test]
-fn hazard_r9_a_placement_that_shrinks_too_much_removes_nothing() {
+fn a_placement_that_shrinks_too_much_removes_nothing() {
     let mut input = Input::new("new", Ok(strategy("R2 F0", &[])));
     input.clusters = ["c1 Succeeded 5", "c2 Succeeded 5", "c3 Succeeded 5"].map(cluster).to_vec();
     let decision = advance(&input, NOW);
@@ -313,7 +313,7 @@ fn hazard_r9_a_placement_that_shrinks_too_much_removes_nothing() {
 
 /// OCM aborts the pass, for every cluster, at every pass.
 #[test]
-fn hazard_r8_the_last_good_strategy_stays_while_the_new_one_is_refused() {
+fn the_last_good_strategy_stays_while_the_new_one_is_refused() {
     let refused = read_deadline("progressive.progressDeadline", "5|").unwrap_err();
     let mut input = Input::new("new", Err(refused.clone()));
     input.groups = groups(SIX);
