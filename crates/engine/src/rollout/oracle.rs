@@ -19,6 +19,7 @@
 //! 8. Where nothing holds a stage, it uses all its slots, for the first clusters by name: no failed, silent or finished cluster
 //!    holds a slot, and no approval, budget or newcomer is waited for in vain.
 //! 9. Clusters that left lose their content only within the removal budget or with the approval of exactly this removal.
+//! 10. The moment of the next look is later than now.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +61,8 @@ pub fn check(input: &Input, decision: &RolloutDecision, now: Timestamp) -> Kept 
     facts.check_assignments(decision)?;
     facts.check_breach(decision)?;
     facts.check_stages(decision)?;
-    facts.check_removals(decision)
+    facts.check_removals(decision)?;
+    ensure(decision.recheck.is_none_or(|at| at > now), "the next look is later than now", "")
 }
 
 /// The state of a cluster, computed without the engine.

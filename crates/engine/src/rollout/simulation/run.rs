@@ -173,6 +173,10 @@ impl Play<'_> {
             let moved = self.write(&decision);
             self.trace.push(Row::of(self.now, std::mem::take(&mut happened), &decision, &moved));
             if !remembers && moved.is_empty() && decision.removed.is_empty() {
+                debug_assert!(
+                    decision.recheck.is_none_or(|at| at > self.now),
+                    "the next look is later than now"
+                );
                 return decision.recheck;
             }
         }
