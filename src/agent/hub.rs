@@ -1,4 +1,4 @@
-//! The hub as the bootstrap kubeconfig names it, and connections to it under either identity.
+//! The hub that the bootstrap kubeconfig names, and connections to it under the bootstrap identity or that of the agent.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +13,7 @@ use object::hex;
 
 /// A hub.
 pub(super) struct Hub {
-    /// Its URL, exactly as the kubeconfig has it: objects on the spoke are named by its hash.
+    /// The URL exactly as the kubeconfig has it, because objects on the spoke are named by its hash.
     pub(super) server: String,
     entry: String,
     cluster: Cluster,
@@ -46,7 +46,7 @@ impl Hub {
         Ok(Self { server, entry, cluster, bootstrap: bootstrap.clone() })
     }
 
-    /// SHA-256 of the URL in hexadecimal digits, as OCM's agent names what it applied.
+    /// SHA-256 of the URL in hexadecimal digits, as in the names of AppliedManifestWorks of OCM's agent.
     pub(super) fn hash(&self) -> String {
         hex(Sha256::digest(self.server.as_bytes()))
     }
@@ -66,7 +66,7 @@ impl Hub {
         connect(self.kubeconfig_with(auth)).await
     }
 
-    /// The kubeconfig kept beside certificate and key, in the shape OCM's agent keeps it and takes over.
+    /// The kubeconfig that is kept beside certificate and key, in the form that OCM's agent writes and reads.
     pub(super) fn stored_kubeconfig(&self) -> Result<String, JoinError> {
         let auth = AuthInfo {
             client_certificate: Some("tls.crt".into()),

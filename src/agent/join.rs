@@ -1,4 +1,4 @@
-//! The handshake: ask the hub to know the cluster, ask for a certificate, wait until both were granted.
+//! The handshake with the hub: creates the cluster, asks for a certificate, and waits until both are granted.
 
 use std::time::Duration;
 
@@ -23,40 +23,40 @@ use object::hex;
 
 /// How often a request is looked at while it waits.
 const POLL: Duration = Duration::from_secs(1);
-/// How often the cluster will say that it is alive; OCM's default.
+/// The period of the cluster's lease; OCM's default.
 const LEASE_SECONDS: i32 = 60;
-/// Requests of one cluster on the hub from which on no more are made, as OCM's agent has it.
+/// The number of requests of one cluster on the hub at which the agent makes no more; that of OCM's agent.
 const MOST_REQUESTS: usize = 10;
 
-/// Why the agent has no identity on the hub yet.
+/// The reason why the agent has no identity on the hub yet.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
-    /// The bootstrap kubeconfig.
+    /// The bootstrap kubeconfig is unusable.
     #[error("the kubeconfig of the hub cannot be used: {0}")]
     Kubeconfig(String),
-    /// An API server.
+    /// An API server refused or could not be reached.
     #[error("cannot {attempt}")]
     Api {
-        /// What was attempted.
+        /// The attempt.
         attempt: &'static str,
-        /// What it said.
+        /// The error.
         source: kube::Error,
     },
-    /// Keys and certificates.
+    /// A key or certificate could not be made or read.
     #[error("cannot make a certificate request")]
     Pki(#[from] pki::Error),
-    /// What came back is no certificate for the key.
+    /// The certificate is not for the key.
     #[error("the hub issued something else than a certificate: {0}")]
     Certificate(String),
-    /// Somebody said no.
+    /// The request was denied, or signing failed.
     #[error("the certificate request {name} was denied: {message}")]
     Denied {
         /// The request.
         name: String,
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// Nobody looks at requests.
+    /// The hub has too many open requests of the cluster.
     #[error("there are {0} certificate requests of this cluster on the hub already; approve or delete them")]
     TooManyRequests(usize),
     /// The agent is ending.
@@ -64,7 +64,7 @@ pub enum JoinError {
     Stopped,
 }
 
-/// Turns an API server's answer into the error of an attempt.
+/// Makes the error of an attempt from an API server's answer.
 pub(super) fn api(attempt: &'static str) -> impl FnOnce(kube::Error) -> JoinError {
     move |source| JoinError::Api { attempt, source }
 }
@@ -72,13 +72,13 @@ pub(super) fn api(attempt: &'static str) -> impl FnOnce(kube::Error) -> JoinErro
 /// The identity of an agent: certificate and key, in PEM.
 #[derive(Clone)]
 pub(super) struct Credentials {
-    /// What tells two agents of one cluster apart.
+    /// Tells two agents of one cluster apart.
     pub(super) agent: String,
     /// The certificate.
     pub(super) certificate: String,
     /// The key; never logged.
     pub(super) key: String,
-    /// The kubeconfig it was kept with; empty where it is new.
+    /// The kubeconfig that it was kept with; empty where it is new.
     pub(super) kubeconfig: String,
     pub(super) user: String,
     from: Timestamp,
@@ -95,14 +95,14 @@ impl Credentials {
         Ok(Self { agent, certificate, key, kubeconfig, user, from, until })
     }
 
-    /// Reads what a secret keeps; `None` where that is no identity.
+    /// Reads the identity in a secret; `None` where there is none.
     pub(super) fn of_secret(secret: &Secret) -> Option<Self> {
         let data = secret.data.as_ref()?;
         let text = |key: &str| data.get(key).and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
         Self::read(text("tls.crt")?, text("tls.key")?, text("kubeconfig")?).ok()
     }
 
-    /// Whether it is an identity of this very cluster on this very hub, and has not run out.
+    /// Whether it is an identity of this cluster on this hub, and has not expired.
     pub(super) fn is_usable(&self, cluster: &str, hub: &Hub, now: Timestamp) -> bool {
         let named = self.user == user(cluster, &self.agent) && !self.agent.is_empty();
         named
@@ -110,13 +110,13 @@ impl Credentials {
             && hub.stored_kubeconfig().is_ok_and(|kubeconfig| kubeconfig == self.kubeconfig)
     }
 
-    /// The cluster it is for.
+    /// The cluster that it is for.
     pub(super) fn cluster(&self) -> &str {
         let named = self.user.strip_prefix(SUBJECT_PREFIX).unwrap_or_default();
         named.split(':').next().unwrap_or_default()
     }
 
-    /// When to renew it: with 20 to 25 % of its life left, each agent at its own time.
+    /// The time to renew it: 20 to 25 % of its life before the end, and different for each agent.
     pub(super) fn renew_at(&self) -> Timestamp {
         let life = self.from.duration_until(self.until);
         let spread = self.agent.bytes().fold(0_i64, |sum, byte| (sum * 31 + i64::from(byte)) % 50);
@@ -131,7 +131,7 @@ fn user(cluster: &str, agent: &str) -> String {
     format!("{SUBJECT_PREFIX}{cluster}:{agent}")
 }
 
-/// Makes the cluster known to the hub; one that is known already, or that we may not touch any more, is fine.
+/// Creates the cluster on the hub. It is no error if the cluster exists, or if the agent may not change it any more.
 pub(super) async fn create_cluster(hub: &kube::Client, name: &str) -> Result<(), JoinError> {
     let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
     let spec = ManagedClusterSpec { lease_duration_seconds: LEASE_SECONDS, ..ManagedClusterSpec::default() };
@@ -143,9 +143,9 @@ pub(super) async fn create_cluster(hub: &kube::Client, name: &str) -> Result<(),
     }
 }
 
-/// Asks for a certificate and waits for it; with `old` it is a renewal, under the same name.
+/// Asks for a certificate and waits for it. With `old` it is a renewal under the same name.
 ///
-/// The key is made here and never leaves the process before its certificate has come.
+/// The key is made here, and leaves the process only after its certificate has come.
 pub(super) async fn request(
     hub: &kube::Client,
     cluster: &str,
@@ -164,11 +164,11 @@ pub(super) async fn request(
     Credentials::read(certificate, key.to_pem(), String::new())
 }
 
-/// Whose certificate is asked for.
+/// The identity that a certificate is asked for.
 #[derive(Clone, Copy)]
 pub(super) struct Asker<'a> {
     pub(super) cluster: &'a str,
-    /// An add-on's agent; the cluster's own where absent.
+    /// The add-on; `None` for the agent of the cluster.
     pub(super) addon: Option<&'a str>,
 }
 

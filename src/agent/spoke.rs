@@ -1,4 +1,4 @@
-//! What the agent keeps on its own cluster: the definitions it needs, its identity, who it is.
+//! The objects that the agent keeps on its own cluster: the definitions it needs, its credentials and its identity.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub(super) async fn prepare(spoke: &kube::Client) -> Result<(), JoinError> {
     Ok(())
 }
 
-/// The identity that was kept, where it can be read.
+/// The kept identity, where it can be read.
 pub(super) async fn load(spoke: &kube::Client) -> Result<Option<Credentials>, JoinError> {
     let secrets: Api<Secret> = Api::namespaced(spoke.clone(), AGENT_NAMESPACE);
     let secret =
@@ -56,7 +56,7 @@ pub(super) async fn load(spoke: &kube::Client) -> Result<Option<Credentials>, Jo
     Ok(secret.as_ref().and_then(Credentials::of_secret))
 }
 
-/// Keeps an identity: certificate and key together, in the shape OCM's agent keeps them.
+/// Keeps an identity: certificate and key together, in the form that OCM's agent keeps them.
 pub(super) async fn store(
     spoke: &kube::Client,
     credentials: &Credentials,
@@ -88,7 +88,7 @@ pub(super) async fn store(
     Ok(())
 }
 
-/// Says on the cluster whose agent runs there, and which version of Kubernetes it is.
+/// Writes the claims with the identity of the agent and the version of Kubernetes.
 pub(super) async fn tell(spoke: &kube::Client, identity: &Identity) -> Result<(), JoinError> {
     let claims: Api<ClusterClaim> = Api::all(spoke.clone());
     let claim = identity.claim();
