@@ -1,0 +1,93 @@
+//! The memory of the placement controller: the fleet, and the schedule of each placement.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1alpha1::AddOnPlacementScore;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use engine::placement::filter::Facts;
+use engine::placement::{Fleet, IncrementalSchedule};
+use object::{Key, Metadata as _};
+use reconcile::{Change, Index, Observes, Query, Read, View};
+
+/// The clusters, and what is remembered of each placement.
+#[derive(Default)]
+pub(super) struct Scheduling {
+    pub(super) fleet: Fleet,
+    pub(super) schedules: BTreeMap<Key, IncrementalSchedule>,
+}
+
+impl Index for Scheduling {
+    fn build(view: &impl View) -> Read<Self> {
+        // The clusters last: until the others can be read, asking must cost nothing.
+        let scores = view.list::<AddOnPlacementScore>(Query::ALL)?;
+        let decisions = view.list::<PlacementDecision>(Query::ALL)?;
+        let clusters = view.list::<ManagedCluster>(Query::ALL)?;
+        // A placement without a schedule is due: all are when the index is built.
+        Ok(Self { fleet: Fleet::of(clusters, scores, decisions), schedules: BTreeMap::new() })
+    }
+
+    fn observes<O: Observes<Self>>(observes: &mut O) {
+        observes.on::<ManagedCluster>(|scheduling, change| {
+            scheduling.observe_cluster(change);
+            scheduling.concerned_by_cluster(change)
+        });
+        observes.on::<PlacementDecision>(|scheduling, change| {
+            scheduling.fleet.set_decision(change.old.as_deref(), change.new.as_deref());
+            Vec::new()
+        });
+        observes.on::<AddOnPlacementScore>(|scheduling, change| {
+            scheduling.fleet.set_score(change.old.as_deref(), change.new.clone());
+            scheduling.concerned_by_score(change)
+        });
+        observes.on::<Placement>(|scheduling, change| {
+            if let Change { old: Some(old), new: None } = change {
+                scheduling.schedules.remove(&Key::of(&**old));
+            }
+            Vec::new()
+        });
+    }
+}
+
+impl Scheduling {
+    fn observe_cluster(&mut self, change: &Change<ManagedCluster>) {
+        match (&change.old, &change.new) {
+            (_, Some(cluster)) => self.fleet.set_cluster(Arc::clone(cluster)),
+            (Some(cluster), None) => {
+                self.fleet.remove_cluster(cluster.name());
+                if self.fleet.should_renumber() {
+                    self.fleet.renumber();
+                    for schedule in self.schedules.values_mut() {
+                        *schedule = IncrementalSchedule::default();
+                    }
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Returns the placements that a change of a cluster concerns.
+    fn concerned_by_cluster(&self, change: &Change<ManagedCluster>) -> Vec<Key> {
+        let differs = change.differs_in(read_fields);
+        let sides: Vec<Facts> = change.sides().map(Facts::of).collect();
+        self.concerned(|schedule| sides.iter().any(|facts| schedule.concerns(&self.fleet, facts, differs)))
+    }
+
+    /// Returns the placements that a change of scores concerns.
+    fn concerned_by_score(&self, change: &Change<AddOnPlacementScore>) -> Vec<Key> {
+        self.concerned(|schedule| change.sides().any(|score| schedule.reads_score(score.name())))
+    }
+
+    fn concerned(&self, concerns: impl Fn(&IncrementalSchedule) -> bool) -> Vec<Key> {
+        let concerned = self.schedules.iter().filter(|(_, schedule)| concerns(schedule));
+        concerned.map(|(key, _)| key.clone()).collect()
+    }
+}
+
+/// Returns the fields of a cluster that are read without CEL expressions.
+fn read_fields(cluster: &ManagedCluster) -> impl PartialEq + '_ {
+    let status = cluster.status.as_ref();
+    let reported = status.map(|status| (&status.cluster_claims, &status.allocatable, &status.capacity));
+    (cluster.is_terminating(), &cluster.metadata.labels, &cluster.spec.taints, reported)
+}

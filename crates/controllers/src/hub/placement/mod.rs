@@ -1,0 +1,106 @@
+//! The placement controller: publishes the clusters that placements select as PlacementDecisions.
+
+mod explain;
+mod index;
+mod plan;
+mod read;
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use self::index::Scheduling;
+use self::read::{bound, decisions_in_status, decisions_to_create, is_disabled};
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
+use api::names::PLACEMENT_LABEL;
+use engine::placement::{Input, MAX_STEPS};
+use object::{Key, Metadata as _};
+use reconcile::{Controller, Plan, Query, Read, View, Watches};
+
+pub use self::explain::explain;
+
+/// Schedules placements.
+pub struct PlacementController;
+
+impl Controller for PlacementController {
+    const NAME: &'static str = "placement";
+    type Primary = Placement;
+    const REPORTER: &'static str = "placement-controller";
+    /// Balance prefers clusters that few placements selected, so each placement must see what the one before selected.
+    const ONE_BY_ONE: bool = true;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<PlacementDecision>(|change, _| change.sides().filter_map(placement_of).collect());
+        watches.on::<ManagedClusterSetBinding>(|change, view| {
+            let bindings = change.sides().map(|binding| (binding.namespace(), binding.name()));
+            users_of(view, &bindings.collect()).unwrap_or_default()
+        });
+        watches.on::<ManagedClusterSet>(|change, view| {
+            let differs = change.differs_in(|set| &set.spec);
+            let sets = change.sides().filter(|_| differs).map(|set| set.name());
+            users_of_sets(view, &sets.collect()).unwrap_or_default()
+        });
+        watches.keep::<Scheduling>();
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        decide(key, view, now)
+    }
+}
+
+/// Plans a placement.
+fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+    let Some(placement) = view.get::<Placement>(key)? else { return Ok(Plan::nothing()) };
+    if placement.is_terminating() || is_disabled(&placement) {
+        return Ok(Plan::nothing());
+    }
+    let bound = bound(view, &key.namespace)?;
+    let mut decisions =
+        view.list::<PlacementDecision>(Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace))?;
+    decisions.extend(decisions_in_status(view, &placement, &decisions)?);
+    loop {
+        decisions.sort_by(|a, b| a.name().cmp(b.name()));
+        let schedule = view.index(|scheduling: &mut Scheduling| {
+            let Scheduling { fleet, schedules } = scheduling;
+            let (bound, decisions) = (bound.as_slice(), decisions.as_slice());
+            let input = Input { placement: &placement, bound, decisions, fleet, max_steps: MAX_STEPS };
+            schedules.entry(key.clone()).or_default().schedule(&input, now)
+        })?;
+        let existing = decisions_to_create(view, &placement, &schedule)?;
+        if existing.is_empty() {
+            return Ok(plan::plan(&placement, &decisions, schedule));
+        }
+        decisions.extend(existing);
+    }
+}
+
+/// Returns the placement a decision belongs to.
+fn placement_of(decision: &PlacementDecision) -> Option<Key> {
+    Some(Key::namespaced(decision.namespace(), decision.label(PLACEMENT_LABEL)?))
+}
+
+/// Returns the placements that may use sets through bindings, given as namespace and set.
+fn users_of(view: &impl View, bindings: &BTreeSet<(&str, &str)>) -> Read<Vec<Key>> {
+    let mut keys = Vec::new();
+    let namespaces: BTreeSet<&str> = bindings.iter().map(|(namespace, _)| *namespace).collect();
+    for namespace in namespaces {
+        let bound = |set: &String| bindings.contains(&(namespace, set.as_str()));
+        for placement in view.list::<Placement>(Query::namespace(namespace))? {
+            let asked = &placement.spec.cluster_sets;
+            if asked.is_empty() || asked.iter().any(bound) {
+                keys.push(Key::of(&*placement));
+            }
+        }
+    }
+    Ok(keys)
+}
+
+fn users_of_sets(view: &impl View, sets: &BTreeSet<&str>) -> Read<Vec<Key>> {
+    if sets.is_empty() {
+        return Ok(Vec::new());
+    }
+    let bindings = view.list::<ManagedClusterSetBinding>(Query::ALL)?;
+    let bindings = bindings.iter().map(|binding| (binding.namespace(), binding.name()));
+    users_of(view, &bindings.filter(|(_, set)| sets.contains(set)).collect())
+}

@@ -1,0 +1,121 @@
+//! The plan of a placement: its schedule as actions, events and a status.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::placement_of;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL};
+use engine::placement::publish::{Labels, Write};
+use engine::placement::{Event as ScheduleEvent, Schedule};
+use object::{Key, Metadata as _, Object, ObjectRef};
+use reconcile::{Action, Event, EventType, Plan, Precondition, Site, StatusWrite, Subresource};
+
+/// Plans a schedule. A placement that was deleted and created again first adopts the decisions of its predecessor, before they are
+/// collected.
+pub(super) fn plan(placement: &Placement, decisions: &[Arc<PlacementDecision>], schedule: Schedule) -> Plan {
+    let known = decisions.iter().map(|decision| (decision.name(), &**decision)).collect();
+    let writes = Writes { placement, known };
+    let mut plan = Plan { wake_at: schedule.wake_at, ..Plan::default() };
+    plan.step(writes.adoptions());
+    for step in schedule.steps {
+        plan.step(step.into_iter().map(|write| writes.action(write)));
+    }
+    plan.events = schedule.events.into_iter().map(|event| writes.event(event)).collect();
+    if placement.status.as_ref() != Some(&schedule.status) {
+        let wanted = Placement { status: Some(schedule.status), ..placement.clone() };
+        plan.status = StatusWrite::between(placement, &wanted);
+    }
+    plan
+}
+
+/// The writes to the decisions of a placement.
+struct Writes<'a> {
+    placement: &'a Placement,
+    /// The decisions that exist, by name.
+    known: BTreeMap<&'a str, &'a PlacementDecision>,
+}
+
+impl Writes<'_> {
+    fn adoptions(&self) -> Vec<Action> {
+        let is_owned = |decision: &PlacementDecision| {
+            let owners = decision.metadata.owner_references.as_deref().unwrap_or_default();
+            owners.iter().any(|owner| owner.uid == self.placement.uid())
+                && placement_of(decision) == Some(Key::of(self.placement))
+        };
+        let orphans = self.known.values().filter(|decision| !is_owned(decision));
+        let metadata = json!({ "metadata": {
+            "labels": { PLACEMENT_LABEL: self.placement.name() },
+            "ownerReferences": [self.placement.controller_reference()],
+        } });
+        orphans.map(|orphan| self.patch(orphan.name(), Subresource::None, &metadata)).collect()
+    }
+
+    fn action(&self, write: Write) -> Action {
+        match write {
+            Write::Create(labels) => Action::create(Object::from_typed(&self.created(&labels))),
+            Write::Decide { name, decisions } => {
+                self.patch(&name, Subresource::Status, &json!({ "status": { "decisions": decisions } }))
+            }
+            Write::Label(labels) => {
+                let patch = json!({ "metadata": { "labels": group_labels(&labels) } });
+                self.patch(&labels.name, Subresource::None, &patch)
+            }
+            Write::Delete { name } => Action::Delete {
+                site: Site::Hub,
+                target: self.target(&name),
+                precondition: self.precondition(&name),
+                orphan: false,
+            },
+        }
+    }
+
+    fn created(&self, labels: &Labels) -> PlacementDecision {
+        let mut decision = PlacementDecision::default();
+        decision.metadata.name = Some(labels.name.clone());
+        decision.metadata.namespace = self.placement.metadata.namespace.clone();
+        let mut all = group_labels(labels);
+        all.insert(PLACEMENT_LABEL.to_owned(), self.placement.name().to_owned());
+        decision.metadata.labels = Some(all);
+        decision.metadata.owner_references = Some(vec![self.placement.controller_reference()]);
+        decision
+    }
+
+    fn patch(&self, name: &str, subresource: Subresource, patch: &Value) -> Action {
+        let (target, precondition) = (self.target(name), self.precondition(name));
+        let patch = patch.as_object().cloned().unwrap_or_default();
+        Action::Patch { site: Site::Hub, target, subresource, patch, precondition }
+    }
+
+    /// Returns the identity of a decision; a plan may patch one twice, so its version is no precondition.
+    fn precondition(&self, name: &str) -> Precondition {
+        self.known.get(name).map(|decision| Precondition::uid(*decision)).unwrap_or_default()
+    }
+
+    fn target(&self, name: &str) -> ObjectRef {
+        ObjectRef::of::<PlacementDecision>(Key::namespaced(self.placement.namespace(), name))
+    }
+
+    fn event(&self, event: ScheduleEvent) -> Event {
+        let uid = self.known.get(event.decision.as_str()).map(|decision| decision.uid());
+        Event {
+            regarding: ObjectRef::of::<Placement>(Key::of(self.placement)),
+            uid: self.placement.uid().to_owned(),
+            related: Some((self.target(&event.decision), uid.unwrap_or_default().to_owned())),
+            event_type: if event.is_warning { EventType::Warning } else { EventType::Normal },
+            reason: event.reason.into(),
+            action: event.action.into(),
+            message: event.message,
+        }
+    }
+}
+
+fn group_labels(labels: &Labels) -> BTreeMap<String, String> {
+    let pairs = [
+        (DECISION_GROUP_INDEX_LABEL, labels.index.to_string()),
+        (DECISION_GROUP_NAME_LABEL, labels.group.clone()),
+    ];
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}

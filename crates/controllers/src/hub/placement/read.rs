@@ -1,0 +1,60 @@
+//! What a schedule is computed from: the sets bound to a namespace, and the decisions of a placement.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
+use api::names::SCHEDULING_DISABLED_ANNOTATION;
+use engine::placement::Schedule;
+use engine::placement::publish::Write;
+use object::{Key, Metadata as _};
+use reconcile::{Query, Read, View};
+
+/// Returns the decisions that the status names and that lost our label.
+pub(super) fn decisions_in_status(
+    view: &impl View,
+    placement: &Placement,
+    labelled: &[Arc<PlacementDecision>],
+) -> Read<Vec<Arc<PlacementDecision>>> {
+    let labelled: BTreeSet<&str> = labelled.iter().map(|decision| decision.name()).collect();
+    let groups = placement.status.iter().flat_map(|status| &status.decision_groups);
+    let unlabelled =
+        groups.flat_map(|group| &group.decisions).filter(|name| !labelled.contains(name.as_str()));
+    existing(view, placement, unlabelled)
+}
+
+/// Returns the decisions that would be created but exist, because somebody removed our label.
+pub(super) fn decisions_to_create(
+    view: &impl View,
+    placement: &Placement,
+    schedule: &Schedule,
+) -> Read<Vec<Arc<PlacementDecision>>> {
+    let created = schedule.steps.iter().flatten().filter_map(|write| match write {
+        Write::Create(labels) => Some(&labels.name),
+        Write::Decide { .. } | Write::Label(_) | Write::Delete { .. } => None,
+    });
+    existing(view, placement, created)
+}
+
+fn existing<'a>(
+    view: &impl View,
+    placement: &Placement,
+    names: impl Iterator<Item = &'a String>,
+) -> Read<Vec<Arc<PlacementDecision>>> {
+    let namespace = placement.namespace();
+    let found = names.map(|name| view.get::<PlacementDecision>(&Key::namespaced(namespace, name)));
+    Ok(found.collect::<Read<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+/// Returns the sets that are bound to a namespace and exist, by name.
+pub(super) fn bound(view: &impl View, namespace: &str) -> Read<Vec<Arc<ManagedClusterSet>>> {
+    let bindings = view.list::<ManagedClusterSetBinding>(Query::namespace(namespace))?;
+    let sets = bindings.iter().map(|binding| view.get::<ManagedClusterSet>(&Key::cluster(binding.name())));
+    Ok(sets.collect::<Read<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+/// Returns whether an annotation says that the placement is not scheduled.
+pub(super) fn is_disabled(placement: &Placement) -> bool {
+    placement.annotation(SCHEDULING_DISABLED_ANNOTATION) == Some("true")
+}
