@@ -325,6 +325,21 @@ fn the_last_good_strategy_stays_while_the_new_one_is_refused() {
 }
 
 #[test]
+fn a_group_soaks_from_the_deadline_of_its_last_cluster() {
+    let mut input = Input::new("new", Ok(strategy("PerGroup F1 D90s", &[])));
+    input.groups = groups("a1 b1");
+    input.clusters = vec![cluster("a1 Progressing 100")];
+    let group_soak = SignedDuration::from_secs(60);
+    input.policy = Ok(Policy { group_soak, ..Policy::default() });
+    let decision = advance(&input, NOW);
+    assert_eq!(decision.clusters["a1"].state, ClusterState::TimedOut);
+    assert_eq!(
+        (decision.starting().count(), decision.recheck),
+        (0, Some(NOW + SignedDuration::from_secs(50)))
+    );
+}
+
+#[test]
 fn clusters_soak_by_the_policy_while_no_strategy_can_be_read() {
     let refused = read_deadline("progressive.progressDeadline", "5|").unwrap_err();
     let mut input = Input::new("new", Err(refused));
