@@ -20,9 +20,9 @@ pub mod gitops;
 #[path = "../../../tests/golden.rs"]
 mod golden;
 pub mod names;
-#[cfg(test)]
-mod round_trip;
 mod schema;
+#[cfg(test)]
+mod tests;
 pub mod work;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,82 @@
+use super::*;
+
+fn cluster() -> ManagedCluster {
+    serde_json::from_value(serde_json::json!({
+        "metadata": {
+            "name": "c1",
+            "labels": { "env": "prod", "version": "1.30.6" },
+            "annotations": { "inventory": r#"{"gpus": 4}"# },
+        },
+        "status": {
+            "conditions": [],
+            "version": { "kubernetes": "v1.30.6" },
+            "allocatable": { "cpu": "64", "memory": "256Gi" },
+            "clusterClaims": [{ "name": "region", "value": "eu" }],
+        },
+    }))
+    .unwrap()
+}
+
+fn check(expression: &str) -> Result<bool, String> {
+    let scores = || BTreeMap::from([("usage".to_owned(), vec![("cpu".to_owned(), 60)])]);
+    let compiled = Expressions::compile(&[expression.to_owned()])?;
+    compiled.matches(&cluster(), &scores, &mut Budget::default())
+}
+
+#[test]
+fn expressions_see_the_whole_cluster() {
+    for expression in [
+        "managedCluster.metadata.labels['env'] == 'prod'",
+        "managedCluster.metadata.labels.exists(k, k == 'env')",
+        "managedCluster.status.clusterClaims.exists(c, c.name == 'region' && c.value == 'eu')",
+        "managedCluster.status.version.kubernetes == 'v1.30.6'",
+        "quantity(managedCluster.status.allocatable.cpu).isGreaterThan(quantity('50'))",
+        "semver(managedCluster.metadata.labels.version).isGreaterThan(semver('1.29.0'))",
+        "managedCluster.scores('usage').filter(s, s.name == 'cpu').all(s, s.value > 50)",
+        "managedCluster.metadata.annotations.inventory.parseJSON().gpus + 1 == 5",
+        "managedCluster.metadata.name.matches('^c[0-9]$')",
+        "has(managedCluster.spec.hubAcceptsClient)",
+        "managedCluster.metadata.name in ['c1', 'c2']",
+    ] {
+        assert_eq!(check(expression), Ok(true), "{expression}");
+    }
+}
+
+#[test]
+fn a_failing_expression_says_why() {
+    for (expression, part) in [
+        ("managedCluster.metadata.labels.absent == 'x'", "absent"),
+        ("managedCluster.metadata.name", "is not a boolean"),
+        ("managedCluster.scores('absent').size() == 0", "no valid AddOnPlacementScore absent"),
+        ("'{'.parseJSON() == 1", "EOF"),
+    ] {
+        let why = check(expression).unwrap_err();
+        assert!(why.contains(part), "{expression}: {why}");
+    }
+}
+
+#[test]
+fn an_expression_that_does_not_compile_or_is_too_long_is_refused() {
+    for expression in [
+        "managedCluster.",
+        "Foo{a: 1} == 1",
+        &format!("'{}' == ''", "x".repeat(MAX_LENGTH)),
+        &"!".repeat(MAX_OPERATORS + 1),
+        &format!("'a'{} == ''", ".trim()".repeat(60)),
+    ] {
+        assert!(check(expression).unwrap_err().starts_with("compilation failed: "), "{expression}");
+    }
+}
+
+#[test]
+fn no_expression_runs_long_or_grows_large() {
+    let ten = "[0,1,2,3,4,5,6,7,8,9]";
+    let deep = format!("{ten}.all(a, {ten}.all(b, {ten}.all(c, {ten}.all(d, {ten}.all(e, true)))))");
+    let doubling = format!("['x']{}.size() == 1", ".map(x, x + x)".repeat(30));
+    let replacing = format!("'a'{}.size() > 0", ".replace('a', 'aaaaaaaaaaaaaaaa')".repeat(15));
+    for expression in [deep, doubling, replacing] {
+        let compiled = Expressions::compile(std::slice::from_ref(&expression)).unwrap();
+        let mut budget = Budget::default();
+        assert!(compiled.matches(&cluster(), &BTreeMap::new, &mut budget).is_err(), "{expression}");
+    }
+}
