@@ -50,7 +50,7 @@ pub(super) struct Demo<'a> {
 }
 
 impl<'a> Demo<'a> {
-    /// Starts the hub and an operator that follows a new repository.
+    /// Starts the hub, its operator, and an empty repository.
     pub(super) async fn start(dir: &Path, screen: Screen<'a>, background: &Background) -> Result<Self> {
         let repository = ConfigRepository::create(dir.join("fleet.git"))?;
         let hub = Arc::new(clusters::start_hub().await?);
@@ -58,7 +58,6 @@ impl<'a> Demo<'a> {
         let mut demo = Self { hub, spokes: Vec::new(), repository, screen, fleet: Fleet::default() };
         let (url, path) = (&demo.hub.url, demo.repository.path.display());
         demo.screen.heading(&format!("hub at {url}, repository at {path}"))?;
-        create_config_repo(&demo.hub, &demo.repository)?;
         let options = OperatorOptions {
             hub: client(demo.hub.kubeconfig("wheelwright-operator", &["system:masters"])?).await?,
             controllers: Selection::default(),
@@ -86,7 +85,7 @@ impl<'a> Demo<'a> {
 }
 
 /// Creates the `ConfigRepo` that follows the repository.
-fn create_config_repo(hub: &Server, repository: &ConfigRepository) -> Result<()> {
+pub(super) fn create_config_repo(hub: &Server, repository: &ConfigRepository) -> Result<()> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     let namespace = Object::from_value(namespace)?;
     let repo = json!({

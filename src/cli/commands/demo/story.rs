@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::Args;
 use super::progress::Fleet;
 use super::screen::Screen;
-use super::setup::{Background, Demo};
+use super::setup::{Background, Demo, create_config_repo};
 
 const ADDON: &str = "managed-serviceaccount";
 /// The branch that reports are pushed to.
@@ -35,6 +35,7 @@ pub(super) async fn tell(args: &Args, dir: &Path, screen: Screen<'_>, background
     demo.until("every agent has joined", Fleet::is_joined).await?;
 
     let commit = demo.repository.commit_examples(SOAK, DEADLINE)?;
+    create_config_repo(&demo.hub, &demo.repository)?;
     demo.say(&format!("commit {}: {ADDON} 0.4.0 on every cluster", short(&commit)))?;
     demo.until("0.4.0 is everywhere", |fleet| fleet.runs("0.4.0")).await?;
 
