@@ -48,6 +48,8 @@ enum Waiting {
 struct Feed {
     kind: Arc<WatchedKind>,
     watch: Option<Watch>,
+    /// The revision of the store when it was read last.
+    seen: Option<u64>,
 }
 
 /// What can go wrong between a process and the API servers.
@@ -136,12 +138,12 @@ impl Process {
                 }
             }
             Command::Watch(kind) => {
-                let feed = Feed { kind, watch: None };
+                let feed = Feed { kind, watch: None, seen: None };
                 self.feeds.insert(feed.id(), feed);
                 self.seen = None;
             }
             Command::Unwatch(kind) => {
-                self.feeds.remove(&Feed { kind, watch: None }.id());
+                self.feeds.remove(&Feed { kind, watch: None, seen: None }.id());
             }
             Command::Ended(_) => {}
         }
@@ -172,8 +174,11 @@ impl Process {
             return false;
         }
         let (mut busy, mut is_late) = (false, false);
-        for Feed { kind, watch } in self.feeds.values_mut() {
+        for Feed { kind, watch, seen } in self.feeds.values_mut() {
             let Some(store) = sites.readable(kind.site) else { continue };
+            if *seen == Some(store.revision()) {
+                continue;
+            }
             if random.chance(sites.faults.stale) {
                 is_late = true;
                 continue;
@@ -182,6 +187,7 @@ impl Process {
                 busy = true;
                 self.dispatcher.watched(kind, event, now);
             }
+            *seen = watch.is_some().then(|| store.revision());
         }
         self.seen = (!is_late).then_some(revisions);
         busy || is_late
