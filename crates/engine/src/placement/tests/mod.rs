@@ -6,6 +6,7 @@ mod golden;
 mod groups;
 mod harness;
 mod layout;
+mod limits;
 mod properties;
 mod schedules;
 mod scores;
