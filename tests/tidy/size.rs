@@ -13,7 +13,6 @@ const LONGER: &[(&str, &str)] = &[
     ("crates/controllers/src/agent/work.rs", "one controller; its decisions are in the engine"),
     ("crates/engine/src/rollout/oracle.rs", "the promises of a rollout are read side by side"),
     ("crates/reconcile/src/plan.rs", "the words of a plan are read side by side"),
-    ("crates/sim/src/process.rs", "one process, with every moment at which it can stop"),
     ("crates/store/src/crd/check.rs", "the rules for a definition are one list"),
     ("tests/ocm/rows.rs", "each row is a difference from OCM, and they are switched one by one"),
 ];
