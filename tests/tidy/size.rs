@@ -10,7 +10,6 @@ const LONGER: &[(&str, &str)] = &[
         "crates/api/src/cluster/v1beta1/placement.rs",
         "one kind a file, and its fields carry their documentation",
     ),
-    ("crates/controllers/src/agent/work.rs", "one controller; its decisions are in the engine"),
     ("crates/engine/src/rollout/oracle.rs", "the promises of a rollout are read side by side"),
     ("crates/reconcile/src/plan.rs", "the words of a plan are read side by side"),
     ("crates/store/src/crd/check.rs", "the rules for a definition are one list"),
