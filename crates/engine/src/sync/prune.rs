@@ -26,7 +26,7 @@ pub struct Deletion {
 enum PruneDecision {
     /// It is gone, another owner has it, or it is kept on purpose. It leaves the inventory.
     Release,
-    /// Its kind could not be read, so it stays in the inventory.
+    /// Its kind could not be read, so it stays in the inventory. It counts as a deletion, because it may become one.
     Unknown,
     /// It is being deleted. It stays in the inventory until it is gone.
     Terminating,
@@ -43,20 +43,22 @@ pub(super) fn prune<E: Display>(
     let mut to_delete: BTreeMap<ObjectId, Arc<Object>> = BTreeMap::new();
     let (owned, desired) = (input.inventory.len(), plan.inventory.len());
     let mut kept = Inventory::new();
+    let mut counted: Vec<ObjectId> = Vec::new();
     for (id, version) in input.inventory.iter().filter(|(id, _)| !plan.inventory.contains_key(*id)) {
         match decide(input, id, live(&id.at(version))) {
             PruneDecision::Release => continue,
+            PruneDecision::Unknown if input.policy.prune => counted.push(id.clone()),
             PruneDecision::Unknown => {}
             PruneDecision::Terminating => plan.terminating += 1,
             PruneDecision::Delete(object) => {
+                counted.push(id.clone());
                 to_delete.insert(id.clone(), object);
             }
         }
         kept.insert(id.clone(), version.clone());
     }
     plan.inventory.extend(kept);
-    let ids: Vec<ObjectId> = to_delete.keys().cloned().collect();
-    let deletions = Deletions { objects: &ids, owned, desired };
+    let deletions = Deletions { objects: &counted, owned, desired };
     plan.hold =
         input.policy.budget.and_then(|budget| budget::hold(budget, &deletions, &input.policy.approved));
     if plan.hold.is_some() {

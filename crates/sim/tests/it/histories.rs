@@ -10,10 +10,9 @@ use sim::{Setup, history};
 const KNOWN: &str = include_str!("seeds.txt");
 /// How many seeds every run plays. `cargo run --release -p wheelwright-sim --example seeds -- FROM TO` plays more.
 ///
-/// Not 500 yet: of those, 81, 84, 88, 92, 106, 240, 259, 274, 284, 303, 352, 362, 374, 380, 392, 407, 420, 434, 447, 450 and 496 break
-/// an invariant, most of them `NoWriteAtRest` of config-repo after a restart. For most it is open whether production or the checker
-/// is wrong.
-const SEEDS: u64 = 80;
+/// Not 500 yet: of those, 240 and 259 break `NoWriteAtRest`, and 374, 434 and 496 do not come to rest. It is open whether production
+/// or the checker is wrong.
+const SEEDS: u64 = 240;
 
 fn known() -> Vec<u64> {
     let lines = KNOWN.lines().filter(|line| !line.starts_with('#'));

@@ -102,6 +102,27 @@ fn deletions_over_the_budget_wait_for_exactly_their_approval() {
 }
 
 #[test]
+fn a_deletion_that_cannot_be_read_counts_against_the_budget() {
+    let secret = |i| {
+        let metadata = json!({"name": format!("s{i}"), "namespace": "ns"});
+        object(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata}))
+    };
+    let maps = (0..4).map(|i| config_map(&format!("c{i}"), "1"));
+    let all: Vec<_> = maps.chain((0..4).map(secret)).collect();
+    let mut hub = Hub::new();
+    hub.settle(&commit(&all));
+    let left = commit(&all[..1]);
+    hub.unread = vec!["Secret"];
+    let hold = hub.plan(&left).hold.expect("three deletions are known and four may follow");
+    assert_eq!((hold.objects.len(), hub.plan(&left).delete.len()), (7, 0));
+    hub.unread.clear();
+    assert_eq!(hub.plan(&left).hold, Some(hold), "the approval is the same before and after the read");
+    hub.unread = vec!["Secret"];
+    hub.policy.prune = false;
+    assert_eq!(hub.plan(&left).hold, None, "nothing is deleted without pruning");
+}
+
+#[test]
 fn an_object_that_is_kept_or_belongs_to_another_repository_leaves_the_inventory() {
     let mut hub = Hub::new();
     hub.settle(&commit(&[
