@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::deployment::Deployment;
 use api::Condition;
-use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn};
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, find_condition, set_condition};
 use api::names::addon_conditions::{AVAILABLE, MANIFEST_APPLIED, PROGRESSING, REGISTRATION_APPLIED};
@@ -57,7 +57,9 @@ impl Deployment {
         if self.has_template {
             self.report_deployment(&mut status.conditions, &works_status, error, now);
         }
-        self.report_health(&mut status.conditions, now);
+        let check = status.health_check.as_ref();
+        let finds_health = check.is_some_and(|check| check.mode == HealthCheckMode::Customized);
+        self.report_health(&mut status.conditions, finds_health, now);
     }
 
     /// The outcome of the rollout on this cluster; `None` while it is open.
@@ -130,13 +132,17 @@ impl Deployment {
         }
     }
 
-    fn report_health(&self, conditions: &mut Vec<Condition>, now: Timestamp) {
+    /// Without `finds_health`, the add-on does not say yet that the hub finds its health, and its agent writes the same condition.
+    fn report_health(&self, conditions: &mut Vec<Condition>, finds_health: bool, now: Timestamp) {
         match self.cluster.condition(cluster_conditions::AVAILABLE) {
             Some(cluster) if cluster.status == Unknown => {
                 let unknown = Observation::new(AVAILABLE, Unknown, &cluster.reason).message(&cluster.message);
                 set_condition(conditions, unknown, now);
             }
-            _ if self.has_template && find_condition(conditions, MANIFEST_APPLIED).is_some() => {
+            _ if finds_health
+                && self.has_template
+                && find_condition(conditions, MANIFEST_APPLIED).is_some() =>
+            {
                 set_condition(conditions, health::availability(self.name(), &self.works()), now);
             }
             _ => {}
