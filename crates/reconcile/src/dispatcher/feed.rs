@@ -39,21 +39,19 @@ impl Dispatcher {
     /// Takes what the watch of a kind tells.
     pub fn watched(&mut self, kind: &WatchedKind, event: WatchEvent, now: Timestamp) {
         self.answered(kind.site, now);
-        if kind.is_observed() {
-            self.feed_observed(kind, Feed::Watch(event), now);
-        } else if let Some(known) = self.kinds.get(&(kind.site, kind.gvk.clone())) {
-            let feed = known.feed;
-            feed(self, kind.site, Feed::Watch(event), now);
-        }
+        self.feed(kind, Feed::Watch(event), now);
     }
 
     /// Takes the result of an own write, so that the next plan sees it.
     pub(super) fn wrote(&mut self, kind: &WatchedKind, object: Decoded, now: Timestamp) {
+        self.feed(kind, Feed::Own(object), now);
+    }
+
+    fn feed(&mut self, kind: &WatchedKind, feed: Feed, now: Timestamp) {
         if kind.is_observed() {
-            self.feed_observed(kind, Feed::Own(object), now);
+            self.feed_observed(kind, feed, now);
         } else if let Some(known) = self.kinds.get(&(kind.site, kind.gvk.clone())) {
-            let feed = known.feed;
-            feed(self, kind.site, Feed::Own(object), now);
+            (known.feed)(self, kind.site, feed, now);
         }
     }
 
@@ -96,12 +94,12 @@ impl Dispatcher {
             return;
         }
         let at = self.coalesced(now);
-        if matches!(feed, Feed::Watch(WatchEvent::Listed { .. })) {
+        let is_list = matches!(feed, Feed::Watch(WatchEvent::Listed { .. }));
+        if is_list {
             // A key that waits for the kind may decide now, whether or not there are objects of it.
             let askers: Vec<_> = self.observed.askers(&kind.gvk).cloned().collect();
             self.wake(askers, Wake::changed(at));
         }
-        let is_list = matches!(feed, Feed::Watch(WatchEvent::Listed { .. }));
         let Some(cached) = self.caches.observed_mut(&kind.gvk, is_list) else { return };
         let Taken { changes, priority: _, restarts: _ } = take(cached, feed);
         let mut woken = Vec::new();

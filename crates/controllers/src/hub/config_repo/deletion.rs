@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use serde_json::{Map, json};
 
 use super::plan::{Draft, delete};
 use api::gitops::v1alpha1::{ConfigRepo, DeletionPolicy};
@@ -13,10 +12,9 @@ use reconcile::{Action, Plan, View};
 
 /// Deletes the objects of a ConfigRepo if its deletion policy says so, and then removes the finalizer.
 pub(super) fn finalize(repo: &ConfigRepo, view: &impl View) -> Plan {
-    let finalizers = repo.metadata.finalizers.clone().unwrap_or_default();
-    if !finalizers.iter().any(|finalizer| finalizer == names::CONFIG_REPO_FINALIZER) {
+    let Some(release) = Action::remove_finalizers(repo, &[names::CONFIG_REPO_FINALIZER]) else {
         return Plan::nothing();
-    }
+    };
     let mut plan = Plan::default();
     if repo.spec.deletion_policy == DeletionPolicy::Delete {
         let draft = Draft::of(repo, Timestamp::UNIX_EPOCH);
@@ -38,23 +36,12 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View) -> Plan {
             return plan;
         }
     }
-    let rest: Vec<_> =
-        finalizers.into_iter().filter(|finalizer| finalizer != names::CONFIG_REPO_FINALIZER).collect();
-    plan.step([finalizers_patch(repo, &rest)]);
+    plan.step([release]);
     plan
 }
 
 /// Adds the finalizer if the deletion policy needs it and it is not there.
 pub(super) fn missing_finalizer(repo: &ConfigRepo) -> Option<Action> {
-    let mut finalizers = repo.metadata.finalizers.clone().unwrap_or_default();
-    let wanted = repo.spec.deletion_policy == DeletionPolicy::Delete;
-    if !wanted || finalizers.iter().any(|finalizer| finalizer == names::CONFIG_REPO_FINALIZER) {
-        return None;
-    }
-    finalizers.push(names::CONFIG_REPO_FINALIZER.into());
-    Some(finalizers_patch(repo, &finalizers))
-}
-
-fn finalizers_patch(repo: &ConfigRepo, finalizers: &[String]) -> Action {
-    Action::patch(repo, Map::from_iter([("metadata".to_owned(), json!({ "finalizers": finalizers }))]))
+    let is_wanted = repo.spec.deletion_policy == DeletionPolicy::Delete;
+    is_wanted.then(|| Action::add_finalizers(repo, &[names::CONFIG_REPO_FINALIZER])).flatten()
 }

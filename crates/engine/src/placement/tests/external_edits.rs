@@ -109,15 +109,7 @@ fn writes_that_a_crash_interrupted_are_finished_and_no_cluster_is_lost() {
         assert_eq!(hub.decided(), all, "after {writes} writes");
         hub.incremental = IncrementalSchedule::default();
         assert_eq!(hub.settle(), all, "after {writes} writes");
-        let sizes: Vec<i32> = hub
-            .placement
-            .status
-            .as_ref()
-            .unwrap()
-            .decision_groups
-            .iter()
-            .map(|group| group.cluster_count)
-            .collect();
+        let sizes = hub.group_sizes();
         assert_eq!(sizes, [70, 70, 70, 40], "after {writes} writes");
     }
 }

@@ -70,15 +70,7 @@ fn clusters_that_wait_for_a_place_do_not_resize_the_groups() {
     }
     for _ in 0..4 {
         hub.settle();
-        let sizes: Vec<i32> = hub
-            .placement
-            .status
-            .as_ref()
-            .unwrap()
-            .decision_groups
-            .iter()
-            .map(|group| group.cluster_count)
-            .collect();
+        let sizes = hub.group_sizes();
         assert_eq!((sizes, members(&hub, 0)), (vec![4, 4, 2], before.clone()));
         hub.wait(4);
     }

@@ -93,6 +93,12 @@ impl Hub {
         self.now += SignedDuration::from_secs(seconds);
     }
 
+    /// How many clusters each decision group of the status counts.
+    pub(crate) fn group_sizes(&self) -> Vec<i32> {
+        let groups = &self.placement.status.as_ref().unwrap().decision_groups;
+        groups.iter().map(|group| group.cluster_count).collect()
+    }
+
     /// Binds the set that holds every cluster, the one clusters are labelled with, or both.
     pub(crate) fn bind(&mut self, which: u8) {
         let everything = json!({
