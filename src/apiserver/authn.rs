@@ -13,7 +13,7 @@ use super::hub::Hub;
 use super::token::{Claims, ISSUER};
 use crate::pki::Certificate;
 use object::Object;
-use store::{ApiError, Store, Target, User};
+use store::{ApiError, ResourcePath, Store, User};
 
 const AUTHENTICATED: &str = "system:authenticated";
 
@@ -95,7 +95,7 @@ pub(super) fn of_token(hub: &Hub, token: &str, audiences: &[String]) -> Option<K
 fn of_claims(store: &Store, claims: &Claims) -> Option<User> {
     let binding = &claims.kubernetes;
     let lookup = |resource: &str, bound: &super::token::Bound| {
-        let target = Target::resource("", "v1", resource).within(&binding.namespace).named(&bound.name);
+        let target = ResourcePath::resource("", "v1", resource).within(&binding.namespace).named(&bound.name);
         store.get(&target).ok().filter(|object| object.uid() == bound.uid)
     };
     lookup("serviceaccounts", &binding.serviceaccount)?;
@@ -122,8 +122,9 @@ fn of_claims(store: &Store, claims: &Claims) -> Option<User> {
 /// A bootstrap token: `<id>.<secret>` of the Secret `kube-system/bootstrap-token-<id>`.
 fn of_bootstrap_token(store: &Store, token: &str, now: Timestamp) -> Option<User> {
     let (id, secret) = token.split_once('.').filter(|(id, secret)| id.len() == 6 && secret.len() == 16)?;
-    let target =
-        Target::resource("", "v1", "secrets").within("kube-system").named(format!("bootstrap-token-{id}"));
+    let target = ResourcePath::resource("", "v1", "secrets")
+        .within("kube-system")
+        .named(format!("bootstrap-token-{id}"));
     let object = store.get(&target).ok().filter(|o| !o.is_terminating())?;
     let is_token = object.at(&["type"]).and_then(|t| t.as_str()) == Some("bootstrap.kubernetes.io/token");
     let expires = secret_text(&object, "expiration");

@@ -6,14 +6,19 @@ use axum::http::HeaderMap;
 use serde_json::Value;
 
 use super::hub::Hub;
-use super::request::{Request, Verb};
+use super::request::{ApiRequest, Verb};
 use super::{authn, resources};
 use crate::pki;
 use store::rbac::{Attributes, MASTERS};
-use store::{ApiError, Store, Target, User};
+use store::{ApiError, ResourcePath, Store, User};
 
 /// Refuses a request for objects that its user may not make.
-pub(super) fn check(hub: &Hub, request: &Request, target: &Target, verb: Verb) -> Result<(), ApiError> {
+pub(super) fn check(
+    hub: &Hub,
+    request: &ApiRequest,
+    target: &ResourcePath,
+    verb: Verb,
+) -> Result<(), ApiError> {
     let mut on = target.clone();
     if (on.group.as_str(), on.resource.as_str()) == ("", "namespaces") {
         // As for kube-apiserver, a namespace is in itself: roles in it may speak of it.
@@ -26,7 +31,7 @@ pub(super) fn check(hub: &Hub, request: &Request, target: &Target, verb: Verb) -
 }
 
 /// Refuses a request for a path that names no objects.
-pub(super) fn check_path(hub: &Hub, request: &Request) -> Result<(), ApiError> {
+pub(super) fn check_path(hub: &Hub, request: &ApiRequest) -> Result<(), ApiError> {
     let verb = request.method.as_str().to_ascii_lowercase();
     let attributes = Attributes::path(verb.as_str(), request.path.as_str());
     if hub.read(|store| store.allows(&request.user, &attributes)) {
@@ -39,12 +44,12 @@ pub(super) fn check_path(hub: &Hub, request: &Request) -> Result<(), ApiError> {
 }
 
 /// An apply, or a PUT that may create, of what is not there is a creation too.
-pub(super) fn may_create_instead(store: &Store, user: &User, target: &Target) -> Result<(), ApiError> {
+pub(super) fn may_create_instead(store: &Store, user: &User, target: &ResourcePath) -> Result<(), ApiError> {
     let is_missing = target.subresource.is_empty() && store.get(target).is_err_and(|e| e.code() == 404);
     if is_missing { demand(store, user, "create", target) } else { Ok(()) }
 }
 
-fn demand(store: &Store, user: &User, verb: &str, target: &Target) -> Result<(), ApiError> {
+fn demand(store: &Store, user: &User, verb: &str, target: &ResourcePath) -> Result<(), ApiError> {
     if store.allows(user, &Attributes::objects(verb, target.clone())) {
         return Ok(());
     }
@@ -85,17 +90,17 @@ pub(super) fn impersonate(hub: &Hub, sender: Arc<User>, headers: &HeaderMap) -> 
             store,
             &sender,
             "impersonate",
-            &Target::resource("", "v1", kind).within(namespace).named(name),
+            &ResourcePath::resource("", "v1", kind).within(namespace).named(name),
         )?;
         for group in &asked {
             demand(
                 store,
                 &sender,
                 "impersonate",
-                &Target::resource("", "v1", "groups").named(group.as_str()),
+                &ResourcePath::resource("", "v1", "groups").named(group.as_str()),
             )?;
         }
-        let extra = |key: &str| Target::resource("authentication.k8s.io", "v1", "userextras").sub(key);
+        let extra = |key: &str| ResourcePath::resource("authentication.k8s.io", "v1", "userextras").sub(key);
         for (key, values) in &wanted.extra {
             for value in values {
                 demand(store, &sender, "impersonate", &extra(key).named(value.as_str()))?;
@@ -106,7 +111,7 @@ pub(super) fn impersonate(hub: &Hub, sender: Arc<User>, headers: &HeaderMap) -> 
                 store,
                 &sender,
                 "impersonate",
-                &Target::resource("authentication.k8s.io", "v1", "uids").named(wanted.uid.as_str()),
+                &ResourcePath::resource("authentication.k8s.io", "v1", "uids").named(wanted.uid.as_str()),
             )?;
         }
         Ok(())
@@ -117,8 +122,8 @@ pub(super) fn impersonate(hub: &Hub, sender: Arc<User>, headers: &HeaderMap) -> 
 /// What kube-apiserver's admission plugins ask for beyond RBAC when certificates are requested, approved or issued.
 pub(super) fn admit_certificate(
     hub: &Hub,
-    request: &Request,
-    target: &Target,
+    request: &ApiRequest,
+    target: &ResourcePath,
     verb: Verb,
     body: &[u8],
 ) -> Result<(), ApiError> {
@@ -162,17 +167,22 @@ fn asks_to_be_master(encoded: &str) -> bool {
         .decode(encoded)
         .ok()
         .and_then(|bytes| String::from_utf8(bytes).ok());
-    let parsed = text.and_then(|text| pki::Request::parse(&text).ok());
+    let parsed = text.and_then(|text| pki::CertificateRequest::parse(&text).ok());
     parsed.is_some_and(|parsed| parsed.subject.organizations.iter().any(|o| o == MASTERS))
 }
 
 /// Approving and signing want a permission for the signer: its name, or all of its domain.
-fn may_use_signer(store: &Store, request: &Request, target: &Target, verb: &str) -> Result<(), ApiError> {
+fn may_use_signer(
+    store: &Store,
+    request: &ApiRequest,
+    target: &ResourcePath,
+    verb: &str,
+) -> Result<(), ApiError> {
     let Ok(found) = store.get(&target.clone().sub("")) else { return Ok(()) };
     let signer = found.at(&["spec", "signerName"]).and_then(Value::as_str).unwrap_or_default();
     let domain = signer.split('/').next().unwrap_or_default();
     let allowed = [signer.to_owned(), format!("{domain}/*")].into_iter().any(|name| {
-        let signers = Target::resource("certificates.k8s.io", "v1", "signers").named(name);
+        let signers = ResourcePath::resource("certificates.k8s.io", "v1", "signers").named(name);
         store.allows(&request.user, &Attributes::objects(verb, signers))
     });
     if allowed {

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::hub::Hub;
 use super::signer;
 use object::Object;
-use store::{GroupResource, ListOptions, Target, WriteOptions};
+use store::{GroupResource, ListOptions, ResourcePath, WriteOptions};
 
 /// How long things that depend on time alone may wait: old signing requests.
 const NOW_AND_THEN: Duration = Duration::from_secs(600);
@@ -55,8 +55,8 @@ async fn collect(hub: &Arc<Hub>) {
 
 /// Every namespace has a default service account, and the certificate that its tokens are to be used with.
 async fn furnish(hub: &Arc<Hub>) {
-    let Ok(namespaces) =
-        hub.read(|store| store.list(&Target::resource("", "v1", "namespaces"), &ListOptions::default()))
+    let Ok(namespaces) = hub
+        .read(|store| store.list(&ResourcePath::resource("", "v1", "namespaces"), &ListOptions::default()))
     else {
         return;
     };
@@ -66,7 +66,7 @@ async fn furnish(hub: &Arc<Hub>) {
             json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
         let root = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "kube-root-ca.crt" }, "data": { "ca.crt": ca } });
         for (resource, object) in [("serviceaccounts", account), ("configmaps", root)] {
-            let target = Target::resource("", "v1", resource).within(namespace.name());
+            let target = ResourcePath::resource("", "v1", resource).within(namespace.name());
             let object = Object::from_value(object).expect("a JSON object just above");
             let there = hub.read(|store| store.get(&target.clone().named(object.name())).is_ok());
             if !there {

@@ -7,10 +7,10 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::hub::Hub;
-use super::request::{Accept, Request};
+use super::request::{Accept, ApiRequest};
 use super::respond;
 use super::review;
-use store::{Resource, Store, Version};
+use store::{ApiResource, Store, Version};
 
 const OBJECT_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -41,7 +41,7 @@ struct Sub {
 }
 
 /// Answers `/api`, `/apis` and what is below them up to a group version; `None` for every other path.
-pub(super) fn answer(hub: &Hub, request: &Request) -> Option<Response> {
+pub(super) fn answer(hub: &Hub, request: &ApiRequest) -> Option<Response> {
     let catalogue = || hub.read(catalogue);
     let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
     match (parts.as_slice(), request.accept) {
@@ -112,7 +112,7 @@ fn catalogue(store: &Store) -> Catalogue {
     catalogue
 }
 
-fn served(resource: &Resource, version: &Version) -> Served {
+fn served(resource: &ApiResource, version: &Version) -> Served {
     let own = |name, verbs| Sub {
         name,
         group: resource.group.clone(),

@@ -10,10 +10,10 @@ use serde_json::json;
 
 use super::authn::Peer;
 use super::hub::Hub;
-use super::request::{Request, Verb};
+use super::request::{ApiRequest, Verb};
 use super::respond::{self, Answer};
 use super::{authn, authz, discovery, openapi, resources, review};
-use store::{ApiError, Target};
+use store::{ApiError, ResourcePath};
 
 /// Bodies larger than this are refused, as by kube-apiserver.
 const BODY_LIMIT: usize = 3 << 20;
@@ -31,7 +31,7 @@ async fn answer(hub: &Arc<Hub>, peer: &Peer, request: http::Request<Body>) -> An
     let (head, body) = request.into_parts();
     let sender = authn::authenticate(hub, peer, &head.headers)?;
     let user = authz::impersonate(hub, sender, &head.headers)?;
-    let request = Request::read(user, head.method, &head.uri, &head.headers);
+    let request = ApiRequest::read(user, head.method, &head.uri, &head.headers);
     if let Some(target) = request.target() {
         let verb = request.verb(&target)?;
         authz::check(hub, &request, &target, verb)?;
@@ -50,7 +50,13 @@ async fn answer(hub: &Arc<Hub>, peer: &Peer, request: http::Request<Body>) -> An
     paths(hub, &request)
 }
 
-async fn objects(hub: &Arc<Hub>, request: &Request, target: &Target, verb: Verb, body: &[u8]) -> Answer {
+async fn objects(
+    hub: &Arc<Hub>,
+    request: &ApiRequest,
+    target: &ResourcePath,
+    verb: Verb,
+    body: &[u8],
+) -> Answer {
     if let Some(kind) = review::kind_of(target) {
         return if verb == Verb::Create {
             review::answer(hub, request, target, kind, body)
@@ -72,7 +78,7 @@ async fn objects(hub: &Arc<Hub>, request: &Request, target: &Target, verb: Verb,
 }
 
 /// Everything that is not about objects.
-fn paths(hub: &Hub, request: &Request) -> Answer {
+fn paths(hub: &Hub, request: &ApiRequest) -> Answer {
     match request.path.trim_end_matches('/') {
         "/livez" | "/readyz" | "/healthz" => Ok(health(hub, request)),
         path if ["/livez/", "/readyz/", "/healthz/"].iter().any(|p| path.starts_with(p)) => {
@@ -91,7 +97,7 @@ fn paths(hub: &Hub, request: &Request) -> Answer {
     }
 }
 
-fn health(hub: &Hub, request: &Request) -> Response {
+fn health(hub: &Hub, request: &ApiRequest) -> Response {
     match hub.failure() {
         Some(why) => respond::text(StatusCode::INTERNAL_SERVER_ERROR, format!("[-]journal failed: {why}\n")),
         None if request.query.get("verbose").is_some() => {

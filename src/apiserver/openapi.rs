@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::hub::Hub;
 use super::respond::{self, Answer};
-use store::{self, ApiError, Resource, Store, Version};
+use store::{self, ApiError, ApiResource, Store, Version};
 
 /// The documents made so far, by path and by what they were made from.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct Documents(Mutex<BTreeMap<String, Document>>);
 #[derive(Debug)]
 struct Document {
     /// The kinds it was made from; another list of kinds asks for another document.
-    sources: Vec<Arc<Resource>>,
+    sources: Vec<Arc<ApiResource>>,
     text: Arc<Vec<u8>>,
     hash: String,
 }
@@ -51,8 +51,8 @@ fn document_answer(text: &Arc<Vec<u8>>) -> Response {
 }
 
 /// Resources by the path of their group version, such as `apis/apps/v1`.
-fn by_path(store: &Store) -> BTreeMap<String, Vec<Arc<Resource>>> {
-    let mut paths: BTreeMap<String, Vec<Arc<Resource>>> = BTreeMap::new();
+fn by_path(store: &Store) -> BTreeMap<String, Vec<Arc<ApiResource>>> {
+    let mut paths: BTreeMap<String, Vec<Arc<ApiResource>>> = BTreeMap::new();
     for resource in store.resources() {
         for version in resource.versions.iter().filter(|v| v.served) {
             paths.entry(group_path(resource, &version.name)).or_default().push(resource.clone());
@@ -61,7 +61,7 @@ fn by_path(store: &Store) -> BTreeMap<String, Vec<Arc<Resource>>> {
     paths
 }
 
-fn group_path(resource: &Resource, version: &str) -> String {
+fn group_path(resource: &ApiResource, version: &str) -> String {
     if resource.group.is_empty() {
         format!("api/{version}")
     } else {
@@ -70,7 +70,7 @@ fn group_path(resource: &Resource, version: &str) -> String {
 }
 
 impl Documents {
-    fn get(&self, path: &str, sources: Vec<Arc<Resource>>) -> (Arc<Vec<u8>>, String) {
+    fn get(&self, path: &str, sources: Vec<Arc<ApiResource>>) -> (Arc<Vec<u8>>, String) {
         let mut documents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |known: &Document| {
             known.sources.len() == sources.len()
@@ -86,7 +86,7 @@ impl Documents {
     }
 }
 
-fn document(path: &str, sources: &[Arc<Resource>]) -> Value {
+fn document(path: &str, sources: &[Arc<ApiResource>]) -> Value {
     let (mut paths, mut schemas) = (Map::new(), Map::new());
     for resource in sources {
         for version in resource.versions.iter().filter(|v| v.served && group_path(resource, &v.name) == path)
@@ -133,7 +133,7 @@ fn references(schema: &Value) -> Vec<String> {
 }
 
 /// `io.example.v1.Thing`: the group back to front, as kube-apiserver names the schemas of custom resources.
-fn schema_name(resource: &Resource, version: &Version) -> String {
+fn schema_name(resource: &ApiResource, version: &Version) -> String {
     let mut parts: Vec<&str> = resource.group.split('.').rev().filter(|part| !part.is_empty()).collect();
     if parts.is_empty() {
         parts = vec!["io", "k8s", "api", "core"];
@@ -142,12 +142,12 @@ fn schema_name(resource: &Resource, version: &Version) -> String {
     parts.join(".")
 }
 
-fn gvk(resource: &Resource, version: &Version) -> Value {
+fn gvk(resource: &ApiResource, version: &Version) -> Value {
     json!({ "group": resource.group, "version": version.name, "kind": resource.kind })
 }
 
 /// The schema of a kind, with what every object has.
-fn schema(resource: &Resource, version: &Version) -> Value {
+fn schema(resource: &ApiResource, version: &Version) -> Value {
     let mut schema = match &*version.openapi {
         Value::Object(fields) => fields.clone(),
         _ => Map::from_iter([("x-kubernetes-preserve-unknown-fields".to_owned(), true.into())]),
@@ -174,7 +174,7 @@ fn schema(resource: &Resource, version: &Version) -> Value {
     Value::Object(schema)
 }
 
-fn add_paths(paths: &mut Map<String, Value>, prefix: &str, resource: &Resource, version: &Version) {
+fn add_paths(paths: &mut Map<String, Value>, prefix: &str, resource: &ApiResource, version: &Version) {
     let base = if resource.namespaced {
         format!("{prefix}/namespaces/{{namespace}}/{}", resource.plural)
     } else {

@@ -4,13 +4,13 @@ use axum::extract::Query;
 use axum::http::{HeaderMap, Method, Uri, header};
 
 use store::{
-    ApiError, DeleteOptions, FieldError, FieldValidation, ListOptions, Propagation, Target, User,
+    ApiError, DeleteOptions, FieldError, FieldValidation, ListOptions, Propagation, ResourcePath, User,
     WatchOptions, WriteOptions,
 };
 
 /// One request, without its body.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct ApiRequest {
     pub(super) user: std::sync::Arc<User>,
     pub(super) method: Method,
     /// The path, decoded.
@@ -68,7 +68,7 @@ impl Verb {
     }
 }
 
-impl Request {
+impl ApiRequest {
     /// Reads the head of a request.
     pub(super) fn read(user: std::sync::Arc<User>, method: Method, uri: &Uri, headers: &HeaderMap) -> Self {
         let text = |name: header::HeaderName| {
@@ -88,7 +88,7 @@ impl Request {
     }
 
     /// The object, or the resource, that a path under `/api` or `/apis` names; `None` for every other path.
-    pub(super) fn target(&self) -> Option<Target> {
+    pub(super) fn target(&self) -> Option<ResourcePath> {
         let mut parts: Vec<&str> = self.path.trim_start_matches('/').split('/').collect();
         let (group, version) = match *parts.first()? {
             "api" if parts.len() > 2 => ("", *parts.get(1)?),
@@ -111,7 +111,7 @@ impl Request {
             [] => return None,
         };
         let target =
-            Target::resource(group, version, resource).within(namespace).named(name).sub(subresource);
+            ResourcePath::resource(group, version, resource).within(namespace).named(name).sub(subresource);
         (!resource.is_empty()).then_some(target)
     }
 
@@ -119,7 +119,7 @@ impl Request {
     ///
     /// # Errors
     /// 405 for a method that means nothing there.
-    pub(super) fn verb(&self, target: &Target) -> Result<Verb, ApiError> {
+    pub(super) fn verb(&self, target: &ResourcePath) -> Result<Verb, ApiError> {
         let named = !target.name.is_empty();
         match self.method {
             Method::GET | Method::HEAD if self.query.is("watch") => Ok(Verb::Watch),
@@ -330,10 +330,10 @@ fn hex_byte(digits: &[u8; 2]) -> Option<u8> {
 mod tests {
     use super::*;
 
-    fn request(method: &str, uri: &str, accept: &str) -> Request {
+    fn request(method: &str, uri: &str, accept: &str) -> ApiRequest {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, accept.parse().unwrap());
-        Request::read(std::sync::Arc::default(), method.parse().unwrap(), &uri.parse().unwrap(), &headers)
+        ApiRequest::read(std::sync::Arc::default(), method.parse().unwrap(), &uri.parse().unwrap(), &headers)
     }
 
     fn check(method: &str, uri: &str, want: &str) {

@@ -6,17 +6,17 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::hub::Hub;
-use super::request::{Accept, Request, Verb};
+use super::request::{Accept, ApiRequest, Verb};
 use super::respond::{self, Answer, Item, ListBody};
 use super::{authz, protobuf, table};
 use object::Object;
-use store::{ApiError, Deleted, List, Patch, Resource, Target, Written};
+use store::{ApiError, ApiResource, Deleted, List, Patch, ResourcePath, Written};
 
 /// Answers a request for the objects at a target; the caller was allowed to make it.
 pub(super) async fn answer(
     hub: &Arc<Hub>,
-    request: &Request,
-    target: &Target,
+    request: &ApiRequest,
+    target: &ResourcePath,
     verb: Verb,
     body: &[u8],
 ) -> Answer {
@@ -76,13 +76,13 @@ pub(super) async fn answer(
     }
 }
 
-fn list(hub: &Hub, request: &Request, target: &Target) -> Answer {
+fn list(hub: &Hub, request: &ApiRequest, target: &ResourcePath) -> Answer {
     let options = request.list_options()?;
     let list = hub.read(|store| store.list(target, &options))?;
     show_list(hub, request, target, &list)
 }
 
-fn show_list(hub: &Hub, request: &Request, target: &Target, list: &List) -> Answer {
+fn show_list(hub: &Hub, request: &ApiRequest, target: &ResourcePath, list: &List) -> Answer {
     let metadata = respond::list_metadata(list);
     Ok(match request.accept {
         Accept::Table => {
@@ -114,7 +114,13 @@ fn show_list(hub: &Hub, request: &Request, target: &Target, list: &List) -> Answ
     })
 }
 
-fn show(hub: &Hub, request: &Request, target: &Target, code: StatusCode, object: &Arc<Object>) -> Answer {
+fn show(
+    hub: &Hub,
+    request: &ApiRequest,
+    target: &ResourcePath,
+    code: StatusCode,
+    object: &Arc<Object>,
+) -> Answer {
     Ok(match request.accept {
         Accept::Table if target.subresource.is_empty() || target.subresource == "status" => {
             let resource = resource_of(hub, target)?;
@@ -134,7 +140,7 @@ fn show(hub: &Hub, request: &Request, target: &Target, code: StatusCode, object:
     })
 }
 
-fn wrote(hub: &Hub, request: &Request, target: &Target, written: &Written) -> Answer {
+fn wrote(hub: &Hub, request: &ApiRequest, target: &ResourcePath, written: &Written) -> Answer {
     let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     let mut response = show(hub, request, target, code, &written.object)?;
     respond::warn(&mut response, &written.warnings);
@@ -142,7 +148,7 @@ fn wrote(hub: &Hub, request: &Request, target: &Target, written: &Written) -> An
 }
 
 /// An object that is gone is answered by a `Status`, one that is going by itself; as kube-apiserver does.
-fn delete_answer(hub: &Hub, request: &Request, target: &Target, deleted: &Deleted) -> Answer {
+fn delete_answer(hub: &Hub, request: &ApiRequest, target: &ResourcePath, deleted: &Deleted) -> Answer {
     match deleted {
         Deleted::Gone(object) => {
             let mut details = json!({ "name": object.name(), "kind": target.resource, "uid": object.uid() });
@@ -156,13 +162,17 @@ fn delete_answer(hub: &Hub, request: &Request, target: &Target, deleted: &Delete
 }
 
 /// The resource that a target names.
-fn resource_of(hub: &Hub, target: &Target) -> Result<Arc<Resource>, ApiError> {
+fn resource_of(hub: &Hub, target: &ResourcePath) -> Result<Arc<ApiResource>, ApiError> {
     let named =
-        |resource: &&Arc<Resource>| resource.group == target.group && resource.plural == target.resource;
+        |resource: &&Arc<ApiResource>| resource.group == target.group && resource.plural == target.resource;
     hub.read(|store| store.resources().find(named).cloned()).ok_or_else(ApiError::no_such_path)
 }
 
-fn seen<'a>(hub: &Hub, target: &Target, resource: &'a Resource) -> Result<table::Seen<'a>, ApiError> {
+fn seen<'a>(
+    hub: &Hub,
+    target: &ResourcePath,
+    resource: &'a ApiResource,
+) -> Result<table::Seen<'a>, ApiError> {
     let version = resource.served(&target.version).ok_or_else(ApiError::no_such_path)?;
     Ok(table::Seen { resource, version, now: (hub.clock)() })
 }
@@ -193,17 +203,17 @@ fn yaml(body: &[u8]) -> Result<Value, ApiError> {
     serde_saphyr::from_str(text).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))
 }
 
-fn read_object(request: &Request, body: &[u8]) -> Result<Object, ApiError> {
+fn read_object(request: &ApiRequest, body: &[u8]) -> Result<Object, ApiError> {
     let value = read_value(&request.content_type, body)?;
     Object::from_value(value).map_err(|e| ApiError::bad_request(format!("the body is {e}")))
 }
 
 /// Options may be absent.
-fn read_options(request: &Request, body: &[u8]) -> Result<Value, ApiError> {
+fn read_options(request: &ApiRequest, body: &[u8]) -> Result<Value, ApiError> {
     if body.is_empty() { Ok(Value::Null) } else { read_value(&request.content_type, body) }
 }
 
-fn read_patch(request: &Request, body: &[u8]) -> Result<Patch, ApiError> {
+fn read_patch(request: &ApiRequest, body: &[u8]) -> Result<Patch, ApiError> {
     let json = || {
         serde_json::from_slice(body).map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))
     };

@@ -6,13 +6,13 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::hub::Hub;
-use super::request::Request;
+use super::request::ApiRequest;
 use super::respond::{self, Answer};
 use super::token::{Binding, Bound, Claims, ISSUER};
 use super::{authn, resources};
 use object::Object;
 use store::rbac::Attributes;
-use store::{ApiError, FieldError, Target, User};
+use store::{ApiError, FieldError, ResourcePath, User};
 
 /// A kind that can be created and never read.
 pub(super) struct ReviewKind {
@@ -67,7 +67,7 @@ const SHORTEST: u64 = 600;
 const LONGEST: u64 = 1 << 32;
 
 /// The review that a target names.
-pub(super) fn kind_of(target: &Target) -> Option<&'static ReviewKind> {
+pub(super) fn kind_of(target: &ResourcePath) -> Option<&'static ReviewKind> {
     let is = |kind: &&ReviewKind| {
         kind.group == target.group && kind.resource == target.resource && target.version == "v1"
     };
@@ -77,8 +77,8 @@ pub(super) fn kind_of(target: &Target) -> Option<&'static ReviewKind> {
 /// Answers a review.
 pub(super) fn answer(
     hub: &Hub,
-    request: &Request,
-    target: &Target,
+    request: &ApiRequest,
+    target: &ResourcePath,
     kind: &ReviewKind,
     body: &[u8],
 ) -> Answer {
@@ -159,7 +159,7 @@ fn access_status(hub: &Hub, user: &User, spec: &Value) -> Result<Value, ApiError
     let attributes = match (spec.get("resourceAttributes"), spec.get("nonResourceAttributes")) {
         (Some(asked), None) => {
             let text = |field: &str| asked.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-            let target = Target::resource(&text("group"), &text("version"), &text("resource"));
+            let target = ResourcePath::resource(&text("group"), &text("version"), &text("resource"));
             Attributes::objects(
                 text("verb"),
                 target.within(text("namespace")).named(text("name")).sub(text("subresource")),
@@ -188,7 +188,7 @@ fn rules_status(hub: &Hub, user: &User, spec: &Value) -> Value {
 }
 
 /// Answers `serviceaccounts/<name>/token`.
-pub(super) fn token_request(hub: &Hub, request: &Request, target: &Target, body: &[u8]) -> Answer {
+pub(super) fn token_request(hub: &Hub, request: &ApiRequest, target: &ResourcePath, body: &[u8]) -> Answer {
     let mut review = resources::read_value(&request.content_type, body)?;
     let spec = review.get("spec").cloned().unwrap_or_default();
     let mut audiences = texts(spec.get("audiences"));
@@ -247,7 +247,7 @@ fn bound_secret(hub: &Hub, namespace: &str, asked: Option<&Value>) -> Result<Opt
             text("kind")
         )));
     }
-    let target = Target::resource("", "v1", "secrets").within(namespace).named(text("name"));
+    let target = ResourcePath::resource("", "v1", "secrets").within(namespace).named(text("name"));
     let secret = hub.read(|store| store.get(&target))?;
     if !text("uid").is_empty() && text("uid") != secret.uid() {
         return Err(ApiError::conflict(

@@ -10,9 +10,9 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use serde_json::{Value, json};
 
 use super::hub::Hub;
-use crate::pki::{Authority, Request, Usage};
+use crate::pki::{Authority, CertificateRequest, Usage};
 use object::{Key, Object};
-use store::{DeleteOptions, ListOptions, Patch, Target, WriteOptions};
+use store::{DeleteOptions, ListOptions, Patch, ResourcePath, WriteOptions};
 
 /// The signer whose certificates this server accepts from clients.
 pub(super) const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
@@ -23,8 +23,8 @@ const KEEP_DECIDED: SignedDuration = SignedDuration::from_hours(1);
 const KEEP_UNDECIDED: SignedDuration = SignedDuration::from_hours(24);
 const PERMITTED: [&str; 3] = ["client auth", "digital signature", "key encipherment"];
 
-fn requests() -> Target {
-    Target::all::<CertificateSigningRequest>()
+fn requests() -> ResourcePath {
+    ResourcePath::all::<CertificateSigningRequest>()
 }
 
 fn options() -> WriteOptions {
@@ -105,7 +105,7 @@ fn sign(
     let text = request.and_then(Value::as_str).and_then(|encoded| STANDARD.decode(encoded).ok());
     let text =
         text.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or("the request is not PEM in base64")?;
-    let parsed = Request::parse(&text).map_err(|e| e.to_string())?;
+    let parsed = CertificateRequest::parse(&text).map_err(|e| e.to_string())?;
     authority.sign(&parsed, &[Usage::Client], now, lifetime).map_err(|e| e.to_string())
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::request::Request;
+use super::request::ApiRequest;
 use super::respond;
 use object::Object;
-use store::{ApiError, Column, FieldError, PrinterColumn, Resource, Version};
+use store::{ApiError, ApiResource, Column, FieldError, PrinterColumn, Version};
 
 /// How much of each object a table row carries beside its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) enum Include {
 
 impl Include {
     /// Reads `includeObject`.
-    pub(super) fn read(request: &Request) -> Result<Self, ApiError> {
+    pub(super) fn read(request: &ApiRequest) -> Result<Self, ApiError> {
         match request.query.get("includeObject").unwrap_or_default() {
             "" | "Metadata" => Ok(Self::Metadata),
             "None" => Ok(Self::None),
@@ -57,7 +57,7 @@ pub(super) fn of(seen: &Seen<'_>, objects: &[&Arc<Object>], include: Include, me
 /// Whose objects a table shows, and when.
 #[derive(Clone, Copy)]
 pub(super) struct Seen<'a> {
-    pub(super) resource: &'a Resource,
+    pub(super) resource: &'a ApiResource,
     pub(super) version: &'a Version,
     pub(super) now: Timestamp,
 }

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use super::hub::Hub;
-use super::request::{Accept, Request};
+use super::request::{Accept, ApiRequest};
 use super::respond::{self, Answer};
 use super::table;
-use store::{ApiError, EventType, FieldError, Target, Watch, WatchEvent};
+use store::{ApiError, EventType, FieldError, ResourcePath, Watch, WatchEvent};
 
 /// How often a watcher that wants bookmarks hears where it stands, as kube-apiserver does.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ struct Events {
 }
 
 /// Answers a watch request.
-pub(super) fn answer(hub: &Arc<Hub>, request: &Request, target: &Target) -> Answer {
+pub(super) fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath) -> Answer {
     let options = request.watch_options();
     let bookmarks = request.query.is("allowWatchBookmarks");
     check_options(request, bookmarks)?;
@@ -73,7 +73,7 @@ pub(super) fn answer(hub: &Arc<Hub>, request: &Request, target: &Target) -> Answ
 }
 
 /// Streaming lists have conditions of their own (KEP-3157).
-fn check_options(request: &Request, bookmarks: bool) -> Result<(), ApiError> {
+fn check_options(request: &ApiRequest, bookmarks: bool) -> Result<(), ApiError> {
     let refuse = |field: &str, why: &str| {
         Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &[FieldError::forbidden(field, why)]))
     };

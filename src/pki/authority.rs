@@ -25,7 +25,7 @@ use x509_cert::serial_number::SerialNumber;
 use x509_cert::spki::SubjectPublicKeyInfoOwned;
 use x509_cert::time::{Time, Validity};
 
-use super::{Error, KeyPair, Request, Subject, fill_random};
+use super::{CertificateRequest, Error, KeyPair, Subject, fill_random};
 
 /// How long an authority's own certificate is good: ten years, as kubeadm's.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
@@ -153,7 +153,7 @@ impl Authority {
     /// Where the key cannot sign.
     pub fn sign(
         &self,
-        request: &Request,
+        request: &CertificateRequest,
         usages: &[Usage],
         now: Timestamp,
         lifetime: Duration,
@@ -296,7 +296,7 @@ mod tests {
         let authority = Authority::load(&Authority::create("ca", now()).unwrap().identity()).unwrap();
         let key = KeyPair::generate().unwrap();
         let text = crate::pki::request(&key, &Subject::new("u", &["g", "h"]), &["x.io"]).unwrap();
-        let request = Request::parse(&text).unwrap();
+        let request = CertificateRequest::parse(&text).unwrap();
         let signed = authority.sign(&request, &[Usage::Client], now(), Duration::from_secs(60)).unwrap();
         let leaf = CertificateDer::from_pem_slice(signed.as_bytes()).unwrap();
         let mut roots = rustls::RootCertStore::empty();

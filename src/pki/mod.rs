@@ -15,7 +15,7 @@ mod subject;
 pub use authority::{Authority, Identity, Profile, Usage};
 pub use certificate::Certificate;
 pub use key::KeyPair;
-pub use request::{Request, request};
+pub use request::{CertificateRequest, request};
 pub use subject::Subject;
 
 /// A certificate, key or request that cannot be read or made.

@@ -15,7 +15,7 @@ use super::{Error, KeyPair, Subject};
 
 /// A signing request whose own signature was good.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct CertificateRequest {
     /// Who asks to be certified.
     pub subject: Subject,
     /// The DNS names asked for.
@@ -48,7 +48,7 @@ pub fn request(key: &KeyPair, subject: &Subject, dns_names: &[&str]) -> Result<S
     request.to_pem(LineEnding::LF).map_err(Error::of(attempt))
 }
 
-impl Request {
+impl CertificateRequest {
     /// Reads a request and checks that its sender holds the key.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ mod tests {
         let subject =
             Subject::new("system:open-cluster-management:c1:agent", &["group-a", "group-b", "group-c"]);
         let text = request(&KeyPair::generate().unwrap(), &subject, &["addon.example.io"]).unwrap();
-        let read = Request::parse(&text).unwrap();
+        let read = CertificateRequest::parse(&text).unwrap();
         assert_eq!(
             (read.subject, read.dns_names.as_slice()),
             (subject, ["addon.example.io".to_owned()].as_slice())
@@ -130,7 +130,7 @@ mod tests {
     /// Made by `openssl req -newkey rsa:2048 -subj /O=one/O=two/CN=someone -addext subjectAltName=DNS:x.example.io,IP:10.0.0.1`.
     #[test]
     fn a_request_of_another_tool_with_an_rsa_key_is_read() {
-        let read = Request::parse(include_str!("tests/rsa.csr")).unwrap();
+        let read = CertificateRequest::parse(include_str!("tests/rsa.csr")).unwrap();
         assert_eq!((read.subject, read.has_other_names), (Subject::new("someone", &["one", "two"]), true));
         assert_eq!(read.dns_names, ["x.example.io"]);
     }
@@ -143,7 +143,8 @@ mod tests {
         let name = der.windows(3).position(|w| w == [0x0c, 0x01, b'a']).unwrap();
         der[name + 2] = b'b';
         let error =
-            Request::parse(&encode_string("CERTIFICATE REQUEST", LineEnding::LF, &der).unwrap()).unwrap_err();
+            CertificateRequest::parse(&encode_string("CERTIFICATE REQUEST", LineEnding::LF, &der).unwrap())
+                .unwrap_err();
         assert!(error.to_string().starts_with("cannot read a certificate request"), "{error}");
     }
 }

@@ -13,7 +13,7 @@ use super::remote::vendored;
 use super::resmap::ResMap;
 use super::resource::{Origin, Resource};
 use super::schemas::Schemas;
-use super::source::{Source, Target, relative_join};
+use super::source::{PathTarget, Source, relative_join};
 use super::transform::{Pass, annotations, labels, names, references, sort, vars};
 use super::yaml::{self, Node, Value, documents};
 use object::Place;
@@ -280,7 +280,7 @@ impl<'a> Build<'a> {
     /// Adds the objects of a file or directory.
     fn add_resource(&mut self, dir: &str, path: &Text, accumulator: &mut ResAccumulator) -> Result<()> {
         match self.find(dir, path)? {
-            Target::File(file, bytes) => {
+            PathTarget::File(file, bytes) => {
                 let mut read = self.read_objects(&file, &bytes)?;
                 if let Some(origin) = self.origin_of(&path.text) {
                     for resource in &mut read {
@@ -289,7 +289,7 @@ impl<'a> Build<'a> {
                 }
                 accumulator.resmap.append(read)
             }
-            Target::Directory(below) => {
+            PathTarget::Directory(below) => {
                 let inner = self.directory(&below, path, Role::Kustomization, ResAccumulator::default())?;
                 accumulator.merge(inner)
             }
@@ -303,15 +303,15 @@ impl<'a> Build<'a> {
         accumulator: ResAccumulator,
     ) -> Result<ResAccumulator> {
         match self.find(dir, path)? {
-            Target::Directory(below) => self.directory(&below, path, Role::Component, accumulator),
-            Target::File(_, _) => {
+            PathTarget::Directory(below) => self.directory(&below, path, Role::Component, accumulator),
+            PathTarget::File(_, _) => {
                 let message = "a component is a directory, and this is a file";
                 Err(at(path, Box::new(RenderError::new(Reason::InvalidValue, "", message))))
             }
         }
     }
 
-    fn find(&self, dir: &str, path: &Text) -> Result<Target> {
+    fn find(&self, dir: &str, path: &Text) -> Result<PathTarget> {
         if path.text.is_empty() {
             return Err(at(path, Box::new(RenderError::new(Reason::InvalidValue, "", "the path is empty"))));
         }

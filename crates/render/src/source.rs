@@ -110,7 +110,7 @@ pub(super) struct Source<'a> {
 }
 
 /// The target of a path in a kustomization.
-pub(super) enum Target {
+pub(super) enum PathTarget {
     /// A file, and its path with links followed.
     File(String, Arc<[u8]>),
     /// A directory, with links followed.
@@ -166,8 +166,8 @@ impl<'a> Source<'a> {
         match self.look(path) {
             Seen::File(bytes) => Some(bytes),
             Seen::Link(_) => match self.follow(path) {
-                Ok(Some(Target::File(_, bytes))) => Some(bytes),
-                Ok(Some(Target::Directory(_)) | None) | Err(_) => None,
+                Ok(Some(PathTarget::File(_, bytes))) => Some(bytes),
+                Ok(Some(PathTarget::Directory(_)) | None) | Err(_) => None,
             },
             Seen::Absent | Seen::Names(_) => None,
         }
@@ -177,7 +177,7 @@ impl<'a> Source<'a> {
     ///
     /// # Errors
     /// The path or a link on its way leaves the repository, or links form a cycle. The error knows no file yet.
-    pub(super) fn find(&self, dir: &str, path: &str) -> Result<Option<Target>> {
+    pub(super) fn find(&self, dir: &str, path: &str) -> Result<Option<PathTarget>> {
         self.follow(&join(dir, path)?)
     }
 
@@ -187,8 +187,8 @@ impl<'a> Source<'a> {
     /// As [`Source::find`], and if the file does not exist.
     pub(super) fn read(&self, dir: &str, path: &str) -> Result<(String, Arc<[u8]>)> {
         match self.find(dir, path)? {
-            Some(Target::File(path, bytes)) => Ok((path, bytes)),
-            Some(Target::Directory(_)) => {
+            Some(PathTarget::File(path, bytes)) => Ok((path, bytes)),
+            Some(PathTarget::Directory(_)) => {
                 Err(bare(Reason::InvalidValue, format!("{path:?} is a directory; a file is needed here")))
             }
             None => Err(self.missing(dir, path, "file")),
@@ -208,7 +208,7 @@ impl<'a> Source<'a> {
     }
 
     /// Walks a path part by part, through links.
-    fn follow(&self, path: &str) -> Result<Option<Target>> {
+    fn follow(&self, path: &str) -> Result<Option<PathTarget>> {
         let mut rest: Vec<String> =
             path.split('/').filter(|part| !part.is_empty()).rev().map(String::from).collect();
         let mut at = String::new();
@@ -226,7 +226,7 @@ impl<'a> Source<'a> {
                     let message = format!("{next:?} has {} bytes, more than {MAX_FILE_BYTES}", bytes.len());
                     return Err(bare(Reason::TooLarge, message));
                 }
-                Seen::File(bytes) => return Ok(Some(Target::File(next, bytes))),
+                Seen::File(bytes) => return Ok(Some(PathTarget::File(next, bytes))),
                 Seen::Link(target) => {
                     links += 1;
                     if links > MAX_LINKS {
@@ -242,7 +242,7 @@ impl<'a> Source<'a> {
                 Seen::Absent | Seen::Names(_) => at = next,
             }
         }
-        Ok(self.tree.is_dir(&at).then_some(Target::Directory(at)))
+        Ok(self.tree.is_dir(&at).then_some(PathTarget::Directory(at)))
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::process::Process;
 use super::workload;
-use store::{ListOptions, Patch, Store, Target, WriteOptions};
+use store::{ListOptions, Patch, ResourcePath, Store, WriteOptions};
 
 /// Kinds whose status the clusters' own controllers keep.
 const WORKLOADS: [(&str, &str, &str); 6] = [
@@ -50,7 +50,7 @@ pub fn run_workloads(store: &mut Store, workloads: &workload::World, now: Timest
     let options = WriteOptions::manager("kube-controller-manager");
     let mut next: Option<Timestamp> = None;
     for (group, version, resource) in WORKLOADS {
-        let all = Target::resource(group, version, resource);
+        let all = ResourcePath::resource(group, version, resource);
         let Ok(list) = store.list(&all, &ListOptions::default()) else { continue };
         for object in &list.items {
             let step = workload::step(object, workloads, now);

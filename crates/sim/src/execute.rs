@@ -9,7 +9,7 @@ use super::Faults;
 use super::check::{Author, Checker};
 use object::{Object, ObjectRef};
 use reconcile::{Action, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource};
-use store::{ApiError, DeleteOptions, Deleted, Patch, Propagation, Store, Target, WriteOptions};
+use store::{ApiError, DeleteOptions, Deleted, Patch, Propagation, ResourcePath, Store, WriteOptions};
 
 /// The branches of a remote that only reports are pushed to: every commit, oldest first.
 pub type Branches = BTreeMap<String, Vec<Push>>;
@@ -93,7 +93,7 @@ pub fn execute(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Times
             let store = sites.writable(*site)?;
             let reference = object.reference();
             let target = path(store, &reference)?;
-            let unnamed = Target { name: String::new(), ..target.clone() };
+            let unnamed = ResourcePath { name: String::new(), ..target.clone() };
             match store.create(&unnamed, object.clone(), &options, now) {
                 Ok(written) => Ok(taken(&written.object)),
                 Err(error) if error.reason() == "AlreadyExists" => {
@@ -150,7 +150,7 @@ pub fn execute(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Times
     }
 }
 
-fn path(store: &Store, reference: &ObjectRef) -> Result<Target, Failure> {
+fn path(store: &Store, reference: &ObjectRef) -> Result<ResourcePath, Failure> {
     let target = store.target(reference).ok_or_else(|| Failure::not_served(&reference.gvk))?;
     let namespaced = store.resource_of(&reference.gvk).is_some_and(|resource| resource.namespaced);
     Ok(match (namespaced, target.namespace.as_str()) {

@@ -15,7 +15,7 @@ use reconcile::{
     Act, Acted, Command, Decoded, Dispatcher, Limits, Narrowed, Outcome, Planning, Scope, Site, Source,
     WatchEvent, WatchedKind,
 };
-use store::{EventType, ListOptions, Store, Target, Watch, WatchOptions};
+use store::{EventType, ListOptions, ResourcePath, Store, Watch, WatchOptions};
 
 /// Changes are planned at once, so that time moves only when nothing is left to do.
 const LIMITS: Limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 };
@@ -219,7 +219,8 @@ fn read(store: &Store, kind: &WatchedKind, scope: &Scope, watch: &mut Option<Wat
         Site::Hub => scope.narrow(&kind.gvk, resource.namespaced),
         Site::Spoke => Narrowed::default(),
     };
-    let target = Target::resource(&kind.gvk.group, &kind.gvk.version, &resource.plural).within(namespace);
+    let target =
+        ResourcePath::resource(&kind.gvk.group, &kind.gvk.version, &resource.plural).within(namespace);
     let options = ListOptions { labels: labels.clone(), fields: fields.clone(), ..ListOptions::default() };
     let Ok(list) = store.list(&target, &options) else { return Vec::new() };
     let from = WatchOptions {

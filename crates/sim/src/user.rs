@@ -14,7 +14,7 @@ use controllers::agent_identity::Identity;
 use object::tree::{Checkout, FileTree};
 use object::{Key, Kind, Object, ObjectRef};
 use reconcile::{Scope, Source, SourceFailure};
-use store::{DeleteOptions, ListOptions, Patch, Store, Target, WriteOptions};
+use store::{DeleteOptions, ListOptions, Patch, ResourcePath, Store, WriteOptions};
 
 impl World {
     /// Adds an accepted cluster whose agent has joined.
@@ -55,7 +55,7 @@ impl World {
     /// # Errors
     /// What the hub says when it refuses to.
     pub fn delete<K: Kind>(&mut self, key: &Key) -> Result<(), String> {
-        let deleted = self.hub.delete(&Target::of::<K>(key), &DeleteOptions::default(), self.now);
+        let deleted = self.hub.delete(&ResourcePath::of::<K>(key), &DeleteOptions::default(), self.now);
         deleted.map(drop).map_err(|error| error.message().to_owned())
     }
 
@@ -108,12 +108,12 @@ impl World {
 
     /// A typed object of the hub.
     pub fn get<K: Kind>(&self, key: &Key) -> Option<K> {
-        self.hub.get(&Target::of::<K>(key)).ok()?.to_typed().ok()
+        self.hub.get(&ResourcePath::of::<K>(key)).ok()?.to_typed().ok()
     }
 
     /// All objects of a kind on the hub, in key order.
     pub fn list<K: Kind>(&self) -> Vec<K> {
-        let list = self.hub.list(&Target::all::<K>(), &ListOptions::default());
+        let list = self.hub.list(&ResourcePath::all::<K>(), &ListOptions::default());
         list.map(|list| list.items.iter().filter_map(|item| item.to_typed().ok()).collect())
             .unwrap_or_default()
     }

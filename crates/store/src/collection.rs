@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use object::{Key, Object};
 
-use super::Resource;
+use super::ApiResource;
 
 /// Changes remembered per resource: a watcher that falls further behind has to list again, as with a real API server.
 pub(super) const LOG_LIMIT: usize = 16_384;
@@ -14,7 +14,7 @@ pub(super) const LOG_LIMIT: usize = 16_384;
 /// One resource with its objects, in their storage version, and its recent history.
 #[derive(Clone, Debug)]
 pub(super) struct Collection {
-    pub(super) resource: Arc<Resource>,
+    pub(super) resource: Arc<ApiResource>,
     pub(super) objects: BTreeMap<Key, Arc<Object>>,
     pub(super) log: VecDeque<Change>,
     /// Changes at this revision and before are forgotten.
@@ -32,7 +32,7 @@ pub(super) struct Change {
 }
 
 impl Collection {
-    pub(super) fn new(resource: Arc<Resource>, revision: u64) -> Self {
+    pub(super) fn new(resource: Arc<ApiResource>, revision: u64) -> Self {
         Self { resource, objects: BTreeMap::new(), log: VecDeque::new(), compacted: revision }
     }
 

@@ -9,8 +9,8 @@ use object::{Key, Object};
 
 use super::collect::Place;
 use super::{
-    ApiError, DeleteOptions, Deleted, GroupResource, ListOptions, Propagation, Resource, Store, Target,
-    metadata,
+    ApiError, ApiResource, DeleteOptions, Deleted, GroupResource, ListOptions, Propagation, ResourcePath,
+    Store, metadata,
 };
 
 pub(super) const ORPHAN: &str = "orphan";
@@ -23,7 +23,7 @@ impl Store {
     /// 404 where there is no such object, 409 where a precondition does not hold, 403 for a namespace that no cluster is without.
     pub fn delete(
         &mut self,
-        target: &Target,
+        target: &ResourcePath,
         options: &DeleteOptions,
         now: Timestamp,
     ) -> Result<Deleted, ApiError> {
@@ -88,7 +88,7 @@ impl Store {
     /// As [`Store::list`]; objects that are held or gone meanwhile are no error.
     pub fn delete_collection(
         &mut self,
-        target: &Target,
+        target: &ResourcePath,
         list: &ListOptions,
         options: &DeleteOptions,
         now: Timestamp,
@@ -108,7 +108,7 @@ impl Store {
         Ok(listed)
     }
 
-    fn definition_of(&self, target: &Target) -> Option<&Arc<Object>> {
+    fn definition_of(&self, target: &ResourcePath) -> Option<&Arc<Object>> {
         self.collections
             .get(&GroupResource::definitions())?
             .objects
@@ -124,12 +124,12 @@ impl Store {
     pub(super) fn namespace_admits(
         &self,
         request: &super::write_request::WriteRequest<'_>,
-        target: &Target,
+        target: &ResourcePath,
     ) -> Result<(), ApiError> {
         if request.scope.resource().is_custom()
             && self.definition_of(target).is_some_and(|definition| definition.is_terminating())
         {
-            let target = Target { name: String::new(), ..target.clone() };
+            let target = ResourcePath { name: String::new(), ..target.clone() };
             return Err(ApiError::forbidden(
                 &target,
                 "create not allowed while custom resource definition is terminating",
@@ -143,9 +143,9 @@ impl Store {
             .get(&GroupResource::namespaces())
             .and_then(|collection| collection.objects.get(&Key::cluster(&target.namespace)));
         match namespace {
-            None => {
-                Err(ApiError::not_found(&Target::resource("", "v1", "namespaces").named(&target.namespace)))
-            }
+            None => Err(ApiError::not_found(
+                &ResourcePath::resource("", "v1", "namespaces").named(&target.namespace),
+            )),
             Some(namespace) if namespace.is_terminating() => Err(ApiError::namespace_terminating(target)),
             Some(_) => Ok(()),
         }
@@ -154,11 +154,11 @@ impl Store {
 
 fn check_preconditions(
     kind: &str,
-    target: &Target,
+    target: &ResourcePath,
     options: &DeleteOptions,
     old: &Object,
 ) -> Result<(), ApiError> {
-    let as_kind = Target { resource: kind.into(), ..target.clone() };
+    let as_kind = ResourcePath { resource: kind.into(), ..target.clone() };
     let (uid, version) = (&options.uid, &options.resource_version);
     if !uid.is_empty() && uid != old.uid() {
         let found = old.uid();
@@ -178,14 +178,14 @@ fn check_preconditions(
 }
 
 /// Whether nothing holds a terminating object any more.
-pub(super) fn is_finalized(resource: &Resource, object: &Object) -> bool {
+pub(super) fn is_finalized(resource: &ApiResource, object: &Object) -> bool {
     let is_held = resource.id() == GroupResource::namespaces()
         && object.at(&["spec", "finalizers"]).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     !is_held && metadata::strings(object, "finalizers").is_empty()
 }
 
 /// The object as a deletion leaves it where something holds it.
-fn going(resource: &Resource, old: &Object, propagation: Option<Propagation>, now: Timestamp) -> Object {
+fn going(resource: &ApiResource, old: &Object, propagation: Option<Propagation>, now: Timestamp) -> Object {
     let mut new = old.clone();
     if let Some(propagation) = propagation {
         set_propagation(&mut new, propagation);

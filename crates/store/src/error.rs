@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 
-use super::{Resource, Target};
+use super::{ApiResource, ResourcePath};
 
 /// A request that was refused: a Kubernetes `Status` with the reason, code, message and causes of kube-apiserver.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,7 +138,7 @@ impl ApiError {
     }
 
     /// 404 for an object that does not exist.
-    pub fn not_found(target: &Target) -> Self {
+    pub fn not_found(target: &ResourcePath) -> Self {
         Self::failure(
             404,
             "NotFound",
@@ -148,7 +148,7 @@ impl ApiError {
     }
 
     /// 409 for an object that exists already.
-    pub(crate) fn already_exists(target: &Target) -> Self {
+    pub(crate) fn already_exists(target: &ResourcePath) -> Self {
         Self::failure(
             409,
             "AlreadyExists",
@@ -158,7 +158,7 @@ impl ApiError {
     }
 
     /// 409 for a write that lost a race.
-    pub fn conflict(target: &Target, why: &str) -> Self {
+    pub fn conflict(target: &ResourcePath, why: &str) -> Self {
         let message =
             format!("Operation cannot be fulfilled on {} {:?}: {why}", target.qualified(), target.name);
         Self::failure(409, "Conflict", message, Some(target.details()))
@@ -218,7 +218,7 @@ impl ApiError {
     }
 
     /// 422 for an object of a resource.
-    pub(crate) fn invalid_object(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
+    pub(crate) fn invalid_object(resource: &ApiResource, name: &str, errors: &[FieldError]) -> Self {
         Self::invalid(&resource.group, &resource.kind, name, errors)
     }
 
@@ -228,7 +228,7 @@ impl ApiError {
     }
 
     /// 403 for a write that a rule of the server forbids whoever asks.
-    pub fn forbidden(target: &Target, why: &str) -> Self {
+    pub fn forbidden(target: &ResourcePath, why: &str) -> Self {
         let name = if target.name.is_empty() { String::new() } else { format!(" {:?}", target.name) };
         Self::failure(
             403,
@@ -254,7 +254,7 @@ impl ApiError {
     }
 
     /// 403 for content of a namespace that is going away.
-    pub(crate) fn namespace_terminating(target: &Target) -> Self {
+    pub(crate) fn namespace_terminating(target: &ResourcePath) -> Self {
         let namespace = &target.namespace;
         let why =
             format!("unable to create new content in namespace {namespace} because it is being terminated");

@@ -12,6 +12,7 @@
 //!
 //! Nothing here asks who may do what; a front asks `rbac` first.
 
+mod api_resource;
 mod builtin;
 mod collect;
 mod collection;
@@ -28,13 +29,12 @@ mod patching;
 mod prune;
 pub mod rbac;
 mod read;
+mod request;
 mod request_scope;
-mod resource;
 mod rules;
 mod scale;
 mod schema;
 mod subresource;
-mod target;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -50,17 +50,17 @@ use serde_json::json;
 
 use object::{Gvk, Key, Object, ObjectRef};
 
+pub use api_resource::{ApiResource, Column, Generation, GroupResource, NameRule, Resources, Scale, Version};
 pub use builtin::{PrinterColumn, Subresource, age};
 pub use error::{ApiError, FieldError};
 pub use journal::Entry;
-pub use request_scope::RequestScope;
-pub use resource::{Column, Generation, GroupResource, NameRule, Resource, Resources, Scale, Version};
-pub use rules::Rules;
-pub use schema::{Checks, ListType, Schema, Type};
-pub use target::{
-    DeleteOptions, Deleted, FieldValidation, List, ListOptions, Patch, Propagation, Target, User,
+pub use request::{
+    DeleteOptions, Deleted, FieldValidation, List, ListOptions, Patch, Propagation, ResourcePath, User,
     WriteOptions, Written,
 };
+pub use request_scope::RequestScope;
+pub use rules::Rules;
+pub use schema::{Checks, ListType, Schema, Type};
 pub use watch::{EventType, Watch, WatchEvent, WatchOptions};
 
 use collection::{Change, Collection};
@@ -96,7 +96,7 @@ impl Store {
             let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
             let object = Object::from_value(namespace).expect("a JSON object just above");
             let created = store.create(
-                &Target::resource("", "v1", "namespaces"),
+                &ResourcePath::resource("", "v1", "namespaces"),
                 object,
                 &WriteOptions::manager("kube-apiserver"),
                 now,
@@ -136,23 +136,28 @@ impl Store {
     }
 
     /// Everything that is served, ordered by group and plural name.
-    pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
+    pub fn resources(&self) -> impl Iterator<Item = &Arc<ApiResource>> {
         self.collections.values().map(|collection| &collection.resource).chain(self.aliases.values())
     }
 
     /// The resource of a kind that serves its version.
-    pub fn resource_of(&self, gvk: &Gvk) -> Option<&Arc<Resource>> {
+    pub fn resource_of(&self, gvk: &Gvk) -> Option<&Arc<ApiResource>> {
         self.resources()
             .find(|r| r.group == gvk.group && r.kind == gvk.kind && r.served(&gvk.version).is_some())
     }
 
     /// The path of an object; `None` where its kind is not served in that version.
-    pub fn target(&self, object: &ObjectRef) -> Option<Target> {
+    pub fn target(&self, object: &ObjectRef) -> Option<ResourcePath> {
         let resource = self.resource_of(&object.gvk)?;
-        Some(Target::resource(&resource.group, &object.gvk.version, &resource.plural).at(&object.key))
+        Some(ResourcePath::resource(&resource.group, &object.gvk.version, &resource.plural).at(&object.key))
     }
 
-    fn convert(&self, object: &Object, resource: &Resource, api_version: &str) -> Result<Object, ApiError> {
+    fn convert(
+        &self,
+        object: &Object,
+        resource: &ApiResource,
+        api_version: &str,
+    ) -> Result<Object, ApiError> {
         if object.api_version() == api_version {
             return Ok(object.clone());
         }

@@ -10,7 +10,7 @@ use object::names::{is_dns_label, is_dns_subdomain, label_value_fault, qualified
 use object::{Object, ObjectRef};
 
 use super::crd;
-use super::{FieldError, NameRule, Resource};
+use super::{ApiResource, FieldError, NameRule};
 
 /// Annotations of one object may not take more bytes than this (apimachinery `TotalAnnotationSizeLimitB`).
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
@@ -59,7 +59,7 @@ pub(super) fn tidy(object: &mut Object) {
 }
 
 /// What is wrong with the metadata of an object, whatever it was before.
-pub(super) fn validate(resource: &Resource, object: &Object) -> Vec<FieldError> {
+pub(super) fn validate(resource: &ApiResource, object: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     validate_name(resource, object, &mut errors);
     let texts =
@@ -100,7 +100,7 @@ pub(super) fn validate(resource: &Resource, object: &Object) -> Vec<FieldError> 
     errors
 }
 
-fn validate_name(resource: &Resource, object: &Object, errors: &mut Vec<FieldError>) {
+fn validate_name(resource: &ApiResource, object: &Object, errors: &mut Vec<FieldError>) {
     static DNS_1035: LazyLock<Regex> =
         LazyLock::new(|| Regex::new("^[a-z]([-a-z0-9]*[a-z0-9])?$").expect("a constant pattern"));
     let name = object.name();

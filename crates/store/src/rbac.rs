@@ -10,7 +10,7 @@ use serde_json::Value;
 use object::{Key, Object, Selector};
 
 use super::collection::Collection;
-use super::{ApiError, GroupResource, Store, Target, User};
+use super::{ApiError, GroupResource, ResourcePath, Store, User};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 /// Members of this group may do everything, whatever the roles say.
@@ -29,14 +29,14 @@ pub struct Attributes {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum On {
     /// Objects.
-    Objects(Target),
+    Objects(ResourcePath),
     /// A path that names no objects, such as `/healthz`.
     Path(String),
 }
 
 impl Attributes {
     /// An action on objects.
-    pub fn objects(verb: impl Into<String>, target: Target) -> Self {
+    pub fn objects(verb: impl Into<String>, target: ResourcePath) -> Self {
         Self { verb: verb.into(), on: On::Objects(target) }
     }
 
@@ -138,7 +138,7 @@ impl Store {
     pub(super) fn check_grant(
         &self,
         user: &User,
-        target: &Target,
+        target: &ResourcePath,
         old: Option<&Object>,
         new: &Object,
     ) -> Result<(), ApiError> {
@@ -152,7 +152,7 @@ impl Store {
             "rolebindings" | "clusterrolebindings" => {
                 let role = read::<RoleRef>(new, "roleRef").unwrap_or_default();
                 let roles = if role.kind == "ClusterRole" { "clusterroles" } else { "roles" };
-                let role = Target { resource: roles.into(), name: role.name, ..target.clone() };
+                let role = ResourcePath { resource: roles.into(), name: role.name, ..target.clone() };
                 ("bind", role, self.rules_bound(new))
             }
             _ => return Ok(()),

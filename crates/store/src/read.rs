@@ -11,11 +11,11 @@ use serde_json::Value;
 use object::selector::InvalidSelector;
 use object::{Key, Object, Selector};
 
+use super::api_resource::Version;
 use super::collection::Collection;
 use super::field_selector::FieldSelector;
 use super::request_scope::RequestScope;
-use super::resource::Version;
-use super::{ApiError, GroupResource, List, ListOptions, Store, Target};
+use super::{ApiError, GroupResource, List, ListOptions, ResourcePath, Store};
 
 /// Namespace and selectors of a list or a watch.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Filter {
 
 impl Filter {
     pub(super) fn new(
-        target: &Target,
+        target: &ResourcePath,
         version: &Version,
         labels: &str,
         fields: &str,
@@ -98,7 +98,7 @@ pub(super) fn too_large(wanted: u64, current: u64) -> ApiError {
 
 impl Store {
     /// The collection and the version a path leads to.
-    pub(super) fn scope(&self, target: &Target) -> Result<(&Collection, RequestScope), ApiError> {
+    pub(super) fn scope(&self, target: &ResourcePath) -> Result<(&Collection, RequestScope), ApiError> {
         let id = GroupResource::new(target.group.clone(), target.resource.clone());
         let alias = self.aliases.get(&id);
         let storage = alias.map_or(id, |alias| alias.id_of_storage());
@@ -132,7 +132,7 @@ impl Store {
     ///
     /// # Errors
     /// 404 for a path that is not served, or an object that does not exist.
-    pub fn get(&self, target: &Target) -> Result<Arc<Object>, ApiError> {
+    pub fn get(&self, target: &ResourcePath) -> Result<Arc<Object>, ApiError> {
         let (collection, scope) = self.scope(target)?;
         let object = collection.objects.get(&target.key()).ok_or_else(|| ApiError::not_found(target))?;
         if target.subresource == "scale" {
@@ -148,7 +148,7 @@ impl Store {
     ///
     /// # Errors
     /// 404 for a path that is not served, 400 for selectors or revisions that cannot be read, 410 for a page whose moment is forgotten.
-    pub fn list(&self, target: &Target, options: &ListOptions) -> Result<List, ApiError> {
+    pub fn list(&self, target: &ResourcePath, options: &ListOptions) -> Result<List, ApiError> {
         let (collection, scope) = self.scope(target)?;
         let filter = Filter::new(target, scope.version(), &options.labels, &options.fields)?;
         let page = self.page(options)?;

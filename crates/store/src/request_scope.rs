@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use super::Resource;
-use super::resource::Version;
+use super::ApiResource;
+use super::api_resource::Version;
 
 /// The resource and the version that a request is about (kube-apiserver's `RequestScope`).
 #[derive(Clone, Debug)]
 pub struct RequestScope {
-    pub(super) resource: Arc<Resource>,
+    pub(super) resource: Arc<ApiResource>,
     pub(super) version: usize,
 }
 
 impl RequestScope {
     /// The resource.
-    pub fn resource(&self) -> &Arc<Resource> {
+    pub fn resource(&self) -> &Arc<ApiResource> {
         &self.resource
     }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use object::Object;
 
-use super::resource::Version;
+use super::api_resource::Version;
 
 fn number(object: &Object, path: &[String]) -> Option<i64> {
     let path: Vec<_> = path.iter().map(String::as_str).collect();

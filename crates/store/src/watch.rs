@@ -9,7 +9,7 @@ use object::Object;
 use super::collection::Change;
 use super::read::Filter;
 use super::request_scope::RequestScope;
-use super::{ApiError, GroupResource, Store, Target};
+use super::{ApiError, GroupResource, ResourcePath, Store};
 
 /// Options of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Store {
     /// # Errors
     /// For a path that is not served, selectors that cannot be read, a revision that is no number, or (410) one whose history is
     /// forgotten.
-    pub fn watch(&self, target: &Target, options: &WatchOptions) -> Result<Watch, ApiError> {
+    pub fn watch(&self, target: &ResourcePath, options: &WatchOptions) -> Result<Watch, ApiError> {
         let (collection, scope) = self.scope(target)?;
         let filter = Filter::new(target, scope.version(), &options.labels, &options.fields)?;
         let given = super::read::parse_revision(&options.resource_version)?;

@@ -11,7 +11,7 @@ use super::builtin::Creation;
 use super::request_scope::RequestScope;
 use super::write_request::{Reading, WriteRequest};
 use super::{
-    ApiError, FieldError, Generation, Patch, Store, Target, WriteOptions, Written, delete, metadata,
+    ApiError, FieldError, Generation, Patch, ResourcePath, Store, WriteOptions, Written, delete, metadata,
     ownership, prune, scale, subresource, validate,
 };
 
@@ -29,7 +29,7 @@ enum Owning {
 impl Store {
     fn write_request<'a>(
         &self,
-        target: &'a Target,
+        target: &'a ResourcePath,
         options: &'a WriteOptions,
         now: Timestamp,
     ) -> Result<WriteRequest<'a>, ApiError> {
@@ -46,7 +46,7 @@ impl Store {
     /// 422 for fields that are wrong.
     pub fn create(
         &mut self,
-        target: &Target,
+        target: &ResourcePath,
         body: Object,
         options: &WriteOptions,
         now: Timestamp,
@@ -65,7 +65,7 @@ impl Store {
     /// As [`Store::create`], and 404 where there is no such object, 409 where it is not at the version the body says.
     pub fn update(
         &mut self,
-        target: &Target,
+        target: &ResourcePath,
         body: Object,
         options: &WriteOptions,
         now: Timestamp,
@@ -102,7 +102,7 @@ impl Store {
     /// of a custom resource, 400 and 422 for patches that cannot be read or do not fit the object.
     pub fn patch(
         &mut self,
-        target: &Target,
+        target: &ResourcePath,
         patch: &Patch,
         options: &WriteOptions,
         now: Timestamp,

@@ -6,11 +6,11 @@ use serde_json::Value;
 use object::{Object, whole_numbers};
 
 use super::request_scope::RequestScope;
-use super::{ApiError, FieldError, FieldValidation, Target, WriteOptions, prune};
+use super::{ApiError, FieldError, FieldValidation, ResourcePath, WriteOptions, prune};
 
 /// What every step of one write needs to know: the request, and the scope it was found in.
 pub(super) struct WriteRequest<'a> {
-    pub(super) target: &'a Target,
+    pub(super) target: &'a ResourcePath,
     pub(super) scope: RequestScope,
     pub(super) options: &'a WriteOptions,
     pub(super) now: Timestamp,

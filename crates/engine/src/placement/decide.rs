@@ -9,9 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::events::{EventSource, events};
 use super::fleet::Id;
 use super::input::{Cycle, Input};
-use super::layout::{Member, Request, Slice, lay_out};
+use super::layout::{LayoutInput, Member, Slice, lay_out};
 use super::prioritizer::{Range, measure};
-use super::publish::{Target, Write, publish};
+use super::publish::{DesiredSlice, Write, publish};
 use super::published::LEAVING;
 use super::rank::total;
 use super::removal::{Removal, removals};
@@ -92,7 +92,7 @@ impl Decision<'_> {
             self.members(unsettled).into_iter().map(|id| Member { id, group: self.group(id) }).collect();
         // Clusters that wait for the place of one that leaves do not make groups larger.
         let places = policy.wanted.map_or(usize::MAX, |wanted| wanted.max(published.len()));
-        let request = Request {
+        let request = LayoutInput {
             placement: self.input.placement.metadata.name.as_deref().unwrap_or_default(),
             groups: &policy.groups.names,
             size: policy.group_size.of(members.len().min(places)),
@@ -137,9 +137,12 @@ impl Decision<'_> {
         let Cycle { policy, fleet, published, now, .. } = *self.cycle;
         let positions: BTreeMap<&str, usize> =
             published.slices.iter().enumerate().map(|(at, slice)| (slice.name.as_str(), at)).collect();
-        let targets: Vec<Target<'_>> = slices
+        let targets: Vec<DesiredSlice<'_>> = slices
             .iter()
-            .map(|slice| Target { slice, changed: self.differs(slice, positions.get(slice.name.as_str())) })
+            .map(|slice| DesiredSlice {
+                slice,
+                changed: self.differs(slice, positions.get(slice.name.as_str())),
+            })
             .collect();
         schedule.steps = publish(fleet, &published.slices, &targets, |id| self.entry(id));
         let writes = || schedule.steps.iter().flatten();

@@ -25,7 +25,7 @@ pub struct Member {
 
 /// The wanted division.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct LayoutInput<'a> {
     /// Name of the placement, which the objects are named after.
     pub placement: &'a str,
     /// The named groups, in order.
@@ -66,7 +66,7 @@ struct SliceDraft<'a> {
 type GroupDraft<'a> = Vec<SliceDraft<'a>>;
 
 /// Divides clusters into slices.
-pub fn lay_out(request: &Request<'_>, published: &[PublishedSlice]) -> Vec<Slice> {
+pub fn lay_out(request: &LayoutInput<'_>, published: &[PublishedSlice]) -> Vec<Slice> {
     let order: BTreeMap<Id, usize> =
         request.members.iter().enumerate().map(|(order, member)| (member.id, order)).collect();
     let mut previous = PreviousLayout::read(request, &order, published);
@@ -113,7 +113,7 @@ struct PreviousLayout<'a> {
 }
 
 impl<'a> PreviousLayout<'a> {
-    fn read(request: &Request<'_>, order: &BTreeMap<Id, usize>, published: &'a [PublishedSlice]) -> Self {
+    fn read(request: &LayoutInput<'_>, order: &BTreeMap<Id, usize>, published: &'a [PublishedSlice]) -> Self {
         let mut previous = Self { drafts: BTreeMap::new(), firsts: BTreeMap::new() };
         let mut placed = BTreeSet::new();
         let mut numbered: Vec<(u32, &PublishedSlice)> = published

@@ -45,7 +45,7 @@ pub struct Labels {
 
 /// A slice as it should be.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
+pub struct DesiredSlice<'a> {
     /// The slice.
     pub slice: &'a Slice,
     /// Whether its entries differ from the published ones.
@@ -56,7 +56,7 @@ pub struct Target<'a> {
 pub fn publish(
     fleet: &Fleet,
     published: &[PublishedSlice],
-    targets: &[Target<'_>],
+    targets: &[DesiredSlice<'_>],
     entry: impl Fn(Id) -> ClusterDecision,
 ) -> Vec<Vec<Write>> {
     let known: BTreeMap<&str, &PublishedSlice> =
@@ -66,7 +66,7 @@ pub fn publish(
     let mut adds = Vec::new();
     let mut removes = Vec::new();
     let mut moves: BTreeMap<(bool, i64), Vec<Write>> = BTreeMap::new();
-    for Target { slice, changed } in targets {
+    for DesiredSlice { slice, changed } in targets {
         let labels = Labels { name: slice.name.clone(), index: slice.index, group: slice.group.clone() };
         let entries = || slice.members.iter().map(|id| entry(*id));
         let decide = |decisions| Write::Decide { name: slice.name.clone(), decisions };
@@ -136,7 +136,8 @@ mod tests {
         let mut seen: BTreeMap<String, u32> = before.clone().map(|(i, index)| (name(i), index)).collect();
         let published: Vec<PublishedSlice> = before.map(published).collect();
         let slices: Vec<Slice> = after.map(wanted).collect();
-        let targets: Vec<Target<'_>> = slices.iter().map(|slice| Target { slice, changed: false }).collect();
+        let targets: Vec<DesiredSlice<'_>> =
+            slices.iter().map(|slice| DesiredSlice { slice, changed: false }).collect();
         let fleet = Fleet::default();
         for step in publish(&fleet, &published, &targets, |id| plain(&fleet, id)) {
             for write in step {

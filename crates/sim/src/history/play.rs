@@ -17,7 +17,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use object::{Key, Kind, Object};
 use reconcile::SourceFailure;
-use store::{DeleteOptions, Patch, Store, Target, WriteOptions};
+use store::{DeleteOptions, Patch, ResourcePath, Store, WriteOptions};
 
 /// Every backoff, deadline and lease of a history passes within this time: five minutes each, and some come one after the other.
 const SHORT: SignedDuration = SignedDuration::from_mins(15);
@@ -212,24 +212,24 @@ impl Play {
                 }
             }
             Edit::DeleteDeployment(cluster) => {
-                let target = Target::of::<Deployment>(&Key::namespaced("default", "app"));
+                let target = ResourcePath::of::<Deployment>(&Key::namespaced("default", "app"));
                 let delete =
                     |store: &mut Store| store.delete(&target, &DeleteOptions::default(), now).is_ok();
                 self.world.spokes.get_mut(&name(cluster)).map(|spoke| delete(&mut spoke.store));
             }
             Edit::ScaleDeployment(cluster) => {
-                let target = Target::of::<Deployment>(&Key::namespaced("default", "app"));
+                let target = ResourcePath::of::<Deployment>(&Key::namespaced("default", "app"));
                 self.on_spoke(cluster, &target, Patch::Merge(json!({"spec": {"replicas": 3}})));
             }
             Edit::WriteSpokeMap(cluster, number) => {
                 let map = spoke_map(number, "stranger");
-                let target = Target::of::<ConfigMap>(&Key::namespaced("default", format!("w{number}")));
+                let target = ResourcePath::of::<ConfigMap>(&Key::namespaced("default", format!("w{number}")));
                 self.on_spoke(cluster, &target, Patch::Apply(map));
             }
         }
     }
 
-    fn on_spoke(&mut self, cluster: u8, target: &Target, patch: Patch) {
+    fn on_spoke(&mut self, cluster: u8, target: &ResourcePath, patch: Patch) {
         let now = self.world.now;
         if let Some(spoke) = self.world.spokes.get_mut(&name(cluster)) {
             // The object may not exist.
@@ -251,7 +251,7 @@ impl Play {
         let now = self.world.now;
         // The object may not exist.
         let _ = self.world.hub.patch(
-            &Target::of::<K>(key),
+            &ResourcePath::of::<K>(key),
             &Patch::Merge(patch),
             &WriteOptions::manager("stranger"),
             now,

@@ -10,7 +10,7 @@ use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use object::{Key, Kind, Object};
 use sim::World;
-use store::{Patch, Target, WriteOptions};
+use store::{Patch, ResourcePath, WriteOptions};
 
 const GROUP: &str = "cluster.open-cluster-management.io";
 
@@ -84,8 +84,8 @@ impl Hub {
     }
 
     fn patch<K: Kind>(&mut self, key: &Key, part: Option<&str>, patch: Value) {
-        let target = Target::of::<K>(key);
-        let target = part.into_iter().fold(target, Target::sub);
+        let target = ResourcePath::of::<K>(key);
+        let target = part.into_iter().fold(target, ResourcePath::sub);
         let _ =
             self.0.hub.patch(&target, &Patch::Merge(patch), &WriteOptions::manager("somebody"), self.0.now);
     }

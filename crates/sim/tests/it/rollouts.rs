@@ -12,7 +12,7 @@ use api::gitops::v1alpha1::RolloutPolicy;
 use api::work::v1::ManifestWork;
 use object::Key;
 use sim::{Faults, World};
-use store::{ListOptions, Target};
+use store::{ListOptions, ResourcePath};
 
 #[test]
 fn an_addon_reaches_every_cluster_and_works_there() {
@@ -121,7 +121,7 @@ fn a_missing_placement_uninstalls_nothing() {
 }
 
 fn deployments(world: &World, cluster: &str) -> usize {
-    let all = Target::resource("apps", "v1", "deployments");
+    let all = ResourcePath::resource("apps", "v1", "deployments");
     world.spokes[cluster].store.list(&all, &ListOptions::default()).unwrap().items.len()
 }
 

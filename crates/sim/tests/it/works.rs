@@ -10,10 +10,10 @@ use api::condition::find_condition;
 use api::work::v1::ManifestWork;
 use object::Key;
 use sim::World;
-use store::{ListOptions, Patch, Target, WriteOptions};
+use store::{ListOptions, Patch, ResourcePath, WriteOptions};
 
 fn config_maps(world: &World) -> Vec<String> {
-    let all = Target::resource("", "v1", "configmaps");
+    let all = ResourcePath::resource("", "v1", "configmaps");
     let list = world.spokes["cluster1"].store.list(&all, &ListOptions::default()).unwrap();
     list.items.iter().map(|item| format!("{}={}", item.name(), item.at(&["data", "v"]).unwrap())).collect()
 }
@@ -44,7 +44,7 @@ fn a_work_puts_on_its_cluster_what_it_says_and_takes_off_the_rest() {
     let key = Key::namespaced("default", "b");
     let drift = Patch::Merge(json!({"data": {"v": "drifted"}}));
     let (now, spoke) = (world.now, world.spokes.get_mut("cluster1").unwrap());
-    let target = Target::resource("", "v1", "configmaps").at(&key);
+    let target = ResourcePath::resource("", "v1", "configmaps").at(&key);
     spoke.store.patch(&target, &drift, &WriteOptions::manager("somebody"), now).unwrap();
     world.run_for(seconds(10)).unwrap();
     assert_eq!(config_maps(&world), ["b=\"2\"", "c=\"1\""], "drift is corrected");

@@ -10,7 +10,7 @@ use super::columns::{AGE, NAME, PrinterColumn};
 use super::registry::DEFINITIONS;
 use super::schemas::Collector;
 use crate::ids::Ids;
-use crate::{Convert, FieldError, Generation, GroupResource, NameRule, Resource, Scale, User, Version};
+use crate::{ApiResource, Convert, FieldError, Generation, GroupResource, NameRule, Scale, User, Version};
 use object::Object;
 use object::builtin_lists::BUILTIN;
 
@@ -123,7 +123,7 @@ impl BuiltinKind {
     }
 
     /// The kind as a store serves it.
-    pub(super) fn resource(&'static self) -> Resource {
+    pub(super) fn resource(&'static self) -> ApiResource {
         let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let schema_name = (self.schema_name)();
         let version = Version {
@@ -138,7 +138,7 @@ impl BuiltinKind {
             columns: Vec::new(),
             selectable: texts(self.selectable_fields),
         };
-        Resource {
+        ApiResource {
             group: self.group.into(),
             kind: self.kind.into(),
             list_kind: format!("{}List", self.kind),

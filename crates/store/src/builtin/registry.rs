@@ -8,7 +8,7 @@ use super::{
     BuiltinKind, admissionregistration, apiextensions, apps, autoscaling, batch, certificates, coordination,
     core, discovery, events, networking, node, policy, rbac, scheduling, storage,
 };
-use crate::{Convert, Resource, Resources};
+use crate::{ApiResource, Convert, Resources};
 
 static GROUPS: [&[&BuiltinKind]; 16] = [
     core::KINDS,
@@ -43,7 +43,7 @@ pub(crate) static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
 });
 
 static RESOURCES: LazyLock<(Resources, Resources)> = LazyLock::new(|| {
-    let with_id = |resource: Resource| (resource.id(), Arc::new(resource));
+    let with_id = |resource: ApiResource| (resource.id(), Arc::new(resource));
     let (aliases, stored): (Vec<_>, Vec<_>) = kinds().partition(|kind| kind.stored_as.is_some());
     let resources =
         |kinds: Vec<&'static BuiltinKind>| kinds.into_iter().map(|kind| with_id(kind.resource())).collect();

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::schema::Refs;
-use crate::{Column, Generation, GroupResource, NameRule, Resource, Rules, Scale, Schema, Version, builtin};
+use crate::{
+    ApiResource, Column, Generation, GroupResource, NameRule, Rules, Scale, Schema, Version, builtin,
+};
 use object::Object;
 
 pub(super) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
@@ -35,13 +37,13 @@ pub(crate) fn resource_id(definition: &Object) -> GroupResource {
 }
 
 /// What a definition serves.
-pub(super) fn resource(definition: &Object) -> Resource {
+pub(super) fn resource(definition: &Object) -> ApiResource {
     let spec = spec(definition);
     let names = spec.get("names").unwrap_or(&Value::Null);
     let versions = list(spec, "versions");
     let storage = versions.iter().find(|version| flag(version, "storage"));
     let any_status = versions.iter().any(|version| version.pointer("/subresources/status").is_some());
-    Resource {
+    ApiResource {
         group: text(spec, "group").into(),
         kind: text(names, "kind").into(),
         list_kind: text(names, "listKind").into(),

@@ -47,7 +47,7 @@ fn check(who: &User, verb: &str, target: &str, allowed: bool) {
             let name = parts.get(3).copied().unwrap_or_default();
             Attributes::objects(
                 verb,
-                Target::resource(parts[0].trim_matches('-'), "v1", resource)
+                ResourcePath::resource(parts[0].trim_matches('-'), "v1", resource)
                     .within(parts[2].trim_matches('-'))
                     .named(name)
                     .sub(sub),

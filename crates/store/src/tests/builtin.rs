@@ -141,7 +141,8 @@ fn an_event_is_seen_in_both_groups() {
         "regarding": { "kind": "Pod", "name": "x" }, "action": "A", "reportingController": "c", "eventTime": "2026-01-02T03:04:05.000000Z" });
     let written = world.create(event.clone()).unwrap();
     assert_eq!((written.object.api_version(), written.warnings.len()), ("events.k8s.io/v1", 0));
-    let core = world.store.get(&Target::resource("", "v1", "events").within("default").named("e")).unwrap();
+    let core =
+        world.store.get(&ResourcePath::resource("", "v1", "events").within("default").named("e")).unwrap();
     assert_eq!(
         (core.at(&["message"]), core.at(&["involvedObject", "name"])),
         (Some(&json!("hello")), Some(&json!("x")))
@@ -149,5 +150,8 @@ fn an_event_is_seen_in_both_groups() {
     let own = world.store.get(&world.target(&event)).unwrap();
     assert_eq!(own.at(&["note"]), Some(&json!("hello")));
     let options = ListOptions { fields: "involvedObject.name=x".into(), ..ListOptions::default() };
-    assert_eq!(world.store.list(&Target::resource("", "v1", "events"), &options).unwrap().items.len(), 1);
+    assert_eq!(
+        world.store.list(&ResourcePath::resource("", "v1", "events"), &options).unwrap().items.len(),
+        1
+    );
 }

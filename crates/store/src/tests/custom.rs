@@ -92,8 +92,12 @@ fn a_taken_name_is_not_accepted() {
         (&json!("False"), &json!("KindConflict"), &json!("\"Widget\" is already in use"))
     );
     assert_eq!(
-        refusal(world.store.list(&Target::resource("example.com", "v1", "gadgets"), &ListOptions::default()))
-            .0,
+        refusal(
+            world
+                .store
+                .list(&ResourcePath::resource("example.com", "v1", "gadgets"), &ListOptions::default())
+        )
+        .0,
         404
     );
 }
@@ -313,7 +317,9 @@ fn versions_are_converted_on_the_way_out_and_in() {
     let mut body = widget(json!({ "dimension": "s" }));
     body["apiVersion"] = "example.com/v2".into();
     assert_eq!(world.create(body).unwrap().object.at(&["spec"]), Some(&json!({ "dimension": "s" })));
-    let at = |version: &str| Target::resource("example.com", version, "widgets").within("default").named("a");
+    let at = |version: &str| {
+        ResourcePath::resource("example.com", version, "widgets").within("default").named("a")
+    };
     assert_eq!(world.store.get(&at("v1")).unwrap().at(&["spec"]), Some(&json!({ "size": "s" })));
     let mut watch = world.store.watch(&at("v2").named(""), &WatchOptions::default()).unwrap();
     assert_eq!(
@@ -348,7 +354,8 @@ fn every_definition_of_ours_is_accepted() {
         let object = Object::from_typed(&definition);
         let written = world.create(object.into_value()).unwrap();
         assert!(written.warnings.is_empty(), "{} {:?}", written.object.name(), written.warnings);
-        let stored = world.store.get(&Target::of::<CustomResourceDefinition>(&written.object.key())).unwrap();
+        let stored =
+            world.store.get(&ResourcePath::of::<CustomResourceDefinition>(&written.object.key())).unwrap();
         assert_eq!(stored.at(&["status", "conditions"]).unwrap()[1]["status"], "True", "{}", stored.name());
     }
 }

@@ -14,8 +14,8 @@ fn owned(world: &mut World, name: &str, owners: &[&Object], blocks: bool) -> Arc
     world.create(body).unwrap().object
 }
 
-fn target(name: &str) -> Target {
-    Target::resource("", "v1", "configmaps").within("default").named(name)
+fn target(name: &str) -> ResourcePath {
+    ResourcePath::resource("", "v1", "configmaps").within("default").named(name)
 }
 
 fn remaining(world: &World) -> Vec<String> {

@@ -24,7 +24,7 @@ impl World {
     }
 
     /// The path of an object literal.
-    pub(super) fn target(&self, object: &Value) -> Target {
+    pub(super) fn target(&self, object: &Value) -> ResourcePath {
         let object = Object::from_value(object.clone()).unwrap();
         let mut reference = object.reference();
         let namespaced = self.store.resource_of(&reference.gvk).unwrap().namespaced;
@@ -54,15 +54,15 @@ impl World {
         )
     }
 
-    pub(super) fn merge(&mut self, target: &Target, patch: Value) -> Result<Written, ApiError> {
+    pub(super) fn merge(&mut self, target: &ResourcePath, patch: Value) -> Result<Written, ApiError> {
         self.store.patch(target, &Patch::Merge(patch), &WriteOptions::manager("test"), self.now)
     }
 
-    pub(super) fn delete(&mut self, target: &Target) -> Result<Deleted, ApiError> {
+    pub(super) fn delete(&mut self, target: &ResourcePath) -> Result<Deleted, ApiError> {
         self.store.delete(target, &DeleteOptions::default(), self.now)
     }
 
-    pub(super) fn names(&self, target: &Target) -> Vec<String> {
+    pub(super) fn names(&self, target: &ResourcePath) -> Vec<String> {
         let list = self.store.list(target, &ListOptions::default()).unwrap();
         list.items.iter().map(|object| object.name().to_owned()).collect()
     }

@@ -81,7 +81,7 @@ fn a_dry_run_leaves_no_trace() {
     let mut world = World::new();
     let revision = world.store.revision();
     let body = Object::from_value(config_map("a", json!({}))).unwrap();
-    let target = Target::resource("", "v1", "configmaps").within("default");
+    let target = ResourcePath::resource("", "v1", "configmaps").within("default");
     let options = WriteOptions::manager("test").dry();
     assert!(world.store.create(&target, body, &options, world.now).unwrap().created);
     assert_eq!((world.store.revision(), world.names(&target)), (revision, vec![]));
@@ -125,7 +125,7 @@ fn lists_come_in_consistent_pages() {
     for name in ["a", "b", "c"] {
         world.create(config_map(name, json!({}))).unwrap();
     }
-    let target = Target::resource("", "v1", "configmaps");
+    let target = ResourcePath::resource("", "v1", "configmaps");
     let page = |world: &World, token: &str| {
         let options = ListOptions { limit: 2, continue_token: token.into(), ..ListOptions::default() };
         world.store.list(&target, &options)
@@ -154,7 +154,7 @@ fn selectors_select_lists() {
         body["metadata"]["labels"] = json!({ "tier": tier });
         world.create(body).unwrap();
     }
-    let target = Target::resource("", "v1", "configmaps");
+    let target = ResourcePath::resource("", "v1", "configmaps");
     let list = |labels: &str, fields: &str| {
         let options = ListOptions { labels: labels.into(), fields: fields.into(), ..ListOptions::default() };
         world
@@ -182,7 +182,7 @@ fn seen(world: &World, watch: &mut Watch) -> Vec<String> {
 fn a_watch_tells_what_happened_in_order() {
     let mut world = World::new();
     world.create(config_map("a", json!({}))).unwrap();
-    let target = Target::resource("", "v1", "configmaps").within("default");
+    let target = ResourcePath::resource("", "v1", "configmaps").within("default");
     let mut watch = world.store.watch(&target, &WatchOptions::default()).unwrap();
     assert_eq!(seen(&world, &mut watch), ["ADDED a"]);
     world.create(config_map("b", json!({}))).unwrap();
@@ -195,7 +195,7 @@ fn a_watch_tells_what_happened_in_order() {
 #[test]
 fn an_object_that_stops_matching_is_deleted_for_the_watcher() {
     let mut world = World::new();
-    let target = Target::resource("", "v1", "configmaps").within("default");
+    let target = ResourcePath::resource("", "v1", "configmaps").within("default");
     let options = WatchOptions {
         labels: "x".into(),
         resource_version: world.store.revision().to_string(),
@@ -212,7 +212,7 @@ fn an_object_that_stops_matching_is_deleted_for_the_watcher() {
 #[test]
 fn a_watch_from_forgotten_history_is_expired() {
     let mut world = World::new();
-    let target = Target::resource("", "v1", "configmaps");
+    let target = ResourcePath::resource("", "v1", "configmaps");
     let from =
         |revision: u64| WatchOptions { resource_version: revision.to_string(), ..WatchOptions::default() };
     let start = world.store.revision();
@@ -228,6 +228,6 @@ fn a_streaming_list_ends_with_a_bookmark() {
     let mut world = World::new();
     world.create(config_map("a", json!({}))).unwrap();
     let options = WatchOptions { send_initial_events: Some(true), ..WatchOptions::default() };
-    let mut watch = world.store.watch(&Target::resource("", "v1", "configmaps"), &options).unwrap();
+    let mut watch = world.store.watch(&ResourcePath::resource("", "v1", "configmaps"), &options).unwrap();
     assert_eq!(seen(&world, &mut watch), ["ADDED a", "BOOKMARK "]);
 }

@@ -16,7 +16,7 @@ use api::cluster::v1::ManagedCluster;
 use api::{crds, names};
 use object::{Key, Object};
 use sim::{run_workloads, workload};
-use store::{ListOptions, Patch, Store, Target, WriteOptions};
+use store::{ListOptions, Patch, ResourcePath, Store, WriteOptions};
 
 /// Time between two looks of people and nodes at their cluster.
 const TICK: Duration = Duration::from_millis(200);
@@ -68,7 +68,7 @@ pub(super) fn run_administrator(hub: Arc<Server>, tasks: &TaskTracker, stop: Can
 /// Does the same as `kubectl label`, `kubectl patch` and `kubectl certificate approve`.
 fn accept_clusters(hub: &mut Store, now: Timestamp) {
     let options = WriteOptions::manager("demo");
-    let clusters = Target::all::<ManagedCluster>();
+    let clusters = ResourcePath::all::<ManagedCluster>();
     let waiting = hub.list(&clusters, &ListOptions::default()).map(|list| list.items).unwrap_or_default();
     for cluster in
         waiting.iter().filter(|cluster| cluster.at(&["spec", "hubAcceptsClient"]) != Some(&json!(true)))
@@ -79,7 +79,7 @@ fn accept_clusters(hub: &mut Store, now: Timestamp) {
         // After a conflict the next tick tries again.
         let _ = hub.patch(&clusters.clone().named(cluster.name()), &Patch::Merge(patch), &options, now);
     }
-    let requests = Target::resource("certificates.k8s.io", "v1", "certificatesigningrequests");
+    let requests = ResourcePath::resource("certificates.k8s.io", "v1", "certificatesigningrequests");
     let labelled = ListOptions { labels: names::CLUSTER_NAME_LABEL.into(), ..ListOptions::default() };
     let pending = hub.list(&requests, &labelled).map(|list| list.items).unwrap_or_default();
     for request in pending.iter().filter(|request| request.at(&["status", "conditions"]).is_none()) {

@@ -18,7 +18,7 @@ use engine::rollout::ClusterState;
 use jiff::Timestamp;
 use object::{Gvk, Kind};
 use reconcile::{Caches, Site};
-use store::{ListOptions, Store, Target};
+use store::{ListOptions, ResourcePath, Store};
 
 /// The clusters, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -209,13 +209,13 @@ fn caches(hub: &Store) -> Caches {
 }
 
 fn observe<K: Kind>(hub: &Store, caches: &mut Caches) {
-    let list = hub.list(&Target::all::<K>(), &ListOptions::default());
+    let list = hub.list(&ResourcePath::all::<K>(), &ListOptions::default());
     let objects = list.map(|list| list.items.iter().map(|item| item.as_ref().clone()).collect());
     caches.replace_observed(&Gvk::of::<K>(), objects.unwrap_or_default(), "0");
 }
 
 fn list<K: Kind>(store: &Store) -> Vec<K> {
-    let list = store.list(&Target::all::<K>(), &ListOptions::default());
+    let list = store.list(&ResourcePath::all::<K>(), &ListOptions::default());
     list.map(|list| list.items.iter().filter_map(|item| item.to_typed().ok()).collect()).unwrap_or_default()
 }
 

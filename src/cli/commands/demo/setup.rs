@@ -20,7 +20,7 @@ use crate::operator::{self, OperatorOptions};
 use crate::shell::Selection;
 use api::gitops::v1alpha1::ConfigRepo;
 use object::Object;
-use store::{Patch, Target, WriteOptions};
+use store::{Patch, ResourcePath, WriteOptions};
 
 /// Namespace of the `ConfigRepo`.
 const NAMESPACE: &str = "wheelwright-system";
@@ -98,9 +98,9 @@ pub(super) fn create_config_repo(hub: &Server, repository: &ConfigRepository) ->
     });
     hub.with_store(|store, now| {
         let options = WriteOptions::manager("demo");
-        let namespaces = Target::resource("", "v1", "namespaces");
+        let namespaces = ResourcePath::resource("", "v1", "namespaces");
         store.create(&namespaces, namespace, &options, now).map_err(anyhow::Error::msg)?;
-        let target = Target::all::<ConfigRepo>().within(NAMESPACE).named("fleet");
+        let target = ResourcePath::all::<ConfigRepo>().within(NAMESPACE).named("fleet");
         store.patch(&target, &Patch::Apply(repo), &options, now).map_err(anyhow::Error::msg)?;
         Ok(())
     })

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use super::super::fleet::Id;
-use super::super::layout::{Member, Request, Slice, lay_out};
+use super::super::layout::{LayoutInput, Member, Slice, lay_out};
 use super::super::published::PublishedSlice;
 
 /// The cluster `c012`, by a letter and a number; in their order clusters arrive.
@@ -27,7 +27,7 @@ fn check(
     members.sort_by_key(|member| member.id);
     let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
     let size = NonZeroUsize::new(size).unwrap();
-    lay_out(&Request { placement: "p", groups: &groups, size, members: &members, spare }, published)
+    lay_out(&LayoutInput { placement: "p", groups: &groups, size, members: &members, spare }, published)
 }
 
 fn published(slices: &[Slice]) -> Vec<PublishedSlice> {

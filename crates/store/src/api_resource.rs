@@ -34,9 +34,9 @@ impl GroupResource {
     }
 }
 
-/// One kind of objects and how the server treats it.
+/// A kind of objects and how the server treats it: what discovery lists as an `APIResource`, and the rules of its versions.
 #[derive(Clone, Debug)]
-pub struct Resource {
+pub struct ApiResource {
     /// API group; empty for the core group.
     pub group: String,
     /// Kind.
@@ -146,7 +146,7 @@ pub struct Column {
     pub path: String,
 }
 
-impl Resource {
+impl ApiResource {
     /// Group and plural name.
     pub fn id(&self) -> GroupResource {
         GroupResource::new(self.group.clone(), self.plural.clone())
@@ -189,4 +189,4 @@ impl Resource {
 }
 
 /// Every resource the server knows, by group and plural name.
-pub type Resources = BTreeMap<GroupResource, Arc<Resource>>;
+pub type Resources = BTreeMap<GroupResource, Arc<ApiResource>>;

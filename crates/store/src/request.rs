@@ -7,12 +7,13 @@ use serde_json::Value;
 
 use object::{Key, Kind, Object};
 
-/// The path of a request: `/apis/{group}/{version}/namespaces/{namespace}/{resource}/{name}/{subresource}`.
+/// The path of a request, which is kube-apiserver's `RequestInfo` without the verb:
+/// `/apis/{group}/{version}/namespaces/{namespace}/{resource}/{name}/{subresource}`.
 ///
 /// Parts that a request does not have are empty: the namespace of a cluster-scoped object or of a list over all namespaces,
 /// the name of a list or a creation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Target {
+pub struct ResourcePath {
     /// API group; empty for the core group.
     pub group: String,
     /// API version.
@@ -27,7 +28,7 @@ pub struct Target {
     pub subresource: String,
 }
 
-impl Target {
+impl ResourcePath {
     /// All objects of a resource.
     pub fn resource(group: &str, version: &str, resource: &str) -> Self {
         Self { group: group.into(), version: version.into(), resource: resource.into(), ..Self::default() }
