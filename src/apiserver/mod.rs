@@ -8,7 +8,7 @@
 //! ```
 //!
 //! It adds nothing to what the store decides: a request is authenticated, authorised, read, handed to the store and the outcome
-//! written in the representation that was asked for. It runs no admission webhooks and no aggregated API servers.
+//! written in the representation that was asked for. It calls no admission webhooks and has no aggregated API servers.
 
 mod authn;
 mod authz;

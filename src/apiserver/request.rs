@@ -226,6 +226,7 @@ impl ApiRequest {
             .filter_map(|v| v.as_str())
             .collect();
         Ok(DeleteOptions {
+            user: self.user.clone(),
             uid: text("/preconditions/uid").unwrap_or_default(),
             resource_version: text("/preconditions/resourceVersion").unwrap_or_default(),
             propagation,

@@ -38,7 +38,11 @@ pub(super) async fn step(hub: &Arc<Hub>) {
     for request in &listed.items {
         let target = requests().at(&Key::cluster(request.name()));
         if is_old(request, now) {
-            let delete = DeleteOptions { uid: request.uid().to_owned(), ..DeleteOptions::default() };
+            let delete = DeleteOptions {
+                user: options().user,
+                uid: request.uid().to_owned(),
+                ..DeleteOptions::default()
+            };
             // Whoever deleted or changed it meanwhile has the last word; the next change comes back here.
             drop(hub.write(|store, now| store.delete(&target, &delete, now)).await);
         } else if let Some(status) = issue(&hub.authority, request, now) {

@@ -131,7 +131,7 @@ pub fn execute(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Times
             let Precondition { uid, resource_version } = precondition.clone();
             match store.delete(
                 &target,
-                &DeleteOptions { uid, resource_version, propagation, dry_run: false },
+                &DeleteOptions { uid, resource_version, propagation, ..DeleteOptions::default() },
                 now,
             ) {
                 Ok(Deleted::Gone(_)) => Ok(None),

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use object::{Key, Object};
 
+use super::admission::{Admission, Operation};
 use super::collect::Place;
 use super::{
     ApiError, ApiResource, DeleteOptions, Deleted, GroupResource, ListOptions, Propagation, ResourcePath,
@@ -38,6 +39,15 @@ impl Store {
         if is_namespace && matches!(key.name.as_str(), "default" | "kube-system" | "kube-public") {
             return Err(ApiError::forbidden(target, "this namespace may not be deleted"));
         }
+        self.admit(&Admission {
+            operation: Operation::Delete,
+            target,
+            scope: &scope,
+            user: &options.user,
+            dry_run: options.dry_run,
+            object: None,
+            old: Some(&*self.through(&scope, &old)?),
+        })?;
         if options.dry_run {
             let new = going(&resource, &old, options.propagation, now);
             let deleted = if is_finalized(&resource, &new) {

@@ -238,6 +238,22 @@ impl ApiError {
         )
     }
 
+    /// The refusal of an admission policy: 403, or what the reason of its validation says.
+    pub(crate) fn denied_by_policy(target: &ResourcePath, why: &str, reason: &str) -> Self {
+        let Self(mut status) = Self::forbidden(target, why);
+        let code = match reason {
+            "Unauthorized" => 401,
+            "Forbidden" => 403,
+            "RequestEntityTooLarge" => 413,
+            _ => 422,
+        };
+        status.code = Some(code);
+        status.reason = Some(reason.to_owned());
+        let cause = StatusCause { message: Some(why.to_owned()), ..StatusCause::default() };
+        status.details.get_or_insert_default().causes = Some(vec![cause]);
+        Self(status)
+    }
+
     /// 403 for a path that names no objects.
     pub fn forbidden_path(why: &str) -> Self {
         Self::failure(403, "Forbidden", format!("forbidden: {why}"), Some(StatusDetails::default()))

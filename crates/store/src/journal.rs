@@ -69,6 +69,7 @@ impl Store {
         let definitions = entry.resource == GroupResource::definitions();
         let Some(collection) = self.collections.get_mut(&entry.resource) else { return };
         let key = entry.key.clone();
+        self.admission.note(&entry.resource, &key.name, entry.object.as_deref());
         self.garbage.note(
             &(entry.resource, key.clone()),
             collection.objects.get(&key).map(|o| &**o),

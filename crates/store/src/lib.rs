@@ -12,6 +12,7 @@
 //!
 //! Nothing here asks who may do what; a front asks `rbac` first.
 
+mod admission;
 mod api_resource;
 mod builtin;
 mod collect;
@@ -86,6 +87,7 @@ pub struct Store {
     conversions: BTreeMap<(String, String), Convert>,
     journal: Option<Vec<Entry>>,
     garbage: collect::Garbage,
+    admission: admission::Policies,
 }
 
 impl Store {
@@ -120,6 +122,7 @@ impl Store {
             conversions: builtin::conversions(),
             journal: None,
             garbage: collect::Garbage::default(),
+            admission: admission::Policies::default(),
         }
     }
 
@@ -190,6 +193,7 @@ impl Store {
         let old = if new.is_none() { old.map(|old| stamp(Object::clone(&old), revision)) } else { old };
         let left = new.clone().or_else(|| old.clone());
         self.garbage.note(&(id.clone(), key.clone()), old.as_deref(), new.as_deref());
+        self.admission.note(id, &key.name, new.as_deref());
         collection.record(Change { revision, key: key.clone(), old, new: new.clone() });
         if let Some(journal) = &mut self.journal {
             journal.push(Entry { revision, resource: id.clone(), key: key.clone(), object: new });

@@ -269,6 +269,8 @@ pub enum Propagation {
 /// Options of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
+    /// Who deletes, as admission policies see it.
+    pub user: Arc<User>,
     /// The object must have this uid; empty for any.
     pub uid: String,
     /// The object must be at this version; empty for any.

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use object::{Key, Object, whole_numbers};
 
+use super::admission::{Admission, Operation};
 use super::builtin::Creation;
 use super::request_scope::RequestScope;
 use super::write_request::{Reading, WriteRequest};
@@ -35,7 +36,8 @@ impl Store {
     ) -> Result<WriteRequest<'a>, ApiError> {
         let (_, scope) = self.scope(target)?;
         subresource::known(&scope, &target.subresource)?;
-        let warnings = scope.version().deprecation.iter().cloned().collect();
+        let not_enforced = scope.resource().builtin.and_then(|kind| kind.not_enforced).map(str::to_owned);
+        let warnings = scope.version().deprecation.iter().cloned().chain(not_enforced).collect();
         Ok(WriteRequest { target, scope, options, now, warnings, reading: Reading::Body })
     }
 
@@ -199,7 +201,7 @@ impl Store {
 
     fn insert(
         &mut self,
-        request: WriteRequest<'_>,
+        mut request: WriteRequest<'_>,
         mut object: Object,
         owning: Owning,
     ) -> Result<Written, ApiError> {
@@ -219,6 +221,7 @@ impl Store {
         if !errors.is_empty() {
             return Err(ApiError::invalid_object(&resource, &key.name, &errors));
         }
+        self.ask_policies(&mut request, &target, None, &object)?;
         let (collection, _) = self.scope(request.target)?;
         if collection.objects.contains_key(&key) {
             return Err(ApiError::already_exists(&target));
@@ -239,7 +242,7 @@ impl Store {
 
     fn replace(
         &mut self,
-        request: WriteRequest<'_>,
+        mut request: WriteRequest<'_>,
         old: &Arc<Object>,
         mut new: Object,
         owning: Owning,
@@ -269,6 +272,7 @@ impl Store {
         if !errors.is_empty() {
             return Err(ApiError::invalid_object(&resource, old.name(), &errors));
         }
+        self.ask_policies(&mut request, target, Some(old), &new)?;
         let fields = match owning {
             Owning::Update => ownership::update(&request, Some(old), &new),
             Owning::Apply(fields) => fields,
@@ -321,6 +325,27 @@ impl Store {
             }
         }
         Ok(errors)
+    }
+
+    /// Asks the admission policies, and takes note of what they warn of.
+    fn ask_policies(
+        &self,
+        request: &mut WriteRequest<'_>,
+        target: &ResourcePath,
+        old: Option<&Object>,
+        new: &Object,
+    ) -> Result<(), ApiError> {
+        let warnings = self.admit(&Admission {
+            operation: if old.is_some() { Operation::Update } else { Operation::Create },
+            target,
+            scope: &request.scope,
+            user: &request.options.user,
+            dry_run: request.options.dry_run,
+            object: Some(new),
+            old,
+        })?;
+        request.warnings.extend(warnings);
+        Ok(())
     }
 
     fn give_name(&mut self, request: &WriteRequest<'_>, object: &mut Object) {

@@ -50,3 +50,16 @@ pub(super) fn check_immutable(
         errors.push(FieldError::forbidden(*field, "field is immutable when `immutable` is set"));
     }
 }
+
+/// Refuses webhooks, which this API machine does not call: people who create one rely on it.
+pub(super) fn refuse_webhooks(_: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
+    if new.0.get("webhooks").and_then(Value::as_array).is_some_and(|webhooks| !webhooks.is_empty()) {
+        let why = "this API server calls no webhooks; use a ValidatingAdmissionPolicy";
+        errors.push(FieldError::forbidden("webhooks", why));
+    }
+}
+
+/// Refuses policies that change objects.
+pub(super) fn refuse_mutations(_: Option<&Object>, _: &Object, errors: &mut Vec<FieldError>) {
+    errors.push(FieldError::forbidden("spec", "this API server evaluates no MutatingAdmissionPolicies"));
+}

@@ -64,6 +64,8 @@ pub(crate) struct BuiltinKind {
     pub(crate) validate: fn(Option<&Object>, &Object, &mut Vec<FieldError>),
     /// Finds what is wrong with any change from an old to a new object, a subresource's too.
     pub(crate) validate_update: fn(&Object, &Object, &mut Vec<FieldError>),
+    /// What a writer is warned of where this API machine stores the kind and nothing follows from it.
+    pub(crate) not_enforced: Option<&'static str>,
     /// The columns that `kubectl get` prints.
     pub(crate) columns: &'static [PrinterColumn],
 }
@@ -118,6 +120,7 @@ impl BuiltinKind {
             prepare_for_update: |_, _, _| {},
             validate: |_, _, _| {},
             validate_update: |_, _, _| {},
+            not_enforced: None,
             columns: &[NAME, AGE],
         }
     }

@@ -1,5 +1,6 @@
 //! Cases for the verbs, by area; what they claim was seen on a real API server.
 
+mod admission;
 mod apply;
 mod builtin;
 mod custom;

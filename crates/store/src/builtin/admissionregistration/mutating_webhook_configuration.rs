@@ -4,10 +4,12 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 
 use crate::Generation;
 use crate::builtin::BuiltinKind;
+use crate::builtin::checks::refuse_webhooks;
 
 pub(super) static KIND: BuiltinKind = BuiltinKind {
     categories: &["api-extensions"],
     generation: Generation::Spec,
+    validate: refuse_webhooks,
     defaults: &[
         ("admissionregistration.v1.MutatingWebhook", "failurePolicy", r#""Fail""#),
         ("admissionregistration.v1.MutatingWebhook", "matchPolicy", r#""Equivalent""#),

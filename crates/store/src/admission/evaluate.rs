@@ -1,0 +1,223 @@
+//! Asks the policies about a request.
+
+use std::sync::Arc;
+
+use kube_cel::cel::{Context, Value as Cel};
+use serde_json::{Value, json};
+
+use object::{Key, Object};
+
+use super::authorizer::{self, Question};
+use super::expression::{map, value, with_functions};
+use super::policy::{Binding, Check, Policy};
+use crate::rbac::Attributes;
+use crate::request_scope::RequestScope;
+use crate::{ApiError, GroupResource, ResourcePath, Store, User};
+
+/// What a request does to its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// A request that policies are asked about.
+pub(crate) struct Admission<'a> {
+    pub(crate) operation: Operation,
+    /// With the name of the object.
+    pub(crate) target: &'a ResourcePath,
+    pub(crate) scope: &'a RequestScope,
+    pub(crate) user: &'a User,
+    pub(crate) dry_run: bool,
+    /// The object as it is to be; none for a deletion.
+    pub(crate) object: Option<&'a Object>,
+    /// The object as it is; none for a creation.
+    pub(crate) old: Option<&'a Object>,
+}
+
+/// What a policy finds wrong.
+struct Denial {
+    message: String,
+    reason: String,
+}
+
+impl Store {
+    /// Asks every policy that is bound to the request; returns the sentences of those that only warn.
+    ///
+    /// # Errors
+    /// The refusal of the first policy that denies, with its message, reason and code.
+    pub(crate) fn admit(&self, request: &Admission<'_>) -> Result<Vec<String>, ApiError> {
+        let mut warnings = Vec::new();
+        // As kube-apiserver, so that a wrong policy can be removed.
+        if self.admission.bindings.is_empty() || request.target.group == "admissionregistration.k8s.io" {
+            return Ok(warnings);
+        }
+        let namespace = self.namespace_of(request);
+        for binding in self.admission.bindings.values() {
+            let Some(policy) = self.admission.policies.get(&binding.policy) else { continue };
+            let bound = |constraints: &super::matching::Constraints| {
+                constraints.version_of(request, namespace.as_deref())
+            };
+            let Some(version) = bound(&policy.constraints) else { continue };
+            if binding.constraints.as_ref().is_some_and(|constraints| bound(constraints).is_none()) {
+                continue;
+            }
+            let Some(denial) = self.ask(policy, request, &version, namespace.as_deref())? else { continue };
+            if binding.warns {
+                warnings.push(format!(
+                    "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
+                    policy.name, binding.name, denial.message
+                ));
+            }
+            if binding.denies {
+                return Err(refusal(request.target, policy, binding, &denial));
+            }
+        }
+        Ok(warnings)
+    }
+
+    /// The namespace of the object, or the object itself where it is one.
+    fn namespace_of(&self, request: &Admission<'_>) -> Option<Arc<Object>> {
+        if (request.target.group.as_str(), request.target.resource.as_str()) == ("", "namespaces") {
+            return request.object.or(request.old).map(|object| Arc::new(object.clone()));
+        }
+        let namespaces = self.collections.get(&GroupResource::namespaces())?;
+        namespaces.objects.get(&Key::cluster(request.target.namespace.as_str())).cloned()
+    }
+
+    fn ask(
+        &self,
+        policy: &Policy,
+        request: &Admission<'_>,
+        version: &str,
+        namespace: Option<&Object>,
+    ) -> Result<Option<Denial>, ApiError> {
+        let api_version = request.scope.resource().api_version(version);
+        let shown = |object: Option<&Object>| -> Result<Cel, ApiError> {
+            let converted = object.map(|object| self.convert(object, request.scope.resource(), &api_version));
+            Ok(converted.transpose()?.map_or(Cel::Null, |object| value(&Value::Object(object.0))))
+        };
+        let is_namespaced = request.scope.resource().namespaced;
+        let namespace = namespace.filter(|_| is_namespaced);
+        let variables = [
+            ("object", shown(request.object)?),
+            ("oldObject", shown(request.old)?),
+            ("request", value(&about(request, version))),
+            ("authorizer", authorizer::variable(request.target)),
+            ("namespaceObject", namespace.map_or(Cel::Null, |found| value(&Value::Object(found.0.clone())))),
+        ];
+        let evaluate = || {
+            with_functions(|root| {
+                let mut context = root.new_inner_scope();
+                for (name, value) in &variables {
+                    context.add_variable_from_value(*name, value.clone());
+                }
+                judge(policy, &mut context)
+            })
+        };
+        Ok(authorizer::answered(evaluate, |question| self.answer(request.user, question)))
+    }
+
+    fn answer(&self, user: &User, question: &Question) -> bool {
+        let attributes = match &question.on {
+            authorizer::On::Objects(target) => Attributes::objects(question.verb.as_str(), target.clone()),
+            authorizer::On::Path(path) => Attributes::path(question.verb.as_str(), path.as_str()),
+        };
+        let account = question.service_account.as_ref().map(|(namespace, name)| User {
+            name: format!("system:serviceaccount:{namespace}:{name}"),
+            groups: vec![
+                "system:serviceaccounts".into(),
+                format!("system:serviceaccounts:{namespace}"),
+                "system:authenticated".into(),
+            ],
+            ..User::default()
+        });
+        self.allows(account.as_ref().unwrap_or(user), &attributes)
+    }
+}
+
+/// What one policy finds wrong with a request; `None` where it is not about it or content.
+fn judge(policy: &Policy, context: &mut Context<'_>) -> Option<Denial> {
+    let failed =
+        |message: String| policy.fails_closed.then(|| Denial { message, reason: "Invalid".to_owned() });
+    for (name, condition) in &policy.conditions {
+        match condition.evaluate(context) {
+            Ok(Cel::Bool(true)) => {}
+            Ok(Cel::Bool(false)) => return None,
+            Ok(_) => return failed(format!("match condition '{name}' is not a boolean")),
+            Err(why) => return failed(format!("match condition '{name}' resulted in error: {why}")),
+        }
+    }
+    // A variable that fails is absent, so an expression that needs it fails.
+    let mut variables = Vec::new();
+    let mut broken = Vec::new();
+    for (name, variable) in &policy.variables {
+        match variable.evaluate(context) {
+            Ok(value) => variables.push((name.as_str(), value)),
+            Err(why) => broken.push(format!("; variable '{name}': {why}")),
+        }
+        context.add_variable_from_value("variables", map(variables.clone()));
+    }
+    policy.validations.iter().find_map(|check| match check.expression.evaluate(context) {
+        Ok(Cel::Bool(true)) => None,
+        Ok(Cel::Bool(false)) => Some(denial(check, context)),
+        Ok(_) => failed(format!("expression '{}' is not a boolean", check.expression.source)),
+        Err(why) => failed(format!(
+            "expression '{}' resulted in error: {why}{}",
+            check.expression.source,
+            broken.concat()
+        )),
+    })
+}
+
+fn denial(check: &Check, context: &Context<'_>) -> Denial {
+    let computed = check.message_expression.as_ref().and_then(|message| match message.evaluate(context) {
+        Ok(Cel::String(text)) if !text.trim().is_empty() && !text.contains('\n') => {
+            Some(text.as_str().to_owned())
+        }
+        Ok(_) | Err(_) => None,
+    });
+    let message = computed
+        .or_else(|| check.message.clone().filter(|message| !message.is_empty()))
+        .unwrap_or_else(|| format!("failed expression: {}", check.expression.source.trim()));
+    Denial { message, reason: check.reason.clone().unwrap_or_else(|| "Invalid".into()) }
+}
+
+fn refusal(target: &ResourcePath, policy: &Policy, binding: &Binding, denial: &Denial) -> ApiError {
+    let why = format!(
+        "ValidatingAdmissionPolicy '{}' with binding '{}' denied request: {}",
+        policy.name, binding.name, denial.message
+    );
+    ApiError::denied_by_policy(target, &why, &denial.reason)
+}
+
+/// The variable `request`.
+fn about(request: &Admission<'_>, version: &str) -> Value {
+    let ResourcePath { group, version: asked, resource, namespace, name, subresource } = request.target;
+    let kind = &request.scope.resource().kind;
+    let User { name: username, uid, groups, extra } = request.user;
+    json!({
+        "kind": { "group": group, "version": version, "kind": kind },
+        "resource": { "group": group, "version": version, "resource": resource },
+        "subResource": subresource,
+        "requestKind": { "group": group, "version": asked, "kind": kind },
+        "requestResource": { "group": group, "version": asked, "resource": resource },
+        "requestSubResource": subresource,
+        "name": name,
+        "namespace": namespace,
+        "operation": request.operation.as_str(),
+        "userInfo": { "username": username, "uid": uid, "groups": groups, "extra": extra },
+        "dryRun": request.dry_run,
+    })
+}

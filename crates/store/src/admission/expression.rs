@@ -1,0 +1,247 @@
+//! CEL expressions of policies: what may stand in them, and their evaluation.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use kube_cel::KubeCelExt as _;
+use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr};
+use kube_cel::cel::objects::{Key, Map};
+use kube_cel::cel::{Context, Program, Value};
+
+use super::authorizer;
+
+/// Longest expression in bytes: an expression of a real policy has some hundreds.
+const MAX_LENGTH: usize = 8192;
+/// Most brackets, operators and calls of one expression: the parser recurses at each.
+const MAX_OPERATORS: usize = 512;
+/// Deepest nesting of an expression: the evaluator recurses on the stack of its thread.
+const MAX_DEPTH: usize = 100;
+
+/// The variables of every expression of a policy.
+pub(super) const VARIABLES: &[&str] =
+    &["object", "oldObject", "request", "authorizer", "namespaceObject", "variables"];
+/// Names before functions, such as `sets.contains`.
+const LIBRARIES: &[&str] = &["base64", "format", "ip", "math", "sets", "strings"];
+/// The functions of CEL and of Kubernetes that the CEL crates have, beside operators and the macros that the parser expands.
+const FUNCTIONS: &[&str] = &[
+    "add",
+    "asApproximateFloat",
+    "asInteger",
+    "bytes",
+    "charAt",
+    "cidr",
+    "compareTo",
+    "contains",
+    "containsCIDR",
+    "containsIP",
+    "distinct",
+    "double",
+    "duration",
+    "endsWith",
+    "family",
+    "find",
+    "findAll",
+    "first",
+    "flatten",
+    "format",
+    "getDate",
+    "getDayOfMonth",
+    "getDayOfWeek",
+    "getDayOfYear",
+    "getEscapedPath",
+    "getFullYear",
+    "getHost",
+    "getHostname",
+    "getHours",
+    "getMilliseconds",
+    "getMinutes",
+    "getMonth",
+    "getPort",
+    "getQuery",
+    "getScheme",
+    "getSeconds",
+    "indexOf",
+    "int",
+    "ip",
+    "isCIDR",
+    "isGlobalUnicast",
+    "isGreaterThan",
+    "isIP",
+    "isInteger",
+    "isLessThan",
+    "isLinkLocalMulticast",
+    "isLinkLocalUnicast",
+    "isLoopback",
+    "isQuantity",
+    "isSemver",
+    "isSorted",
+    "isURL",
+    "isUnspecified",
+    "join",
+    "last",
+    "lastIndexOf",
+    "lowerAscii",
+    "major",
+    "masked",
+    "matches",
+    "max",
+    "min",
+    "minor",
+    "patch",
+    "prefixLength",
+    "quantity",
+    "replace",
+    "reverse",
+    "semver",
+    "sign",
+    "size",
+    "slice",
+    "sort",
+    "split",
+    "startsWith",
+    "string",
+    "sub",
+    "substring",
+    "sum",
+    "timestamp",
+    "trim",
+    "uint",
+    "upperAscii",
+    "url",
+];
+
+/// An expression that was compiled, or why it was not.
+#[derive(Clone, Debug)]
+pub(super) struct Expression {
+    pub(super) source: String,
+    compiled: Result<Arc<IdedExpr>, String>,
+}
+
+impl Expression {
+    pub(super) fn compile(source: &str) -> Self {
+        Self { source: source.to_owned(), compiled: compile(source).map(Arc::new) }
+    }
+
+    /// Why the expression cannot be evaluated, if so.
+    pub(super) fn error(&self) -> Option<&str> {
+        self.compiled.as_ref().err().map(String::as_str)
+    }
+
+    /// The value of the expression.
+    ///
+    /// # Errors
+    /// Says what failed, in the words of the CEL crate.
+    pub(super) fn evaluate(&self, context: &Context<'_>) -> Result<Value, String> {
+        let compiled = self.compiled.as_ref().map_err(Clone::clone)?;
+        // Some functions of the CEL crates panic on unexpected input, which must not end the process.
+        let evaluated = catch_unwind(AssertUnwindSafe(|| context.resolve(compiled)));
+        evaluated.map_err(|_| "the expression failed unexpectedly".to_owned())?.map_err(|e| e.to_string())
+    }
+}
+
+fn compile(source: &str) -> Result<IdedExpr, String> {
+    if source.trim().is_empty() {
+        return Err("the expression is empty".into());
+    }
+    let operators = source.chars().filter(|c| ".([{!-+*/%&|<>=?:".contains(*c)).count();
+    if source.len() > MAX_LENGTH || operators > MAX_OPERATORS {
+        return Err(format!("at most {MAX_LENGTH} bytes and {MAX_OPERATORS} operators are allowed"));
+    }
+    let program =
+        Program::compile(source).map_err(|e| format!("compilation failed: {}", e.to_string().trim_end()))?;
+    check(program.expression(), &mut Vec::new(), 0).map_err(|why| format!("compilation failed: {why}"))?;
+    Ok(program.expression().clone())
+}
+
+/// Refuses variables and functions that do not exist; `bound` has the variables of the macros around.
+fn check<'e>(expression: &'e IdedExpr, bound: &mut Vec<&'e str>, depth: usize) -> Result<(), String> {
+    if depth > MAX_DEPTH {
+        return Err("such deep nesting is not supported".into());
+    }
+    let below = depth + 1;
+    match &expression.expr {
+        Expr::Literal(_) => Ok(()),
+        Expr::Ident(name) => {
+            let known =
+                name.starts_with('@') || bound.contains(&name.as_str()) || VARIABLES.contains(&name.as_str());
+            if known { Ok(()) } else { Err(format!("undeclared reference to '{name}'")) }
+        }
+        Expr::Select(select) => check(&select.operand, bound, below),
+        Expr::List(list) => list.elements.iter().try_for_each(|element| check(element, bound, below)),
+        Expr::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
+            EntryExpr::MapEntry(entry) => {
+                check(&entry.key, bound, below)?;
+                check(&entry.value, bound, below)
+            }
+            EntryExpr::StructField(_) => Err("message literals are not supported".into()),
+        }),
+        Expr::Call(call) => check_call(call, bound, below),
+        Expr::Comprehension(loops) => {
+            check(&loops.iter_range, bound, below)?;
+            check(&loops.accu_init, bound, below)?;
+            let outside = bound.len();
+            bound.extend([loops.iter_var.as_str(), loops.accu_var.as_str()]);
+            bound.extend(loops.iter_var2.as_deref());
+            let inside = [&loops.loop_cond, &loops.loop_step, &loops.result];
+            let checked = inside.into_iter().try_for_each(|part| check(part, bound, below));
+            bound.truncate(outside);
+            checked
+        }
+        Expr::Struct(_) => Err("message literals are not supported".into()),
+        Expr::Unspecified => Err("the expression is empty".into()),
+    }
+}
+
+fn check_call<'e>(call: &'e CallExpr, bound: &mut Vec<&'e str>, depth: usize) -> Result<(), String> {
+    let library = call.target.as_deref().is_some_and(
+        |target| matches!(&target.expr, Expr::Ident(name) if LIBRARIES.contains(&name.as_str())),
+    );
+    let name = call.func_name.as_str();
+    let is_operator = !name.starts_with(|c: char| c.is_ascii_alphabetic());
+    if !library && !is_operator && !FUNCTIONS.contains(&name) && !authorizer::FUNCTIONS.contains(&name) {
+        return Err(format!("undeclared reference to function '{name}'"));
+    }
+    if let Some(target) = call.target.as_deref().filter(|_| !library) {
+        check(target, bound, depth)?;
+    }
+    call.args.iter().try_for_each(|arg| check(arg, bound, depth))
+}
+
+thread_local! {
+    // Registering the functions takes longer than most expressions, and a context cannot be shared between threads.
+    static ROOT: Context<'static> = {
+        let mut context = Context::default();
+        context.register_all();
+        authorizer::register(&mut context);
+        context
+    };
+}
+
+/// Runs something with a context that has every function.
+pub(super) fn with_functions<T>(run: impl FnOnce(&Context<'static>) -> T) -> T {
+    ROOT.with(run)
+}
+
+/// Converts JSON to a value of CEL. Whole numbers become `int` where they fit, as in Go.
+pub(super) fn value(json: &serde_json::Value) -> Value {
+    match json {
+        serde_json::Value::Null => Value::Null,
+        serde_json::Value::Bool(bool) => Value::Bool(*bool),
+        serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(int), _) => Value::Int(int),
+            (None, Some(uint)) => Value::UInt(uint),
+            (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        serde_json::Value::String(text) => Value::String(Arc::new(text.clone())),
+        serde_json::Value::Array(list) => Value::List(Arc::new(list.iter().map(value).collect())),
+        serde_json::Value::Object(fields) => {
+            map(fields.iter().map(|(name, json)| (name.as_str(), value(json))))
+        }
+    }
+}
+
+/// A map of CEL with these entries.
+pub(super) fn map<'n>(entries: impl IntoIterator<Item = (&'n str, Value)>) -> Value {
+    let key = |name: &str| Key::String(Arc::new(name.to_owned()));
+    Value::Map(Map { map: Arc::new(entries.into_iter().map(|(name, value)| (key(name), value)).collect()) })
+}

@@ -1,0 +1,192 @@
+//! Policies and bindings as they were written, ready to be evaluated.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicyBindingSpec, ValidatingAdmissionPolicySpec, Validation,
+};
+use serde_json::Value;
+
+use object::Object;
+
+use super::expression::Expression;
+use super::matching::Constraints;
+use crate::{FieldError, GroupResource};
+
+const GROUP: &str = "admissionregistration.k8s.io";
+
+/// All policies and bindings of a store, by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Policies {
+    pub(super) policies: BTreeMap<String, Arc<Policy>>,
+    pub(super) bindings: BTreeMap<String, Arc<Binding>>,
+}
+
+impl Policies {
+    /// Takes note of an object that was written, or is gone.
+    pub(crate) fn note(&mut self, id: &GroupResource, name: &str, object: Option<&Object>) {
+        if id.group != GROUP {
+            return;
+        }
+        match (id.resource.as_str(), object) {
+            ("validatingadmissionpolicies", Some(object)) => {
+                self.policies.insert(name.to_owned(), Arc::new(Policy::read(object)));
+            }
+            ("validatingadmissionpolicies", None) => {
+                self.policies.remove(name);
+            }
+            ("validatingadmissionpolicybindings", Some(object)) => {
+                self.bindings.insert(name.to_owned(), Arc::new(Binding::read(object)));
+            }
+            ("validatingadmissionpolicybindings", None) => {
+                self.bindings.remove(name);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// One policy.
+#[derive(Debug)]
+pub(super) struct Policy {
+    pub(super) name: String,
+    pub(super) constraints: Constraints,
+    /// Whether an error of evaluation refuses the request.
+    pub(super) fails_closed: bool,
+    pub(super) conditions: Vec<(String, Expression)>,
+    pub(super) variables: Vec<(String, Expression)>,
+    pub(super) validations: Vec<Check>,
+}
+
+/// One validation of a policy.
+#[derive(Debug)]
+pub(super) struct Check {
+    pub(super) expression: Expression,
+    pub(super) message: Option<String>,
+    pub(super) message_expression: Option<Expression>,
+    pub(super) reason: Option<String>,
+}
+
+/// One binding.
+#[derive(Debug)]
+pub(super) struct Binding {
+    pub(super) name: String,
+    pub(super) policy: String,
+    pub(super) constraints: Option<Constraints>,
+    pub(super) denies: bool,
+    pub(super) warns: bool,
+}
+
+impl Policy {
+    fn read(object: &Object) -> Self {
+        let spec = spec::<ValidatingAdmissionPolicySpec>(object);
+        let conditions = spec.match_conditions.into_iter().flatten();
+        let variables = spec.variables.into_iter().flatten();
+        Self {
+            name: object.name().to_owned(),
+            constraints: Constraints::read(spec.match_constraints.unwrap_or_default()),
+            fails_closed: spec.failure_policy.as_deref() != Some("Ignore"),
+            conditions: conditions.map(|one| (one.name, Expression::compile(&one.expression))).collect(),
+            variables: variables.map(|one| (one.name, Expression::compile(&one.expression))).collect(),
+            validations: spec.validations.into_iter().flatten().map(Check::read).collect(),
+        }
+    }
+}
+
+impl Check {
+    fn read(validation: Validation) -> Self {
+        let Validation { expression, message, message_expression, reason } = validation;
+        Self {
+            expression: Expression::compile(&expression),
+            message,
+            message_expression: message_expression.as_deref().map(Expression::compile),
+            reason,
+        }
+    }
+}
+
+impl Binding {
+    fn read(object: &Object) -> Self {
+        let spec = spec::<ValidatingAdmissionPolicyBindingSpec>(object);
+        let does = |action: &str| spec.validation_actions.iter().any(|one| one == action);
+        Self {
+            name: object.name().to_owned(),
+            denies: does("Deny"),
+            warns: does("Warn"),
+            policy: spec.policy_name,
+            constraints: spec.match_resources.map(Constraints::read),
+        }
+    }
+}
+
+/// The spec of an object, which the schema of its kind has accepted.
+fn spec<T: serde::de::DeserializeOwned + Default>(object: &Object) -> T {
+    object.0.get("spec").and_then(|spec| T::deserialize(spec).ok()).unwrap_or_default()
+}
+
+/// Finds what a policy asks for that cannot be evaluated.
+pub(crate) fn check_policy(_: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
+    let spec = spec::<ValidatingAdmissionPolicySpec>(new);
+    let refuse = |field: &str, why: &str| FieldError::forbidden(format!("spec.{field}"), why);
+    if spec.param_kind.is_some() {
+        errors.push(refuse("paramKind", "this API server evaluates no policies with parameters"));
+    }
+    if spec.audit_annotations.as_ref().is_some_and(|annotations| !annotations.is_empty()) {
+        errors.push(refuse("auditAnnotations", "this API server keeps no audit log"));
+    }
+    if spec.validations.as_ref().is_none_or(Vec::is_empty) && spec.audit_annotations.is_none() {
+        let why = "validations or auditAnnotations must contain at least one item";
+        errors.push(FieldError::required("spec.validations", why));
+    }
+    match &spec.match_constraints {
+        None => errors.push(FieldError::required("spec.matchConstraints", "")),
+        Some(constraints) if constraints.resource_rules.as_ref().is_none_or(Vec::is_empty) => {
+            errors.push(FieldError::required("spec.matchConstraints.resourceRules", ""));
+        }
+        Some(_) => {}
+    }
+    let policy = Policy::read(new);
+    let mut check = |field: String, expression: &Expression| {
+        if let Some(why) = expression.error() {
+            let source = Value::String(expression.source.clone());
+            errors.push(FieldError::invalid(format!("spec.{field}"), &source, why));
+        }
+    };
+    for (index, (_, condition)) in policy.conditions.iter().enumerate() {
+        check(format!("matchConditions[{index}].expression"), condition);
+    }
+    for (index, (_, variable)) in policy.variables.iter().enumerate() {
+        check(format!("variables[{index}].expression"), variable);
+    }
+    for (index, one) in policy.validations.iter().enumerate() {
+        check(format!("validations[{index}].expression"), &one.expression);
+        if let Some(message) = &one.message_expression {
+            check(format!("validations[{index}].messageExpression"), message);
+        }
+    }
+}
+
+/// Finds what a binding asks for that does not happen.
+pub(crate) fn check_binding(_: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
+    let spec = spec::<ValidatingAdmissionPolicyBindingSpec>(new);
+    if spec.policy_name.is_empty() {
+        errors.push(FieldError::required("spec.policyName", ""));
+    }
+    if spec.param_ref.is_some() {
+        let why = "this API server evaluates no policies with parameters";
+        errors.push(FieldError::forbidden("spec.paramRef", why));
+    }
+    let actions = spec.validation_actions;
+    if actions.is_empty() {
+        errors.push(FieldError::required(
+            "spec.validationActions",
+            "at least one validation action is required",
+        ));
+    }
+    for action in actions.iter().filter(|action| !matches!(action.as_str(), "Deny" | "Warn" | "Audit")) {
+        let supported = ["Audit", "Deny", "Warn"].into_iter();
+        let field = "spec.validationActions";
+        errors.push(FieldError::unsupported(field, &Value::String(action.clone()), supported));
+    }
+}

@@ -1,0 +1,221 @@
+//! Admission policies: what they see, what they refuse, and which of them are refused themselves.
+
+use serde_json::json;
+
+use super::*;
+
+/// A policy about config maps and its binding.
+fn install(world: &mut World, spec: Value) {
+    let mut policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": { "name": "p" },
+        "spec": {
+            "matchConstraints": { "resourceRules": [{
+                "apiGroups": [""], "apiVersions": ["*"], "operations": ["*"], "resources": ["configmaps"],
+            }] },
+        },
+    });
+    policy["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    world.create(policy).unwrap();
+    world.create(binding(&["Deny"])).unwrap();
+}
+
+fn binding(actions: &[&str]) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": { "name": "b" },
+        "spec": { "policyName": "p", "validationActions": actions },
+    })
+}
+
+/// Whether a config map is admitted, by one expression over it.
+fn admits(expression: &str, user: User) -> bool {
+    let mut world = World::new();
+    world
+        .create(json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "r" },
+            "rules": [{ "apiGroups": ["g"], "resources": ["things/sub"], "resourceNames": ["n"], "verbs": ["use"] }],
+        }))
+        .unwrap();
+    world
+        .create(json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": "r" },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r" },
+            "subjects": [
+                { "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann" },
+                { "kind": "ServiceAccount", "name": "robot", "namespace": "default" },
+            ],
+        }))
+        .unwrap();
+    install(&mut world, json!({ "validations": [{ "expression": expression }] }));
+    let map = config_map("a", json!({ "x.y-z": "1", "list": "a,b" }));
+    let options = WriteOptions::manager("test").by(std::sync::Arc::new(user));
+    let created = world.store.create(
+        &ResourcePath::resource("", "v1", "configmaps").within("default"),
+        Object::from_value(map).unwrap(),
+        &options,
+        world.now,
+    );
+    created.is_ok()
+}
+
+#[test]
+fn expressions_see_the_object_the_request_and_permissions() {
+    let ann = || User { name: "ann".into(), groups: vec!["g1".into()], ..User::default() };
+    let check =
+        "authorizer.group('g').resource('things').subresource('sub').name('n').check('use').allowed()";
+    let account = "authorizer.serviceAccount('default', 'robot').group('g').resource('things').subresource('sub')\
+        .name('n').check('use').allowed()";
+    for (expression, expected) in [
+        ("object.data['x.y-z'] == '1' && oldObject == null", true),
+        ("object.metadata.namespace == 'default' && namespaceObject.metadata.name == 'default'", true),
+        (
+            "request.operation == 'CREATE' && request.name == 'a' && request.resource.resource == 'configmaps'",
+            true,
+        ),
+        ("request.userInfo.username == 'ann' && 'g1' in request.userInfo.groups && !request.dryRun", true),
+        ("object.data.list.split(',').exists(x, x == 'b')", true),
+        ("has(object.data.none)", false),
+        ("object.data.none == '1'", false),
+        (check, true),
+        (account, true),
+        (
+            "authorizer.group('g').resource('things').subresource('sub').name('m').check('use').allowed()",
+            false,
+        ),
+        ("authorizer.group('g').resource('things').namespace('x').check('use').allowed()", false),
+        ("authorizer.path('/healthz').check('get').allowed()", false),
+        ("authorizer.requestResource.check('delete').allowed()", false),
+        ("false || !authorizer.requestResource.check('delete').allowed()", true),
+    ] {
+        assert_eq!(admits(expression, ann()), expected, "{expression}");
+    }
+}
+
+#[test]
+fn a_denial_names_policy_and_binding_and_has_the_reason_of_its_validation() {
+    let mut world = World::new();
+    let spec = json!({
+        "variables": [{ "name": "size", "expression": "size(object.data)" }],
+        "matchConditions": [{ "name": "not-x", "expression": "object == null || object.metadata.name != 'x'" }],
+        "validations": [
+            { "expression": "object == null || variables.size < 3", "message": "too many" },
+            {
+                "expression": "object == null || variables.size < 2", "reason": "Forbidden",
+                "messageExpression": "object.metadata.name + ' has ' + string(variables.size)",
+            },
+            { "expression": "oldObject == null || !has(oldObject.data.fixed)" },
+        ],
+    });
+    install(&mut world, spec);
+    let denied = |why: &str| {
+        format!(
+            "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: {why}"
+        )
+    };
+    let map = |data: Value| config_map("a", data);
+    let three = json!({ "a": "1", "b": "2", "c": "3" });
+    refused(world.create(map(three.clone())), 422, "Invalid", &denied("too many"));
+    refused(world.create(map(json!({ "a": "1", "b": "2" }))), 403, "Forbidden", &denied("a has 2"));
+    world.create(config_map("x", three)).unwrap();
+    let failed = denied("failed expression: oldObject == null || !has(oldObject.data.fixed)");
+    world.create(map(json!({ "fixed": "1" }))).unwrap();
+    let target = world.target(&map(json!({})));
+    refused(world.merge(&target, json!({ "data": { "fixed": "2" } })), 422, "Invalid", &failed);
+    refused(world.delete(&target), 422, "Invalid", &failed);
+    let policy = world
+        .store
+        .resource_of(&object::Gvk::parse("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"));
+    assert!(policy.is_some());
+    world.merge(&world.target(&binding(&[])), json!({ "spec": { "validationActions": ["Warn"] } })).unwrap();
+    let warned = world.merge(&target, json!({ "data": { "fixed": "2" } })).unwrap();
+    assert_eq!(warned.warnings.len(), 1, "{warned:?}");
+    world.delete(&world.target(&binding(&[]))).unwrap();
+    world.delete(&target).unwrap();
+}
+
+#[test]
+fn an_error_refuses_unless_the_policy_says_otherwise() {
+    for (policy, admitted) in [("Fail", false), ("Ignore", true)] {
+        let mut world = World::new();
+        install(
+            &mut world,
+            json!({ "failurePolicy": policy, "validations": [{ "expression": "object.nothing == 1" }] }),
+        );
+        assert_eq!(world.create(config_map("a", json!({}))).is_ok(), admitted, "{policy}");
+    }
+}
+
+#[test]
+fn what_cannot_be_evaluated_is_refused_when_it_is_written() {
+    let policy = |spec: Value| {
+        let mut world = World::new();
+        let mut all = json!({ "matchConstraints": { "resourceRules": [{
+            "apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"],
+        }] }, "validations": [{ "expression": "true" }] });
+        all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        world.create(json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": { "name": "p" }, "spec": all,
+        }))
+    };
+    policy(json!({})).unwrap();
+    let nested = format!("{}true{}", "(".repeat(600), ")".repeat(600));
+    for (expression, why) in [
+        ("object.a ==", "compilation failed"),
+        ("objekt.a == 1", "undeclared reference to 'objekt'"),
+        ("object.list.all(x, y == 1)", "undeclared reference to 'y'"),
+        ("launch(object)", "undeclared reference to function 'launch'"),
+        ("", "the expression is empty"),
+        (nested.as_str(), "operators are allowed"),
+    ] {
+        let (code, _, message) = refusal(policy(json!({ "validations": [{ "expression": expression }] })));
+        assert!(code == 422 && message.contains(why), "{expression}: {message}");
+    }
+    for spec in [
+        json!({ "paramKind": { "apiVersion": "v1", "kind": "ConfigMap" } }),
+        json!({ "auditAnnotations": [{ "key": "a", "valueExpression": "'x'" }] }),
+        json!({ "matchConstraints": {} }),
+        json!({ "variables": [{ "name": "v", "expression": "nowhere" }] }),
+        json!({ "matchConditions": [{ "name": "v", "expression": "nowhere" }] }),
+    ] {
+        assert_eq!(refusal(policy(spec.clone())).0, 422, "{spec}");
+    }
+}
+
+#[test]
+fn what_is_not_enforced_is_refused_or_warned_of() {
+    let mut world = World::new();
+    let webhook = json!({
+        "name": "a.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+        "clientConfig": { "url": "https://example.com" },
+    });
+    for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
+        let created = world.create(json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": { "name": "a" },
+            "webhooks": [webhook],
+        }));
+        let (code, _, message) = refusal(created);
+        assert!(code == 422 && message.contains("this API server calls no webhooks"), "{message}");
+    }
+    for kind in ["ResourceQuota", "LimitRange"] {
+        let object = json!({
+            "apiVersion": "v1", "kind": kind, "metadata": { "name": "a" },
+            "spec": if kind == "LimitRange" { json!({ "limits": [] }) } else { json!({}) },
+        });
+        let written = world.create(object).unwrap();
+        let expected = format!("this API server stores {kind}s and does not enforce them");
+        assert_eq!(written.warnings, [expected]);
+    }
+}
+
+#[test]
+fn policies_survive_a_restart() {
+    let mut world = World::new();
+    install(&mut world, json!({ "validations": [{ "expression": "false", "message": "no" }] }));
+    let entries: Vec<Entry> = world.store.snapshot().collect();
+    world.store = Store::restore(2, entries, world.now);
+    assert_eq!(refusal(world.create(config_map("a", json!({})))).0, 422);
+}
