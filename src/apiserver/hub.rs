@@ -1,4 +1,4 @@
-//! What all requests share: the store behind its lock, who waits for its changes, keys.
+//! What all requests share: the stores behind their locks, who waits for its changes, keys.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use rustls::server::danger::ClientCertVerifier;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::journal::{Durable, Journal};
+use super::journal::{Durable, Journal, Stores};
 use super::openapi::Documents;
 use super::token::TokenKey;
 use crate::pki::Authority;
@@ -17,7 +17,7 @@ use store::{ApiError, Entry, GroupResource, Store, User};
 /// The state of a server.
 #[derive(Debug)]
 pub(super) struct Hub {
-    store: Mutex<Store>,
+    stores: Arc<Stores>,
     signals: Arc<Signals>,
     journal: Option<Journal>,
     pub(super) clock: fn() -> Timestamp,
@@ -33,7 +33,7 @@ pub(super) struct Hub {
 
 /// What a [`Hub`] is made of.
 pub(super) struct Parts {
-    pub(super) store: Store,
+    pub(super) stores: Arc<Stores>,
     pub(super) signals: Arc<Signals>,
     pub(super) journal: Option<Journal>,
     pub(super) clock: fn() -> Timestamp,
@@ -70,12 +70,9 @@ impl Signals {
 
 impl Hub {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { mut store, signals, journal, clock, authority, verifier, tokens, static_tokens } = parts;
-        store.keep_journal();
-        // What came before the journal is either read from it or made anew at every start.
-        drop(store.take_journal());
+        let Parts { stores, signals, journal, clock, authority, verifier, tokens, static_tokens } = parts;
         Self {
-            store: Mutex::new(store),
+            stores,
             signals,
             journal,
             clock,
@@ -88,37 +85,34 @@ impl Hub {
         }
     }
 
-    /// Looks at the store; keep it short, every request waits meanwhile.
+    /// Looks at what is on disk; keep it short, every request waits meanwhile.
     pub(super) fn read<T>(&self, look: impl FnOnce(&Store) -> T) -> T {
-        look(&lock(&self.store))
+        look(&self.stores.shown())
     }
 
     /// Changes the store, and returns when the change will survive a crash.
     ///
     /// # Errors
-    /// What `change` says, or 500 where the disk refused the change.
+    /// What `change` says, or 500 where the disk refused the change; it is undone then.
     pub(super) async fn write<T>(
         &self,
         change: impl FnOnce(&mut Store, Timestamp) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         let (outcome, durable) = self.write_unsettled(change);
         if let Some(durable) = durable {
-            durable.await.map_err(ApiError::internal)?;
+            durable.wait().await.map_err(ApiError::internal)?;
         }
         outcome
     }
 
-    /// Changes the store; the second result ends when the change will survive a crash.
+    /// Changes the store; the second result ends when the change, and what it was decided on, will survive a crash.
     pub(super) fn write_unsettled<T>(
         &self,
         change: impl FnOnce(&mut Store, Timestamp) -> T,
     ) -> (T, Option<Durable>) {
-        let mut store = lock(&self.store);
+        let mut store = self.stores.head();
         let outcome = change(&mut store, (self.clock)());
         let written: Vec<Entry> = store.take_journal();
-        if written.is_empty() {
-            return (outcome, None);
-        }
         match &self.journal {
             // Under the lock, so that the order on disk is that of the revisions.
             Some(journal) => (outcome, Some(journal.append(written))),
@@ -139,21 +133,12 @@ impl Hub {
         self.signals.all.subscribe()
     }
 
-    /// Why nothing more can be written, if so.
+    /// Why the last write was refused, if the disk did.
     pub(super) fn failure(&self) -> Option<String> {
         self.journal.as_ref().and_then(Journal::failure)
     }
-
-    /// A journal whose size asks for it is written anew, from what there is now.
-    pub(super) fn compact_journal(&self) {
-        if let Some(journal) = self.journal.as_ref().filter(|journal| journal.is_long()) {
-            let store = lock(&self.store);
-            journal.rewrite(store.snapshot().collect());
-        }
-    }
 }
 
-/// A panic in one request must not take the others with it: every change of the store is complete or refused.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
+use super::lock::private;
 use super::start_error::StartError;
 use crate::pki::{Authority, Error, Identity, KeyPair, fill_random};
 
@@ -24,13 +25,12 @@ impl Keys {
         })
     }
 
-    /// The keys in a directory, made where they are not there yet.
+    /// The keys in a locked directory, made where they are not there yet.
     pub(super) fn open(dir: &Path, now: Timestamp) -> Result<Self, StartError> {
         let data = |path: &Path| {
             let path = path.display().to_string();
             move |source| StartError::Data { path, source }
         };
-        fs::create_dir_all(dir).map_err(data(dir))?;
         let [certificate, key, tokens] =
             ["ca.crt", "ca.key", "service-accounts.key"].map(|name| dir.join(name));
         // The certificate is written last, so that where it is, the rest is too.
@@ -65,9 +65,7 @@ pub fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     let new = path.with_extension("new");
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&new)?;
+    let mut file = private(&mut options).open(&new)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&new, path)

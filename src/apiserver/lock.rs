@@ -1,10 +1,15 @@
-//! One server a data directory: a second one would begin a journal of its own, and the writes of the first would be lost.
+//! One server a data directory, and no other reader: a second server would begin a journal of its own, and the writes of the first would
+//! be lost; the journal and the keys hold every Secret in clear.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use super::start_error::StartError;
+
+/// What nobody but the owner may do, in the mode of a file.
+const OTHERS: u32 = 0o077;
 
 /// The lock of a data directory. The operating system releases it when it is dropped or the process ends, however it ends.
 #[derive(Debug)]
@@ -16,13 +21,16 @@ impl DirectoryLock {
     /// Locks a directory, which is created where it does not exist.
     ///
     /// # Errors
-    /// [`StartError::InUse`] where another server holds the lock, [`StartError::Data`] where the directory cannot be used.
+    /// [`StartError::InUse`] where another server holds the lock, [`StartError::Exposed`] where others may read the directory or a
+    /// file in it, [`StartError::Data`] where it cannot be used.
     pub(super) fn acquire(dir: &Path) -> Result<Self, StartError> {
         let path = dir.join("lock");
         let refused = |source| StartError::Data { path: path.display().to_string(), source };
-        fs::create_dir_all(dir).map_err(refused)?;
-        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = options.map_err(refused)?;
+        create_private(dir).map_err(refused)?;
+        check_private(dir)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = private(&mut options).open(&path).map_err(refused)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -35,5 +43,53 @@ impl DirectoryLock {
         // For the message of a server that is refused.
         file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).map_err(refused)?;
         Ok(Self { _file: file })
+    }
+}
+
+/// The same options; a file that they create is its owner's alone.
+pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.mode(0o600)
+}
+
+fn create_private(dir: &Path) -> std::io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// Refuses a directory that others may look into, or that holds a file that others may read.
+fn check_private(dir: &Path) -> Result<(), StartError> {
+    let refused = |source| StartError::Data { path: dir.display().to_string(), source };
+    let inside = fs::read_dir(dir).map_err(refused)?.map(|entry| entry.map(|entry| entry.path()));
+    for path in std::iter::once(Ok(dir.to_owned())).chain(inside) {
+        let path = path.map_err(refused)?;
+        let mode = fs::symlink_metadata(&path).map_err(refused)?.permissions().mode() & 0o777;
+        if mode & OTHERS != 0 && !path.is_symlink() {
+            return Err(StartError::Exposed { path: path.display().to_string(), mode });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_others_may_read_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        set_mode(dir.path(), 0o755);
+        let error = DirectoryLock::acquire(dir.path()).unwrap_err().to_string();
+        assert!(error.ends_with("is open to other users: its mode is 755"), "{error}");
+        set_mode(dir.path(), 0o700);
+        let file = dir.path().join("store.journal");
+        fs::write(&file, "").unwrap();
+        set_mode(&file, 0o640);
+        let error = DirectoryLock::acquire(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("store.journal") && error.ends_with("mode is 640"), "{error}");
+        set_mode(&file, 0o600);
+        DirectoryLock::acquire(dir.path()).unwrap();
     }
 }

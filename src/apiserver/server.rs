@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 use super::authn::Peer;
 use super::handler;
 use super::hub::{Hub, Parts, Signals};
-use super::journal::{self, Journal};
+use super::journal::{self, Journal, Stores};
 use super::keys::Keys;
 use super::lock::DirectoryLock;
 use super::start_error::StartError;
@@ -188,23 +188,28 @@ fn open(options: &Options) -> Result<Hub, StartError> {
         Some(dir) => Keys::open(dir, now)?,
         None => Keys::create(now)?,
     };
-    let entries = options.data.as_deref().map(journal::read).transpose()?.unwrap_or_default();
-    let mut store = defaults::converting(Store::restore(keys.seed()?, entries, now));
+    let content = options.data.as_deref().map(journal::read).transpose()?.unwrap_or_default();
+    let store = Store::restore(keys.seed()?, content.entries, content.reserved, now);
+    let mut store = defaults::converting(store);
     let applied = defaults::objects().into_iter().chain(options.objects.iter().cloned());
     for object in applied {
         apply(&mut store, object, now)?;
     }
     let signals = Arc::new(Signals::default());
-    let journal = match (options.data.as_deref(), lock) {
-        (Some(dir), Some(lock)) => Some(Journal::start(dir, store.snapshot(), signals.clone(), lock)?),
-        (_, _) => None,
+    let (stores, journal) = match (options.data.as_deref(), lock) {
+        (Some(dir), Some(lock)) => {
+            let stores = Arc::new(Stores::on_disk(store));
+            let journal = Journal::start(dir, stores.clone(), signals.clone(), lock)?;
+            (stores, Some(journal))
+        }
+        (_, _) => (Arc::new(Stores::in_memory(store)), None),
     };
     let tokens = TokenKey::load(&keys.tokens)?;
     let verifier = tls::verifier(&keys.authority)?;
     let static_tokens =
         options.tokens.iter().map(|(token, user)| (token.clone(), Arc::new(user.clone()))).collect();
     let (clock, authority) = (options.clock, keys.authority);
-    Ok(Hub::new(Parts { store, signals, journal, clock, authority, verifier, tokens, static_tokens }))
+    Ok(Hub::new(Parts { stores, signals, journal, clock, authority, verifier, tokens, static_tokens }))
 }
 
 fn apply(store: &mut Store, object: Object, now: Timestamp) -> Result<(), StartError> {

@@ -33,6 +33,14 @@ pub enum StartError {
         /// The id of its process.
         process: String,
     },
+    /// Users other than the owner may read the data.
+    #[error("{path} is open to other users: its mode is {mode:o}")]
+    Exposed {
+        /// The directory, or a file in it.
+        path: String,
+        /// Its permissions.
+        mode: u32,
+    },
     /// What the data directory holds cannot be read or extended.
     #[error(transparent)]
     Journal(#[from] JournalError),

@@ -75,6 +75,17 @@ impl Garbage {
         ));
     }
 
+    /// Forgets which places to look at.
+    pub(super) fn rest(&mut self) {
+        self.pending.clear();
+    }
+
+    /// Looks at every object again that may have something to wait for.
+    pub(super) fn look_again<'a>(&mut self, objects: impl Iterator<Item = (Place, &'a Arc<Object>)>) {
+        let waits = |object: &Object| object.is_terminating() || !owner_uids(object).is_empty();
+        self.pending.extend(objects.filter(|(_, object)| waits(object)).map(|(place, _)| place));
+    }
+
     fn of(&self, uid: &str) -> Vec<Place> {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }

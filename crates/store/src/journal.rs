@@ -47,9 +47,14 @@ impl Store {
 
     /// The API machine that these entries left behind: a snapshot, then the journal since.
     ///
-    /// `seed` must differ from the one before, so that no uid is given twice. History before the restart is forgotten, so watchers
-    /// of then get 410. Entries of kinds whose definition is not among them are dropped.
-    pub fn restore(seed: u64, entries: impl IntoIterator<Item = Entry>, now: Timestamp) -> Self {
+    /// `seed` must differ from the one before, so that no uid is given twice; versions up to `reserved` are not given again. History
+    /// before the restart is forgotten, so watchers of then get 410. Entries of kinds whose definition is not among them are dropped.
+    pub fn restore(
+        seed: u64,
+        entries: impl IntoIterator<Item = Entry>,
+        reserved: u64,
+        now: Timestamp,
+    ) -> Self {
         let mut store = Self::bare(seed);
         let mut empty = true;
         for entry in entries {
@@ -58,29 +63,49 @@ impl Store {
             store.replay(entry);
         }
         if empty {
-            return Self::new(seed, now);
+            store = Self::new(seed, now);
         }
-        let revision = store.revision;
-        store.compact(revision);
+        store.skip_to(reserved);
+        store.compact(store.revision);
         store
     }
 
     fn replay(&mut self, entry: Entry) {
-        let definitions = entry.resource == GroupResource::definitions();
         let Some(collection) = self.collections.get_mut(&entry.resource) else { return };
-        let key = entry.key.clone();
-        self.admission.note(&entry.resource, &key.name, entry.object.as_deref());
-        self.garbage.note(
-            &(entry.resource, key.clone()),
-            collection.objects.get(&key).map(|o| &**o),
-            entry.object.as_deref(),
-        );
-        let old = match entry.object {
-            Some(object) => collection.objects.insert(entry.key, object),
-            None => collection.objects.remove(&entry.key),
+        let place = (entry.resource, entry.key);
+        let old = match &entry.object {
+            Some(object) => collection.objects.insert(place.1.clone(), object.clone()),
+            None => collection.objects.remove(&place.1),
         };
-        if definitions {
-            self.definition_changed(old.as_deref(), &key);
+        self.admission.note(&place.0, &place.1.name, entry.object.as_deref());
+        self.garbage.note(&place, old.as_deref(), entry.object.as_deref());
+        if place.0 == GroupResource::definitions() {
+            self.follow_definition(old.as_deref(), &place.1);
         }
+    }
+
+    /// No later write gets this version or one before it.
+    pub fn skip_to(&mut self, revision: u64) {
+        self.revision = self.revision.max(revision);
+    }
+
+    /// A copy that takes writes and keeps a journal of them, while this one [follows](Store::follow) as they become durable.
+    pub fn branch(&self) -> Self {
+        let mut branch = self.clone();
+        branch.journal = Some(Vec::new());
+        let objects = self.collections.iter().flat_map(|(id, collection)| {
+            collection.objects.iter().map(move |(key, object)| ((id.clone(), key.clone()), object))
+        });
+        branch.garbage.look_again(objects);
+        branch
+    }
+
+    /// Does a write that the branch of this store has done already.
+    pub fn follow(&mut self, entry: Entry) {
+        let Entry { revision, resource, key, object } = entry;
+        self.revision = revision;
+        self.record(&(resource, key), object);
+        // What it leaves behind is for the branch to look at.
+        self.garbage.rest();
     }
 }

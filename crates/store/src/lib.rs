@@ -24,6 +24,7 @@ mod field_selector;
 mod format;
 mod ids;
 mod journal;
+mod limits;
 mod metadata;
 mod ownership;
 mod patching;
@@ -181,32 +182,40 @@ impl Store {
 
     /// The one door through which objects change. `new` has everything but its resource version; `None` deletes.
     fn commit(&mut self, id: &GroupResource, key: &Key, new: Option<Object>) -> Option<Arc<Object>> {
+        self.collections.get(id)?;
         self.revision += 1;
-        let stamp = |mut object: Object, revision: u64| {
-            object.metadata_mut().insert("resourceVersion".into(), revision.to_string().into());
-            Arc::new(object)
-        };
         let revision = self.revision;
-        let collection = self.collections.get_mut(id)?;
-        let old = collection.objects.get(key).cloned();
         let new = new.map(|object| stamp(object, revision));
-        let old = if new.is_none() { old.map(|old| stamp(Object::clone(&old), revision)) } else { old };
-        let left = new.clone().or_else(|| old.clone());
-        self.garbage.note(&(id.clone(), key.clone()), old.as_deref(), new.as_deref());
-        self.admission.note(id, &key.name, new.as_deref());
-        collection.record(Change { revision, key: key.clone(), old, new: new.clone() });
+        let place = (id.clone(), key.clone());
         if let Some(journal) = &mut self.journal {
-            journal.push(Entry { revision, resource: id.clone(), key: key.clone(), object: new });
+            journal.push(Entry { revision, resource: id.clone(), key: key.clone(), object: new.clone() });
         }
+        let left = self.record(&place, new);
         if *id == GroupResource::definitions() {
-            self.definition_changed(left.as_deref(), key);
-            return self
-                .collections
-                .get(id)
-                .and_then(|collection| collection.objects.get(key))
-                .cloned()
-                .or(left);
+            return self.write_definition_status(key).or(left);
         }
         left
     }
+
+    /// Notes what the write of this revision makes of an object; a deleted one is returned as it was last.
+    fn record(&mut self, place: &collect::Place, new: Option<Arc<Object>>) -> Option<Arc<Object>> {
+        let (id, key) = place;
+        let revision = self.revision;
+        let collection = self.collections.get_mut(id)?;
+        let old = collection.objects.get(key).cloned();
+        let old = if new.is_none() { old.map(|old| stamp(Object::clone(&old), revision)) } else { old };
+        let left = new.clone().or_else(|| old.clone());
+        self.garbage.note(place, old.as_deref(), new.as_deref());
+        self.admission.note(id, &key.name, new.as_deref());
+        collection.record(Change { revision, key: key.clone(), old, new });
+        if *id == GroupResource::definitions() {
+            self.follow_definition(left.as_deref(), key);
+        }
+        left
+    }
+}
+
+fn stamp(mut object: Object, revision: u64) -> Arc<Object> {
+    object.metadata_mut().insert("resourceVersion".into(), revision.to_string().into());
+    Arc::new(object)
 }

@@ -6,7 +6,7 @@ use object::Object;
 use object::patch::strategic_merge;
 
 use super::write_request::WriteRequest;
-use super::{ApiError, Patch};
+use super::{ApiError, Patch, limits};
 
 /// The object after a patch.
 pub(super) fn patched(
@@ -25,7 +25,7 @@ pub(super) fn patched(
                     why.into()
                 })
             })?;
-            json_patch::patch(&mut value, &operations).map_err(|_| ApiError::unprocessable())?;
+            limits::json_patch(&mut value, &operations)?;
         }
         Patch::Merge(patch) => {
             if !patch.is_object() {

@@ -12,12 +12,9 @@ use super::builtin::Creation;
 use super::request_scope::RequestScope;
 use super::write_request::{Reading, WriteRequest};
 use super::{
-    ApiError, FieldError, Generation, Patch, ResourcePath, Store, WriteOptions, Written, delete, metadata,
-    ownership, prune, scale, subresource, validate,
+    ApiError, FieldError, Generation, Patch, ResourcePath, Store, WriteOptions, Written, delete, limits,
+    metadata, ownership, prune, scale, subresource, validate,
 };
-
-/// A body may not be larger, as etcd would not take it (its default request limit).
-const OBJECT_LIMIT: usize = 1_572_864;
 
 /// Whose the written fields become.
 enum Owning {
@@ -231,7 +228,7 @@ impl Store {
             Owning::Apply(fields) => fields,
         };
         ownership::write(&mut object, fields);
-        within_limit(&object)?;
+        limits::check_size(&object)?;
         let object = if request.options.dry_run {
             Arc::new(object)
         } else {
@@ -283,7 +280,7 @@ impl Store {
         if new == **old {
             return Ok(Written { object: old.clone(), created: false, warnings: request.warnings });
         }
-        within_limit(&new)?;
+        limits::check_size(&new)?;
         let key = old.key();
         let object = if request.options.dry_run {
             Arc::new(new)
@@ -393,15 +390,6 @@ fn check_uid(request: &WriteRequest<'_>, old: &Object, new: &Object) -> Result<(
     let why =
         format!("Precondition failed: UID in precondition: {}, UID in object meta: {}", new.uid(), old.uid());
     Err(ApiError::conflict(request.target, &why))
-}
-
-fn within_limit(object: &Object) -> Result<(), ApiError> {
-    let size = serde_json::to_vec(object).map_or(0, |bytes| bytes.len());
-    if size <= OBJECT_LIMIT {
-        Ok(())
-    } else {
-        Err(ApiError::too_large(format!("etcdserver: request is too large ({size} bytes)")))
-    }
 }
 
 /// Counts a change of what is wanted; what is observed, and names and notes about the object, do not count.

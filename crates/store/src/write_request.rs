@@ -6,7 +6,7 @@ use serde_json::Value;
 use object::{Object, whole_numbers};
 
 use super::request_scope::RequestScope;
-use super::{ApiError, FieldError, FieldValidation, ResourcePath, WriteOptions, prune};
+use super::{ApiError, FieldError, FieldValidation, ResourcePath, WriteOptions, limits, prune};
 
 /// What every step of one write needs to know: the request, and the scope it was found in.
 pub(super) struct WriteRequest<'a> {
@@ -37,6 +37,7 @@ impl WriteRequest<'_> {
     /// Checks that a body belongs to the path, handles fields that the schema does not know, and fills in defaults.
     pub(super) fn read_body(&mut self, mut object: Object) -> Result<Object, ApiError> {
         let (kind, api_version) = (self.scope.resource().kind.clone(), self.scope.api_version());
+        limits::check_depth(&object)?;
         object.0.values_mut().for_each(whole_numbers);
         self.check_kind(&mut object, &kind, &api_version)?;
         let (name, namespace) = (object.name(), object.namespace());

@@ -33,6 +33,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     super::block_on(async {
+        let _limit = refuse_large_files();
         let options = Options {
             listen: args.listen,
             data: Some(args.data.clone()),
@@ -44,6 +45,10 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             crate::apiserver::StartError::Listen { .. } => CommandError::hinted(
                 error,
                 "another process may listen there; choose an address with --listen",
+            ),
+            crate::apiserver::StartError::Exposed { .. } => CommandError::hinted(
+                error,
+                format!("it holds keys and Secrets; run chmod -R go= {}", args.data.display()),
             ),
             other => CommandError::from(anyhow::Error::new(other)),
         })?;
@@ -57,6 +62,12 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         server.stop().await;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// A limit on the size of files (`RLIMIT_FSIZE`) refuses a write and does not end the process, while this is kept.
+fn refuse_large_files() -> std::io::Result<tokio::signal::unix::Signal> {
+    const SIGXFSZ: i32 = 25;
+    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(SIGXFSZ))
 }
 
 /// The definitions of the kinds, with all versions served, because this hub converts between them.

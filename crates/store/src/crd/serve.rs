@@ -12,19 +12,22 @@ use crate::{GroupResource, Store, metadata, prune};
 use object::{Key, Object};
 
 impl Store {
-    /// Follows a definition that was written or removed: serves it, stops serving it, and says so in its status.
-    pub(crate) fn definition_changed(&mut self, old: Option<&Object>, key: &Key) {
-        let Some(definition) = self
-            .collections
-            .get(&GroupResource::definitions())
-            .and_then(|collection| collection.objects.get(key))
-            .cloned()
-        else {
-            if let Some(old) = old {
-                self.collections.remove(&resource_id(old));
+    /// Serves what a definition that was written defines, or stops serving what a removed one defined.
+    pub(crate) fn follow_definition(&mut self, left: Option<&Object>, key: &Key) {
+        match self.definition(key) {
+            Some(definition) if self.judge_names(&definition).served => self.serve(&definition),
+            Some(_) => {}
+            None => {
+                if let Some(left) = left {
+                    self.collections.remove(&resource_id(left));
+                }
             }
-            return;
-        };
+        }
+    }
+
+    /// Writes what became of a definition into it; returns it.
+    pub(crate) fn write_definition_status(&mut self, key: &Key) -> Option<Arc<Object>> {
+        let definition = self.definition(key)?;
         let established = self.judge_names(&definition);
         let mut next = Object::clone(&definition);
         next.field_mut("status").insert("conditions".into(), established.conditions.into());
@@ -34,12 +37,14 @@ impl Store {
             finalizers.push(CLEANUP.into());
             next.metadata_mut().insert("finalizers".into(), finalizers.into());
         }
-        if established.served {
-            self.serve(&definition);
+        if next == *definition {
+            return Some(definition);
         }
-        if next != *definition {
-            self.commit(&GroupResource::definitions(), key, Some(next));
-        }
+        self.commit(&GroupResource::definitions(), key, Some(next))
+    }
+
+    fn definition(&self, key: &Key) -> Option<Arc<Object>> {
+        self.collections.get(&GroupResource::definitions())?.objects.get(key).cloned()
     }
 
     fn serve(&mut self, definition: &Object) {

@@ -143,7 +143,7 @@ fn a_restored_store_is_the_same() {
     owned(&mut world, "child", &[&a], false);
     let journal = world.store.take_journal();
     let snapshot = World::new().store.snapshot().collect::<Vec<_>>();
-    let mut restored = Store::restore(2, snapshot.into_iter().chain(journal), world.now);
+    let mut restored = Store::restore(2, snapshot.into_iter().chain(journal), 0, world.now);
     let all = |store: &Store| store.snapshot().collect::<Vec<_>>();
     assert_eq!(all(&restored), all(&world.store));
     assert_eq!(restored.revision(), world.store.revision());

@@ -5,6 +5,7 @@ mod apply;
 mod builtin;
 mod custom;
 mod garbage;
+mod limits;
 mod verbs;
 
 use jiff::Timestamp;

@@ -1,0 +1,59 @@
+//! What one request may not take.
+
+use serde_json::json;
+
+use super::{World, config_map, refusal};
+use crate::{Patch, WriteOptions};
+use serde_json::Value;
+
+fn patched(patch: Patch) -> Result<crate::Written, crate::ApiError> {
+    let mut world = World::new();
+    let target = world.target(&config_map("a", json!({})));
+    world.create(config_map("a", json!({ "k": "x".repeat(1024) }))).unwrap();
+    world.store.patch(&target, &patch, &WriteOptions::manager("test"), world.now)
+}
+
+#[test]
+fn copies_of_a_json_patch_add_up_to_at_most_a_request() {
+    // Each copy doubles what the next one copies; the last operation leaves nothing of it behind.
+    let copies = (0..12).map(|i| json!({ "op": "copy", "from": "/data", "path": format!("/data/{i}") }));
+    let last = json!({ "op": "replace", "path": "/data", "value": {} });
+    assert_eq!(refusal(patched(Patch::Json(copies.chain([last.clone()]).collect()))).0, 422);
+    let few = (0..3).map(|i| json!({ "op": "copy", "from": "/data", "path": format!("/data/{i}") }));
+    patched(Patch::Json(few.chain([last]).collect())).unwrap();
+}
+
+#[test]
+fn a_json_patch_has_at_most_ten_thousand_operations() {
+    let tests = |count| {
+        Patch::Json(vec![json!({ "op": "test", "path": "/kind", "value": "ConfigMap" }); count].into())
+    };
+    patched(tests(10_000)).unwrap();
+    let (code, reason, message) = refusal(patched(tests(10_001)));
+    assert_eq!((code, reason.as_str()), (413, "RequestEntityTooLarge"));
+    assert_eq!(message, "The allowed maximum operations in a JSON patch is 10000, got 10001");
+}
+
+#[test]
+fn a_json_patch_cannot_nest_deeper_than_what_can_be_read_back() {
+    let last = json!({ "op": "replace", "path": "/data", "value": {} });
+    let add = |path: String| json!({ "op": "add", "path": path, "value": nested(90) });
+    let adds = vec![add("/data".into()), add(format!("/data{}", "/d".repeat(90))), last];
+    assert_eq!(refusal(patched(Patch::Json(adds.into()))).0, 422);
+}
+
+#[test]
+fn an_object_is_no_deeper_than_what_can_be_read_back() {
+    let mut world = World::new();
+    let deep = |levels| json!({ "apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": { "name": "a" }, "revision": 1, "data": nested(levels) });
+    assert_eq!(refusal(world.create(deep(120))).0, 400);
+    assert_eq!(refusal(world.create(deep(100))).0, 400);
+    let written = world.create(deep(99)).unwrap();
+    let event = json!({ "type": "ADDED", "object": { "items": [written.object.0] } }).to_string();
+    serde_json::from_str::<Value>(&event).unwrap();
+}
+
+/// A value of this many levels.
+fn nested(levels: usize) -> Value {
+    (0..levels).fold(json!("x"), |below, _| json!({ "d": below }))
+}

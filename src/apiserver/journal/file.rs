@@ -1,0 +1,211 @@
+//! The file: read whole at the start, begun anew, and written at its end.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use super::super::lock::private;
+use super::line::{self, Line};
+use store::Entry;
+
+pub(super) const FILE: &str = "store.journal";
+/// A journal is written anew when it is this much longer than what it began with, and at least this long.
+const GROWTH: u64 = 4;
+const SMALLEST: u64 = 16 << 20;
+/// Versions are reserved by so many: a restart goes on behind them, so that none is given out twice.
+const RESERVED: u64 = 1_000_000;
+
+/// A journal that cannot be opened or written.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The operating system refused.
+    #[error("cannot {attempt} {path}")]
+    Io {
+        /// What was tried.
+        attempt: &'static str,
+        /// On which file.
+        path: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// A line that was synced is not what was written.
+    #[error("{path} is damaged at line {line}: {why}")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+pub(super) fn io<'a>(
+    attempt: &'static str,
+    path: &'a Path,
+) -> impl FnOnce(std::io::Error) -> JournalError + 'a {
+    move |source| JournalError::Io { attempt, path: path.display().to_string(), source }
+}
+
+/// What a journal holds.
+#[derive(Debug, Default, PartialEq)]
+pub(in super::super) struct Content {
+    /// The writes, oldest first.
+    pub(in super::super) entries: Vec<Entry>,
+    /// Versions up to this one may have been given out.
+    pub(in super::super) reserved: u64,
+}
+
+/// Reads what a journal in a directory holds; nothing where there is none. A torn batch at the end is left out.
+///
+/// # Errors
+/// Where the file cannot be read, or is damaged before its last mark.
+pub(in super::super) fn read(dir: &Path) -> Result<Content, JournalError> {
+    let path = dir.join(FILE);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Content::default()),
+        Err(e) => return Err(io("open", &path)(e)),
+    };
+    let mut reader = BufReader::new(&file);
+    let (mut content, mut text, mut damage) = (Content::default(), Vec::new(), None);
+    for number in 1.. {
+        text.clear();
+        if reader.read_until(b'\n', &mut text).map_err(io("read", &path))? == 0 {
+            break;
+        }
+        match (line::decode(&text), &damage) {
+            (Ok(Line::Mark(reserved)), None) => content.reserved = content.reserved.max(reserved),
+            (Ok(Line::Write(entry)), None) => content.entries.push(entry),
+            (Ok(Line::Mark(_)), Some((line, why))) => {
+                let (path, line, why) = (path.display().to_string(), *line, String::clone(why));
+                return Err(JournalError::Damaged { path, line, why });
+            }
+            (Err(why), None) => damage = Some((number, why)),
+            (Ok(Line::Write(_)) | Err(_), Some(_)) => {}
+        }
+    }
+    if let Some((line, why)) = damage {
+        tracing::warn!(
+            path = %path.display(), line, why,
+            "the last writes were torn by a crash; they were never acknowledged and are dropped"
+        );
+    }
+    Ok(content)
+}
+
+/// A journal that takes writes at its end.
+#[derive(Debug)]
+pub(super) struct JournalFile {
+    path: PathBuf,
+    file: File,
+    /// Bytes that are synced.
+    length: u64,
+    /// Bytes that it began with.
+    base: u64,
+    reserved: u64,
+}
+
+impl JournalFile {
+    /// Writes a new file beside the one there is, synced; versions up to `revision` were given out.
+    ///
+    /// # Errors
+    /// Where the directory cannot be written. Nothing is left of the new file then.
+    pub(super) fn beside(
+        dir: &Path,
+        content: impl Iterator<Item = Entry>,
+        revision: u64,
+    ) -> Result<Self, JournalError> {
+        let (path, new) = (dir.join(FILE), new_path(dir));
+        let reserved = revision + RESERVED;
+        let written = write_new(&new, content, reserved);
+        if written.is_err() {
+            // It takes space that the journal itself may need. That it cannot be removed changes nothing about the error.
+            let _ = fs::remove_file(&new);
+        }
+        let (file, length) = written?;
+        Ok(Self { path, file, length, base: length, reserved })
+    }
+
+    /// Takes the place of the file there was.
+    ///
+    /// # Errors
+    /// Where the directory cannot be written. Which of the two files a crash leaves is not known then.
+    pub(super) fn replace(&self, dir: &Path) -> Result<(), JournalError> {
+        fs::rename(new_path(dir), &self.path).map_err(io("replace", &self.path))?;
+        File::open(dir).and_then(|d| d.sync_all()).map_err(io("sync", dir))
+    }
+
+    /// Appends writes in the order of versions, and returns when they are on disk.
+    ///
+    /// # Errors
+    /// What the disk says. The file is then as before, or [`JournalFile::restore`] failed too and it must be begun anew.
+    pub(super) fn append<'a>(
+        &mut self,
+        entries: impl Iterator<Item = &'a Entry>,
+    ) -> Result<(), JournalError> {
+        let (mut lines, mut last) = (Vec::new(), 0);
+        for entry in entries {
+            line::encode_entry(entry, &mut lines);
+            last = entry.revision;
+        }
+        let reserved = if last < self.reserved { self.reserved } else { last + RESERVED };
+        let mut bytes = Vec::new();
+        line::encode_mark(reserved, &mut bytes);
+        bytes.append(&mut lines);
+        self.file.write_all(&bytes).map_err(io("append to", &self.path))?;
+        self.file.sync_data().map_err(io("sync", &self.path))?;
+        self.length += u64::try_from(bytes.len()).unwrap_or_default();
+        self.reserved = reserved;
+        Ok(())
+    }
+
+    /// Cuts off what a failed append left behind.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub(super) fn restore(&mut self) -> Result<(), JournalError> {
+        self.file.set_len(self.length).map_err(io("truncate", &self.path))?;
+        self.file.seek(SeekFrom::Start(self.length)).map_err(io("truncate", &self.path))?;
+        self.file.sync_data().map_err(io("sync", &self.path))
+    }
+
+    /// Whether beginning it anew would make it much shorter.
+    pub(super) fn is_long(&self) -> bool {
+        self.length > (self.base * GROWTH).max(SMALLEST)
+    }
+
+    /// It is not begun anew before it has grown as much again.
+    pub(super) fn postpone(&mut self) {
+        self.base = self.length;
+    }
+}
+
+fn new_path(dir: &Path) -> PathBuf {
+    dir.join(format!("{FILE}.new"))
+}
+
+fn write_new(
+    path: &Path,
+    content: impl Iterator<Item = Entry>,
+    reserved: u64,
+) -> Result<(File, u64), JournalError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    let file = private(&mut options).open(path).map_err(io("create", path))?;
+    let mut out = BufWriter::new(file);
+    let mut text = Vec::new();
+    line::encode_mark(reserved, &mut text);
+    for entry in content {
+        out.write_all(&text).map_err(io("write", path))?;
+        text.clear();
+        line::encode_entry(&entry, &mut text);
+    }
+    // The file gets its name when all of it is synced.
+    line::encode_mark(reserved, &mut text);
+    out.write_all(&text).map_err(io("write", path))?;
+    let mut file = out.into_inner().map_err(|e| io("write", path)(e.into_error()))?;
+    file.sync_all().map_err(io("sync", path))?;
+    let length = file.stream_position().map_err(io("read", path))?;
+    Ok((file, length))
+}

@@ -1,0 +1,243 @@
+//! The thread that waits for the disk, and the two stores between which a write stands meanwhile.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use tokio::sync::oneshot;
+
+use super::super::hub::Signals;
+use super::super::lock::DirectoryLock;
+use super::file::{JournalError, JournalFile, io};
+use store::{Entry, Store};
+
+/// The store that writes change, and the one that reads and watches see.
+#[derive(Debug)]
+pub(in super::super) struct Stores {
+    head: Mutex<Store>,
+    /// What is on disk; `None` where nothing is kept and every write is shown at once.
+    durable: Option<Mutex<Store>>,
+}
+
+impl Stores {
+    /// Shows every write at once.
+    pub(in super::super) fn in_memory(mut store: Store) -> Self {
+        store.keep_journal();
+        Self { head: Mutex::new(store), durable: None }
+    }
+
+    /// Shows writes when they are on disk.
+    pub(in super::super) fn on_disk(store: Store) -> Self {
+        Self { head: Mutex::new(store.branch()), durable: Some(Mutex::new(store)) }
+    }
+
+    /// What reads see.
+    pub(in super::super) fn shown(&self) -> MutexGuard<'_, Store> {
+        lock(self.durable.as_ref().unwrap_or(&self.head))
+    }
+
+    /// What writes change; whoever holds it may look at what is shown, not the other way round.
+    pub(in super::super) fn head(&self) -> MutexGuard<'_, Store> {
+        lock(&self.head)
+    }
+
+    /// Forgets the writes that are not on disk.
+    fn undo(&self, head: &mut Store) {
+        let revision = head.revision();
+        *head = self.shown().branch();
+        head.skip_to(revision);
+    }
+}
+
+/// A panic in one request must not take the others with it: every change of the store is complete or refused.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A write on its way to the disk.
+#[derive(Debug)]
+pub(in super::super) struct Durable(oneshot::Receiver<Result<(), String>>);
+
+impl Durable {
+    /// Returns when the write is on disk and shown.
+    ///
+    /// # Errors
+    /// Why it never will be.
+    pub(in super::super) async fn wait(self) -> Result<(), String> {
+        self.0.await.unwrap_or_else(|_| Err("the journal is closed".into()))
+    }
+}
+
+/// The queue of writes; a thread of its own waits for the disk.
+#[derive(Debug)]
+pub(in super::super) struct Journal {
+    /// `None` while it is dropped.
+    batches: Option<mpsc::Sender<Batch>>,
+    failure: Arc<Mutex<Option<String>>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Batch {
+    entries: Vec<Entry>,
+    done: oneshot::Sender<Result<(), String>>,
+}
+
+impl Drop for Journal {
+    /// Waits until everything queued is on disk and the lock of the directory is released.
+    fn drop(&mut self) {
+        self.batches = None;
+        if let Some(writer) = self.writer.take() {
+            // A writer that panicked has released the lock too.
+            let _ = writer.join();
+        }
+    }
+}
+
+impl Journal {
+    /// Begins a journal in a locked directory with what there is; `signals` announces what is on disk.
+    ///
+    /// # Errors
+    /// Where the directory cannot be written.
+    pub(in super::super) fn start(
+        dir: &Path,
+        stores: Arc<Stores>,
+        signals: Arc<Signals>,
+        directory_lock: DirectoryLock,
+    ) -> Result<Self, JournalError> {
+        let failure = Arc::new(Mutex::new(None));
+        let mut writer =
+            Writer { dir: dir.to_owned(), file: None, stores, signals, failure: failure.clone() };
+        writer.begin()?;
+        let (batches, inbox) = mpsc::channel();
+        let run = move || {
+            // The directory stays locked for as long as this thread may write to it.
+            let _lock = directory_lock;
+            writer.run(&inbox);
+        };
+        let writer = std::thread::Builder::new().name("journal".into()).spawn(run);
+        let writer = writer.map_err(io("start the writer of", dir))?;
+        Ok(Self { batches: Some(batches), failure, writer: Some(writer) })
+    }
+
+    /// Queues writes in the order of versions, under the lock of the head; no writes at all wait for those before them.
+    pub(in super::super) fn append(&self, entries: Vec<Entry>) -> Durable {
+        let (done, wait) = oneshot::channel();
+        if let Some(batches) = &self.batches {
+            // A writer that is gone drops `done`, which says so to the caller.
+            let _ = batches.send(Batch { entries, done });
+        }
+        Durable(wait)
+    }
+
+    /// Why the last write was refused, if it was.
+    pub(in super::super) fn failure(&self) -> Option<String> {
+        lock(&self.failure).clone()
+    }
+}
+
+struct Writer {
+    dir: PathBuf,
+    /// `None` where the file must be begun anew.
+    file: Option<JournalFile>,
+    stores: Arc<Stores>,
+    signals: Arc<Signals>,
+    failure: Arc<Mutex<Option<String>>>,
+}
+
+impl Writer {
+    fn run(&mut self, inbox: &mpsc::Receiver<Batch>) {
+        while let Ok(first) = inbox.recv() {
+            // Whatever has queued up while the disk was busy goes to it together.
+            let batches: Vec<Batch> = std::iter::once(first).chain(inbox.try_iter()).collect();
+            match self.write(&batches) {
+                Ok(()) => self.show(batches),
+                Err(error) => self.refuse(&error, batches, inbox),
+            }
+            self.shorten();
+        }
+    }
+
+    fn begin(&mut self) -> Result<&mut JournalFile, JournalError> {
+        let (content, revision) = {
+            let store = self.stores.shown();
+            (store.snapshot().collect::<Vec<_>>(), store.revision())
+        };
+        // Only this thread changes what is shown, so nothing is missing from the file.
+        let file = JournalFile::beside(&self.dir, content.into_iter(), revision)?;
+        self.file = None;
+        file.replace(&self.dir)?;
+        Ok(self.file.insert(file))
+    }
+
+    fn write(&mut self, batches: &[Batch]) -> Result<(), JournalError> {
+        let entries = || batches.iter().flat_map(|batch| &batch.entries);
+        if entries().next().is_none() {
+            return Ok(());
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.begin()?,
+        };
+        file.append(entries())
+    }
+
+    fn show(&mut self, batches: Vec<Batch>) {
+        let mut written = Vec::new();
+        let mut waiting = Vec::new();
+        {
+            let mut store = self.stores.shown();
+            for batch in batches {
+                for entry in batch.entries {
+                    written.push((entry.resource.clone(), entry.revision));
+                    store.follow(entry);
+                }
+                waiting.push(batch.done);
+            }
+        }
+        if !written.is_empty() {
+            *lock(&self.failure) = None;
+        }
+        self.signals.announce(written.iter().map(|(resource, revision)| (resource, *revision)));
+        answer(waiting, &Ok(()));
+    }
+
+    /// Undoes what the disk did not take, and with it everything that was decided on top.
+    fn refuse(&mut self, error: &JournalError, batches: Vec<Batch>, inbox: &mpsc::Receiver<Batch>) {
+        let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+        tracing::error!(%error, %cause, "the write is refused and undone; the next one tries the disk again");
+        let why = format!("{error}: {cause}");
+        *lock(&self.failure) = Some(why.clone());
+        let restored = self.file.as_mut().map(JournalFile::restore).transpose();
+        if let Err(error) = restored {
+            tracing::error!(%error, "the journal will be begun anew");
+            self.file = None;
+        }
+        let waiting = {
+            let mut head = self.stores.head();
+            self.stores.undo(&mut head);
+            batches.into_iter().chain(inbox.try_iter()).map(|batch| batch.done).collect()
+        };
+        answer(waiting, &Err(why));
+    }
+
+    /// Begins the file anew where that makes it much shorter.
+    fn shorten(&mut self) {
+        if !self.file.as_ref().is_some_and(JournalFile::is_long) {
+            return;
+        }
+        if let Err(error) = self.begin() {
+            tracing::warn!(%error, "the journal cannot be begun anew; it goes on growing");
+            if let Some(old) = &mut self.file {
+                old.postpone();
+            }
+        }
+    }
+}
+
+fn answer(waiting: Vec<oneshot::Sender<Result<(), String>>>, outcome: &Result<(), String>) {
+    for done in waiting {
+        // The one who asked may have gone away.
+        let _ = done.send(outcome.clone());
+    }
+}
