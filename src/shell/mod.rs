@@ -11,6 +11,7 @@ mod crd;
 mod election;
 mod events;
 mod execute;
+mod lookup;
 mod metrics;
 mod process;
 mod resources;

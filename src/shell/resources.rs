@@ -20,7 +20,8 @@ pub struct Resources {
 pub struct Served {
     /// Path up to the version: `/api/v1`, `/apis/apps/v1`.
     prefix: String,
-    plural: String,
+    /// The resource in the plural.
+    pub plural: String,
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
 }

@@ -17,6 +17,7 @@ use tracing::{Instrument as _, debug, error, warn};
 use super::clock::now;
 use super::events::record;
 use super::execute::{self, Executor};
+use super::lookup;
 use super::metrics::Metrics;
 use super::resources::Resources;
 use super::telemetry::turn_span;
@@ -24,7 +25,8 @@ use super::threads::Threads;
 use super::watch::{self, Target};
 use object::Gvk;
 use reconcile::{
-    Act, Backoff, Command, Dispatcher, Ended, FailureKind, Narrowed, Scope, Site, WatchEvent, WatchedKind,
+    Act, Backoff, Command, Dispatcher, Ended, FailureKind, Lookup, Narrowed, Representation, Scope, Site,
+    WatchedKind,
 };
 
 /// The state that the tasks and threads of a shell share.
@@ -42,7 +44,7 @@ pub(super) struct Runtime {
 }
 
 /// The watches that run.
-pub(super) type Watches = BTreeMap<(Site, Gvk, bool), AbortHandle>;
+pub(super) type Watches = BTreeMap<(Site, Gvk, Representation), AbortHandle>;
 
 impl Runtime {
     pub(super) fn new(
@@ -98,14 +100,16 @@ impl Runtime {
                     let span = turn_span(act.controller, &act.key.to_string(), Some(act.turn));
                     tasks.spawn(Arc::clone(self).act(act).instrument(span));
                 }
+                Command::LookUp(site, lookup) => {
+                    tasks.spawn(Arc::clone(self).look_up(site, lookup));
+                }
                 Command::Watch(kind) => {
-                    let id = (kind.site, kind.gvk.clone(), kind.is_observed());
+                    let id = kind.id();
                     let task = tokio::spawn(Arc::clone(self).watch(kind));
                     watches.insert(id, task.abort_handle());
                 }
                 Command::Unwatch(kind) => {
-                    let id = (kind.site, kind.gvk.clone(), kind.is_observed());
-                    if let Some(watch) = watches.remove(&id) {
+                    if let Some(watch) = watches.remove(&kind.id()) {
                         watch.abort();
                     }
                 }
@@ -126,6 +130,15 @@ impl Runtime {
         self.metrics.wrote(&act, &outcome, started);
         let acted = act.done(outcome);
         self.tell(|dispatcher, now| dispatcher.acted(acted, now));
+    }
+
+    async fn look_up(self: Arc<Self>, site: Site, lookup: Lookup) {
+        let Some(resources) = self.resources(site) else { return };
+        let answer = lookup::look_up(resources, &lookup).await;
+        if let Err(failure) = &answer {
+            warn!(error = failure.message, "cannot look up; will be tried again");
+        }
+        self.tell(|dispatcher, now| dispatcher.looked_up(site, &lookup, answer, now));
     }
 
     /// Records events, which are for people; nothing waits for them.
@@ -161,9 +174,16 @@ impl Runtime {
     /// Watches a kind, without which nothing may go on.
     async fn watch(self: Arc<Self>, kind: Arc<WatchedKind>) {
         let watch = async {
-            let Some(target) = self.target(&kind).await else { return };
-            let tell = |event: WatchEvent| self.tell(|dispatcher, now| dispatcher.watched(&kind, event, now));
-            watch::watch(target, &self.metrics, tell).await;
+            while let Some(target) = self.target(&kind).await {
+                let tell = |event| self.tell(|dispatcher, now| dispatcher.watched(&kind, event, now));
+                watch::watch(target, &self.metrics, tell).await;
+                // The definition of the kind went, or it is served in another scope.
+                if let Some(resources) = self.resources(kind.site) {
+                    resources.forget(&kind.gvk);
+                }
+                self.tell(|dispatcher, now| dispatcher.not_served(&kind.gvk, now));
+                sleep(Backoff::FIRST.unsigned_abs()).await;
+            }
         };
         if AssertUnwindSafe(watch).catch_unwind().await.is_err() {
             error!(kind = %kind.gvk, "a watch panicked, which is a bug; the process stops, to start anew");

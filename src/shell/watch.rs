@@ -20,7 +20,7 @@ use tracing::{debug, warn};
 use super::metrics::Metrics;
 use super::{REQUEST_TIMEOUT, said};
 use object::Key;
-use reconcile::{Backoff, Decoded, FailureKind, WatchEvent, WatchedKind};
+use reconcile::{Backoff, Decoded, FailureKind, Representation, WatchEvent, WatchedKind};
 
 /// Objects per page of a list: 500 objects of 4 KiB are 2 MiB, far below what a server refuses.
 const PAGE: u32 = 500;
@@ -69,7 +69,7 @@ struct IdentityMeta {
     resource_version: String,
 }
 
-/// Lists and watches until it is dropped; never gives up.
+/// Lists and watches until it is dropped, or until the server no longer serves the collection.
 pub(super) async fn watch(target: Target, metrics: &Metrics, mut tell: impl FnMut(WatchEvent) + Send) {
     let mut failures = 0;
     loop {
@@ -80,6 +80,7 @@ pub(super) async fn watch(target: Target, metrics: &Metrics, mut tell: impl FnMu
                 let ended = follow(&target, resource_version, &mut tell).await;
                 debug!(kind = %target.kind.gvk, reason = %ended, "the watch ended; listing again");
             }
+            Err(Error::Api(status)) if status.is_not_found() => return,
             Err(error) => {
                 failures += 1;
                 warn!(kind = %target.kind.gvk, error = said(&error), "cannot list; nothing that depends on it is decided until this ends");
@@ -101,7 +102,12 @@ async fn list(target: &Target) -> Result<(WatchEvent, String), Error> {
         ..ListParams::default()
     };
     loop {
-        let request = Request::new(&target.path).list(&params).map_err(Error::BuildRequest)?;
+        let request = Request::new(&target.path);
+        let request = match target.kind.representation {
+            Representation::Typed | Representation::Whole => request.list(&params),
+            Representation::Metadata => request.list_metadata(&params),
+        };
+        let request = request.map_err(Error::BuildRequest)?;
         let text = timeout(REQUEST_TIMEOUT, target.client.request_text(request))
             .await
             .map_err(|e| Error::Service(e.into()))??;
@@ -138,7 +144,12 @@ async fn follow(target: &Target, mut resource_version: String, tell: &mut impl F
             label_selector: selector(&target.labels),
             ..WatchParams::default()
         };
-        let mut request = match Request::new(&target.path).watch(&params, &resource_version) {
+        let request = Request::new(&target.path);
+        let request = match target.kind.representation {
+            Representation::Typed | Representation::Whole => request.watch(&params, &resource_version),
+            Representation::Metadata => request.watch_metadata(&params, &resource_version),
+        };
+        let mut request = match request {
             Ok(request) => request,
             Err(error) => return error.to_string(),
         };

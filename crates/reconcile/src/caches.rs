@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rpds::RedBlackTreeMapSync;
 
 use super::cached::{AnyCached, Cached, Labels};
-use super::{Change, Query, Read, ReadError, Site, Source, View};
+use super::{Change, Lookup, LookupAnswer, Query, Read, ReadError, Site, Source, View};
 use object::{Gvk, Key, Kind, Object, ObjectRef, version};
 
 /// Everything a process has read, by kind.
@@ -18,7 +18,11 @@ pub struct Caches {
     kinds: BTreeMap<(Site, TypeId), Arc<dyn AnyCached>>,
     observed: BTreeMap<Gvk, Arc<Cached<Object>>>,
     sources: RedBlackTreeMapSync<Key, Arc<Source>>,
+    lookups: RedBlackTreeMapSync<Lookup, Answer>,
 }
+
+/// The answer to a lookup, or why there is none.
+pub(crate) type Answer = Result<LookupAnswer, String>;
 
 /// What a watch or a write tells about one object.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,6 +123,21 @@ impl Caches {
         true
     }
 
+    /// The answer to a lookup, where there is one.
+    pub(crate) fn answer(&self, lookup: &Lookup) -> Option<&Answer> {
+        self.lookups.get(lookup)
+    }
+
+    /// Keeps the answer to a lookup.
+    pub fn set_answer(&mut self, lookup: Lookup, answer: Result<LookupAnswer, String>) {
+        self.lookups.insert_mut(lookup, answer);
+    }
+
+    /// Drops the answer to a lookup that nobody asks for any more.
+    pub(crate) fn forget_lookup(&mut self, lookup: &Lookup) {
+        self.lookups.remove_mut(lookup);
+    }
+
     /// How many objects do not fit their types.
     pub(crate) fn unreadable(&self) -> usize {
         let observed = self.observed.values().map(|cached| AnyCached::unreadable(&**cached));
@@ -143,6 +162,14 @@ impl View for Caches {
         let kind = || object.gvk.to_string();
         let cached = self.observed.get(&object.gvk).ok_or_else(|| ReadError::not_listed(kind()))?;
         cached.complete(kind)?.get(&object.key, kind)
+    }
+
+    fn lookup(&self, lookup: &Lookup) -> Read<LookupAnswer> {
+        match self.lookups.get(lookup) {
+            Some(Ok(answer)) => Ok(answer.clone()),
+            Some(Err(why)) => Err(ReadError::refused(lookup.to_string(), why.clone())),
+            None => Err(ReadError::not_answered(lookup.to_string())),
+        }
     }
 
     fn source(&self, repo: &Key) -> Option<Arc<Source>> {

@@ -1,6 +1,6 @@
 //! The kinds that a dispatcher wants watched, and what their watches tell it, with types erased.
 
-use std::any::{Any, TypeId};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,13 +17,24 @@ pub struct WatchedKind {
     pub site: Site,
     /// The kind.
     pub gvk: Gvk,
-    /// `None` for an observed kind, whose objects have no type of their own.
-    pub(crate) type_id: Option<TypeId>,
+    /// How much of its objects is read.
+    pub representation: Representation,
     from_json: fn(&Gvk, &str) -> serde_json::Result<Shared>,
     from_object: fn(&Gvk, &Object) -> Result<Shared, String>,
 }
 
 type Shared = Arc<dyn Any + Send + Sync>;
+
+/// How much of the objects of a kind is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Representation {
+    /// The fields of the type that controllers know.
+    Typed,
+    /// Everything; a plan asked for the kind, so that nothing is known of it but its objects.
+    Whole,
+    /// Which objects there are, in which versions: `PartialObjectMetadata` of the API.
+    Metadata,
+}
 
 /// An object that a watch or a write delivered.
 #[derive(Clone, Debug)]
@@ -60,7 +71,7 @@ impl WatchedKind {
         Self {
             site,
             gvk: Gvk::of::<K>(),
-            type_id: Some(TypeId::of::<K>()),
+            representation: Representation::Typed,
             from_json: |gvk, text| Ok(Arc::new(read::<K>(text)?.trim(gvk))),
             from_object: |gvk, object| {
                 let typed: K = object.to_typed().map_err(|error| error.to_string())?;
@@ -73,15 +84,34 @@ impl WatchedKind {
         Self {
             site,
             gvk,
-            type_id: None,
+            representation: Representation::Whole,
             from_json: |gvk, text| Ok(Arc::new(read::<Object>(text)?.trim(gvk))),
             from_object: |gvk, object| Ok(Arc::new(object.clone().trim(gvk))),
         }
     }
 
+    pub(crate) fn metadata(site: Site, gvk: Gvk) -> Self {
+        Self {
+            site,
+            gvk,
+            representation: Representation::Metadata,
+            from_json: |_, text| {
+                let IdentityMeta { namespace, name, resource_version, labels: _ } =
+                    serde_json::from_str::<Identity<'_>>(text)?.metadata;
+                Ok(Arc::new(identity(&Key { namespace, name }, &resource_version)))
+            },
+            from_object: |_, object| Ok(Arc::new(identity(&object.key(), object.resource_version()))),
+        }
+    }
+
     /// Whether a plan asked for the kind, so that nothing is known of it but its objects.
-    pub fn is_observed(&self) -> bool {
-        self.type_id.is_none()
+    pub(crate) fn is_observed(&self) -> bool {
+        self.representation == Representation::Whole
+    }
+
+    /// Tells the watches of a process apart.
+    pub fn id(&self) -> (Site, Gvk, Representation) {
+        (self.site, self.gvk.clone(), self.representation)
     }
 
     /// Reads an object of the kind from JSON.
@@ -122,12 +152,22 @@ struct Identity<'a> {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct IdentityMeta<'a> {
     namespace: String,
     name: String,
+    resource_version: String,
     #[serde(borrow)]
     labels: Option<&'a RawValue>,
+}
+
+/// An object that says no more than which one it is, in which version.
+fn identity(Key { namespace, name }: &Key, resource_version: &str) -> Object {
+    let metadata = [("namespace", namespace.as_str()), ("name", name), ("resourceVersion", resource_version)];
+    let metadata = metadata.into_iter().filter(|(_, value)| !value.is_empty());
+    let mut object = Object::default();
+    object.metadata_mut().extend(metadata.map(|(field, value)| (field.to_owned(), value.into())));
+    object
 }
 
 /// The part of an object that says who manages which of its fields.

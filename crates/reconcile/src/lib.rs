@@ -10,6 +10,7 @@ mod controller;
 mod dispatcher;
 mod index;
 mod kind;
+mod lookup;
 mod memo;
 mod plan;
 mod queue;
@@ -24,7 +25,8 @@ pub use dispatcher::{
     Act, Acted, Command, ControllerInfo, Decided, Decision, Dispatcher, Ended, Limits, Planning,
 };
 pub use index::{Index, Observes};
-pub use kind::{Decoded, WatchEvent, WatchedKind};
+pub use kind::{Decoded, Representation, WatchEvent, WatchedKind};
+pub use lookup::{Access, AccessReview, Gvr, Lookup, LookupAnswer, Mapping};
 pub use memo::{Cancel, Computation, Computed, Memo};
 pub use plan::{
     Action, Event, EventType, Executed, Failure, FailureKind, Outcome, Plan, Precondition, Push, Site,

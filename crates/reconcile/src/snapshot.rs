@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::index::LentIndex;
 use super::memo::{Ask, Found, KeyMemos, find};
-use super::{Caches, Index, Memo, Query, Read, ReadError, Site, Source, View};
+use super::{Caches, Index, Lookup, LookupAnswer, Memo, Query, Read, ReadError, Site, Source, View};
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
 /// What a decision reads. Nothing changes it but the decision itself, so it is read without a lock on any thread.
@@ -23,6 +23,10 @@ pub struct Snapshot {
 pub(crate) struct Asked {
     /// Kinds whose observed objects were read.
     pub(crate) kinds: BTreeSet<Gvk>,
+    /// Lookups.
+    pub(crate) lookups: BTreeSet<Lookup>,
+    /// Lookups among them that had no answer; the dispatcher plans the key again when they have.
+    pub(crate) unanswered: Vec<Lookup>,
     /// Results to compute.
     pub(crate) memos: Vec<Ask>,
     /// Types of results that were asked for.
@@ -70,6 +74,18 @@ impl View for Snapshot {
         }
         if read.as_ref().is_err_and(ReadError::is_coming) {
             asked.awaited.insert(object.gvk.clone());
+        }
+        read
+    }
+
+    fn lookup(&self, lookup: &Lookup) -> Read<LookupAnswer> {
+        let read = self.caches.lookup(lookup);
+        let mut asked = self.asked.borrow_mut();
+        if !asked.lookups.contains(lookup) {
+            asked.lookups.insert(lookup.clone());
+            if read.as_ref().is_err_and(ReadError::is_coming) {
+                asked.unanswered.push(lookup.clone());
+            }
         }
         read
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Cancel, Index, Memo, Site};
+use super::{Access, AccessReview, Cancel, Index, Lookup, LookupAnswer, Mapping, Memo, Site};
 use object::tree::Checkout;
-use object::{Key, Kind, Object, ObjectRef};
+use object::{Gvk, Key, Kind, Object, ObjectRef};
 
 /// Everything a controller may read: typed objects of the hub (and, in the agent, of the spoke), observed objects of kinds known
 /// only at run time, fetched repositories.
@@ -30,6 +30,45 @@ pub trait View {
     /// # Errors
     /// [`ReadError`] until the kind has been read completely, or where the cluster does not serve it.
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>>;
+
+    /// The answer to a question to the observed cluster. Asking has it answered, and has the key planned again when the answer changes.
+    ///
+    /// # Errors
+    /// [`ReadErrorReason::NotListed`] until it is answered, [`ReadErrorReason::Failed`] where the API server refuses to answer.
+    fn lookup(&self, lookup: &Lookup) -> Read<LookupAnswer>;
+
+    /// How the observed cluster serves a kind; `None` where it does not.
+    ///
+    /// # Errors
+    /// As for [`View::lookup`].
+    fn mapping(&self, gvk: &Gvk) -> Read<Option<Mapping>> {
+        match self.lookup(&Lookup::Mapping(gvk.clone()))? {
+            LookupAnswer::Mapping(mapping) => Ok(mapping),
+            LookupAnswer::Object(_) | LookupAnswer::Access(_) => Ok(None),
+        }
+    }
+
+    /// An object of the observed cluster. Unlike [`View::observed`] it keeps no other object of the kind.
+    ///
+    /// # Errors
+    /// As for [`View::lookup`].
+    fn object(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
+        match self.lookup(&Lookup::Object(object.clone()))? {
+            LookupAnswer::Object(object) => Ok(object),
+            LookupAnswer::Mapping(_) | LookupAnswer::Access(_) => Ok(None),
+        }
+    }
+
+    /// Whether a subject may do something on the observed cluster.
+    ///
+    /// # Errors
+    /// As for [`View::lookup`].
+    fn access(&self, review: AccessReview) -> Read<Access> {
+        match self.lookup(&Lookup::Access(review))? {
+            LookupAnswer::Access(access) => Ok(access),
+            LookupAnswer::Mapping(_) | LookupAnswer::Object(_) => Ok(Access::Denied),
+        }
+    }
 
     /// What is known of the repository a `ConfigRepo` names; `None` before the first fetch has ended.
     fn source(&self, repo: &Key) -> Option<Arc<Source>>;
@@ -134,6 +173,17 @@ impl ReadError {
     pub fn not_listed(what: impl Into<String>) -> Self {
         let why = "its first list has not been read yet".into();
         Self { what: what.into(), why, reason: ReadErrorReason::NotListed }
+    }
+
+    /// The API server has not answered yet.
+    pub(crate) fn not_answered(what: String) -> Self {
+        let why = "the API server has not answered yet".into();
+        Self { what, why, reason: ReadErrorReason::NotListed }
+    }
+
+    /// The API server refuses to answer.
+    pub(crate) fn refused(what: String, why: String) -> Self {
+        Self { what, why, reason: ReadErrorReason::Failed }
     }
 
     /// Whether the wait for it ends by itself: a list is read, a result is computed.

@@ -172,7 +172,7 @@ fn guarded(patch: serde_json::Map<String, Value>, precondition: &Precondition) -
     body
 }
 
-fn refused(reference: &ObjectRef, error: &ApiError) -> Failure {
+pub(super) fn refused(reference: &ObjectRef, error: &ApiError) -> Failure {
     Failure::refused(
         reference,
         error.code(),

@@ -4,6 +4,7 @@ mod check;
 mod cluster;
 mod execute;
 pub mod history;
+mod lookup;
 mod process;
 mod user;
 pub mod workload;

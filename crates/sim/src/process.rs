@@ -12,8 +12,8 @@ use super::check::{Author, Decided};
 use super::execute::{Sites, unavailable};
 use object::{Gvk, Key, Object, Random};
 use reconcile::{
-    Act, Acted, Command, Decoded, Dispatcher, Limits, Narrowed, Outcome, Planning, Scope, Site, Source,
-    WatchEvent, WatchedKind,
+    Act, Acted, Command, Decoded, Dispatcher, Failure, Limits, Lookup, LookupAnswer, Narrowed, Outcome,
+    Planning, Representation, Scope, Site, Source, WatchEvent, WatchedKind,
 };
 use store::{EventType, ListOptions, ResourcePath, Store, Watch, WatchOptions};
 
@@ -29,7 +29,7 @@ const LATE: u32 = 250;
 pub(super) struct Process {
     scope: Scope,
     dispatcher: Dispatcher,
-    feeds: BTreeMap<(Site, Gvk, bool), Feed>,
+    feeds: BTreeMap<(Site, Gvk, Representation), Feed>,
     waiting: Vec<Waiting>,
     /// The revisions of the hub and of the spoke when all news were read last.
     seen: Option<(Option<u64>, Option<u64>)>,
@@ -42,6 +42,8 @@ enum Waiting {
     Command(Command),
     /// The answer to a write that has happened.
     Answer(Acted),
+    /// The answer to a lookup, as it was when it was asked.
+    LookedUp(Site, Lookup, Result<LookupAnswer, Failure>),
 }
 
 /// A kind that the dispatcher wants watched, and how far its watch has come.
@@ -111,6 +113,9 @@ impl Process {
             match self.waiting.swap_remove(next) {
                 Waiting::Command(command) => self.run(command, sites, random, now),
                 Waiting::Answer(acted) => self.dispatcher.acted(acted, now),
+                Waiting::LookedUp(site, lookup, answer) => {
+                    self.dispatcher.looked_up(site, &lookup, answer, now);
+                }
             }
             if random.chance(SWITCH) || self.is_dead() {
                 return true;
@@ -136,6 +141,10 @@ impl Process {
                 } else {
                     self.dispatcher.acted(acted, now);
                 }
+            }
+            Command::LookUp(site, lookup) => {
+                let answer = sites.look_up(site, &lookup, now);
+                self.waiting.push(Waiting::LookedUp(site, lookup, answer));
             }
             Command::Watch(kind) => {
                 let feed = Feed { kind, watch: None, seen: None };
@@ -195,8 +204,8 @@ impl Process {
 }
 
 impl Feed {
-    fn id(&self) -> (Site, Gvk, bool) {
-        (self.kind.site, self.kind.gvk.clone(), self.kind.is_observed())
+    fn id(&self) -> (Site, Gvk, Representation) {
+        self.kind.id()
     }
 }
 

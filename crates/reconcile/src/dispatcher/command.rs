@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::Decision;
 use crate::memo::Computation;
-use crate::{Action, Decoded, Event, Failure, Outcome, Plan, ReadError, Site, WatchedKind};
-use object::Key;
+use crate::{Action, Decoded, Event, Failure, Lookup, Outcome, Plan, ReadError, Site, WatchedKind};
+use object::{Gvk, Key};
 
 /// What a dispatcher asks its process to do.
 pub enum Command {
@@ -23,6 +23,10 @@ pub enum Command {
     ///
     /// [`computed`]: super::Dispatcher::computed
     Compute(Computation),
+    /// Ask an API server; the answer goes to [`looked_up`].
+    ///
+    /// [`looked_up`]: super::Dispatcher::looked_up
+    LookUp(Site, Lookup),
     /// List and watch a kind until further notice; what that tells goes to [`watched`].
     ///
     /// [`watched`]: super::Dispatcher::watched
@@ -56,6 +60,8 @@ pub struct Acted {
     pub(super) position: (usize, usize),
     /// The API server it went to; `None` for a push.
     pub(super) site: Option<Site>,
+    /// The kind of the object; `None` for a push.
+    pub(super) gvk: Option<Gvk>,
     pub(super) outcome: Outcome,
     pub(super) written: Vec<(Arc<WatchedKind>, Decoded)>,
 }
@@ -79,8 +85,8 @@ impl Act {
             }
             Ok(None) | Err(_) => Vec::new(),
         };
-        let site = self.action().site();
-        Acted { turn: self.turn, position: self.position, site, outcome, written }
+        let (site, gvk) = (self.action().site(), self.action().gvk());
+        Acted { turn: self.turn, position: self.position, site, gvk, outcome, written }
     }
 }
 

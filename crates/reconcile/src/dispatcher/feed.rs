@@ -48,7 +48,9 @@ impl Dispatcher {
     }
 
     fn feed(&mut self, kind: &WatchedKind, feed: Feed, now: Timestamp) {
-        if kind.is_observed() {
+        if Self::is_metadata(kind) {
+            self.feed_metadata(&kind.gvk, feed, now);
+        } else if kind.is_observed() {
             self.feed_observed(kind, feed, now);
         } else if let Some(known) = self.kinds.get(&(kind.site, kind.gvk.clone())) {
             (known.feed)(self, kind.site, feed, now);

@@ -11,9 +11,11 @@
 //! ```
 //! `docs/design/dispatcher.md` gives the rules and their reasons.
 
+mod answers;
 mod command;
 mod decision;
 mod feed;
+mod lookups;
 mod observed;
 mod outage;
 mod register;

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::command::Command;
 use super::decision::{self, Decision, Place};
 use super::feed::FeedFn;
+use super::lookups::Lookups;
 use super::observed::Observed;
 use super::outage::Outages;
 use super::register::Routes;
@@ -43,6 +44,7 @@ pub struct Dispatcher {
     pub(super) turns: BTreeMap<u64, Turn>,
     pub(super) next_turn: u64,
     pub(super) observed: Observed,
+    pub(super) lookups: Lookups,
     pub(super) outages: Outages,
     pub(super) memos: Memos,
     /// What the next call of [`Dispatcher::due`] hands out.
@@ -119,6 +121,7 @@ impl Dispatcher {
             turns: BTreeMap::new(),
             next_turn: 0,
             observed: Observed::default(),
+            lookups: Lookups::default(),
             outages: Outages::default(),
             memos: Memos::new(limits.computations),
             commands: Vec::new(),
@@ -170,13 +173,17 @@ impl Dispatcher {
         while let Some(computation) = self.memos.start(now) {
             self.commands.push(Command::Compute(computation));
         }
+        let site = self.observed_site();
+        while let Some(lookup) = self.lookups.start(now) {
+            self.commands.push(Command::LookUp(site, lookup));
+        }
         std::mem::take(&mut self.commands)
     }
 
     /// When something will be due although nothing happens before.
     pub fn next_at(&self) -> Option<Timestamp> {
         let keys = self.lanes.iter().filter(|lane| lane.may_start()).filter_map(|lane| lane.queue.next_at());
-        keys.chain(self.memos.next_expiry()).min()
+        keys.chain(self.memos.next_expiry()).chain(self.lookups.next_at()).min()
     }
 
     /// Takes the end of a computation.

@@ -1,6 +1,5 @@
 //! The turn of a key: plan, step by step of actions, conclude, status.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -10,7 +9,7 @@ use super::decision::{Decided, DecisionResult, Planned};
 use super::state::{Deciding, Dispatcher};
 use crate::snapshot::Asked;
 use crate::{
-    Event, Executed, Failure, FailureKind, Outcome, Plan, ReadError, StatusWrite, Wake, WatchedKind,
+    Event, Executed, Failure, FailureKind, Lookup, Outcome, Plan, ReadError, StatusWrite, Wake, WatchedKind,
 };
 use object::{Gvk, Key};
 
@@ -100,7 +99,7 @@ impl Dispatcher {
 
     fn planned(&mut self, id: u64, mut turn: Turn, planned: Planned, now: Timestamp) {
         let Planned { plan, asked, status } = planned;
-        let waits = asked.is_pending || !asked.awaited.is_empty();
+        let waits = asked.is_pending || !asked.awaited.is_empty() || !asked.unanswered.is_empty();
         let observe = plan.as_ref().map(|plan| plan.observe.as_slice()).ok();
         self.ask(&turn, asked, observe, now);
         let mut plan = match plan {
@@ -129,16 +128,22 @@ impl Dispatcher {
         let (lane, key) = (turn.lane, &turn.key);
         let Some(controller) = self.lanes.get(lane).map(|lane| lane.controller.name) else { return };
         let asker = (lane, key.clone());
-        let mut kinds: BTreeSet<Gvk> = asked.kinds;
+        let (mut kinds, mut lookups) = (asked.kinds, asked.lookups);
         match observe {
             Some(observe) => {
                 kinds.extend(observe.iter().cloned());
                 self.memos.retain(lane, key, &asked.used);
             }
-            None => kinds.extend(self.observed.of(&asker).into_iter().flatten().cloned()),
+            None => {
+                kinds.extend(self.observed.of(&asker).into_iter().flatten().cloned());
+                lookups.extend(self.lookups.of(&asker).into_iter().flatten().cloned());
+            }
         }
-        if asked.awaited.iter().any(|gvk| self.caches.is_observed(gvk)) {
-            // A list may have been read since the plan began.
+        let is_answered = |lookup: &Lookup| self.caches.answer(lookup).is_some();
+        if asked.awaited.iter().any(|gvk| self.caches.is_observed(gvk))
+            || asked.unanswered.iter().any(is_answered)
+        {
+            // A list or an answer may have arrived since the plan began.
             self.wake([asker.clone()], Wake::changed(now));
         }
         if self.observed.of(&asker) != Some(&kinds) {
@@ -152,6 +157,7 @@ impl Dispatcher {
                 self.commands.push(Command::Watch(Arc::new(WatchedKind::observed(site, gvk))));
             }
         }
+        self.look_up((lane, key.clone()), lookups, now);
         for memo in asked.memos {
             self.memos.ask((lane, controller), key, memo, now);
         }
@@ -185,7 +191,7 @@ impl Dispatcher {
 
     /// Takes the outcome of an action.
     pub fn acted(&mut self, acted: Acted, now: Timestamp) {
-        let Acted { turn: id, position: (step, index), site, outcome, written } = acted;
+        let Acted { turn: id, position: (step, index), site, gvk, outcome, written } = acted;
         match (site, &outcome) {
             (None, _) => {}
             (Some(site), Err(failure)) if failure.kind == FailureKind::Unavailable => {
@@ -193,8 +199,18 @@ impl Dispatcher {
             }
             (Some(site), _) => self.answered(site, now),
         }
+        if let (Err(failure), Some(gvk)) = (&outcome, gvk)
+            && matches!(failure.kind, FailureKind::NotFound | FailureKind::Invalid)
+        {
+            self.not_served(&gvk, now);
+        }
         for (kind, object) in written {
             self.wrote(&kind, object, now);
+        }
+        if let (Some(site), Ok(Some(object))) = (site, &outcome)
+            && site == self.observed_site()
+        {
+            self.wrote_object(object, now);
         }
         let Some(turn) = self.turns.get_mut(&id) else { return };
         match &mut turn.stage {

@@ -14,8 +14,8 @@ use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, Takeover};
 use object::{Key, Kind, Object, ObjectRef};
 use reconcile::{
-    Action, Controller, Dispatcher, Executed, Outcome, Plan, Precondition, Query, Read, Register, Site,
-    Source, StatusWrite, Subresource, View, Watches,
+    Action, Controller, Dispatcher, Executed, Lookup, LookupAnswer, Outcome, Plan, Precondition, Query, Read,
+    Register, Site, Source, StatusWrite, Subresource, View, Watches,
 };
 use sim::history::{self, Event};
 use sim::{Faults, Invariant, Setup, Sites};
@@ -97,6 +97,10 @@ impl<B: Bug, V: View> View for Distorted<'_, B, V> {
 
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
         self.0.observed(object)
+    }
+
+    fn lookup(&self, lookup: &Lookup) -> Read<LookupAnswer> {
+        self.0.lookup(lookup)
     }
 
     fn source(&self, repo: &Key) -> Option<Arc<Source>> {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Act, Action, Command, Computation, Controller, Decision, Dispatcher, Ended, Failure, FailureKind, Limits,
-    Outcome, Register as _, WatchEvent, WatchedKind,
+    Lookup, Outcome, Register as _, WatchEvent, WatchedKind,
 };
 use object::{Key, Object};
 
@@ -21,6 +21,7 @@ pub(super) struct Harness {
     pub(super) acts: Vec<Act>,
     pub(super) decisions: Vec<Decision>,
     pub(super) computations: Vec<Computation>,
+    pub(super) lookups: Vec<Lookup>,
     version: u64,
 }
 
@@ -41,6 +42,7 @@ impl Harness {
             acts: Vec::new(),
             decisions: Vec::new(),
             computations: Vec::new(),
+            lookups: Vec::new(),
             version: 10,
         };
         harness.take();
@@ -54,6 +56,7 @@ impl Harness {
                 Command::Decide(decision) => self.decisions.push(decision),
                 Command::Act(act) => self.acts.push(act),
                 Command::Compute(computation) => self.computations.push(computation),
+                Command::LookUp(_, lookup) => self.lookups.push(lookup),
                 Command::Watch(kind) => {
                     self.kinds.insert(kind.gvk.kind.clone(), kind);
                 }

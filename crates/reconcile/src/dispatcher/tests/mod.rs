@@ -2,5 +2,6 @@
 
 mod harness;
 mod index;
+mod lookups;
 mod memo;
 mod turns;

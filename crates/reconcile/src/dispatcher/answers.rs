@@ -1,0 +1,207 @@
+//! What becomes of the answers to lookups: they are kept, they grow old, and their changes wake keys.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::command::Command;
+use super::feed::Feed;
+use super::lookups::LookupChanges;
+use super::state::Dispatcher;
+use crate::caches::Answer;
+use crate::{
+    AccessReview, Backoff, Decoded, Failure, FailureKind, Lookup, LookupAnswer, Representation, Site, Wake,
+    WatchEvent, WatchedKind,
+};
+use object::{Gvk, Key, Object, ObjectRef, Stored as _, version};
+
+/// How long a kind that is not served is taken as not served: discovery is a small request.
+const NOT_SERVED: SignedDuration = SignedDuration::from_secs(30);
+
+impl Dispatcher {
+    /// Replaces what a key looks up.
+    pub(super) fn look_up(&mut self, asker: (usize, Key), lookups: BTreeSet<Lookup>, now: Timestamp) {
+        if self.lookups.of(&asker).map_or(lookups.is_empty(), |held| *held == lookups) {
+            return;
+        }
+        let LookupChanges { started, ended, dropped } = self.lookups.ask(asker, lookups, now);
+        let site = self.observed_site();
+        let metadata = |gvk| Arc::new(WatchedKind::metadata(site, gvk));
+        self.commands.extend(ended.into_iter().map(metadata).map(Command::Unwatch));
+        self.commands.extend(started.into_iter().map(metadata).map(Command::Watch));
+        for lookup in &dropped {
+            self.caches.forget_lookup(lookup);
+        }
+    }
+
+    /// Takes the answer to a lookup.
+    pub fn looked_up(
+        &mut self,
+        site: Site,
+        lookup: &Lookup,
+        answer: Result<LookupAnswer, Failure>,
+        now: Timestamp,
+    ) {
+        match &answer {
+            Err(failure) if failure.kind == FailureKind::Unavailable => self.outages.failed(site, now),
+            Ok(_) | Err(_) => self.answered(site, now),
+        }
+        let Some(state) = self.lookups.finished(lookup) else { return };
+        match answer {
+            Ok(LookupAnswer::Object(Some(object))) if object.version() < state.touched => {
+                self.lookups.schedule(lookup, now);
+            }
+            Ok(answer) => {
+                state.failures = 0;
+                let valid = match &answer {
+                    LookupAnswer::Mapping(None) => Some(NOT_SERVED),
+                    LookupAnswer::Access(_) => Some(AccessReview::VALID),
+                    LookupAnswer::Mapping(Some(_)) | LookupAnswer::Object(_) => None,
+                };
+                if let Some(valid) = valid {
+                    self.lookups.schedule(lookup, now.saturating_add(valid).unwrap_or(Timestamp::MAX));
+                }
+                self.take_answer(lookup, Ok(answer), now);
+            }
+            Err(failure) => {
+                state.failures = state.failures.saturating_add(1);
+                let wait = Backoff::wait(failure.kind, state.failures).min(AccessReview::VALID);
+                self.lookups.schedule(lookup, now.saturating_add(wait).unwrap_or(Timestamp::MAX));
+                // An answer that is on its way is waited for; one that is refused is known.
+                if failure.kind != FailureKind::Unavailable {
+                    self.take_answer(lookup, Err(failure.message), now);
+                }
+            }
+        }
+    }
+
+    /// Keeps an answer, and wakes the keys that ask for it where it is news.
+    fn take_answer(&mut self, lookup: &Lookup, answer: Answer, now: Timestamp) {
+        let held = self.caches.answer(lookup);
+        let is_older = match (held, &answer) {
+            // The watch tells of its deletion.
+            (Some(Ok(LookupAnswer::Object(Some(_)))), Ok(LookupAnswer::Object(None))) => true,
+            (Some(Ok(LookupAnswer::Object(Some(held)))), Ok(LookupAnswer::Object(Some(new)))) => {
+                held.version() >= new.version()
+            }
+            (Some(held), new) => held == new,
+            (None, _) => false,
+        };
+        if !is_older {
+            self.keep_answer(lookup, answer, now);
+        }
+    }
+
+    fn keep_answer(&mut self, lookup: &Lookup, answer: Answer, now: Timestamp) {
+        self.caches.set_answer(lookup.clone(), answer);
+        let at = self.coalesced(now);
+        self.wake(self.lookups.askers(lookup), Wake::changed(at));
+    }
+
+    /// Takes an object that an own write returned.
+    pub(super) fn wrote_object(&mut self, object: &Object, now: Timestamp) {
+        let gvk = object.gvk();
+        if (gvk.group.as_str(), gvk.kind.as_str()) == ("apiextensions.k8s.io", "CustomResourceDefinition") {
+            self.ask_mappings_again(now);
+        }
+        let lookup = Lookup::Object(object.reference());
+        let Some(state) = self.lookups.state(&lookup) else { return };
+        let (written, gone, touched) = (object.version(), state.gone, state.touched);
+        if written < gone {
+            return;
+        }
+        if touched <= written {
+            self.lookups.unschedule(&lookup);
+        }
+        let object = Arc::new(object.clone().trim(&gvk));
+        self.take_answer(&lookup, Ok(LookupAnswer::Object(Some(object))), now);
+    }
+
+    /// Asks anew how the kinds are served that were not: a definition was written.
+    fn ask_mappings_again(&mut self, now: Timestamp) {
+        for lookup in self.lookups.mappings() {
+            if matches!(self.caches.answer(&lookup), Some(Ok(LookupAnswer::Mapping(None)))) {
+                self.lookups.schedule(&lookup, now);
+            }
+        }
+    }
+
+    /// Takes note that a kind is not served any more, or not in the same way.
+    pub fn not_served(&mut self, gvk: &Gvk, now: Timestamp) {
+        self.lookups.schedule(&Lookup::Mapping(gvk.clone()), now);
+    }
+
+    /// Takes what the watch of the metadata of a kind tells.
+    pub(super) fn feed_metadata(&mut self, gvk: &Gvk, feed: Feed, now: Timestamp) {
+        let lookup = |key: Key| Lookup::Object(ObjectRef { gvk: gvk.clone(), key });
+        match feed {
+            Feed::Watch(WatchEvent::Listed { objects, resource_version }) => {
+                let at = version(&resource_version);
+                let present = objects.into_iter().filter_map(identity);
+                let present: std::collections::BTreeMap<Key, u64> = present.collect();
+                self.lookups.listed(gvk);
+                for object in self.lookups.objects(gvk) {
+                    let found = present.get(&object.key).copied();
+                    match found {
+                        Some(version) => self.touched(&Lookup::Object(object), version, now),
+                        None => self.gone(&Lookup::Object(object), at, now),
+                    }
+                }
+            }
+            Feed::Watch(WatchEvent::Applied(decoded)) => {
+                if let Some((key, version)) = identity(decoded) {
+                    self.touched(&lookup(key), version, now);
+                }
+            }
+            Feed::Watch(WatchEvent::Deleted { key, resource_version }) => {
+                self.gone(&lookup(key), version(&resource_version), now);
+            }
+            Feed::Own(_) => {}
+        }
+    }
+
+    /// An object has a version; it is read unless that is known. Own writes may return the version before it is read.
+    fn touched(&mut self, lookup: &Lookup, version: u64, now: Timestamp) {
+        let at = self.coalesced(now);
+        let Some(state) = self.lookups.state(lookup) else { return };
+        state.touched = state.touched.max(version);
+        let is_known = matches!(
+            self.caches.answer(lookup),
+            Some(Ok(LookupAnswer::Object(Some(held)))) if held.version() >= version
+        );
+        if !is_known {
+            self.lookups.schedule(lookup, at);
+        }
+    }
+
+    /// An object does not exist at a version.
+    fn gone(&mut self, lookup: &Lookup, version: u64, now: Timestamp) {
+        let Some(state) = self.lookups.state(lookup) else { return };
+        state.touched = state.touched.max(version);
+        state.gone = state.gone.max(version);
+        let is_known = match self.caches.answer(lookup) {
+            Some(Ok(LookupAnswer::Object(Some(held)))) => held.version() > version,
+            Some(Ok(LookupAnswer::Object(None))) => true,
+            Some(_) | None => false,
+        };
+        if !is_known {
+            self.keep_answer(lookup, Ok(LookupAnswer::Object(None)), now);
+        }
+    }
+
+    /// Whether a kind is watched for its metadata.
+    pub(super) fn is_metadata(kind: &WatchedKind) -> bool {
+        kind.representation == Representation::Metadata
+    }
+}
+
+fn identity(decoded: Decoded) -> Option<(Key, u64)> {
+    match decoded {
+        Decoded::Object(object) => {
+            let object = object.downcast::<Object>().ok()?;
+            Some((object.key(), object.version()))
+        }
+        Decoded::Unreadable(_) => None,
+    }
+}

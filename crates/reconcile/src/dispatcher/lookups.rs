@@ -1,0 +1,201 @@
+//! Which keys ask which [`Lookup`]s, and when each of them is asked of the API server.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use crate::Lookup;
+use object::{Gvk, Key, ObjectRef};
+
+/// Lookups that are answered at one time: as many as writes of one controller.
+const AT_ONCE: usize = 32;
+
+type Asker = (usize, Key);
+
+/// The lookups that keys ask for.
+#[derive(Default)]
+pub(super) struct Lookups {
+    asked: BTreeMap<Asker, BTreeSet<Lookup>>,
+    states: BTreeMap<Lookup, LookupState>,
+    schedule: BTreeSet<(Timestamp, Lookup)>,
+    /// The kinds of the objects among them, whose metadata is watched.
+    kinds: BTreeMap<Gvk, WatchedObjects>,
+    running: usize,
+}
+
+/// What is known of one lookup beside its answer.
+#[derive(Default)]
+pub(super) struct LookupState {
+    askers: BTreeSet<Asker>,
+    due: Option<Timestamp>,
+    is_running: bool,
+    /// Failures in a row.
+    pub(super) failures: u32,
+    /// The newest version of the object that the watch has told of.
+    pub(super) touched: u64,
+    /// The version at which the watch has told of its deletion.
+    pub(super) gone: u64,
+}
+
+#[derive(Default)]
+struct WatchedObjects {
+    keys: BTreeSet<Key>,
+    is_listed: bool,
+}
+
+/// What a new set of questions of a key changes.
+#[derive(Default)]
+pub(super) struct LookupChanges {
+    /// Kinds for which a watch of metadata has to start.
+    pub(super) started: Vec<Gvk>,
+    /// Kinds for which it has to end.
+    pub(super) ended: Vec<Gvk>,
+    /// Lookups that nobody asks for any more.
+    pub(super) dropped: Vec<Lookup>,
+}
+
+impl Lookups {
+    /// What a key asks for.
+    pub(super) fn of(&self, asker: &Asker) -> Option<&BTreeSet<Lookup>> {
+        self.asked.get(asker)
+    }
+
+    /// Who asks for a lookup.
+    pub(super) fn askers(&self, lookup: &Lookup) -> Vec<Asker> {
+        self.states.get(lookup).map(|state| state.askers.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// The state of a lookup; `None` where nobody asks for it.
+    pub(super) fn state(&mut self, lookup: &Lookup) -> Option<&mut LookupState> {
+        self.states.get_mut(lookup)
+    }
+
+    /// The objects of a kind that are asked for.
+    pub(super) fn objects(&self, gvk: &Gvk) -> Vec<ObjectRef> {
+        let keys = self.kinds.get(gvk).into_iter().flat_map(|kind| &kind.keys);
+        keys.map(|key| ObjectRef { gvk: gvk.clone(), key: key.clone() }).collect()
+    }
+
+    /// The lookups that ask how something is served.
+    pub(super) fn mappings(&self) -> Vec<Lookup> {
+        let is_mapping = |lookup: &&Lookup| match lookup {
+            Lookup::Mapping(_) | Lookup::KindFor(_) => true,
+            Lookup::Object(_) | Lookup::Access(_) => false,
+        };
+        self.states.keys().filter(is_mapping).cloned().collect()
+    }
+
+    /// Replaces what a key asks for.
+    pub(super) fn ask(&mut self, asker: Asker, lookups: BTreeSet<Lookup>, now: Timestamp) -> LookupChanges {
+        let mut changes = LookupChanges::default();
+        let before = self.asked.remove(&asker).unwrap_or_default();
+        for lookup in before.difference(&lookups) {
+            let Some(state) = self.states.get_mut(lookup) else { continue };
+            state.askers.remove(&asker);
+            if state.askers.is_empty() {
+                self.drop(lookup, &mut changes);
+            }
+        }
+        for lookup in lookups.difference(&before) {
+            let is_new = !self.states.contains_key(lookup);
+            self.states.entry(lookup.clone()).or_default().askers.insert(asker.clone());
+            if is_new && self.may_ask(lookup, &mut changes) {
+                self.schedule(lookup, now);
+            }
+        }
+        if !lookups.is_empty() {
+            self.asked.insert(asker, lookups);
+        }
+        changes
+    }
+
+    /// Whether a new lookup can be asked now: an object waits for the first list of its kind, so that no change is missed.
+    fn may_ask(&mut self, lookup: &Lookup, changes: &mut LookupChanges) -> bool {
+        let Lookup::Object(object) = lookup else { return true };
+        let kind = self.kinds.entry(object.gvk.clone()).or_insert_with(|| {
+            changes.started.push(object.gvk.clone());
+            WatchedObjects::default()
+        });
+        kind.keys.insert(object.key.clone());
+        kind.is_listed
+    }
+
+    fn drop(&mut self, lookup: &Lookup, changes: &mut LookupChanges) {
+        if let Some(state) = self.states.remove(lookup) {
+            if let Some(at) = state.due {
+                self.schedule.remove(&(at, lookup.clone()));
+            }
+            self.running -= usize::from(state.is_running);
+        }
+        if let Lookup::Object(object) = lookup
+            && let Some(kind) = self.kinds.get_mut(&object.gvk)
+        {
+            kind.keys.remove(&object.key);
+            if kind.keys.is_empty() {
+                self.kinds.remove(&object.gvk);
+                changes.ended.push(object.gvk.clone());
+            }
+        }
+        changes.dropped.push(lookup.clone());
+    }
+
+    /// Takes note that the metadata of a kind has been listed.
+    pub(super) fn listed(&mut self, gvk: &Gvk) {
+        if let Some(kind) = self.kinds.get_mut(gvk) {
+            kind.is_listed = true;
+        }
+    }
+
+    /// Has a lookup asked at a time, or earlier where it is due earlier.
+    pub(super) fn schedule(&mut self, lookup: &Lookup, at: Timestamp) {
+        let Some(state) = self.states.get_mut(lookup) else { return };
+        if state.due.is_some_and(|due| due <= at) {
+            return;
+        }
+        if let Some(later) = state.due.replace(at) {
+            self.schedule.remove(&(later, lookup.clone()));
+        }
+        self.schedule.insert((at, lookup.clone()));
+    }
+
+    /// Has a lookup not asked: what it asks for is known.
+    pub(super) fn unschedule(&mut self, lookup: &Lookup) {
+        let due = self.states.get_mut(lookup).and_then(|state| state.due.take());
+        if let Some(at) = due {
+            self.schedule.remove(&(at, lookup.clone()));
+        }
+    }
+
+    /// The next lookup to ask now, where one more may be.
+    pub(super) fn start(&mut self, now: Timestamp) -> Option<Lookup> {
+        if self.running >= AT_ONCE {
+            return None;
+        }
+        let is_due = |(at, lookup): &&(Timestamp, Lookup)| {
+            *at <= now && self.states.get(lookup).is_some_and(|state| !state.is_running)
+        };
+        let next = self.schedule.iter().take_while(|(at, _)| *at <= now).find(is_due)?.clone();
+        self.schedule.remove(&next);
+        let state = self.states.get_mut(&next.1)?;
+        state.due = None;
+        state.is_running = true;
+        self.running += 1;
+        Some(next.1)
+    }
+
+    /// When the next lookup is asked.
+    pub(super) fn next_at(&self) -> Option<Timestamp> {
+        let may_start = self.running < AT_ONCE;
+        let waits = |lookup: &Lookup| self.states.get(lookup).is_some_and(|state| !state.is_running);
+        let next = self.schedule.iter().find(|(_, lookup)| waits(lookup));
+        next.filter(|_| may_start).map(|(at, _)| *at)
+    }
+
+    /// Takes note of the end of a lookup; `None` where nobody asks for it any more.
+    pub(super) fn finished(&mut self, lookup: &Lookup) -> Option<&mut LookupState> {
+        let state = self.states.get_mut(lookup).filter(|state| state.is_running)?;
+        state.is_running = false;
+        self.running -= 1;
+        Some(state)
+    }
+}

@@ -1,0 +1,194 @@
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::harness::{Harness, Map, key, map};
+use crate::{
+    Access, AccessReview, Controller, Failure, FailureKind, Lookup, LookupAnswer, Plan, Read, Site, View,
+    Watches,
+};
+use object::{Gvk, Object, ObjectRef};
+
+/// Looks up a Deployment, until its ConfigMap has data.
+struct Looker;
+
+fn deployment() -> ObjectRef {
+    ObjectRef { gvk: Gvk::parse("apps/v1", "Deployment"), key: key("d") }
+}
+
+fn version(version: u64) -> Object {
+    let json = json!({"metadata": {"namespace": "ns", "name": "d", "resourceVersion": version.to_string()}});
+    Object::from_value(json).unwrap()
+}
+
+impl Controller for Looker {
+    const NAME: &'static str = "looker";
+    type Primary = Map;
+
+    fn watches<W: Watches>(_: &mut W) {}
+
+    fn plan(key: &object::Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+        if view.get::<Map>(key)?.is_some_and(|map| map.data.is_none()) {
+            view.object(&deployment())?;
+        }
+        Ok(Plan::nothing())
+    }
+}
+
+fn looking() -> Harness {
+    let mut harness = Harness::new::<Looker>();
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.after(1);
+    harness
+}
+
+impl Harness {
+    fn answer(&mut self, answer: LookupAnswer) {
+        let lookup = self.lookups.remove(0);
+        self.dispatcher.looked_up(Site::Hub, &lookup, Ok(answer), self.now);
+    }
+
+    fn held(&self) -> Option<u64> {
+        self.dispatcher
+            .caches()
+            .object(&deployment())
+            .unwrap()
+            .map(|object| object.resource_version().parse().unwrap())
+    }
+}
+
+fn found(v: u64) -> LookupAnswer {
+    LookupAnswer::Object(Some(Arc::new(version(v))))
+}
+
+fn listed(v: u64) -> serde_json::Value {
+    serde_json::to_value(version(v)).unwrap()
+}
+
+#[test]
+fn an_object_is_read_when_the_watch_of_its_kind_tells_of_it_and_no_other_is_kept() {
+    let mut harness = looking();
+    assert!(
+        harness.ended.iter().all(|ended| ended.read_error.as_ref().is_some_and(crate::ReadError::is_coming))
+    );
+    assert!(harness.lookups.is_empty(), "it waits for the list, so that no change is missed");
+    let other = json!({"metadata": {"namespace": "ns", "name": "other", "resourceVersion": "1"}});
+    harness.listed("Deployment", &[other.clone(), listed(1)]);
+    harness.after(1);
+    assert_eq!(harness.lookups, [Lookup::Object(deployment())]);
+    harness.ended();
+    harness.answer(found(1));
+    harness.after(1);
+    assert_eq!((harness.ended(), harness.held()), (vec!["a".to_owned()], Some(1)));
+    harness.changed("Deployment", other);
+    harness.after(1);
+    assert!(harness.lookups.is_empty() && harness.ended().is_empty(), "nobody asked for the other");
+    harness.changed("Deployment", listed(0));
+    harness.after(1);
+    harness.answer(found(12));
+    harness.after(1);
+    assert_eq!((harness.ended(), harness.held()), (vec!["a".to_owned()], Some(12)));
+}
+
+#[test]
+fn an_object_that_the_list_lacks_is_absent_without_a_request() {
+    let mut harness = looking();
+    harness.ended();
+    harness.listed("Deployment", &[]);
+    harness.after(1);
+    assert!(harness.lookups.is_empty());
+    assert_eq!((harness.ended(), harness.held()), (vec!["a".to_owned()], None));
+}
+
+#[test]
+fn an_answer_that_is_older_than_the_deletion_revives_nothing() {
+    let mut harness = looking();
+    harness.listed("Deployment", &[listed(1)]);
+    harness.after(1);
+    let kind = Arc::clone(&harness.kinds["Deployment"]);
+    let deleted = crate::WatchEvent::Deleted { key: key("d"), resource_version: "7".into() };
+    harness.dispatcher.watched(&kind, deleted, harness.now);
+    harness.answer(found(5));
+    harness.after(1);
+    assert_eq!((harness.held(), harness.lookups.len()), (None, 1), "it is asked again");
+    harness.answer(LookupAnswer::Object(None));
+    harness.after(1);
+    assert_eq!((harness.held(), harness.lookups.len()), (None, 0));
+}
+
+#[test]
+fn what_nobody_asks_for_any_more_is_dropped() {
+    let mut harness = looking();
+    harness.listed("Deployment", &[listed(1)]);
+    harness.after(1);
+    harness.answer(found(1));
+    let mut done = map("a");
+    done["data"] = json!({});
+    harness.changed("ConfigMap", done);
+    harness.after(1);
+    assert!(!harness.kinds.contains_key("Deployment"));
+    assert!(harness.dispatcher.caches().object(&deployment()).is_err(), "the answer is dropped");
+}
+
+#[test]
+fn an_object_that_may_not_be_read_is_known_to_be_so_and_asked_again() {
+    let mut harness = looking();
+    harness.listed("Deployment", &[listed(1)]);
+    harness.after(1);
+    let lookup = harness.lookups.remove(0);
+    let refused = Failure { kind: FailureKind::Forbidden, message: "no".into() };
+    harness.dispatcher.looked_up(Site::Hub, &lookup, Err(refused), harness.now);
+    harness.ended();
+    harness.after(1);
+    assert!(
+        harness.ended.iter().any(|ended| ended.read_error.as_ref().is_some_and(|error| !error.is_coming()))
+    );
+    assert_eq!(harness.lookups.len(), 1);
+}
+
+/// Looks up how a kind is served and whether somebody may do something with it.
+struct Asker;
+
+fn widget() -> Gvk {
+    Gvk::parse("example.com/v1", "Widget")
+}
+
+impl Controller for Asker {
+    const NAME: &'static str = "asker";
+    type Primary = Map;
+
+    fn watches<W: Watches>(_: &mut W) {}
+
+    fn plan(_: &object::Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+        let (mapping, access) = (view.mapping(&widget()), view.access(AccessReview::default()));
+        mapping?;
+        access?;
+        Ok(Plan::nothing())
+    }
+}
+
+#[test]
+fn a_kind_that_is_not_served_and_a_permission_are_asked_again_and_only_news_wake() {
+    let mut harness = Harness::new::<Asker>();
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.after(1);
+    assert_eq!(harness.lookups.len(), 2);
+    harness.answer(LookupAnswer::Mapping(None));
+    harness.answer(LookupAnswer::Access(Access::Denied));
+    harness.after(1);
+    assert!(harness.lookups.is_empty());
+    harness.ended();
+    harness.after(30);
+    assert_eq!(harness.lookups, [Lookup::Mapping(widget())]);
+    harness.answer(LookupAnswer::Mapping(None));
+    harness.after(1);
+    assert!(harness.ended().is_empty(), "the same answer wakes nobody");
+    harness.after(30);
+    assert_eq!(harness.lookups.len(), 2);
+    harness.lookups.sort();
+    harness.answer(LookupAnswer::Mapping(None));
+    harness.answer(LookupAnswer::Access(Access::Allowed));
+    harness.after(1);
+    assert_eq!(harness.ended(), ["a"]);
+}

@@ -1,0 +1,105 @@
+//! Questions to the API server that users' objects are applied to, and their answers.
+//!
+//! A plan asks for what it cannot list in advance: how a kind is served, one object of a kind whose other objects do not matter,
+//! whether somebody may do something. The dispatcher has the question answered, keeps the answer as long as a plan asks for it, and
+//! plans the key again when the answer changes.
+
+use std::fmt::{Display, Formatter};
+use std::sync::Arc;
+
+use object::{Gvk, Key, Object, ObjectRef};
+
+/// A question to the API server that users' objects are applied to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lookup {
+    /// How a kind is served. It is asked again while the kind is not served.
+    Mapping(Gvk),
+    /// Which kind a resource has. It is asked again while the resource is not served.
+    KindFor(Gvr),
+    /// An object. The metadata of its kind is watched, and the object is read again when it changes.
+    Object(ObjectRef),
+    /// Whether a subject may do something. It is asked again after [`AccessReview::VALID`].
+    Access(AccessReview),
+}
+
+/// The answer to a [`Lookup`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum LookupAnswer {
+    /// How a kind or a resource is served; `None` where it is not.
+    Mapping(Option<Mapping>),
+    /// The object; `None` where it does not exist.
+    Object(Option<Arc<Object>>),
+    /// Whether the subject may.
+    Access(Access),
+}
+
+/// A resource of an API version, such as `deployments`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Gvr {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Name in the plural.
+    pub resource: String,
+}
+
+/// How a kind is served, as the RESTMapping of client-go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// The kind.
+    pub gvk: Gvk,
+    /// The resource in the plural.
+    pub resource: String,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+}
+
+/// Everything that a subject must be allowed to do with an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AccessReview {
+    /// User name of the subject.
+    pub user: String,
+    /// Groups of the subject.
+    pub groups: Vec<String>,
+    /// The verbs, in the order in which they are asked; the first refusal ends the review.
+    pub verbs: Vec<String>,
+    /// What the object is.
+    pub resource: Gvr,
+    /// Where the object is.
+    pub key: Key,
+    /// The object as JSON, where its creation is tried as the subject in a dry run: the API server then refuses permissions that the
+    /// subject does not have itself. Empty where that is not needed.
+    pub create: String,
+}
+
+impl AccessReview {
+    /// How long an answer holds. Open Cluster Management tries a refused manifest again after the same time.
+    pub const VALID: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
+}
+
+/// Whether a subject may do everything that was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It may.
+    Allowed,
+    /// A verb is refused.
+    Denied,
+    /// The verbs are allowed, but the object would give permissions that the subject does not have.
+    Escalates,
+}
+
+impl Display for Lookup {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Mapping(gvk) => write!(f, "the resource of {gvk}"),
+            Self::KindFor(Gvr { group, version, resource }) => {
+                write!(f, "the kind of {resource}.{version}.{group}")
+            }
+            Self::Object(object) => write!(f, "{object}"),
+            Self::Access(AccessReview { user, resource, key, .. }) => {
+                write!(f, "the permissions of {user} on {} {key}", resource.resource)
+            }
+        }
+    }
+}

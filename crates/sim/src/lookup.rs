@@ -1,0 +1,69 @@
+//! Answers lookups from stores, as the shell does from API servers.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::execute::{Sites, refused, unavailable};
+use object::{Gvk, Object, ObjectRef};
+use reconcile::{Access, AccessReview, Failure, Gvr, Lookup, LookupAnswer, Mapping, Site};
+use store::rbac::Attributes;
+use store::{ResourcePath, Store, User, WriteOptions};
+
+impl Sites<'_> {
+    /// Answers a lookup.
+    pub(super) fn look_up(
+        &mut self,
+        site: Site,
+        lookup: &Lookup,
+        now: Timestamp,
+    ) -> Result<LookupAnswer, Failure> {
+        let store = self.readable(site).ok_or_else(|| unavailable("the API server cannot be reached"))?;
+        match lookup {
+            Lookup::Mapping(gvk) => Ok(LookupAnswer::Mapping(mapping(store, gvk))),
+            Lookup::KindFor(Gvr { group, version, resource }) => {
+                let mut served = store.resources().filter(|served| {
+                    served.group == *group && served.plural == *resource && served.served(version).is_some()
+                });
+                let kind = served.next().map(|served| served.kind.clone());
+                let gvk = kind.map(|kind| Gvk { group: group.clone(), version: version.clone(), kind });
+                Ok(LookupAnswer::Mapping(gvk.and_then(|gvk| mapping(store, &gvk))))
+            }
+            Lookup::Object(object) => {
+                let found = object_in(store, object)?;
+                Ok(LookupAnswer::Object(found))
+            }
+            Lookup::Access(review) => Ok(LookupAnswer::Access(access(store, review, now))),
+        }
+    }
+}
+
+fn mapping(store: &Store, gvk: &Gvk) -> Option<Mapping> {
+    let resource = store.resource_of(gvk)?;
+    Some(Mapping { gvk: gvk.clone(), resource: resource.plural.clone(), namespaced: resource.namespaced })
+}
+
+fn object_in(store: &Store, object: &ObjectRef) -> Result<Option<Arc<Object>>, Failure> {
+    let target = store.target(object).ok_or_else(|| Failure::not_served(&object.gvk))?;
+    match store.get(&target) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.code() == 404 => Ok(None),
+        Err(error) => Err(refused(object, &error)),
+    }
+}
+
+fn access(store: &Store, review: &AccessReview, now: Timestamp) -> Access {
+    let AccessReview { user, groups, verbs, resource, key, create } = review;
+    let user = User { name: user.clone(), groups: groups.clone(), ..User::default() };
+    let target = ResourcePath::resource(&resource.group, &resource.version, &resource.resource).at(key);
+    if !verbs.iter().all(|verb| store.allows(&user, &Attributes::objects(verb, target.clone()))) {
+        return Access::Denied;
+    }
+    let Ok(object) = serde_json::from_str::<Object>(create) else { return Access::Allowed };
+    let collection = ResourcePath { name: String::new(), ..target };
+    let options = WriteOptions { dry_run: true, user: Arc::new(user), ..WriteOptions::manager("work-agent") };
+    match store.clone().create(&collection, object, &options, now) {
+        Err(error) if error.code() == 403 => Access::Escalates,
+        Ok(_) | Err(_) => Access::Allowed,
+    }
+}

@@ -1,0 +1,146 @@
+//! Answers lookups: discovery, one object, access reviews.
+
+use http::{HeaderName, HeaderValue};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::Error;
+use kube::core::Request;
+use kube::core::params::PostParams;
+use kube::error::DiscoveryError;
+use tokio::time::timeout;
+
+use super::execute::failure;
+use super::{REQUEST_TIMEOUT, Resources};
+use object::{Gvk, Object, ObjectRef, Stored as _};
+use reconcile::{Access, AccessReview, Failure, FailureKind, Gvr, Lookup, LookupAnswer, Mapping};
+
+/// Asks an API server.
+///
+/// # Errors
+/// When it refuses to answer, or cannot be reached.
+pub(super) async fn look_up(resources: &Resources, lookup: &Lookup) -> Result<LookupAnswer, Failure> {
+    let asked = async {
+        match lookup {
+            Lookup::Mapping(gvk) => mapping(resources, gvk).await.map(LookupAnswer::Mapping),
+            Lookup::KindFor(gvr) => kind_for(resources, gvr).await.map(LookupAnswer::Mapping),
+            Lookup::Object(target) => object(resources, target).await,
+            Lookup::Access(review) => access(resources, review).await.map(LookupAnswer::Access),
+        }
+    };
+    let message = |why: String| format!("cannot look up {lookup}: {why}");
+    match timeout(REQUEST_TIMEOUT, asked).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => {
+            let why = super::said(&error);
+            Err(Failure { message: message(why), ..failure(&ObjectRef::default(), error) })
+        }
+        Err(_) => {
+            let message = message("the API server did not answer".into());
+            Err(Failure { kind: FailureKind::Unavailable, message })
+        }
+    }
+}
+
+/// How a kind is served, as discovery says now.
+async fn mapping(resources: &Resources, gvk: &Gvk) -> Result<Option<Mapping>, Error> {
+    resources.forget(gvk);
+    let served = is_served(resources.served(gvk).await)?;
+    Ok(served.map(|served| Mapping {
+        gvk: gvk.clone(),
+        resource: served.plural,
+        namespaced: served.namespaced,
+    }))
+}
+
+/// Which kind a resource has.
+async fn kind_for(resources: &Resources, gvr: &Gvr) -> Result<Option<Mapping>, Error> {
+    let Gvr { group, version, resource } = gvr;
+    let client = resources.client();
+    let listed = if group.is_empty() {
+        client.list_core_api_resources(version).await
+    } else {
+        client.list_api_group_resources(&format!("{group}/{version}")).await
+    };
+    let Some(listed) = is_served(listed)? else { return Ok(None) };
+    let mut named = listed.resources.into_iter().filter(|served| served.name == *resource);
+    Ok(named.next().map(|served| Mapping {
+        gvk: Gvk { group: group.clone(), version: version.clone(), kind: served.kind },
+        resource: served.name,
+        namespaced: served.namespaced,
+    }))
+}
+
+/// Tells "it is not served", which is an answer, from other errors.
+fn is_served<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(Error::Api(status)) if status.is_not_found() => Ok(None),
+        Err(Error::Discovery(DiscoveryError::MissingKind(_))) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn object(resources: &Resources, target: &ObjectRef) -> Result<LookupAnswer, Error> {
+    let Some(served) = is_served(resources.served(&target.gvk).await)? else {
+        return Ok(LookupAnswer::Object(None));
+    };
+    let request = served.home(&target.key).get(&target.key.name, &Default::default());
+    let request = request.map_err(Error::BuildRequest)?;
+    let found = is_served(resources.client().request::<Object>(request).await)?;
+    Ok(LookupAnswer::Object(found.map(|object| std::sync::Arc::new(object.trim(&target.gvk)))))
+}
+
+/// Asks for one verb after the other, and then tries the creation as the subject.
+async fn access(resources: &Resources, review: &AccessReview) -> Result<Access, Error> {
+    let AccessReview { user, groups, verbs, resource, key, create } = review;
+    for verb in verbs {
+        let attributes = ResourceAttributes {
+            group: Some(resource.group.clone()),
+            version: Some(resource.version.clone()),
+            resource: Some(resource.resource.clone()),
+            namespace: Some(key.namespace.clone()),
+            name: Some(key.name.clone()),
+            verb: Some(verb.clone()),
+            ..ResourceAttributes::default()
+        };
+        let spec = SubjectAccessReviewSpec {
+            user: Some(user.clone()),
+            groups: Some(groups.clone()),
+            resource_attributes: Some(attributes),
+            ..SubjectAccessReviewSpec::default()
+        };
+        let asked = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+        let body = serde_json::to_vec(&asked).map_err(Error::SerdeError)?;
+        let request = Request::new("/apis/authorization.k8s.io/v1/subjectaccessreviews")
+            .create(&PostParams::default(), body)
+            .map_err(Error::BuildRequest)?;
+        let answer: SubjectAccessReview = resources.client().request(request).await?;
+        if !answer.status.is_some_and(|status| status.allowed && !status.denied.unwrap_or_default()) {
+            return Ok(Access::Denied);
+        }
+    }
+    if create.is_empty() { Ok(Access::Allowed) } else { try_creation(resources, review).await }
+}
+
+/// Creates an object as the subject, in a dry run: the API server refuses permissions that the subject does not have itself.
+async fn try_creation(resources: &Resources, review: &AccessReview) -> Result<Access, Error> {
+    let AccessReview { user, groups, verbs: _, resource, key, create } = review;
+    let root =
+        if resource.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", resource.group) };
+    let within =
+        if key.namespace.is_empty() { String::new() } else { format!("namespaces/{}/", key.namespace) };
+    let path = format!("{root}/{}/{within}{}", resource.version, resource.resource);
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    let mut request =
+        Request::new(path).create(&dry_run, create.clone().into_bytes()).map_err(Error::BuildRequest)?;
+    let header = |value: &str| HeaderValue::from_str(value).map_err(|error| Error::HttpError(error.into()));
+    request.headers_mut().insert(HeaderName::from_static("impersonate-user"), header(user)?);
+    for group in groups {
+        request.headers_mut().append(HeaderName::from_static("impersonate-group"), header(group)?);
+    }
+    match resources.client().request::<Object>(request).await {
+        Err(Error::Api(status)) if status.code == 403 => Ok(Access::Escalates),
+        // What is wrong with the object shows when it is applied.
+        Err(Error::Api(_)) | Ok(_) => Ok(Access::Allowed),
+        Err(error) => Err(error),
+    }
+}
