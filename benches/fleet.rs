@@ -107,7 +107,7 @@ fn start_operator(kubeconfig: &Path, repository: &Path, dir: &Path) -> Operator 
 fn commit(repository: &Path, word: &str, number: i64) {
     let group = "addon.open-cluster-management.io";
     let files = [
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet"}}),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet", "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
         json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
             "metadata": {"name": "global", "namespace": "fleet"}, "spec": {"clusterSet": "global"}}),
         json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",

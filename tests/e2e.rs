@@ -92,13 +92,13 @@ pub(crate) fn run_nodes(spoke: kube::Client, images: BTreeSet<String>) -> tokio:
 }
 
 /// The config repository: `examples-repo/` with what a test edits.
-struct Repository {
-    path: PathBuf,
+pub(crate) struct Repository {
+    pub(crate) path: PathBuf,
     files: BTreeMap<String, String>,
 }
 
 impl Repository {
-    fn create(dir: &Path) -> Self {
+    pub(crate) fn create(dir: &Path) -> Self {
         let path = dir.join("fleet.git");
         git2::Repository::init_bare(&path).unwrap();
         let mut files = BTreeMap::new();
@@ -112,7 +112,11 @@ impl Repository {
         *text = text.replace(from, to);
     }
 
-    fn commit(&self, message: &str) -> String {
+    pub(crate) fn write(&mut self, path: &str, text: &str) {
+        self.files.insert(path.into(), text.into());
+    }
+
+    pub(crate) fn commit(&self, message: &str) -> String {
         let repository = git2::Repository::open_bare(&self.path).unwrap();
         let mut index = git2::Index::new().unwrap();
         for (path, text) in &self.files {
@@ -157,7 +161,7 @@ fn apply_file(kubectl: &Kubectl, file: &str) {
 }
 
 /// What the administrator of a hub does once, and for each cluster that wants to join.
-fn prepare_hub(hub: &Cluster) {
+pub(crate) fn prepare_hub(hub: &Cluster) {
     let kubectl = hub.kubectl();
     let crds = Command::new(env!("CARGO_BIN_EXE_wheelwright")).arg("crds").output().unwrap();
     kubectl.run_with(&["apply", "--server-side", "-f", "-"], &String::from_utf8(crds.stdout).unwrap());
@@ -176,7 +180,7 @@ fn prepare_hub(hub: &Cluster) {
         "clusterrole",
         "extra",
         "--verb=get,list,watch,create,patch,delete",
-        "--resource=serviceaccounts",
+        "--resource=serviceaccounts,configmaps",
     ]);
     kubectl.run(&["create", "clusterrolebinding", "extra", "--clusterrole=extra", "--user=operator"]);
 }

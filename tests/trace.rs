@@ -54,7 +54,7 @@ fn objects(version: &str) -> Vec<Object> {
         }]}}}})
     };
     let values = [
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet"}}),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet", "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
         json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
             "metadata": {"name": "global", "namespace": "fleet"}, "spec": {"clusterSet": "global"}}),
         json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement", "metadata": {"name": "all", "namespace": "fleet"},

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::HeaderValue;
 use kube::Error;
 use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::error::DiscoveryError;
@@ -33,6 +34,8 @@ pub(super) struct Executor {
 pub(super) struct Server<'a> {
     resources: &'a Resources,
     slots: &'a Semaphore,
+    /// The user that requests impersonate.
+    impersonate: Option<&'a str>,
 }
 
 impl Executor {
@@ -61,10 +64,10 @@ impl Executor {
         };
         let server = self.server(site, act.lane)?;
         match action {
-            Action::Apply { object, force, manager: other, site: _ } => {
+            Action::Apply { object, force, manager: other, impersonate, site: _ } => {
                 let params =
                     PatchParams { force: *force, ..PatchParams::apply(other.as_deref().unwrap_or(manager)) };
-                let applied = server.apply(object, &params).await?;
+                let applied = server.impersonating(impersonate.as_deref()).apply(object, &params).await?;
                 crd::established(server, applied).await.map(Some)
             }
             Action::Create { object, site: _ } => server.create(object).await,
@@ -75,8 +78,8 @@ impl Executor {
                 server.patch(target, *subresource, &params, &body).await
             }
             Action::Replace { object, site: _ } => server.replace(object).await,
-            Action::Delete { target, precondition, orphan, site: _ } => {
-                server.delete(target, precondition, *orphan).await
+            Action::Delete { target, precondition, orphan, impersonate, site: _ } => {
+                server.impersonating(impersonate.as_deref()).delete(target, precondition, *orphan).await
             }
             Action::Push(push) => self.push(push).await,
         }
@@ -91,7 +94,7 @@ impl Executor {
             let message = "this process has no spoke to write to; only the agent has".into();
             return Err(Failure { kind: FailureKind::Invalid, message });
         };
-        Ok(Server { resources, slots })
+        Ok(Server { resources, slots, impersonate: None })
     }
 
     async fn push(&self, push: &Push) -> Outcome {
@@ -105,7 +108,11 @@ impl Executor {
     }
 }
 
-impl Server<'_> {
+impl<'a> Server<'a> {
+    fn impersonating(self, impersonate: Option<&'a str>) -> Self {
+        Self { impersonate, ..self }
+    }
+
     /// The object as it is now.
     pub(super) async fn get(self, target: &ObjectRef) -> Result<Object, Failure> {
         let request = self.home(target).await?.get(&target.key.name, &Default::default());
@@ -201,7 +208,11 @@ impl Server<'_> {
     }
 
     async fn respond(self, request: Result<http::Request<Vec<u8>>, Error>) -> Result<Object, Error> {
-        let request = request?;
+        let mut request = request?;
+        if let Some(user) = self.impersonate {
+            let user = HeaderValue::from_str(user).map_err(|e| Error::Service(e.into()))?;
+            request.headers_mut().insert("Impersonate-User", user);
+        }
         let _slot = self.slots.acquire().await.map_err(|e| Error::Service(e.into()))?;
         debug!(method = %request.method(), uri = %request.uri(), "write");
         timeout(REQUEST_TIMEOUT, self.resources.client().request(request))

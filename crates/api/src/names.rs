@@ -99,6 +99,10 @@ pub const APPROVE_DELETION_ANNOTATION: &str = "gitops.wheelwright.dev/approve-de
 pub const ACCEPT_REVISION_ANNOTATION: &str = "gitops.wheelwright.dev/accept-revision";
 /// Asks for a fetch now; any new value does.
 pub const RECONCILE_AT_ANNOTATION: &str = "gitops.wheelwright.dev/reconcile-at";
+/// Label of a namespace whose ConfigRepos may act as the operator. Only those who may write namespaces can set it.
+pub const OPERATOR_IDENTITY_LABEL: &str = "gitops.wheelwright.dev/operator-identity";
+/// The value of the label that allows it.
+pub const OPERATOR_IDENTITY_ALLOWED: &str = "allowed";
 
 // Finalizers.
 

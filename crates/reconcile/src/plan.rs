@@ -78,6 +78,10 @@ pub enum Action {
         force: bool,
         /// Field manager where it is not the controller's name.
         manager: Option<String>,
+        /// The user that the request [impersonates]; `None` for the identity of the process.
+        ///
+        /// [impersonates]: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
+        impersonate: Option<String>,
     },
     /// Creates an object; one of that name that exists already is a success and is left as it is.
     Create {
@@ -116,6 +120,8 @@ pub enum Action {
         precondition: Precondition,
         /// Leaves its dependents in place.
         orphan: bool,
+        /// The user that the request impersonates; `None` for the identity of the process.
+        impersonate: Option<String>,
     },
     /// Commits files to a branch of a repository and pushes with compare-and-swap.
     Push(Box<Push>),
@@ -124,7 +130,7 @@ pub enum Action {
 impl Action {
     /// Applies an object to the hub and takes the fields it names.
     pub fn apply(object: Object) -> Self {
-        Self::Apply { site: Site::Hub, object, force: true, manager: None }
+        Self::Apply { site: Site::Hub, object, force: true, manager: None, impersonate: None }
     }
 
     /// Applies a typed object to the hub and takes the fields it names.
@@ -144,6 +150,7 @@ impl Action {
             target: ObjectRef::of::<K>(Key::of(object)),
             precondition: Precondition::uid(object),
             orphan: false,
+            impersonate: None,
         }
     }
 

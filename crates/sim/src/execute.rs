@@ -77,7 +77,7 @@ pub(super) fn unavailable(why: &str) -> Failure {
 pub fn execute(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     let options = WriteOptions::manager(manager);
     match action {
-        Action::Apply { site, object, force, manager: other } => {
+        Action::Apply { site, object, force, manager: other, impersonate: _ } => {
             let store = sites.writable(*site)?;
             let named =
                 WriteOptions { manager: other.clone().unwrap_or(options.manager), force: *force, ..options };
@@ -124,7 +124,7 @@ pub fn execute(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Times
                 .map(|w| taken(&w.object))
                 .map_err(|error| refused(&reference, &error))
         }
-        Action::Delete { site, target: reference, precondition, orphan } => {
+        Action::Delete { site, target: reference, precondition, orphan, impersonate: _ } => {
             let store = sites.writable(*site)?;
             let target = path(store, reference)?;
             let propagation = Some(if *orphan { Propagation::Orphan } else { Propagation::Background });

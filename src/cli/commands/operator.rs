@@ -17,6 +17,7 @@ use crate::cli::{CommandError, CommandResult};
 use crate::operator::{self, OperatorOptions};
 use crate::shell::{ElectionOptions, Selection};
 use api::gitops::v1alpha1::ConfigRepo;
+use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
 
 /// Run the operator against a hub.
 ///
@@ -118,7 +119,11 @@ async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Resul
         merge(&mut spec, &json!({"report": {"branch": args.report_branch}}));
     }
     let params = PatchParams::apply("wheelwright-cli").force();
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": args.namespace}});
+    // The caller has the rights of the operator, so its ConfigRepo may act as the operator.
+    let labels = json!({OPERATOR_IDENTITY_LABEL: OPERATOR_IDENTITY_ALLOWED});
+    let namespace = json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": args.namespace, "labels": labels},
+    });
     let namespaces: Api<Namespace> = Api::all(hub.clone());
     namespaces
         .patch(&args.namespace, &params, &Patch::Apply(namespace))

@@ -6,9 +6,11 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::addon_config::{explain, is_config, observing};
+use super::config_repo::Identity;
 use crate::addon_reads;
 use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -60,6 +62,7 @@ impl Controller for ReportController {
         // The states of clusters are decided from these too; the status of the add-on changes with them.
         watches.read::<Placement>();
         watches.read::<PlacementDecision>();
+        watches.read::<Namespace>();
         watches.on_observed(|change, view| if is_config(change) { reporting(view) } else { Vec::new() });
     }
 
@@ -126,6 +129,7 @@ fn reason(failure: &Failure) -> &'static str {
 const REJECTED: &str = "StatusPushRejected";
 
 fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> Read<Plan> {
+    let Ok(identity) = Identity::of(repo, view)? else { return Ok(Plan::nothing()) };
     let status = repo.status.clone().unwrap_or_default();
     let last = status.report.clone().unwrap_or_default();
     let interval = duration::parse(&spec.interval).unwrap_or(DEFAULT_INTERVAL);
@@ -142,7 +146,7 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         plan.wake(later);
         return Ok(plan);
     }
-    let add_ons = add_ons(repo, view)?;
+    let add_ons = add_ons(repo, &identity, view)?;
     let changed = report::last_change(repo, add_ons.iter().flat_map(|(_, on)| on));
     // Changes that keep coming hold a report up for an interval at most.
     let since = last.time.or_else(|| status.seen.as_ref().and_then(|seen| seen.since.clone()));
@@ -152,7 +156,13 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         plan.wake(quiet.min(patience));
         return Ok(plan);
     }
-    let fleet = fleet(repo, &add_ons, &mut plan, view, now)?;
+    let read = add_on_states(&add_ons, &mut plan, view, now)?;
+    // A service account of a namespace does not read the fleet.
+    let clusters = match identity {
+        Identity::Operator => view.list::<ManagedCluster>(Query::ALL)?,
+        Identity::ServiceAccount(_) => Vec::new(),
+    };
+    let fleet = Fleet::read(repo, &clusters, read);
     let files = report::files(&fleet);
     let digest = report::digest(&files);
     if digest == last.digest && last.branch == spec.branch && last.error.is_empty() {
@@ -174,13 +184,15 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
 /// An add-on, and what it is on its clusters.
 type OnClusters = (Arc<ClusterManagementAddOn>, Vec<Arc<ManagedClusterAddOn>>);
 
-/// The add-ons that a report is about: those the repository applies, or all of them where another tool applies.
-fn add_ons(repo: &ConfigRepo, view: &impl View) -> Read<Vec<OnClusters>> {
+/// The add-ons that a report is about: those the repository applies, or all of them where another tool applies and the ConfigRepo
+/// acts as the operator.
+fn add_ons(repo: &ConfigRepo, identity: &Identity, view: &impl View) -> Read<Vec<OnClusters>> {
     let mark = Key::of(repo).to_string();
+    let reports_all = repo.spec.mode == ConfigRepoMode::Observe && *identity == Identity::Operator;
     let is_ours = |cma: &Arc<ClusterManagementAddOn>| {
         let annotations = cma.metadata.annotations.as_ref();
         let owner = annotations.and_then(|annotations| annotations.get(names::CONFIG_REPO_ANNOTATION));
-        repo.spec.mode == ConfigRepoMode::Observe || owner == Some(&mark)
+        reports_all || owner == Some(&mark)
     };
     let ours = view.list::<ClusterManagementAddOn>(Query::ALL)?.into_iter().filter(is_ours);
     ours.map(|cma| {
@@ -190,14 +202,13 @@ fn add_ons(repo: &ConfigRepo, view: &impl View) -> Read<Vec<OnClusters>> {
     .collect()
 }
 
-/// Reads the fleet, and asks to be planned again when the state of a cluster ends by itself.
-fn fleet(
-    repo: &ConfigRepo,
+/// Reads the states of the add-ons, and asks to be planned again when the state of a cluster ends by itself.
+fn add_on_states(
     add_ons: &[OnClusters],
     plan: &mut Plan,
     view: &impl View,
     now: Timestamp,
-) -> Read<Fleet> {
+) -> Read<Vec<AddOn>> {
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
     let mut read = Vec::new();
     for (cma, on) in add_ons {
@@ -210,7 +221,7 @@ fn fleet(
         }
         read.push(AddOn::read(cma, on, &explained.states, &policies));
     }
-    Ok(Fleet::read(repo, &view.list::<ManagedCluster>(Query::ALL)?, read))
+    Ok(read)
 }
 
 /// Wakes every repository that reports, if what a report tells has changed.

@@ -47,9 +47,14 @@ const SERVER_FIELDS: &[&str] = &[
     "ownerReferences",
 ];
 
-/// Annotations that only we and `kubectl apply` write.
-const OWNER_ANNOTATIONS: [&str; 3] =
-    [names::CONFIG_REPO_ANNOTATION, names::APPLIED_DIGEST_ANNOTATION, names::LAST_APPLIED_ANNOTATION];
+/// Annotations that a repository may not set: those that only we and `kubectl apply` write, and the approvals of a person.
+const FOREIGN_ANNOTATIONS: [&str; 5] = [
+    names::CONFIG_REPO_ANNOTATION,
+    names::APPLIED_DIGEST_ANNOTATION,
+    names::LAST_APPLIED_ANNOTATION,
+    names::APPROVE_DELETION_ANNOTATION,
+    names::ACCEPT_REVISION_ANNOTATION,
+];
 
 /// Largest object that is sent: etcd takes requests of 1.5 MiB, and the server adds to the objects that it stores.
 const MAX_OBJECT_BYTES: usize = 1_400_000;
@@ -160,7 +165,7 @@ impl DesiredObject {
         }
         match metadata.get_mut("annotations") {
             Some(Value::Object(annotations)) => {
-                for annotation in OWNER_ANNOTATIONS {
+                for annotation in FOREIGN_ANNOTATIONS {
                     annotations.remove(annotation);
                 }
             }
@@ -192,6 +197,9 @@ fn short_hex(hash: Sha256) -> String {
 }
 
 /// Says why a ConfigRepo that is confined to its namespace may not hold an object.
+///
+/// The API server decides whether the service account may write the object. The confinement keeps the ConfigRepo from comparing
+/// objects that the account cannot read, and from making ConfigRepos that act as another identity.
 fn confinement_breach(repo: &Key, desired: &DesiredObject, scopes: &Scopes) -> Option<String> {
     let ObjectRef { gvk, key } = &desired.reference;
     let hint = "this ConfigRepo has a serviceAccountName, which confines it to its namespace; move the object to a ConfigRepo without one";
@@ -204,8 +212,8 @@ fn confinement_breach(repo: &Key, desired: &DesiredObject, scopes: &Scopes) -> O
             desired.reference, repo.namespace
         ));
     }
-    let escalates = matches!(gvk.group.as_str(), "rbac.authorization.k8s.io" | names::GITOPS_GROUP);
-    escalates.then(|| format!("{} could give it more rights: {hint}", desired.reference))
+    (gvk.group == names::GITOPS_GROUP)
+        .then(|| format!("{} could act as another identity: {hint}", desired.reference))
 }
 
 /// Says which kinds are namespaced, as far as that is known without asking the hub.

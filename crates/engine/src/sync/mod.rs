@@ -19,7 +19,7 @@ mod tests;
 pub use budget::{Budget, DeletionHold};
 pub use desired::{Desired, DesiredObject};
 pub use inventory::{Inventory, ObjectId, kinds};
-pub use ownership::Takeover;
+pub use ownership::{Takeover, is_secret};
 pub use plan::{Apply, Input, SyncPlan, SyncPolicy, plan};
 pub use problem::{Problem, summary};
 pub use prune::Deletion;

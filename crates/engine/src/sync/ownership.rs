@@ -4,7 +4,7 @@ use super::plan::Input;
 use super::{DesiredObject, ObjectId};
 use api::names;
 use object::fields::first_difference;
-use object::{Key, Object};
+use object::{Gvk, Key, Object};
 
 /// The annotation of an object that Argo CD applies: `app:group/Kind:namespace/name`.
 pub(super) const ARGO_TRACKING: &str = "argocd.argoproj.io/tracking-id";
@@ -55,6 +55,12 @@ pub(super) fn ownership(input: &Input<'_>, desired: &DesiredObject, live: Option
     }
     match takeover {
         Takeover::Always => Ownership::Available { force: true },
+        Takeover::IfNoDiff if input.policy.is_blind_to_secrets && is_secret(&live.gvk()) => refuse(
+            "TakeoverRefused",
+            "exists already, and a ConfigRepo with a serviceAccountName does not compare Secrets; delete it, or set \
+             spec.takeover: Always"
+                .into(),
+        ),
         Takeover::IfNoDiff => match first_difference(live, &desired.object) {
             None => Ownership::Available { force: false },
             Some(path) => refuse(
@@ -69,6 +75,29 @@ pub(super) fn ownership(input: &Input<'_>, desired: &DesiredObject, live: Option
             "exists already and spec.takeover is Never; delete it or remove it from the repository".into(),
         ),
     }
+}
+
+/// The fields of a ConfigRepo that decide what its repository may do.
+const GUARDED_FIELDS: [&str; 6] =
+    ["url", "ref", "serviceAccountName", "deletionBudget", "takeover", "rewind"];
+
+/// Names the guarded field that a repository changes in its own ConfigRepo.
+///
+/// A commit could otherwise raise its own budget and use it.
+pub(super) fn changed_guard(repo: &Key, desired: &Object, live: &Object) -> Option<&'static str> {
+    let is_own = desired.gvk().group == names::GITOPS_GROUP
+        && desired.kind() == "ConfigRepo"
+        && desired.reference().key == *repo;
+    let is_changed = |field: &&'static str| {
+        let wanted = desired.at(&["spec", field]);
+        wanted.is_some() && wanted != live.at(&["spec", field])
+    };
+    GUARDED_FIELDS.into_iter().filter(|_| is_own).find(is_changed)
+}
+
+/// Whether objects of a kind hold secrets.
+pub fn is_secret(gvk: &Gvk) -> bool {
+    gvk.group.is_empty() && gvk.kind == "Secret"
 }
 
 /// Whether a live object carries the annotation of a ConfigRepo.

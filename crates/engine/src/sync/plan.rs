@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
-use super::ownership::{Ownership, ownership};
+use super::ownership::{Ownership, changed_guard, ownership};
 use super::{
     Budget, Deletion, DeletionHold, Desired, DesiredObject, Inventory, ObjectId, Problem, Takeover, prune,
 };
@@ -33,6 +33,8 @@ pub struct Input<'a> {
 pub struct SyncPolicy {
     /// Decides about objects that others created.
     pub takeover: Takeover,
+    /// Compares no Secrets of others: the user may not learn what the operator can read.
+    pub is_blind_to_secrets: bool,
     /// Deletes the objects that leave the repository.
     pub prune: bool,
     /// Limits the deletions without approval; `None` sets no limit.
@@ -155,6 +157,15 @@ fn decide<'a, E: Display>(
             ));
         }
     };
+    if let Some(live) = &live
+        && let Some(field) = changed_guard(input.repo, &desired.object, live)
+    {
+        let message = format!(
+            "{} changes its own spec.{field}, and a repository may not decide that for itself; change it on the hub first",
+            desired.reference
+        );
+        return Decision::Refuse(Problem { reason: "NotAllowed", message, origin: desired.origin.clone() });
+    }
     match ownership(input, desired, live.as_deref()) {
         Ownership::Refused { reason, message } => {
             Decision::Refuse(Problem { reason, message, origin: desired.origin.clone() })

@@ -41,7 +41,7 @@ pub fn play(setup: Setup, seed: u64, events: &[Event], keep_writes: bool) -> End
     if keep_writes {
         play.world.keep_history();
     }
-    play.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config"}}));
+    play.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config", "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}));
     play.repo();
     let mut ended = Ended { writes: Vec::new(), events: 0, violation: None };
     for event in events {

@@ -25,7 +25,10 @@ const BRANCH: &str = "wheelwright/status";
 /// Reports on all add-ons, whoever applies them.
 fn report(world: &mut World) {
     let key = Key::namespaced("config", "fleet");
-    put(world, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace}}));
+    put(
+        world,
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace, "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
+    );
     put(
         world,
         json!({

@@ -19,6 +19,7 @@ use crate::apiserver::Server;
 use crate::operator::{self, OperatorOptions};
 use crate::shell::Selection;
 use api::gitops::v1alpha1::ConfigRepo;
+use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
 use object::Object;
 use store::{Patch, ResourcePath, WriteOptions};
 
@@ -86,7 +87,9 @@ impl<'a> Demo<'a> {
 
 /// Creates the `ConfigRepo` that follows the repository.
 pub(super) fn create_config_repo(hub: &Server, repository: &ConfigRepository) -> Result<()> {
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    let labels = json!({OPERATOR_IDENTITY_LABEL: OPERATOR_IDENTITY_ALLOWED});
+    let metadata = json!({"name": NAMESPACE, "labels": labels});
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
     let namespace = Object::from_value(namespace)?;
     let repo = json!({
         "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",

@@ -80,7 +80,9 @@ pub struct ConfigRepoSpec {
     /// Stops fetching, applying and reporting; rollouts under way go on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
-    /// Service account of the same namespace as which the objects are applied; the operator's own where empty.
+    /// Service account of the same namespace that the operator impersonates to apply and delete the objects. It confines the
+    /// ConfigRepo to its namespace. Empty: the operator acts as itself, if the namespace has the label
+    /// gitops.wheelwright.dev/operator-identity: allowed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub service_account_name: String,

@@ -123,9 +123,13 @@ impl WorkOnSpoke {
             let action = match decide(wanted, live.as_deref(), &owner, was_applied(work, &wanted.meta)) {
                 Decision::Leave | Decision::Refuse(_) => continue,
                 Decision::Create(object) => Action::Create { site: Site::Spoke, object },
-                Decision::Apply { object, force, manager } => {
-                    Action::Apply { site: Site::Spoke, object, force, manager: Some(manager) }
-                }
+                Decision::Apply { object, force, manager } => Action::Apply {
+                    site: Site::Spoke,
+                    object,
+                    force,
+                    manager: Some(manager),
+                    impersonate: None,
+                },
             };
             writes.push(action);
         }
@@ -161,9 +165,13 @@ impl WorkOnSpoke {
         match removal(live.as_deref(), owner, stays) {
             Removal::Forget => Step::Forget,
             Removal::Wait => Step::Wait,
-            Removal::Delete => {
-                Step::Write(Action::Delete { site: Site::Spoke, target, precondition, orphan: false })
-            }
+            Removal::Delete => Step::Write(Action::Delete {
+                site: Site::Spoke,
+                target,
+                precondition,
+                orphan: false,
+                impersonate: None,
+            }),
             Removal::Release(owners) => {
                 if let Some(live) = &live {
                     live.resource_version().clone_into(&mut precondition.resource_version);

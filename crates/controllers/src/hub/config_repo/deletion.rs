@@ -4,20 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use super::identity::Identity;
 use super::plan::{Draft, delete};
 use api::gitops::v1alpha1::{ConfigRepo, DeletionPolicy};
 use api::names;
 use engine::sync::{self, Desired, Input, SyncPolicy};
-use reconcile::{Action, Plan, View};
+use reconcile::{Action, Plan, Read, View};
 
 /// Deletes the objects of a ConfigRepo if its deletion policy says so, and then removes the finalizer.
-pub(super) fn finalize(repo: &ConfigRepo, view: &impl View) -> Plan {
+///
+/// # Errors
+/// The identity that deletes has not been read.
+pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<Plan> {
     let Some(release) = Action::remove_finalizers(repo, &[names::CONFIG_REPO_FINALIZER]) else {
-        return Plan::nothing();
+        return Ok(Plan::nothing());
     };
-    let mut plan = Plan::default();
+    let mut draft = Draft::of(repo, now);
     if repo.spec.deletion_policy == DeletionPolicy::Delete {
-        let draft = Draft::of(repo, Timestamp::UNIX_EPOCH);
         let inventory = draft.inventory();
         let input = Input {
             repo: &draft.key,
@@ -29,15 +32,21 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View) -> Plan {
         let nothing = Desired::default();
         let sync = sync::plan(&nothing, &input, |what| view.observed(what));
         if !sync.inventory.is_empty() {
-            plan.observe = sync::kinds(&[], &inventory);
-            for stage in sync.delete {
-                plan.step(stage.into_iter().map(delete));
+            let identity = match Identity::of(repo, view)? {
+                Ok(identity) => identity,
+                Err(problem) => {
+                    draft.refuse(&[problem]);
+                    return Ok(draft.finish());
+                }
+            };
+            let mut plan = Plan { observe: sync::kinds(&[], &inventory), ..Plan::default() };
+            for stage in &sync.delete {
+                plan.step(stage.iter().map(|deletion| delete(deletion, &identity)));
             }
-            return plan;
+            return Ok(plan);
         }
     }
-    plan.step([release]);
-    plan
+    Ok(Plan { steps: vec![vec![release]], ..Plan::default() })
 }
 
 /// Adds the finalizer if the deletion policy needs it and it is not there.

@@ -5,9 +5,14 @@
 
 mod commit;
 mod deletion;
+mod identity;
 mod observe;
 mod plan;
 mod status;
+
+pub(super) use identity::Identity;
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
@@ -27,7 +32,7 @@ impl Controller for ConfigRepoController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ConfigRepo>(wake_competing_repos);
-        watches.on::<Namespace>(wake_waiting_repos);
+        watches.on::<Namespace>(wake_repos_of_namespace);
         watches.on_source(|repo| vec![repo.clone()]);
         watches.on_observed(wake_owners);
     }
@@ -58,17 +63,24 @@ fn wake_competing_repos<V: View>(change: &Change<ConfigRepo>, view: &V) -> Vec<K
     all.iter().map(|repo| Key::of(&**repo)).filter(|key| !changed.contains(key)).collect()
 }
 
-/// Wakes the ConfigRepos that wait for a namespace when one is created.
-fn wake_waiting_repos<V: View>(change: &Change<Namespace>, view: &V) -> Vec<Key> {
-    if change.old.is_some() {
+/// Wakes the ConfigRepos that wait for a namespace when it is created, and those in it when it allows another identity.
+fn wake_repos_of_namespace<V: View>(change: &Change<Namespace>, view: &V) -> Vec<Key> {
+    let is_created = change.old.is_none();
+    let allowed = |side: &Option<Arc<Namespace>>| side.as_deref().is_some_and(identity::allows_operator);
+    let is_allowance = allowed(&change.old) != allowed(&change.new);
+    if !is_created && !is_allowance {
         return Vec::new();
     }
+    let name = change.latest().and_then(|namespace| namespace.metadata.name.clone()).unwrap_or_default();
     let all = view.list::<ConfigRepo>(Query::ALL).unwrap_or_default();
     let waits = |repo: &ConfigRepo| {
         let conditions = repo.status.iter().flat_map(|status| &status.conditions);
         conditions.into_iter().any(|condition| condition.reason == "NamespaceNotFound")
     };
-    all.iter().filter(|repo| waits(repo)).map(|repo| Key::of(&**repo)).collect()
+    let concerned = |repo: &&Arc<ConfigRepo>| {
+        is_created && waits(repo) || is_allowance && repo.metadata.namespace.as_ref() == Some(&name)
+    };
+    all.iter().filter(concerned).map(|repo| Key::of(&**repo)).collect()
 }
 
 /// Wakes the ConfigRepos that an object belongs or belonged to, unless only its status changed.

@@ -1,17 +1,29 @@
 //! Mode Observe: another tool applies the commit, and the status says how far it is.
 
-use engine::sync::Desired;
+use engine::sync::{self, DesiredObject, Problem};
 use object::fields::covers;
-use object::tree::Checkout;
 use reconcile::View;
 
 use super::commit;
-use super::plan::Draft;
+use super::identity::Identity;
+use super::plan::{Commit, Draft};
 use super::status::{Phase, Readiness, revision, short_commit};
 
 /// Compares the hub with a commit and drafts the status.
-pub(super) fn observe(draft: &mut Draft<'_>, checkout: &Checkout, desired: &Desired, view: &impl View) {
+pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, view: &impl View) {
+    let Commit { checkout, desired, identity } = *commit;
     let commit = checkout.revision.as_str();
+    let is_hidden =
+        |wanted: &&DesiredObject| *identity != Identity::Operator && sync::is_secret(&wanted.reference.gvk);
+    if let Some(secret) = desired.objects.iter().find(is_hidden) {
+        let message = format!(
+            "{} cannot be observed: a ConfigRepo with a serviceAccountName does not compare Secrets",
+            secret.reference
+        );
+        let origin = secret.origin.clone();
+        draft.refuse(&[Problem { reason: "NotAllowed", message, origin }]);
+        return;
+    }
     draft.status.inventory.clear();
     draft.status.held_deletions = None;
     let mut differing = Vec::new();

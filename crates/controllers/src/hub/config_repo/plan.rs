@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::identity::Identity;
 use super::status::{Phase, Readiness, conclude, revision, short_commit, still_applied};
 use super::{commit, deletion, observe};
 use api::gitops::v1alpha1::{
@@ -15,7 +16,8 @@ use api::gitops::v1alpha1::{
 };
 use api::names;
 use engine::sync::{
-    self, Apply, Budget, Deletion, Desired, Input, Inventory, ObjectId, SyncPlan, SyncPolicy, Takeover,
+    self, Apply, Budget, Deletion, Desired, Input, Inventory, ObjectId, Problem, SyncPlan, SyncPolicy,
+    Takeover,
 };
 use object::Key;
 use object::tree::Checkout;
@@ -37,7 +39,7 @@ const TRANSIENT: &[&str] = &["SourceUnreachable", "SourceTimeout", "GitCacheFail
 /// The commit is still being completed.
 pub(super) fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<Plan> {
     if repo.metadata.deletion_timestamp.is_some() {
-        return Ok(deletion::finalize(repo, view));
+        return deletion::finalize(repo, view, now);
     }
     if let Some(finalizer) = deletion::missing_finalizer(repo) {
         return Ok(Plan { steps: vec![vec![finalizer]], ..Plan::default() });
@@ -46,9 +48,10 @@ pub(super) fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<
     if repo.spec.suspend {
         return Ok(draft.finish());
     }
-    match view.source(&Key::of(repo)) {
-        None => draft.wait("", "Fetching", "the repository has not been fetched yet"),
-        Some(source) => reconcile_source(&mut draft, &source, view)?,
+    match (Identity::of(repo, view)?, view.source(&Key::of(repo))) {
+        (Err(problem), _) => draft.refuse(&[problem]),
+        (Ok(_), None) => draft.wait("", "Fetching", "the repository has not been fetched yet"),
+        (Ok(identity), Some(source)) => reconcile_source(&mut draft, &source, &identity, view)?,
     }
     Ok(draft.finish())
 }
@@ -111,7 +114,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn finish(mut self) -> Plan {
+    /// Says that nothing is applied, and why.
+    pub(super) fn refuse(&mut self, problems: &[Problem]) {
+        self.readiness = Some(Readiness::refused(problems, self.status.applied.as_ref()));
+    }
+
+    pub(super) fn finish(mut self) -> Plan {
         if let Some(readiness) = &self.readiness {
             let generation = self.repo.metadata.generation.unwrap_or_default();
             conclude(&mut self.status, generation, readiness, self.now);
@@ -124,9 +132,14 @@ impl<'a> Draft<'a> {
 }
 
 /// Applies or observes the commit that was fetched last, and reports a failed fetch.
-fn reconcile_source(draft: &mut Draft<'_>, source: &Source, view: &impl View) -> Read<()> {
+fn reconcile_source(
+    draft: &mut Draft<'_>,
+    source: &Source,
+    identity: &Identity,
+    view: &impl View,
+) -> Read<()> {
     if let Some(checkout) = &source.checkout {
-        reconcile_commit(draft, checkout, view)?;
+        reconcile_commit(draft, checkout, identity, view)?;
     }
     let Some(failure) = &source.failure else { return Ok(()) };
     // A commit that cannot be applied matters more than a remote that cannot be reached.
@@ -141,7 +154,12 @@ fn reconcile_source(draft: &mut Draft<'_>, source: &Source, view: &impl View) ->
     Ok(())
 }
 
-fn reconcile_commit(draft: &mut Draft<'_>, checkout: &Arc<Checkout>, view: &impl View) -> Read<()> {
+fn reconcile_commit(
+    draft: &mut Draft<'_>,
+    checkout: &Arc<Checkout>,
+    identity: &Identity,
+    view: &impl View,
+) -> Read<()> {
     let repo = draft.repo;
     let reference = commit::reference(repo);
     draft.status.seen = Some(revision(draft.status.seen.as_ref(), checkout, &reference, "", draft.now));
@@ -150,13 +168,14 @@ fn reconcile_commit(draft: &mut Draft<'_>, checkout: &Arc<Checkout>, view: &impl
         Ok(desired) => desired,
         Err(problems) => {
             draft.plan.observe = sync::kinds(&[], &inventory);
-            draft.readiness = Some(Readiness::refused(&problems, draft.status.applied.as_ref()));
+            draft.refuse(&problems);
             return Ok(());
         }
     };
     draft.plan.observe = sync::kinds(&desired.objects, &inventory);
+    let commit = Commit { checkout, desired: &desired, identity };
     if repo.spec.mode == ConfigRepoMode::Observe {
-        observe::observe(draft, checkout, &desired, view);
+        observe::observe(draft, &commit, view);
         return Ok(());
     }
     let (claimed, missing_namespaces) =
@@ -175,16 +194,25 @@ fn reconcile_commit(draft: &mut Draft<'_>, checkout: &Arc<Checkout>, view: &impl
         policy: &sync_policy(repo),
     };
     let sync = sync::plan(&desired, &input, |what| view.observed(what));
-    write(draft, checkout, &desired, sync);
+    write(draft, &commit, sync);
     Ok(())
 }
 
+/// A completed commit, and the identity that applies it.
+#[derive(Clone, Copy)]
+pub(super) struct Commit<'a> {
+    pub(super) checkout: &'a Checkout,
+    pub(super) desired: &'a Desired,
+    pub(super) identity: &'a Identity,
+}
+
 /// Turns the engine's plan into steps and a status.
-fn write(draft: &mut Draft<'_>, checkout: &Checkout, desired: &Desired, sync: SyncPlan<'_>) {
+fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, sync: SyncPlan<'_>) {
+    let Commit { checkout, desired, identity } = *commit;
     let applied = draft.status.applied.clone();
     if !sync.problems.is_empty() {
         draft.plan.wake(later(draft.now, REFUSAL_RECHECK));
-        draft.readiness = Some(Readiness::refused(&sync.problems, applied.as_ref()));
+        draft.refuse(&sync.problems);
         return;
     }
     if let Some(first) = sync.unread.first() {
@@ -192,15 +220,12 @@ fn write(draft: &mut Draft<'_>, checkout: &Checkout, desired: &Desired, sync: Sy
         return;
     }
     draft.record_ownership(&sync.inventory);
-    let actions = |applies: &[Apply<'_>], repo: &Key| -> Vec<Action> {
-        applies.iter().map(|one| apply(one, repo)).collect()
-    };
     for stage in &sync.apply {
-        draft.plan.step(actions(stage, &draft.key));
+        draft.plan.step(stage.iter().map(|one| apply(one, &draft.key, identity)));
     }
-    let drift = correct(draft, &sync.correct);
+    let drift = correct(draft, &sync.correct, identity);
     for stage in &sync.delete {
-        draft.plan.step(stage.iter().cloned().map(delete));
+        draft.plan.step(stage.iter().map(|one| delete(one, identity)));
     }
     let reference = commit::reference(draft.repo);
     draft.status.applied = Some(revision(applied.as_ref(), checkout, &reference, &desired.digest, draft.now));
@@ -250,7 +275,7 @@ fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, drift: Option
 }
 
 /// Applies objects again that somebody changed on the hub. The wait doubles with each correction.
-fn correct(draft: &mut Draft<'_>, drifted: &[Apply<'_>]) -> Option<Readiness> {
+fn correct(draft: &mut Draft<'_>, drifted: &[Apply<'_>], identity: &Identity) -> Option<Readiness> {
     let before = draft.status.drift.clone().unwrap_or_default();
     let last = before.last_time.as_ref().map(|time| time.0);
     let Some(first) = drifted.first() else {
@@ -272,8 +297,7 @@ fn correct(draft: &mut Draft<'_>, drifted: &[Apply<'_>]) -> Option<Readiness> {
         );
         return Some(Readiness::new(Phase::Reconciling, "Drifted", message));
     }
-    let actions: Vec<_> = drifted.iter().map(|one| apply(one, &draft.key)).collect();
-    draft.plan.step(actions);
+    draft.plan.step(drifted.iter().map(|one| apply(one, &draft.key, identity)));
     let entry = |apply: &Apply<'_>| {
         let reference = &apply.desired.reference;
         ObjectId::of(reference).entry(&reference.gvk.version)
@@ -289,20 +313,22 @@ fn correct(draft: &mut Draft<'_>, drifted: &[Apply<'_>]) -> Option<Readiness> {
 }
 
 /// The action that applies an object of the commit.
-fn apply(apply: &Apply<'_>, repo: &Key) -> Action {
+fn apply(apply: &Apply<'_>, repo: &Key, identity: &Identity) -> Action {
     Action::Apply {
         site: Site::Hub,
         object: apply.desired.marked(repo),
         force: apply.force,
         manager: Some(names::CONFIG_REPO_MANAGER.to_owned()),
+        impersonate: identity.impersonate(),
     }
 }
 
 /// The action that deletes an object that left the repository.
-pub(super) fn delete(deletion: Deletion) -> Action {
-    let Deletion { target, uid } = deletion;
+pub(super) fn delete(deletion: &Deletion, identity: &Identity) -> Action {
+    let Deletion { target, uid } = deletion.clone();
     let precondition = Precondition { uid, resource_version: String::new() };
-    Action::Delete { site: Site::Hub, target, precondition, orphan: false }
+    let impersonate = identity.impersonate();
+    Action::Delete { site: Site::Hub, target, precondition, orphan: false, impersonate }
 }
 
 /// The objects in the inventories of other ConfigRepos.
@@ -341,7 +367,7 @@ fn sync_policy(repo: &ConfigRepo) -> SyncPolicy {
         // `commit` reads these.
         r#ref: _,
         path: _,
-        service_account_name: _,
+        service_account_name,
         // `plan` and `deletion` read these.
         mode: _,
         suspend: _,
@@ -353,6 +379,7 @@ fn sync_policy(repo: &ConfigRepo) -> SyncPolicy {
     let DeletionBudget { objects, percent, .. } = deletion_budget;
     let count = |n: i32| usize::try_from(n).unwrap_or_default();
     SyncPolicy {
+        is_blind_to_secrets: !service_account_name.is_empty(),
         takeover: match takeover {
             gitops::Takeover::IfNoDiff => Takeover::IfNoDiff,
             gitops::Takeover::Always => Takeover::Always,

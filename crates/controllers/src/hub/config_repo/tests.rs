@@ -8,7 +8,7 @@ use super::*;
 use api::Condition;
 use api::gitops::v1alpha1::ConfigRepoStatus;
 use object::tree::FileTree;
-use reconcile::{Caches, SourceFailure};
+use reconcile::{Action, Caches, Failure, FailureKind, SourceFailure};
 use sim::World;
 
 /// A hub with one repository, and the operator that follows it.
@@ -27,9 +27,13 @@ fn object(value: Value) -> Object {
 
 impl Hub {
     fn new(spec: Value) -> Self {
+        Self::with(sim::Setup::default(), spec)
+    }
+
+    fn with(setup: sim::Setup, spec: Value) -> Self {
         let start: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
-        let mut hub = Self { world: World::new(7, start), commits: 0 };
-        hub.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config"}}));
+        let mut hub = Self { world: World::with(setup, 7, start), commits: 0 };
+        hub.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config", "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}));
         hub.repo(spec, json!({}));
         hub
     }
@@ -360,7 +364,7 @@ fn lost_answers_refusals_and_restarts_leave_no_orphan() {
     for seed in 0..6 {
         let mut hub = Hub::new(json!({"deletionBudget": {"objects": 100}}));
         hub.world = World::new(seed, hub.world.now);
-        hub.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config"}}));
+        hub.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config", "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}));
         hub.repo(json!({"deletionBudget": {"objects": 100}}), json!({}));
         hub.world.faults = sim::Faults { refused: 200, answer_lost: 200, stale: 200 };
         for round in 0..6_u64 {
@@ -392,4 +396,69 @@ fn lost_answers_refusals_and_restarts_leave_no_orphan() {
         assert_eq!(hub.names(), owned, "seed {seed}");
         assert!(hub.told().starts_with("Ready"), "seed {seed}: {}", hub.told());
     }
+}
+
+const ACCOUNT: &str = "system:serviceaccount:config:deployer";
+
+/// An API server on which only the service account may write ConfigMaps.
+fn allow_the_account(
+    sites: &mut sim::Sites<'_>,
+    manager: &str,
+    action: &Action,
+    now: Timestamp,
+) -> reconcile::Outcome {
+    let user = match action {
+        Action::Apply { object, impersonate, .. } if object.kind() == "ConfigMap" => Some(impersonate),
+        Action::Delete { target, impersonate, .. } if target.gvk.kind == "ConfigMap" => Some(impersonate),
+        Action::Apply { .. }
+        | Action::Delete { .. }
+        | Action::Create { .. }
+        | Action::Patch { .. }
+        | Action::Replace { .. }
+        | Action::Push(_) => None,
+    };
+    if user.is_some_and(|user| user.as_deref() != Some(ACCOUNT)) {
+        let message = "configmaps is forbidden".into();
+        return Err(Failure { kind: FailureKind::Forbidden, message });
+    }
+    sim::execute(sites, manager, action, now)
+}
+
+#[test]
+fn a_repository_with_a_service_account_applies_and_deletes_as_the_account() {
+    let setup = sim::Setup { execute: allow_the_account, ..sim::Setup::default() };
+    let mut hub = Hub::with(setup, json!({"serviceAccountName": "deployer"}));
+    let (a, b) = (map("a", "1"), map("b", "1"));
+    assert!(hub.commit(&[("a.yaml", &a), ("b.yaml", &b)]).starts_with("Ready"));
+    assert!(hub.commit(&[("a.yaml", &map("a", "2"))]).starts_with("Ready"));
+    assert_eq!((hub.names(), hub.data("a").as_deref()), (vec!["a".to_owned()], Some("2")));
+    hub.repo(json!({"serviceAccountName": "other"}), json!({}));
+    assert!(hub.commit(&[("a.yaml", &map("a", "3"))]).starts_with("Stalled Forbidden"));
+}
+
+#[test]
+fn a_repository_acts_as_the_operator_only_where_an_administrator_allows_it() {
+    let mut hub = Hub::new(json!({}));
+    let label = |value: &str| {
+        let labels = json!({names::OPERATOR_IDENTITY_LABEL: value});
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config", "labels": labels}})
+    };
+    hub.apply(label("denied"));
+    let told = hub.commit(&[("a.yaml", &map("a", "1"))]);
+    assert!(
+        told.starts_with("Stalled NotAllowed: a ConfigRepo in namespace config may not act as the operator"),
+        "{told}"
+    );
+    assert_eq!(hub.data("a"), None);
+    hub.apply(label("allowed"));
+    assert!(hub.run().starts_with("Ready"), "the label wakes the ConfigRepo");
+    assert_eq!(hub.data("a").as_deref(), Some("1"));
+}
+
+#[test]
+fn a_confined_repository_observes_no_secret() {
+    let mut hub = Hub::new(json!({"mode": "Observe", "serviceAccountName": "deployer"}));
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: a\nstringData:\n  password: guess\n";
+    let told = hub.commit(&[("a.yaml", secret)]);
+    assert!(told.starts_with("Stalled NotAllowed: Secret config/a cannot be observed"), "{told}");
 }

@@ -68,6 +68,7 @@ impl Writes<'_> {
                 target: self.target(&name),
                 precondition: self.precondition(&name),
                 orphan: false,
+                impersonate: None,
             },
         }
     }

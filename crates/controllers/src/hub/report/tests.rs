@@ -20,7 +20,7 @@ fn object(value: Value) -> Object {
 fn world(report: Value) -> World {
     let mut world = World::new(7, "2026-01-02T03:04:05Z".parse().unwrap());
     world
-        .apply(object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config"}})))
+        .apply(object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config", "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}})))
         .unwrap();
     let spec = json!({"url": "https://git.example/fleet", "report": report});
     let metadata = json!({"namespace": "config", "name": "fleet"});
@@ -66,6 +66,36 @@ fn one_change_gives_one_report_and_a_report_gives_none() {
 }
 
 #[test]
+fn a_confined_repository_reports_nothing_of_the_fleet() {
+    let summary = |account: &str| {
+        let mut world = world(json!({}));
+        let spec = json!({
+            "url": "https://git.example/fleet", "report": {}, "mode": "Observe", "serviceAccountName": account,
+        });
+        let metadata = json!({"namespace": "config", "name": "fleet"});
+        let others = [
+            json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": spec}),
+            json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn", "metadata": {"name": "theirs"}, "spec": {}}),
+            json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "c1"}, "spec": {}}),
+        ];
+        for other in others {
+            world.apply(object(other)).unwrap();
+        }
+        let tree: FileTree = [("README.md", b"no objects".as_slice())].into_iter().collect();
+        world.commit(&key(), &"1".repeat(40), tree);
+        run(&mut world, 60);
+        world.branches[BRANCH][0].files["summary.json"].clone()
+    };
+    let fleet = |text: &str| {
+        let summary: Value = serde_json::from_str(text).unwrap();
+        (summary["clusters"].clone(), text.contains("theirs"))
+    };
+    assert!(fleet(&summary("")).1);
+    assert!(!fleet(&summary("deployer")).1);
+    assert_ne!(fleet(&summary("")).0, fleet(&summary("deployer")).0);
+}
+
+#[test]
 fn changes_that_keep_coming_are_reported_once_an_interval() {
     let mut world = world(json!({}));
     for round in 0..120 {
@@ -89,6 +119,7 @@ fn after(outcome: Outcome, later: SignedDuration) -> (ConfigRepo, Plan) {
     caches.replace(Site::Hub, world.list::<ManagedCluster>(), "1");
     caches.replace(Site::Hub, Vec::<ManagedClusterAddOn>::new(), "1");
     caches.replace(Site::Hub, Vec::<RolloutPolicy>::new(), "1");
+    caches.replace(Site::Hub, world.list::<Namespace>(), "1");
     let plan = ReportController::plan(&key(), &caches, now).unwrap();
     assert_eq!(plan.steps.len(), 1);
     let done = Executed { plan, outcomes: vec![vec![outcome]] };

@@ -22,6 +22,15 @@ fn an_object_loses_the_fields_that_a_repository_may_not_set() {
 }
 
 #[test]
+fn a_repository_cannot_give_the_approvals_of_a_person() {
+    let approvals = json!({names::APPROVE_DELETION_ANNOTATION: "a1b2", names::ACCEPT_REVISION_ANNOTATION: "c3", "mine": "1"});
+    let repo = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+        "metadata": {"name": "repo", "namespace": "ns", "annotations": approvals}, "spec": {"url": "https://git.example/a"}});
+    let desired = complete(repo, false).unwrap();
+    assert_eq!(desired.objects[0].object.annotations().into_iter().collect::<Vec<_>>(), [("mine", "1")]);
+}
+
+#[test]
 fn an_object_that_cannot_be_applied_is_refused_by_its_place() {
     let big = "x".repeat(1_500_000);
     let cases = [
@@ -70,7 +79,6 @@ fn a_confined_repository_stays_in_its_namespace() {
         ("v1", "ConfigMap", "other"),
         ("v1", "Namespace", ""),
         ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", ""),
-        ("rbac.authorization.k8s.io/v1", "RoleBinding", "ns"),
         ("gitops.wheelwright.dev/v1alpha1", "ConfigRepo", "ns"),
         ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", ""),
         ("addon.open-cluster-management.io/v1alpha1", "ClusterManagementAddOn", ""),

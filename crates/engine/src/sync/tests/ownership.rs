@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::hub::{commit, object, repo};
-use crate::sync::ownership::{ARGO_TRACKING, Ownership, ownership};
+use crate::sync::ownership::{ARGO_TRACKING, Ownership, changed_guard, ownership};
 use crate::sync::{Input, Inventory, ObjectId, SyncPolicy, Takeover};
 use api::names;
 use object::{Key, Object};
@@ -82,4 +82,47 @@ fn two_repositories_never_share_an_object() {
             "{refused}"
         );
     }
+}
+
+#[test]
+fn a_confined_repository_learns_nothing_of_the_secrets_of_others() {
+    let secret = |data: &str| {
+        let metadata = json!({"name": "a", "namespace": "ns"});
+        object(
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"password": data}}),
+        )
+    };
+    let told = |live: &str| {
+        let input = Input {
+            repo: &repo(),
+            inventory: &Inventory::new(),
+            claimed: &BTreeMap::new(),
+            missing_namespaces: &BTreeSet::new(),
+            policy: &SyncPolicy { is_blind_to_secrets: true, ..SyncPolicy::default() },
+        };
+        let desired = commit(&[secret("Z3Vlc3M=")]);
+        ownership(&input, &desired.objects[0], Some(&secret(live)))
+    };
+    let Ownership::Refused { reason, .. } = told("Z3Vlc3M=") else { panic!("a right guess is told") };
+    assert_eq!(reason, "TakeoverRefused");
+    assert_eq!(told("Z3Vlc3M="), told("b3RoZXI="));
+}
+
+#[test]
+fn a_repository_cannot_loosen_its_own_config_repo() {
+    let config_repo = |name: &str, spec: Value| {
+        let metadata = json!({"name": name, "namespace": "ns"});
+        object(
+            json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": spec}),
+        )
+    };
+    let live = json!({"url": "https://git.example/a", "path": "prod", "deletionBudget": {"objects": 5}});
+    let changed = |name: &str, spec: Value| {
+        changed_guard(&repo(), &config_repo(name, spec), &config_repo(name, live.clone()))
+    };
+    assert_eq!(changed("repo", json!({"url": "https://git.example/a", "path": "test"})), None);
+    assert_eq!(changed("repo", json!({"deletionBudget": {"objects": 100_000}})), Some("deletionBudget"));
+    assert_eq!(changed("repo", json!({"url": "https://git.example/b"})), Some("url"));
+    assert_eq!(changed("repo", json!({"takeover": "Always"})), Some("takeover"));
+    assert_eq!(changed("other", json!({"url": "https://git.example/b"})), None);
 }

@@ -1,0 +1,56 @@
+//! The identity that a ConfigRepo acts as.
+
+use k8s_openapi::api::core::v1::Namespace;
+
+use api::gitops::v1alpha1::ConfigRepo;
+use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
+use engine::sync::Problem;
+use object::Key;
+use reconcile::{Read, View};
+
+/// The identity of the writes for a ConfigRepo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::hub) enum Identity {
+    /// The identity of the operator.
+    Operator,
+    /// The user name of a service account in the namespace of the ConfigRepo.
+    ServiceAccount(String),
+}
+
+impl Identity {
+    /// Reads the identity that a ConfigRepo may act as, or the problem that it may act as none.
+    ///
+    /// # Errors
+    /// The namespace has not been read.
+    pub(in crate::hub) fn of(repo: &ConfigRepo, view: &impl View) -> Read<Result<Self, Problem>> {
+        let Key { namespace, .. } = Key::of(repo);
+        if !repo.spec.service_account_name.is_empty() {
+            let account = &repo.spec.service_account_name;
+            return Ok(Ok(Self::ServiceAccount(format!("system:serviceaccount:{namespace}:{account}"))));
+        }
+        if view.get::<Namespace>(&Key::cluster(namespace.as_str()))?.is_some_and(|it| allows_operator(&it)) {
+            return Ok(Ok(Self::Operator));
+        }
+        let message = format!(
+            "a ConfigRepo in namespace {namespace} may not act as the operator: set spec.serviceAccountName, or let an administrator \
+             label the namespace {OPERATOR_IDENTITY_LABEL}={OPERATOR_IDENTITY_ALLOWED}"
+        );
+        Ok(Err(Problem::of_commit("NotAllowed", message)))
+    }
+
+    /// The user that the writes impersonate.
+    pub(super) fn impersonate(&self) -> Option<String> {
+        match self {
+            Self::Operator => None,
+            Self::ServiceAccount(user) => Some(user.clone()),
+        }
+    }
+}
+
+/// Whether the ConfigRepos of a namespace may act as the operator.
+pub(super) fn allows_operator(namespace: &Namespace) -> bool {
+    let labels = namespace.metadata.labels.as_ref();
+    labels
+        .and_then(|labels| labels.get(OPERATOR_IDENTITY_LABEL))
+        .is_some_and(|value| value == OPERATOR_IDENTITY_ALLOWED)
+}

@@ -1,0 +1,121 @@
+//! Tenants of a hub: a ConfigRepo acts as the service account that it names, on a real API server with the chart's rules.
+
+use std::path::Path;
+
+use crate::e2e::{Repository, Running, prepare_hub};
+use crate::kube::{Cluster, Kubectl};
+use crate::wait::eventually;
+
+/// What the administrator of a hub and the owner of a namespace set up for a tenant.
+const TENANT: &str = r#"
+apiVersion: v1
+kind: Namespace
+metadata: {name: team}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: deployer, namespace: team}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: powerless, namespace: team}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: private, namespace: team}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: deployer, namespace: team}
+rules:
+- {apiGroups: [""], resources: [configmaps], verbs: [get, create, patch, delete]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: deployer, namespace: team}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: deployer}
+subjects: [{kind: ServiceAccount, name: deployer, namespace: team}, {kind: ServiceAccount, name: private, namespace: team}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: wheelwright-impersonate, namespace: team}
+rules:
+- {apiGroups: [""], resources: [serviceaccounts], resourceNames: [deployer, powerless], verbs: [impersonate]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: wheelwright-impersonate, namespace: team}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: wheelwright-impersonate}
+subjects: [{kind: User, name: operator, apiGroup: rbac.authorization.k8s.io}]
+"#;
+
+fn config_repo(repository: &Repository, account: &str) -> String {
+    serde_json::json!({
+        "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": {"name": "app", "namespace": "team"},
+        "spec": {"url": repository.path, "path": "app", "serviceAccountName": account, "interval": "1s"},
+    })
+    .to_string()
+}
+
+/// The reason and message of the condition Ready.
+fn told(kubectl: &Kubectl) -> String {
+    let ready = "jsonpath={.status.conditions[?(@.type==\"Ready\")]['reason','message']}";
+    kubectl.run(&["get", "configrepo", "app", "-n", "team", "-o", ready])
+}
+
+fn set_account(kubectl: &Kubectl, account: &str) {
+    let patch = serde_json::json!({"spec": {"serviceAccountName": account}}).to_string();
+    kubectl.run(&["patch", "configrepo", "app", "-n", "team", "--type=merge", "-p", &patch]);
+}
+
+fn start_operator(hub: &Cluster, dir: &Path) -> Running {
+    let kubeconfig = hub.kubeconfig_for("operator", &[]);
+    Running::start("operator", dir, &["operator", "--kubeconfig", kubeconfig.to_str().unwrap()])
+}
+
+#[tokio::test]
+async fn a_config_repo_writes_what_its_service_account_may_write() {
+    let hub = Cluster::start("hub").await;
+    let dir = tempfile::tempdir().unwrap();
+    let kubectl = hub.kubectl();
+    prepare_hub(&hub);
+    kubectl.run_with(&["apply", "--server-side", "-f", "-"], TENANT);
+    let mut repository = Repository::create(dir.path());
+    repository.write(
+        "app/settings.yaml",
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {k: one}}",
+    );
+    repository.commit("one");
+    let operator = start_operator(&hub, dir.path());
+
+    kubectl.run_with(&["apply", "--server-side", "-f", "-"], &config_repo(&repository, "powerless"));
+    eventually("the account without rights is refused", async || {
+        let told = told(&kubectl);
+        told.starts_with("Forbidden") && told.contains("system:serviceaccount:team:powerless")
+    })
+    .await;
+    set_account(&kubectl, "private");
+    eventually("an account that the operator may not impersonate is refused", async || {
+        told(&kubectl).contains("cannot impersonate resource \"serviceaccounts\"")
+    })
+    .await;
+    set_account(&kubectl, "");
+    eventually("the tenant cannot act as the operator", async || told(&kubectl).starts_with("NotAllowed"))
+        .await;
+    assert!(kubectl.fails(&["get", "configmap", "settings", "-n", "team"]).contains("NotFound"));
+
+    set_account(&kubectl, "deployer");
+    eventually("the account that may write it applies it", async || told(&kubectl).starts_with("Applied"))
+        .await;
+    assert!(kubectl.run(&["get", "configmap", "settings", "-n", "team", "-o", "yaml"]).contains("k: one"));
+    repository.write(
+        "app/role.yaml",
+        "{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: more}, \
+        roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}, \
+        subjects: [{kind: User, name: tenant, apiGroup: rbac.authorization.k8s.io}]}",
+    );
+    repository.commit("escalate");
+    eventually("the account gives itself no more rights", async || told(&kubectl).starts_with("Forbidden"))
+        .await;
+    drop(operator);
+}
