@@ -98,7 +98,13 @@ impl Drop for Operator {
 fn start_operator(kubeconfig: &Path, repository: &Path, dir: &Path) -> Operator {
     let log = std::fs::File::create(dir.join("operator.log")).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
-    command.arg("operator").arg("--kubeconfig").arg(kubeconfig).arg("--repo").arg(repository);
+    command
+        .arg("operator")
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .arg("--local-repositories")
+        .arg("--repo")
+        .arg(repository);
     command.env("XDG_CACHE_HOME", dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     Operator(command.spawn().unwrap())
 }

@@ -36,6 +36,19 @@ impl Running {
         Self { name: name.into(), child, log }
     }
 
+    /// Asks the process to end. Returns whether it does so in time.
+    pub(crate) fn terminate(mut self, within: Duration) -> bool {
+        assert!(Command::new("kill").arg(self.child.id().to_string()).status().unwrap().success());
+        let until = std::time::Instant::now() + within;
+        while std::time::Instant::now() < until {
+            if self.child.try_wait().unwrap().is_some() {
+                return true;
+            }
+            std::thread::sleep(POLL);
+        }
+        false
+    }
+
     fn kill_9(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -260,6 +273,7 @@ async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9()
                 "operator",
                 "--kubeconfig",
                 operator_kubeconfig.to_str().unwrap(),
+                "--local-repositories",
                 "--repo",
                 &repo,
                 "--path",

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use wheelwright::apiserver::{Options, Server};
+use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::{Election, ElectionOptions, Selection, now};
 
@@ -94,7 +95,7 @@ async fn a_leader_that_stops_gives_the_lease_back_after_its_last_write() {
             controllers: Selection::parse("clusterset", &operator::controller_names()).unwrap(),
             election: Some(options("first")),
             listen: None,
-            cache: dir.path().to_owned(),
+            sources: SourceOptions { cache: dir.path().to_owned(), local_repositories: false },
         },
         stop.clone(),
     ));

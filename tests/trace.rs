@@ -28,6 +28,7 @@ use sim::{World, workload};
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions};
 use wheelwright::apiserver::{Options, Server};
+use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::{Selection, now};
 
@@ -234,7 +235,7 @@ impl Fleet {
             controllers: Selection::default(),
             election: None,
             listen: None,
-            cache: cache.path().to_owned(),
+            sources: SourceOptions { cache: cache.path().to_owned(), local_repositories: true },
         };
         let mut tasks = vec![tokio::spawn(operator::run(options, stop.clone()))];
         for (name, spoke) in &self.spokes {

@@ -1,7 +1,8 @@
 //! Failures of fetches and pushes, with messages for conditions.
 
-use git2::ErrorCode;
+use git2::{ErrorClass, ErrorCode};
 
+use super::process;
 use object::text;
 
 /// Longest text of a server that a message quotes, in characters.
@@ -82,6 +83,14 @@ pub enum Error {
         /// The remote.
         url: String,
     },
+    /// The operation does not end although it was asked to.
+    #[error(
+        "an operation on {url} does not end although it was stopped; its mirror is abandoned, and the operator tries again with a new one"
+    )]
+    Abandoned {
+        /// The remote.
+        url: String,
+    },
     /// The server accepted the connection and refused the commit.
     #[error(
         "{url} refuses the push to {branch}: {why}; check branch protection, hooks and the rights of the write credentials"
@@ -124,15 +133,30 @@ impl Error {
             Self::Rewound { .. } => "SourceRewound",
             Self::Content(_) => "SourceRefused",
             Self::Cancelled { .. } => "SourceTimeout",
+            Self::Abandoned { .. } => "SourceAbandoned",
             Self::PushRejected { .. } => "StatusPushRejected",
             Self::PushContended { .. } => "StatusPushContended",
             Self::Cache(_) => "GitCacheFailed",
         }
     }
 
-    /// Reads an error of libgit2 by its code, never by its text.
+    /// A repository whose objects have SHA-256 names.
+    pub(super) fn sha256(url: &str) -> Self {
+        Self::Content(format!(
+            "{url} names its objects by SHA-256, which is not supported; use a repository of the format SHA-1"
+        ))
+    }
+
+    /// Reads an error of libgit2 by its code and class, never by its text.
     pub(super) fn remote(url: &str, e: &git2::Error) -> Self {
         let (url, why) = (url.to_owned(), text::plain(e.message(), QUOTED));
+        if matches!(e.class(), ErrorClass::Indexer | ErrorClass::Zlib | ErrorClass::Invalid) {
+            return Self::Content(format!(
+                "{url} sends a pack that is refused: {why}; it may have {} million objects of at most {} MiB",
+                process::MAX_PACK_OBJECTS / 1_000_000,
+                process::MAX_OBJECT_BYTES >> 20,
+            ));
+        }
         match e.code() {
             ErrorCode::Auth => Self::Auth { url, why },
             ErrorCode::Certificate => Self::HostKey { url, why },

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use git2::{AutotagOption, Direction, FetchOptions, Oid, RemoteRedirect, Repository};
 use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
 
-use super::read::{self, Blobs, Limits};
+use super::read::{self, Blobs, Bounds, Limits};
 use super::refs::{RefSpec, Target};
 use super::{Credentials, Error, Remote, process};
 use object::tree::Checkout;
@@ -16,23 +16,15 @@ use object::tree::Checkout;
 /// Most references a remote may advertise.
 const MAX_REFS: usize = 100_000;
 
-/// Most packs of a mirror. Each fetch adds one and libgit2 never repacks, so a mirror with more is created again.
-const MAX_PACKS: usize = 500;
+/// Most files of the object database of a mirror. Each fetch adds a pack with its index, each push a few loose objects, and libgit2
+/// never repacks, so a mirror with more is created again.
+const MAX_OBJECT_FILES: usize = 2_000;
 
-/// Ends an operation that runs in another thread, at its next sign of life.
-#[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+/// Most bytes of the object database of a mirror: twice the largest pack.
+const MAX_MIRROR_BYTES: u64 = 4 << 30;
 
-impl Cancel {
-    /// Asks the operation to end.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+/// Ends an operation that runs in another thread.
+pub type Cancel = CancellationToken;
 
 /// The commits that a new commit is compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,9 +60,8 @@ impl Mirror {
         let digest = Sha256::digest(remote.identity());
         let name = object::hex(digest.get(..10).unwrap_or_default());
         let dir = cache.join(format!("{name}.git"));
-        if Repository::open_bare(&dir).is_err() || packs(&dir) > MAX_PACKS {
-            let _ = std::fs::remove_dir_all(&dir);
-            Repository::init_bare(&dir).map_err(|e| Error::cache(&e))?;
+        if Repository::open_bare(&dir).is_err() || is_too_large(&dir) {
+            create(&dir)?;
         }
         let (blobs, checkouts) = (Blobs::new(), BTreeMap::new());
         Ok(Self {
@@ -113,6 +104,15 @@ impl Mirror {
     /// The remote cannot be reached or lacks the reference, the commit does not descend from the accepted one, or it exceeds the
     /// [`Limits`]. Commits that were fetched before stay readable through [`Mirror::checkout`].
     pub fn fetch(&mut self, want: &RefSpec, history: History<'_>) -> Result<Arc<Checkout>, Error> {
+        let fetched = self.try_fetch(want, history);
+        self.keep_small()?;
+        fetched
+    }
+
+    fn try_fetch(&mut self, want: &RefSpec, history: History<'_>) -> Result<Arc<Checkout>, Error> {
+        if self.remote.local().is_some_and(is_sha256) {
+            return Err(Error::sha256(self.remote.url()));
+        }
         let repo = self.repository()?;
         let commit = match want {
             RefSpec::Commit(id) => self.fetch_commit(&repo, id)?,
@@ -138,11 +138,17 @@ impl Mirror {
         }
     }
 
+    /// Begins the mirror anew when it has become too large. Trees that were read stay valid, because they are in memory.
+    pub(super) fn keep_small(&self) -> Result<(), Error> {
+        if is_too_large(&self.dir) { create(&self.dir) } else { Ok(()) }
+    }
+
     fn read(&mut self, repo: &Repository, commit: Oid) -> Result<Arc<Checkout>, Error> {
         if let Some(checkout) = self.checkouts.get(&commit).and_then(Weak::upgrade) {
             return Ok(checkout);
         }
-        let tree = read::read(repo, commit, &self.limits, &mut self.blobs)?;
+        let bounds = Bounds { limits: &self.limits, cancel: &self.cancel, url: self.remote.url() };
+        let tree = read::read(repo, commit, &bounds, &mut self.blobs)?;
         let checkout = Arc::new(Checkout { revision: commit.to_string(), tree });
         self.checkouts.retain(|_, held| held.strong_count() > 0);
         self.checkouts.insert(commit, Arc::downgrade(&checkout));
@@ -169,6 +175,8 @@ impl Mirror {
 
     fn fetch_commit(&self, repo: &Repository, id: &str) -> Result<Oid, Error> {
         let id = Oid::from_str(id).map_err(|e| Error::Ref(e.message().to_owned()))?;
+        // The remote says whether these credentials may read it. A commit in the mirror says only that somebody's could.
+        self.advertised(repo, Direction::Fetch)?;
         if repo.find_commit(id).is_err() {
             let all = [
                 "+refs/heads/*:refs/wheelwright/heads/*".to_owned(),
@@ -240,7 +248,32 @@ fn guard(repo: &Repository, want: &RefSpec, commit: Oid, history: History<'_>) -
     Err(Error::Rewound { what: want.to_string(), from: accepted.to_owned(), to })
 }
 
-fn packs(dir: &Path) -> usize {
-    let entries = std::fs::read_dir(dir.join("objects/pack")).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "pack")).count()
+/// Creates an empty mirror in place of anything that is there.
+fn create(dir: &Path) -> Result<(), Error> {
+    if dir.exists() {
+        std::fs::remove_dir_all(dir).map_err(|e| Error::Cache(format!("{}: {e}", dir.display())))?;
+    }
+    Repository::init_bare(dir).map(drop).map_err(|e| Error::cache(&e))
+}
+
+/// Whether the object database has more files or bytes than a mirror may have.
+fn is_too_large(dir: &Path) -> bool {
+    let (mut files, mut bytes) = (0, 0);
+    let folders = std::fs::read_dir(dir.join("objects")).into_iter().flatten().flatten();
+    for folder in folders {
+        for file in std::fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+            files += 1;
+            bytes += file.metadata().map_or(0, |metadata| metadata.len());
+        }
+    }
+    files > MAX_OBJECT_FILES || bytes > MAX_MIRROR_BYTES
+}
+
+/// Whether a repository of this machine names its objects by SHA-256, which libgit2 does not read.
+fn is_sha256(path: &Path) -> bool {
+    let configs = [path.join("config"), path.join(".git/config")];
+    let mut formats = configs
+        .iter()
+        .filter_map(|file| git2::Config::open(file).ok()?.get_string("extensions.objectformat").ok());
+    formats.any(|format| format.eq_ignore_ascii_case("sha256"))
 }

@@ -10,7 +10,14 @@ const CONNECT_TIMEOUT_MS: i32 = 10_000;
 /// Longest silence of a server. [`Cancel`](super::Cancel) bounds the whole operation.
 const SILENCE_TIMEOUT_MS: i32 = 30_000;
 
-/// Sets timeouts, which libgit2 leaves infinite, and hides the configuration of the user and the machine, so that neither
+/// Most bytes of an object that libgit2 makes from a delta: four times the largest file that is read, since a history may hold
+/// larger files than its tip. A few kilobytes of delta can ask for 2 GiB.
+pub(super) const MAX_OBJECT_BYTES: usize = 32 << 20;
+
+/// Most objects of a pack. The index of a pack costs about 100 bytes of memory for each.
+pub(super) const MAX_PACK_OBJECTS: usize = 2_000_000;
+
+/// Sets limits of packs, and timeouts, which libgit2 leaves infinite, and hides the configuration of the user and the machine, so that neither
 /// `url.*.insteadOf` nor a credential helper changes what a repository's address means.
 pub(super) fn set_up() {
     static ONCE: Once = Once::new();
@@ -31,5 +38,17 @@ pub(super) fn set_up() {
             git2::opts::set_server_connect_timeout_in_milliseconds(CONNECT_TIMEOUT_MS)
                 .and_then(|()| git2::opts::set_server_timeout_in_milliseconds(SILENCE_TIMEOUT_MS))
         };
+        let limits = [
+            (libgit2_sys::GIT_OPT_SET_PACK_MAX_OBJECT_SIZE, MAX_OBJECT_BYTES),
+            (libgit2_sys::GIT_OPT_SET_PACK_MAX_OBJECTS, MAX_PACK_OBJECTS),
+        ];
+        for (option, limit) in limits {
+            #[expect(
+                unsafe_code,
+                reason = "changes a C global of type size_t; `Once` runs it before any other call of ours into libgit2"
+            )]
+            let code = unsafe { libgit2_sys::git_libgit2_opts(option as std::ffi::c_int, limit) };
+            debug_assert_eq!(code, 0);
+        }
     });
 }

@@ -85,10 +85,16 @@ impl Mirror {
                 text::plain(&commit.branch, 60)
             )));
         }
+        let pushed = self.try_push(&reference, commit, retry);
+        self.keep_small()?;
+        pushed
+    }
+
+    fn try_push(&self, reference: &str, commit: &Commit, retry: &Retry) -> Result<Option<String>, Error> {
         for attempt in 0..retry.attempts {
             let result = match self.remote().local() {
-                Some(path) => self.try_local(path, &reference, commit)?,
-                None => self.try_remote(&reference, commit)?,
+                Some(path) => self.try_local(path, reference, commit)?,
+                None => self.try_remote(reference, commit)?,
             };
             match result {
                 Attempt::Unchanged => return Ok(None),

@@ -1,17 +1,19 @@
 //! Reads a commit into a [`FileTree`], directly from the object database.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use git2::{ObjectType, Odb, Oid, Repository, Tree};
+use git2::{ObjectType, Odb, Oid, Repository, Tree, TreeEntry};
 
-use super::Error;
+use super::{Cancel, Error};
 use object::text;
 use object::tree::FileTree;
 
 /// Limits of the commits that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// Directories, files, links and submodules.
+    pub entries: usize,
     /// Files and links.
     pub files: usize,
     /// Bytes of one file.
@@ -26,9 +28,16 @@ pub struct Limits {
 
 impl Default for Limits {
     /// The configuration of a fleet is thousands of small files: up to 50,000 of them, 8 MiB each (etcd takes objects of 1.5 MiB) and
-    /// 256 MiB together. Paths have the limit of Linux.
+    /// 256 MiB together, in as many directories again. Paths have the limit of Linux.
     fn default() -> Self {
-        Self { files: 50_000, file_bytes: 8 << 20, total_bytes: 256 << 20, depth: 64, path_bytes: 4096 }
+        Self {
+            entries: 100_000,
+            files: 50_000,
+            file_bytes: 8 << 20,
+            total_bytes: 256 << 20,
+            depth: 64,
+            path_bytes: 4096,
+        }
     }
 }
 
@@ -37,11 +46,19 @@ pub(super) type Blobs = BTreeMap<Oid, Arc<[u8]>>;
 
 const MODE_LINK: i32 = 0o120_000;
 
+/// What ends the reading of a commit early.
+pub(super) struct Bounds<'a> {
+    pub(super) limits: &'a Limits,
+    pub(super) cancel: &'a Cancel,
+    /// The remote, for messages.
+    pub(super) url: &'a str,
+}
+
 /// Reads the tree of a commit, and replaces `known` by its blobs.
 pub(super) fn read(
     repo: &Repository,
     commit: Oid,
-    limits: &Limits,
+    bounds: &Bounds<'_>,
     known: &mut Blobs,
 ) -> Result<FileTree, Error> {
     let tree = repo.find_commit(commit).and_then(|commit| commit.tree()).map_err(|e| Error::cache(&e))?;
@@ -49,10 +66,11 @@ pub(super) fn read(
     let mut reader = Reader {
         repo,
         odb,
-        limits,
+        bounds,
         known: &*known,
         used: Blobs::new(),
         found: FileTree::default(),
+        entries: 0,
         files: 0,
         bytes: 0,
     };
@@ -65,10 +83,11 @@ pub(super) fn read(
 struct Reader<'a> {
     repo: &'a Repository,
     odb: Odb<'a>,
-    limits: &'a Limits,
+    bounds: &'a Bounds<'a>,
     known: &'a Blobs,
     used: Blobs,
     found: FileTree,
+    entries: usize,
     files: usize,
     bytes: usize,
 }
@@ -79,60 +98,87 @@ impl Reader<'_> {
     }
 
     fn directory(&mut self, tree: &Tree<'_>, dir: &str, depth: usize) -> Result<(), Error> {
-        if depth > self.limits.depth {
+        if depth > self.bounds.limits.depth {
             return Err(refuse(
                 dir,
-                &format!("more than {} directories inside each other", self.limits.depth),
+                &format!("more than {} directories inside each other", self.bounds.limits.depth),
             ));
         }
+        let mut order = Order::default();
         for entry in tree {
-            let name = std::str::from_utf8(entry.name_bytes())
-                .map_err(|_| refuse(dir, "a file name in it is not UTF-8"))?;
-            if !is_name(name) {
-                return Err(refuse(
-                    dir,
-                    &format!("it holds {:?}, which no checkout could hold", text::plain(name, 60)),
-                ));
+            self.count()?;
+            if !order.takes(&entry) {
+                return Err(refuse(dir, "a name is in it twice or in the wrong order"));
             }
-            let path = if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") };
-            if path.len() > self.limits.path_bytes {
-                return Err(refuse(
-                    &path,
-                    &format!("its path is longer than {} bytes", self.limits.path_bytes),
-                ));
-            }
+            let path = self.path(dir, &entry)?;
             match entry.kind() {
                 Some(ObjectType::Tree) => {
                     let below = self.repo.find_tree(entry.id()).map_err(|e| Error::cache(&e))?;
                     self.directory(&below, &path, depth + 1)?;
                 }
                 Some(ObjectType::Blob) => self.blob(path, entry.id(), entry.filemode_raw() == MODE_LINK)?,
-                // A submodule is a commit of another repository. To the renderer, its directory is absent.
-                Some(ObjectType::Commit | ObjectType::Tag | ObjectType::Any) | None => {}
+                Some(ObjectType::Commit) => self.found.insert_submodule(path),
+                Some(ObjectType::Tag | ObjectType::Any) | None => {
+                    return Err(refuse(&path, "it is neither a file, a link, a directory nor a submodule"));
+                }
             }
         }
         Ok(())
     }
 
+    /// Counts an entry. Directories count too: a few trees that name each other twice have 2^64 directories and no file.
+    fn count(&mut self) -> Result<(), Error> {
+        if self.bounds.cancel.is_cancelled() {
+            return Err(Error::Cancelled { url: self.bounds.url.to_owned() });
+        }
+        self.entries += 1;
+        if self.entries > self.bounds.limits.entries {
+            return Err(Error::Content(format!(
+                "the commit holds more than {} directories, files and links together",
+                self.bounds.limits.entries
+            )));
+        }
+        Ok(())
+    }
+
+    fn path(&self, dir: &str, entry: &TreeEntry<'_>) -> Result<String, Error> {
+        let name = std::str::from_utf8(entry.name_bytes())
+            .map_err(|_| refuse(dir, "a file name in it is not UTF-8"))?;
+        if !is_name(name) {
+            return Err(refuse(
+                dir,
+                &format!("it holds {:?}, which no checkout could hold", text::plain(name, 60)),
+            ));
+        }
+        let path = if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") };
+        if path.len() > self.bounds.limits.path_bytes {
+            return Err(refuse(
+                &path,
+                &format!("its path is longer than {} bytes", self.bounds.limits.path_bytes),
+            ));
+        }
+        Ok(path)
+    }
+
     fn blob(&mut self, path: String, id: Oid, link: bool) -> Result<(), Error> {
         self.files += 1;
-        if self.files > self.limits.files {
+        if self.files > self.bounds.limits.files {
             return Err(Error::Content(format!(
                 "the commit holds more than {} files; keep the configuration in a repository of its own",
-                self.limits.files
+                self.bounds.limits.files
             )));
         }
         // The header has the size, so a large blob is refused before it is read.
         let (size, _) = self.odb.read_header(id).map_err(|e| Error::cache(&e))?;
-        let most = if link { self.limits.path_bytes } else { self.limits.file_bytes };
+        let most = if link { self.bounds.limits.path_bytes } else { self.bounds.limits.file_bytes };
         if size > most {
             return Err(refuse(&path, &format!("it has {size} bytes and the limit is {most}")));
         }
         self.bytes = self.bytes.saturating_add(size);
-        if self.bytes > self.limits.total_bytes {
+        if self.bytes > self.bounds.limits.total_bytes {
             return Err(Error::Content(format!(
                 "the files of the commit are larger than {} MiB together",
-                self.limits.total_bytes >> 20
+                self.bounds.limits.total_bytes >> 20
             )));
         }
         if link {
@@ -149,6 +195,29 @@ impl Reader<'_> {
         self.used.insert(id, Arc::clone(&bytes));
         self.found.insert(path, bytes);
         Ok(())
+    }
+}
+
+/// The order of the names in a tree, which git's own checks demand (`git fsck`: `treeNotSorted`, `duplicateEntries`).
+///
+/// Two entries of one name would let people review one file while another is applied.
+#[derive(Default)]
+struct Order {
+    /// The last name; a directory sorts as if its name ended with `/`.
+    last: Vec<u8>,
+    names: BTreeSet<Vec<u8>>,
+}
+
+impl Order {
+    fn takes(&mut self, entry: &TreeEntry<'_>) -> bool {
+        let name = entry.name_bytes().to_vec();
+        let mut sorted = name.clone();
+        if entry.kind() == Some(ObjectType::Tree) {
+            sorted.push(b'/');
+        }
+        let is_later = sorted > self.last;
+        self.last = sorted;
+        is_later && self.names.insert(name)
     }
 }
 

@@ -69,6 +69,11 @@ impl RefSpec {
     pub fn commit(id: &str) -> Result<Self, Error> {
         match Oid::from_str(id) {
             Ok(_) if id.len() == 40 => Ok(Self::Commit(id.to_ascii_lowercase())),
+            _ if id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+                Err(Error::Ref(format!(
+                    "ref.commit {id} is a SHA-256 name; only repositories of the format SHA-1 are supported"
+                )))
+            }
             _ => Err(Error::Ref(format!(
                 "ref.commit {:?} is not a commit id of 40 hexadecimal digits",
                 text::plain(id, 60)

@@ -129,6 +129,12 @@ impl Remote {
         }
     }
 
+    /// Whether the address leads to this machine, where a repository is no business of everybody who may write a ConfigRepo:
+    /// a directory, or one of the protocols that are taken on loopback only.
+    pub fn is_local(&self) -> bool {
+        self.local().is_some() || self.url.starts_with("http:") || self.url.starts_with("git:")
+    }
+
     pub(super) fn transport(&self) -> &Transport {
         &self.transport
     }

@@ -3,7 +3,6 @@
 pub mod source;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use tokio_util::sync::CancellationToken;
 use tracing::error;
@@ -21,8 +20,8 @@ pub struct OperatorOptions {
     pub election: Option<ElectionOptions>,
     /// The address that serves health and metrics.
     pub listen: Option<SocketAddr>,
-    /// The directory for mirrors of repositories. Its content may be deleted while the operator does not run.
-    pub cache: PathBuf,
+    /// Where and what may be fetched.
+    pub sources: source::SourceOptions,
 }
 
 /// The names of the hub's controllers, for `--controllers`.
@@ -40,8 +39,8 @@ pub fn controller_names() -> Vec<&'static str> {
 
 /// Runs until `stop`, or until leadership is lost.
 pub async fn run(options: OperatorOptions, stop: CancellationToken) {
-    let OperatorOptions { hub, controllers, election, listen, cache } = options;
-    let sources = source::SourceController::new(hub.clone(), cache);
+    let OperatorOptions { hub, controllers, election, listen, sources } = options;
+    let sources = source::SourceController::new(hub.clone(), sources);
     let shell_options = ShellOptions {
         hub: hub.clone(),
         spoke: None,

@@ -21,6 +21,8 @@ pub enum Entry {
     File(Arc<[u8]>),
     /// A symbolic link and its target as written, relative to the directory it stands in.
     Link(String),
+    /// A submodule: a commit of another repository, which is not fetched.
+    Submodule,
 }
 
 /// A tree and the commit it came from.
@@ -43,16 +45,21 @@ impl FileTree {
         self.files.insert(path.into(), Entry::Link(target.into()));
     }
 
+    /// Adds or replaces a submodule.
+    pub fn insert_submodule(&mut self, path: impl Into<String>) {
+        self.files.insert(path.into(), Entry::Submodule);
+    }
+
     /// What stands at a path; `None` for absent paths and for directories.
     pub fn entry(&self, path: &str) -> Option<&Entry> {
         self.files.get(path)
     }
 
-    /// The bytes of the file at a path; `None` for links too.
+    /// The bytes of the file at a path; `None` for links and submodules too.
     pub fn file(&self, path: &str) -> Option<&Arc<[u8]>> {
         match self.files.get(path)? {
             Entry::File(bytes) => Some(bytes),
-            Entry::Link(_) => None,
+            Entry::Link(_) | Entry::Submodule => None,
         }
     }
 

@@ -35,4 +35,4 @@ pub use plan::{
 pub use queue::{Backoff, Priority, Wake, WorkQueue};
 pub use scope::{Narrowed, Scope};
 pub use snapshot::Snapshot;
-pub use view::{Query, Read, ReadError, ReadErrorReason, Source, SourceFailure, View};
+pub use view::{Query, Read, ReadError, ReadErrorReason, Source, SourceFailure, SourceIdentity, View};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Access, AccessReview, Cancel, Index, Lookup, LookupAnswer, Mapping, Memo, Site};
+use api::gitops::v1alpha1::{ConfigRepo, GitRef};
 use object::tree::Checkout;
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
@@ -237,9 +238,36 @@ impl<'a> Query<'a> {
     }
 }
 
+/// The ConfigRepo and the fields of its spec that a source was fetched for.
+///
+/// A plan takes a source only for the spec that it was fetched for. Otherwise an edit of the URL would apply the tree of the old
+/// repository under the new spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceIdentity {
+    /// The uid of the ConfigRepo, which a ConfigRepo of the same name that is created later does not have.
+    pub uid: String,
+    /// `spec.url`.
+    pub url: String,
+    /// `spec.ref`.
+    pub reference: GitRef,
+}
+
+impl SourceIdentity {
+    /// The identity that a fetch for a ConfigRepo has now.
+    pub fn of(repo: &ConfigRepo) -> Self {
+        Self {
+            uid: repo.metadata.uid.clone().unwrap_or_default(),
+            url: repo.spec.url.clone(),
+            reference: repo.spec.r#ref.clone(),
+        }
+    }
+}
+
 /// A repository as the source controller saw it last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
+    /// What was fetched.
+    pub identity: SourceIdentity,
     /// The last tree that was fetched and verified.
     pub checkout: Option<Arc<Checkout>>,
     /// Why the newest attempt failed, if it did; the checkout is then an older one, and stays good.

@@ -29,7 +29,9 @@ pub enum Seen {
     File(Arc<[u8]>),
     /// A link and its target.
     Link(String),
-    /// Neither file nor link.
+    /// A submodule.
+    Submodule,
+    /// Neither file, link nor submodule.
     Absent,
     /// A directory of which the names of the files were read.
     Names(Vec<String>),
@@ -40,9 +42,9 @@ impl PartialEq for Seen {
         match (self, other) {
             (Self::File(a), Self::File(b)) => Arc::ptr_eq(a, b) || a == b,
             (Self::Link(a), Self::Link(b)) => a == b,
-            (Self::Absent, Self::Absent) => true,
+            (Self::Submodule, Self::Submodule) | (Self::Absent, Self::Absent) => true,
             (Self::Names(a), Self::Names(b)) => a == b,
-            (Self::File(_) | Self::Link(_) | Self::Absent | Self::Names(_), _) => false,
+            (Self::File(_) | Self::Link(_) | Self::Submodule | Self::Absent | Self::Names(_), _) => false,
         }
     }
 }
@@ -54,7 +56,7 @@ impl Closure {
     pub fn files(&self) -> impl Iterator<Item = (&str, &Arc<[u8]>)> {
         self.seen.iter().filter_map(|(path, seen)| match seen {
             Seen::File(bytes) => Some((path.as_str(), bytes)),
-            Seen::Link(_) | Seen::Absent | Seen::Names(_) => None,
+            Seen::Link(_) | Seen::Submodule | Seen::Absent | Seen::Names(_) => None,
         })
     }
 
@@ -65,6 +67,7 @@ impl Closure {
             let (kind, content): (&str, Vec<u8>) = match seen {
                 Seen::File(bytes) => ("file", Sha256::digest(bytes).to_vec()),
                 Seen::Link(target) => ("link", target.clone().into_bytes()),
+                Seen::Submodule => ("submodule", Vec::new()),
                 Seen::Absent => ("absent", Vec::new()),
                 Seen::Names(names) => ("names", names.join("\0").into_bytes()),
             };
@@ -80,7 +83,7 @@ impl Closure {
     pub fn holds_in(&self, tree: &FileTree) -> bool {
         self.seen.iter().all(|(path, seen)| match seen {
             Seen::Names(names) => *names == file_names(tree, path.trim_end_matches('/')),
-            Seen::File(_) | Seen::Link(_) | Seen::Absent => look(tree, path) == *seen,
+            Seen::File(_) | Seen::Link(_) | Seen::Submodule | Seen::Absent => look(tree, path) == *seen,
         })
     }
 }
@@ -89,6 +92,7 @@ fn look(tree: &FileTree, path: &str) -> Seen {
     match tree.entry(path) {
         Some(Entry::File(bytes)) => Seen::File(bytes.clone()),
         Some(Entry::Link(target)) => Seen::Link(target.clone()),
+        Some(Entry::Submodule) => Seen::Submodule,
         None => Seen::Absent,
     }
 }
@@ -169,7 +173,7 @@ impl<'a> Source<'a> {
                 Ok(Some(PathTarget::File(_, bytes))) => Some(bytes),
                 Ok(Some(PathTarget::Directory(_)) | None) | Err(_) => None,
             },
-            Seen::Absent | Seen::Names(_) => None,
+            Seen::Submodule | Seen::Absent | Seen::Names(_) => None,
         }
     }
 
@@ -216,7 +220,9 @@ impl<'a> Source<'a> {
         while let Some(part) = rest.pop() {
             let next = if at.is_empty() { part } else { format!("{at}/{part}") };
             // Directories have no entry of their own; only links on the way need a look, and the last part.
-            let seen = if rest.is_empty() || matches!(self.tree.entry(&next), Some(Entry::Link(_))) {
+            let seen = if rest.is_empty()
+                || matches!(self.tree.entry(&next), Some(Entry::Link(_) | Entry::Submodule))
+            {
                 self.look(&next)
             } else {
                 Seen::Absent
@@ -239,11 +245,20 @@ impl<'a> Source<'a> {
                     rest.extend(resolved.split('/').filter(|part| !part.is_empty()).rev().map(String::from));
                     at = String::new();
                 }
+                Seen::Submodule => return Err(submodule(&next)),
                 Seen::Absent | Seen::Names(_) => at = next,
             }
         }
         Ok(self.tree.is_dir(&at).then_some(PathTarget::Directory(at)))
     }
+}
+
+fn submodule(path: &str) -> Box<RenderError> {
+    let message = format!("{path:?} is a submodule, which is not fetched");
+    Box::new(
+        RenderError::new(Reason::OutsideRepository, "", message)
+            .hint("keep a copy of its files in the repository, or make it a ConfigRepo of its own"),
+    )
 }
 
 fn follow_link(dir: &str, link: &str, target: &str) -> Result<String> {
@@ -308,68 +323,5 @@ pub(super) fn relative_join(base: &str, path: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tree() -> FileTree {
-        let mut tree: FileTree = [("app/a.yaml", "a"), ("app/sub/b.yaml", "b"), ("base/c.yaml", "c")]
-            .into_iter()
-            .map(|(p, b)| (p, b.as_bytes()))
-            .collect();
-        tree.insert_link("app/link", "../base");
-        tree.insert_link("app/out", "../../secret");
-        tree.insert_link("app/abs", "/etc/passwd");
-        tree.insert_link("loop", "loop");
-        tree
-    }
-
-    #[test]
-    fn paths_stay_in_the_repository() {
-        assert_eq!(join("a/b", "../c/./d").unwrap(), "a/c/d");
-        assert_eq!(join("a", "..").unwrap(), "");
-        for path in ["../..", "/etc/passwd", "a/../../../b"] {
-            assert_eq!(join("a", path).unwrap_err().reason, Reason::OutsideRepository, "{path}");
-        }
-    }
-
-    #[test]
-    fn links_are_followed_within_and_refused_beyond() {
-        let tree = tree();
-        let source = Source::new(&tree, Budget::new(&|| false));
-        assert_eq!(source.read("app", "link/c.yaml").unwrap().0, "base/c.yaml");
-        for (path, reason) in [
-            ("out", Reason::OutsideRepository),
-            ("abs", Reason::OutsideRepository),
-            ("../loop", Reason::Cycle),
-        ] {
-            assert_eq!(source.read("app", path).unwrap_err().reason, reason, "{path}");
-        }
-    }
-
-    #[test]
-    fn what_is_missing_comes_with_what_is_there() {
-        let tree = tree();
-        let error = Source::new(&tree, Budget::new(&|| false)).read("app", "a.yml").unwrap_err();
-        assert_eq!(error.hint.as_deref(), Some("did you mean \"a.yaml\"?"));
-    }
-
-    #[test]
-    fn a_closure_holds_until_something_it_saw_changes() {
-        let mut tree = tree();
-        let source = Source::new(&tree, Budget::new(&|| false));
-        source.read("app", "link/c.yaml").unwrap();
-        assert!(source.file_at("app/absent").is_none());
-        source.names("app");
-        let closure = source.into_closure();
-        let digest = closure.digest();
-        tree.insert("base/d.yaml", *b"d");
-        tree.insert("app/sub/new.yaml", *b"d");
-        assert!(closure.holds_in(&tree));
-        for (path, bytes) in [("base/c.yaml", b"x"), ("app/absent", b"x"), ("app/new.yaml", b"x")] {
-            let mut changed = tree.clone();
-            changed.insert(path, *bytes);
-            assert!(!closure.holds_in(&changed), "{path}");
-        }
-        assert_eq!(closure.digest(), digest);
-    }
-}
+#[path = "tests/source.rs"]
+mod tests;

@@ -10,10 +10,11 @@ use super::process::Process;
 use super::{Spoke, World, workload};
 use api::cluster::v1::ManagedCluster;
 use api::crds;
+use api::gitops::v1alpha1::ConfigRepo;
 use controllers::agent_identity::Identity;
 use object::tree::{Checkout, FileTree};
 use object::{Key, Kind, Object, ObjectRef};
-use reconcile::{Scope, Source, SourceFailure};
+use reconcile::{Scope, Source, SourceFailure, SourceIdentity};
 use store::{DeleteOptions, ListOptions, Patch, ResourcePath, Store, WriteOptions};
 
 impl World {
@@ -47,7 +48,30 @@ impl World {
     /// # Errors
     /// What the hub says when it refuses it.
     pub fn apply(&mut self, object: Object) -> Result<(), String> {
-        apply(&mut self.hub, object, self.now)
+        apply(&mut self.hub, object, self.now)?;
+        self.fetch_again();
+        Ok(())
+    }
+
+    /// Hands over what a new ConfigRepo follows, as the source controller does. A ConfigRepo that follows something else now gets
+    /// nothing until the next commit.
+    fn fetch_again(&mut self) {
+        for (repo, mut source) in self.sources.clone() {
+            let identity = self.identity(&repo);
+            let before = SourceIdentity { uid: identity.uid.clone(), ..source.identity.clone() };
+            let is_same = before == identity || source.identity == SourceIdentity::default();
+            if is_same && source.identity != identity {
+                source.identity = identity;
+                self.set_source(&repo, source);
+            }
+        }
+    }
+
+    /// What a ConfigRepo follows now.
+    fn identity(&self, repo: &Key) -> SourceIdentity {
+        let found = self.hub.get(&ResourcePath::of::<ConfigRepo>(repo)).ok();
+        let repo = found.and_then(|object| object.to_typed::<ConfigRepo>().ok());
+        repo.as_ref().map(SourceIdentity::of).unwrap_or_default()
     }
 
     /// Deletes an object of the hub as a user would.
@@ -62,13 +86,13 @@ impl World {
     /// Hands over a commit as the source controller does after a fetch.
     pub fn commit(&mut self, repo: &Key, revision: &str, tree: FileTree) {
         let checkout = Some(Arc::new(Checkout { revision: revision.into(), tree }));
-        self.set_source(repo, Source { checkout, failure: None });
+        self.set_source(repo, Source { identity: self.identity(repo), checkout, failure: None });
     }
 
     /// Lets fetching fail; what was fetched before stays.
     pub fn fail_fetching(&mut self, repo: &Key, failure: SourceFailure) {
         let before = self.sources.get(repo).cloned().unwrap_or_default();
-        self.set_source(repo, Source { failure: Some(failure), ..before });
+        self.set_source(repo, Source { identity: self.identity(repo), failure: Some(failure), ..before });
     }
 
     fn set_source(&mut self, repo: &Key, source: Source) {

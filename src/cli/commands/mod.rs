@@ -10,6 +10,8 @@ mod operator;
 mod render;
 mod simulate;
 
+use std::time::Duration;
+
 use super::{CommandResult, output::Ui};
 
 /// Declares the command line's subcommands: each has `Args` and `run` in its module.
@@ -41,11 +43,18 @@ commands! {
     Completion => completion,
 }
 
+/// Longest wait for threads that are busy when a command has ended.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
 /// Runs an asynchronous command. Other commands start no runtime.
 fn block_on<T>(
     future: impl Future<Output = Result<T, super::CommandError>>,
 ) -> Result<T, super::CommandError> {
     // rustls panics at its first connection when it has two providers to choose from.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(future);
+    // A thread that waits for a git server must not keep the process alive.
+    runtime.shutdown_timeout(LAST_WAIT);
+    result
 }

@@ -1,7 +1,7 @@
 //! `wheelwright operator`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -14,6 +14,8 @@ use serde_json::json;
 use crate::cli::connect::{HubArgs, stop_on_signal};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
+use crate::git::Remote;
+use crate::operator::source::SourceOptions;
 use crate::operator::{self, OperatorOptions};
 use crate::shell::{ElectionOptions, Selection};
 use api::gitops::v1alpha1::ConfigRepo;
@@ -54,6 +56,9 @@ pub(crate) struct Args {
     /// else `~/.cache/wheelwright/mirrors`].
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
+    /// Let everybody who may write a ConfigRepo name repositories of this machine: directories, and http and git on loopback.
+    #[arg(long)]
+    local_repositories: bool,
 }
 
 pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
@@ -64,6 +69,13 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         Some(dir) => dir.clone(),
         None => default_cache_dir()?,
     };
+    let is_local =
+        |url: &String| Path::new(url).is_dir() || Remote::parse(url).is_ok_and(|remote| remote.is_local());
+    if args.repo.as_ref().is_some_and(is_local) && !args.local_repositories {
+        let error = anyhow::anyhow!("--repo names a repository of this machine");
+        return Err(CommandError::hinted(error, "add --local-repositories"));
+    }
+    let sources = SourceOptions { cache, local_repositories: args.local_repositories };
     super::block_on(async {
         let hub = args.hub.connect().await?;
         if let Some(url) = &args.repo {
@@ -79,7 +91,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
             .then(|| ElectionOptions::new(&args.namespace, "wheelwright-operator", identity));
         let stop = stop_on_signal();
         operator::run(
-            OperatorOptions { hub, controllers, election, listen: args.listen, cache },
+            OperatorOptions { hub, controllers, election, listen: args.listen, sources },
             stop.clone(),
         )
         .await;
@@ -145,7 +157,7 @@ async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Resul
 
 /// The full path of a directory of this machine, because the operator may run in another one. A URL stays as it is.
 fn absolute(url: &str) -> String {
-    match std::path::Path::new(url).canonicalize() {
+    match Path::new(url).canonicalize() {
         Ok(path) => path.to_string_lossy().into_owned(),
         Err(_) => url.to_owned(),
     }

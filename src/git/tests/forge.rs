@@ -83,6 +83,13 @@ impl Forge {
         commit.to_string()
     }
 
+    /// Deletes a branch.
+    pub(super) fn forget(&self, branch: &str) {
+        if let Ok(mut found) = self.repo().find_reference(&format!("refs/heads/{branch}")) {
+            found.delete().unwrap();
+        }
+    }
+
     pub(super) fn tip(&self, branch: &str) -> Option<Oid> {
         self.repo().refname_to_id(&format!("refs/heads/{branch}")).ok()
     }
@@ -134,6 +141,26 @@ impl Forge {
             daemon.unwrap().wait().unwrap();
         })
     }
+}
+
+/// Commits a tree to the main branch, without parents.
+pub(super) fn commit_tree(repo: &Repository, tree: Oid) {
+    let me = git2::Signature::new("u", "u@x", &git2::Time::new(0, 0)).unwrap();
+    let commit = repo.commit(None, &me, &me, "m", &repo.find_tree(tree).unwrap(), &[]).unwrap();
+    repo.reference("refs/heads/main", commit, true, "").unwrap();
+}
+
+/// Writes a tree object byte by byte, as no honest git does.
+pub(super) fn raw_tree(repo: &Repository, entries: &[(&str, &[u8], Oid)]) -> Oid {
+    let mut bytes = Vec::new();
+    for (mode, name, id) in entries {
+        bytes.extend_from_slice(mode.as_bytes());
+        bytes.push(b' ');
+        bytes.extend_from_slice(name);
+        bytes.push(0);
+        bytes.extend_from_slice(id.as_bytes());
+    }
+    repo.odb().unwrap().write(git2::ObjectType::Tree, &bytes).unwrap()
 }
 
 /// A server on a loopback socket.

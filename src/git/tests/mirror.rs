@@ -1,9 +1,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use git2::{Oid, Repository};
+use git2::Oid;
 
-use super::forge::{Forge, Server};
+use super::forge::{Forge, Server, commit_tree, raw_tree};
 use crate::git::{Credentials, History, Limits, RefSpec};
 use object::tree::{Checkout, Entry};
 
@@ -136,7 +136,7 @@ fn a_moved_tag_is_a_rewind_even_forwards() {
 }
 
 #[test]
-fn links_are_kept_apart_and_submodules_are_absent() {
+fn links_and_submodules_are_kept_apart() {
     let forge = Forge::new();
     let repo = forge.repo();
     let mut tree = repo.treebuilder(None).unwrap();
@@ -145,27 +145,8 @@ fn links_are_kept_apart_and_submodules_are_absent() {
     tree.insert("-rf", repo.blob(b"inert").unwrap(), 0o100_755).unwrap();
     commit_tree(&repo, tree.write().unwrap());
     let checkout = forge.local().fetch(&main(), History::default()).unwrap();
-    assert_eq!(paths(&checkout), ["-rf", "link"]);
+    assert_eq!(paths(&checkout), ["-rf", "link", "module"]);
     assert_eq!(checkout.tree.entry("link"), Some(&Entry::Link("../../etc/passwd".into())));
-}
-
-fn commit_tree(repo: &Repository, tree: Oid) {
-    let me = git2::Signature::new("u", "u@x", &git2::Time::new(0, 0)).unwrap();
-    let commit = repo.commit(None, &me, &me, "m", &repo.find_tree(tree).unwrap(), &[]).unwrap();
-    repo.reference("refs/heads/main", commit, true, "").unwrap();
-}
-
-/// Writes a tree object byte by byte, as no honest git does.
-fn raw_tree(repo: &Repository, entries: &[(&str, &[u8], Oid)]) -> Oid {
-    let mut bytes = Vec::new();
-    for (mode, name, id) in entries {
-        bytes.extend_from_slice(mode.as_bytes());
-        bytes.push(b' ');
-        bytes.extend_from_slice(name);
-        bytes.push(0);
-        bytes.extend_from_slice(id.as_bytes());
-    }
-    repo.odb().unwrap().write(git2::ObjectType::Tree, &bytes).unwrap()
 }
 
 #[test]

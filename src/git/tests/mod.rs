@@ -1,5 +1,6 @@
 //! Tests against repositories and servers on this machine.
 
 mod forge;
+mod hostile;
 mod mirror;
 mod push;

@@ -1,31 +1,28 @@
 //! Schedules the fetches of all repositories.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use tokio::sync::{Semaphore, mpsc};
-use tokio::task::JoinSet;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::mirrors::{FetchError, Mirrors};
+use super::mirrors::{FetchError, Mirrors, SourceOptions};
 use crate::git::{self, RefWatcher, Remote, watch};
 use crate::shell::{Handle, PushFn, now};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
 use object::Key;
 use object::duration;
-use reconcile::{Query, Source, SourceFailure, View};
+use reconcile::{Query, Source, SourceFailure, SourceIdentity, View};
 
 /// Time between two looks for repositories that are due.
 const TICK: Duration = Duration::from_millis(500);
 /// Wait after a local change until the fetch: a push changes several references.
 const LOCAL_CHANGE_DELAY: SignedDuration = SignedDuration::from_millis(100);
-/// Number of concurrent fetches.
-const MAX_CONCURRENT_FETCHES: usize = 4;
 /// The wait after the first failure; it doubles with each further one, up to the interval.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(2);
 /// Shortest interval; a shorter one counts as this one.
@@ -41,13 +38,24 @@ pub struct SourceController {
 /// The state of one repository between fetches.
 #[derive(Default)]
 struct RepoState {
+    /// What the state is about; a ConfigRepo that follows something else starts anew.
+    identity: SourceIdentity,
     due: Option<Timestamp>,
-    running: bool,
+    running: Option<RunningFetch>,
     failures: u32,
     /// The trigger of the last fetch; a different one asks for another fetch.
     trigger: FetchTrigger,
     source: Source,
     watcher: Option<RefWatcher>,
+}
+
+/// A fetch that ends when nobody awaits its result.
+struct RunningFetch(AbortHandle);
+
+impl Drop for RunningFetch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// The fields of a ConfigRepo that trigger a fetch when they change.
@@ -78,9 +86,9 @@ struct Fetched {
 }
 
 impl SourceController {
-    /// A controller that keeps its mirrors in a directory.
-    pub fn new(hub: kube::Client, cache: PathBuf) -> Self {
-        Self { mirrors: Arc::new(Mirrors::new(hub, cache)) }
+    /// A controller that reads credentials from a hub.
+    pub fn new(hub: kube::Client, options: SourceOptions) -> Self {
+        Self { mirrors: Arc::new(Mirrors::new(hub, options)) }
     }
 
     /// The function by which the shell pushes.
@@ -96,7 +104,7 @@ impl SourceController {
     pub async fn run(self, handle: Handle, stop: CancellationToken) {
         let mut states: BTreeMap<Key, RepoState> = BTreeMap::new();
         let (changed, mut changes) = mpsc::unbounded_channel::<Key>();
-        let (slots, mut fetches) = (Arc::new(Semaphore::new(MAX_CONCURRENT_FETCHES)), JoinSet::new());
+        let mut fetches = JoinSet::new();
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -109,27 +117,35 @@ impl SourceController {
                     }
                     continue;
                 }
-                Some(Ok(fetched)) = fetches.join_next() => finish(&handle, &mut states, fetched),
+                Some(ended) = fetches.join_next_with_id() => match ended {
+                    Ok((_, fetched)) => finish(&handle, &mut states, fetched),
+                    Err(error) => lost(&handle, &mut states, &error),
+                },
             }
             let Ok(repos) = handle.caches().list::<ConfigRepo>(Query::ALL) else { continue };
-            states.retain(|key, _| repos.iter().any(|repo| Key::of(&**repo) == *key));
+            forget(&handle, &mut states, &repos);
             for repo in repos
                 .into_iter()
                 .filter(|repo| !repo.spec.suspend && repo.metadata.deletion_timestamp.is_none())
             {
                 let key = Key::of(&*repo);
                 let one = states.entry(key.clone()).or_default();
+                let identity = SourceIdentity::of(&repo);
+                if one.identity != identity {
+                    *one = RepoState { identity, ..RepoState::default() };
+                }
                 let trigger = FetchTrigger::of(&repo);
                 let due = one.due.is_none_or(|due| due <= now()) || one.trigger != trigger;
-                if one.running || !due {
+                if one.running.is_some() || !due {
                     continue;
                 }
-                (one.running, one.due) = (true, None);
+                one.due = None;
                 if one.trigger.generation != trigger.generation || one.watcher.is_none() {
                     one.watcher = watch_local(&repo, &key, &changed);
                 }
                 one.trigger = trigger;
-                fetches.spawn(fetch(Arc::clone(&self.mirrors), Arc::clone(&slots), repo, one.source.clone()));
+                let task = fetch(Arc::clone(&self.mirrors), repo, one.source.clone());
+                one.running = Some(RunningFetch(fetches.spawn(task)));
             }
         }
         fetches.abort_all();
@@ -145,19 +161,39 @@ fn watch_local(repo: &ConfigRepo, key: &Key, changed: &mpsc::UnboundedSender<Key
     })
 }
 
-async fn fetch(
-    mirrors: Arc<Mirrors>,
-    slots: Arc<Semaphore>,
-    repo: Arc<ConfigRepo>,
-    before: Source,
-) -> Fetched {
-    let key = Key::of(&*repo);
-    let _slot = slots.acquire_owned().await;
+/// Drops the states of ConfigRepos that do not exist any more, and what was fetched for them.
+fn forget(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, repos: &[Arc<ConfigRepo>]) {
+    let exist: BTreeSet<Key> = repos.iter().map(|repo| Key::of(&**repo)).collect();
+    for key in states.keys().filter(|key| !exist.contains(key)) {
+        handle.source_changed(key, Source::default());
+    }
+    states.retain(|key, _| exist.contains(key));
+}
+
+/// Ends a fetch that panicked, so that the repository is fetched again.
+fn lost(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, error: &JoinError) {
+    // A fetch is aborted when its state is dropped, so nobody waits for it.
+    if error.is_cancelled() {
+        return;
+    }
+    let is_it = |one: &RepoState| one.running.as_ref().is_some_and(|running| running.0.id() == error.id());
+    let Some((key, one)) = states.iter().find(|(_, one)| is_it(one)) else { return };
+    let failure = git::Error::Cache(format!("the fetch panicked: {error}"));
+    let failure = Some(SourceFailure { reason: failure.reason(), message: failure.to_string() });
+    let fetched = Fetched {
+        key: key.clone(),
+        source: Source { identity: one.identity.clone(), failure, ..one.source.clone() },
+    };
+    finish(handle, states, fetched);
+}
+
+async fn fetch(mirrors: Arc<Mirrors>, repo: Arc<ConfigRepo>, before: Source) -> Fetched {
+    let (key, identity) = (Key::of(&*repo), SourceIdentity::of(&repo));
     let source = match mirrors.fetch(&repo, &before).await {
-        Ok(checkout) => Source { checkout: Some(checkout), failure: None },
+        Ok(checkout) => Source { identity, checkout: Some(checkout), failure: None },
         Err(FetchError { kept, error }) => {
             let failure = SourceFailure { reason: error.reason(), message: message(&error) };
-            Source { checkout: kept, failure: Some(failure) }
+            Source { identity, checkout: kept, failure: Some(failure) }
         }
     };
     Fetched { key, source }
@@ -177,14 +213,14 @@ fn message(error: &git::Error) -> String {
 /// Hands on the result of a fetch, and schedules the next.
 fn finish(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, fetched: Fetched) {
     let Fetched { key, source } = fetched;
-    let Some(one) = states.get_mut(&key) else { return };
+    let Some(one) = states.get_mut(&key).filter(|one| one.identity == source.identity) else { return };
     let interval = handle
         .caches()
         .get::<ConfigRepo>(&key)
         .ok()
         .flatten()
         .map_or(DEFAULT_INTERVAL, |repo| interval(&repo));
-    one.running = false;
+    one.running = None;
     one.failures = if source.failure.is_some() { one.failures.saturating_add(1) } else { 0 };
     let wait = match one.failures {
         0 => interval,

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::git::{Cancel, Commit, Credentials, Error, History, Mirror, RefSpec, Remote, Retry};
 use crate::shell::REQUEST_TIMEOUT;
@@ -18,8 +19,27 @@ use object::Key;
 use object::tree::Checkout;
 use reconcile::{Failure, FailureKind, Push, Source};
 
-/// Longest time of a whole fetch or push. The first fetch of a large repository takes seconds.
+/// Longest time of a whole fetch or push, and longest wait for others on the same remote. The first fetch of a large repository takes
+/// seconds.
 const LONGEST: Duration = Duration::from_secs(300);
+
+/// Time in which an operation that was cancelled ends. It looks at its cancellation at every entry of a tree and at every answer.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Most operations on one remote that do not end. Each holds a thread for ever.
+const MAX_ABANDONED: usize = 3;
+
+/// Number of concurrent fetches.
+const MAX_CONCURRENT_FETCHES: usize = 4;
+
+/// The options of fetches and pushes.
+#[derive(Clone, Debug)]
+pub struct SourceOptions {
+    /// The directory for mirrors of repositories. Its content may be deleted while the operator does not run.
+    pub cache: PathBuf,
+    /// Whether a ConfigRepo may name a repository of this machine.
+    pub local_repositories: bool,
+}
 
 /// The purpose of a mirror. The purposes share no mirror, so that a slow push does not hold up a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +50,24 @@ enum Purpose {
 
 type SharedMirror = Arc<tokio::sync::Mutex<Option<Mirror>>>;
 
+/// The mirrors of one namespace are not those of another: to know a commit of a private repository is no permission to read it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct MirrorKey {
+    purpose: Purpose,
+    namespace: String,
+    /// [`Remote::identity`].
+    remote: String,
+}
+
+/// The mirror that is in use, and those of operations that do not end.
+#[derive(Default)]
+struct Slot {
+    mirror: SharedMirror,
+    abandoned: Vec<SharedMirror>,
+    /// Counts the mirrors that were abandoned, so that none gets the directory of one that a thread still writes to.
+    generation: usize,
+}
+
 /// A failed fetch, and the checkout that stays valid.
 pub(super) struct FetchError {
     pub(super) kept: Option<Arc<Checkout>>,
@@ -39,13 +77,29 @@ pub(super) struct FetchError {
 /// The mirrors of one operator.
 pub(super) struct Mirrors {
     hub: Client,
-    cache: PathBuf,
-    open: Mutex<BTreeMap<(Purpose, String), SharedMirror>>,
+    options: SourceOptions,
+    slots: Mutex<BTreeMap<MirrorKey, Slot>>,
+    fetches: Semaphore,
+    longest: Duration,
+    grace: Duration,
 }
 
 impl Mirrors {
-    pub(super) fn new(hub: Client, cache: PathBuf) -> Self {
-        Self { hub, cache, open: Mutex::default() }
+    pub(super) fn new(hub: Client, options: SourceOptions) -> Self {
+        let fetches = Semaphore::new(MAX_CONCURRENT_FETCHES);
+        Self { hub, options, slots: Mutex::default(), fetches, longest: LONGEST, grace: GRACE }
+    }
+
+    /// Reads the address of a repository.
+    fn remote(&self, url: &str) -> Result<Remote, Error> {
+        let remote = Remote::parse(url)?;
+        if remote.is_local() && !self.options.local_repositories {
+            return Err(Error::Url(
+                "the repository URL is refused: it leads to the machine of the operator, which the operator's flag --local-repositories allows"
+                    .into(),
+            ));
+        }
+        Ok(remote)
     }
 
     /// Fetches the commit that a ConfigRepo follows.
@@ -55,15 +109,16 @@ impl Mirrors {
         before: &Source,
     ) -> Result<Arc<Checkout>, FetchError> {
         let failed = |error| FetchError { kept: before.checkout.clone(), error };
-        let remote = Remote::parse(&repo.spec.url).map_err(failed)?;
+        let remote = self.remote(&repo.spec.url).map_err(failed)?;
         let want = ref_spec(&repo.spec.r#ref).map_err(failed)?;
         let namespace = repo.metadata.namespace.clone().unwrap_or_default();
-        let secret = repo.spec.secret_ref.as_ref().map(|secret| Key::namespaced(namespace, &secret.name));
+        let secret = repo.spec.secret_ref.as_ref().map(|secret| Key::namespaced(&namespace, &secret.name));
         let credentials = self.credentials(secret.as_ref()).await.map_err(failed)?;
         let (accepted, allowed) = history(repo, before);
         let guarded = repo.spec.rewind != RewindPolicy::Allow;
         let last = before.checkout.clone();
-        self.with_mirror(Purpose::Read, remote, credentials, move |mirror| {
+        let key = MirrorKey { purpose: Purpose::Read, namespace, remote: remote.identity() };
+        self.with_mirror(key, remote, credentials, move |mirror| {
             let history =
                 History { accepted: accepted.as_deref().filter(|_| guarded), allowed: allowed.as_deref() };
             mirror.fetch(&want, history).map_err(|error| {
@@ -92,6 +147,7 @@ impl Mirrors {
                 | Error::MissingRef { .. }
                 | Error::Rewound { .. }
                 | Error::Cancelled { .. }
+                | Error::Abandoned { .. }
                 | Error::PushContended { .. }
                 | Error::Cache(_) => FailureKind::Unavailable,
             };
@@ -100,56 +156,92 @@ impl Mirrors {
     }
 
     async fn try_push(&self, push: Push) -> Result<(), Error> {
-        let Push { repo: _, url, secret, branch, directory, files, message, time } = push;
-        let remote = Remote::parse(&url)?;
+        let Push { repo, url, secret, branch, directory, files, message, time } = push;
+        let remote = self.remote(&url)?;
         let credentials = self.credentials(secret.as_ref()).await?;
         let commit = Commit { branch, directory, files, message, time };
-        self.with_mirror(Purpose::Write, remote, credentials, move |mirror| {
-            mirror.push(&commit, &Retry::default())
-        })
-        .await??;
+        let key = MirrorKey { purpose: Purpose::Write, namespace: repo.namespace, remote: remote.identity() };
+        self.with_mirror(key, remote, credentials, move |mirror| mirror.push(&commit, &Retry::default()))
+            .await??;
         Ok(())
     }
 
     /// Runs a blocking operation on the mirror of a remote: one at a time, and for [`LONGEST`] at most.
+    ///
+    /// An operation waits for its mirror before it takes one of the places for fetches, so a slow remote holds one place at most.
+    /// The operation is cancelled when its caller goes away.
     async fn with_mirror<T: Send + 'static>(
         &self,
-        purpose: Purpose,
+        key: MirrorKey,
         remote: Remote,
         credentials: Credentials,
         work: impl FnOnce(&mut Mirror) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let slot = {
-            let mut open = self.open.lock().expect("no task panics while it holds the map");
-            Arc::clone(open.entry((purpose, remote.identity())).or_default())
+        let url = remote.to_string();
+        let late = || Error::Cancelled { url: url.clone() };
+        let (shared, dir) = self.slot(&key).ok_or_else(|| Error::Abandoned { url: url.clone() })?;
+        let wait_until = Instant::now() + self.longest;
+        let mut held = timeout_at(wait_until, Arc::clone(&shared).lock_owned()).await.map_err(|_| late())?;
+        let _place = match key.purpose {
+            Purpose::Read => Some(timeout_at(wait_until, self.fetches.acquire()).await.map_err(|_| late())?),
+            Purpose::Write => None,
         };
-        let dir = self.cache.join(match purpose {
-            Purpose::Read => "read",
-            Purpose::Write => "write",
-        });
-        let mut held = slot.lock_owned().await;
-        let cancel = Cancel::default();
-        let (ours, url) = (cancel.clone(), remote.to_string());
+        let cancel = Cancel::new();
+        let ours = cancel.clone();
+        let _cancels = cancel.clone().drop_guard();
         let mut task = spawn_blocking(move || -> Result<T, Error> {
-            match &mut *held {
-                Some(mirror) => mirror.set_credentials(credentials)?,
+            // A mirror that a panic leaves behind is opened again.
+            let mut mirror = match held.take() {
+                Some(mut mirror) => {
+                    mirror.set_credentials(credentials)?;
+                    mirror
+                }
                 None => {
                     std::fs::create_dir_all(&dir)
                         .map_err(|e| Error::Cache(format!("{}: {e}", dir.display())))?;
-                    *held = Some(Mirror::open(&dir, remote, credentials)?);
+                    Mirror::open(&dir, remote, credentials)?
                 }
-            }
-            let mirror = held.as_mut().ok_or_else(|| Error::Cache("the mirror is not open".into()))?;
+            };
             mirror.cancel = ours;
-            Ok(work(mirror))
+            let done = work(&mut mirror);
+            *held = Some(mirror);
+            Ok(done)
         });
-        match timeout(LONGEST, &mut task).await {
-            Ok(done) => done.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string()))),
-            Err(_) => {
-                // The thread ends at the next answer of the server, and holds the mirror until then.
-                cancel.cancel();
-                Err(Error::Cancelled { url })
-            }
+        if let Ok(done) = timeout(self.longest, &mut task).await {
+            return done.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string())));
+        }
+        cancel.cancel();
+        if timeout(self.grace, task).await.is_ok() {
+            return Err(late());
+        }
+        self.abandon(&key, &shared);
+        Err(Error::Abandoned { url })
+    }
+
+    /// The mirror of a key and the directory for it; `None` if too many operations on the remote do not end.
+    fn slot(&self, key: &MirrorKey) -> Option<(SharedMirror, PathBuf)> {
+        let mut slots = self.slots.lock().expect("no task panics while it holds the map");
+        let slot = slots.entry(key.clone()).or_default();
+        slot.abandoned.retain(|mirror| mirror.try_lock().is_err());
+        if slot.abandoned.len() >= MAX_ABANDONED {
+            return None;
+        }
+        let purpose = match key.purpose {
+            Purpose::Read => "read",
+            Purpose::Write => "write",
+        };
+        let dir = self.options.cache.join(purpose).join(&key.namespace);
+        let dir = if slot.generation == 0 { dir } else { dir.join(slot.generation.to_string()) };
+        Some((Arc::clone(&slot.mirror), dir))
+    }
+
+    /// Leaves a mirror to the operation that does not end.
+    fn abandon(&self, key: &MirrorKey, mirror: &SharedMirror) {
+        let mut slots = self.slots.lock().expect("no task panics while it holds the map");
+        let slot = slots.entry(key.clone()).or_default();
+        if Arc::ptr_eq(&slot.mirror, mirror) {
+            slot.generation += 1;
+            slot.abandoned.push(std::mem::take(&mut slot.mirror));
         }
     }
 
@@ -181,18 +273,22 @@ fn ref_spec(of: &GitRef) -> Result<RefSpec, Error> {
     }
 }
 
-/// The commit that was accepted last, and the commit that a person allowed after it. There is none after an edit of the spec: a
-/// person who may point a ConfigRepo elsewhere need not be asked again.
+/// The commit that was accepted last from the same reference of the same URL, and the commit that a person allowed after it.
 fn history(repo: &ConfigRepo, before: &Source) -> (Option<String>, Option<String>) {
-    let status = repo.status.as_ref().filter(|status| status.observed_generation == repo.metadata.generation);
+    let (url, reference) = (&repo.spec.url, repo.spec.r#ref.name());
+    let status = repo.status.as_ref();
     let recorded = status
         .and_then(|status| status.seen.as_ref().or(status.applied.as_ref()))
+        .filter(|revision| revision.url == *url && revision.reference == reference)
         .map(|revision| revision.commit.clone());
-    let fetched =
-        before.checkout.as_ref().filter(|_| status.is_some()).map(|checkout| checkout.revision.clone());
+    let fetched = before.checkout.as_ref().map(|checkout| checkout.revision.clone());
     let annotations = repo.metadata.annotations.as_ref();
     (
         fetched.or(recorded),
         annotations.and_then(|annotations| annotations.get(names::ACCEPT_REVISION_ANNOTATION).cloned()),
     )
 }
+
+#[cfg(test)]
+#[path = "tests/mirrors.rs"]
+mod tests;

@@ -7,3 +7,4 @@ mod controller;
 mod mirrors;
 
 pub use controller::SourceController;
+pub use mirrors::SourceOptions;

@@ -16,6 +16,7 @@ use super::screen::Screen;
 use super::story::REPORTS;
 use crate::agent::{self, AgentOptions};
 use crate::apiserver::Server;
+use crate::operator::source::SourceOptions;
 use crate::operator::{self, OperatorOptions};
 use crate::shell::Selection;
 use api::gitops::v1alpha1::ConfigRepo;
@@ -64,7 +65,7 @@ impl<'a> Demo<'a> {
             controllers: Selection::default(),
             election: None,
             listen: None,
-            cache: dir.join("mirrors"),
+            sources: SourceOptions { cache: dir.join("mirrors"), local_repositories: true },
         };
         background.tasks.spawn(operator::run(options, background.stop.clone()));
         Ok(demo)

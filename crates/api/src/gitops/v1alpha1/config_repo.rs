@@ -40,7 +40,8 @@ kind! {
     }
 ]))]
 pub struct ConfigRepoSpec {
-    /// Where the repository is: https or ssh, or a directory of the machine the operator runs on.
+    /// Where the repository is: https or ssh; with the operator's flag `--local-repositories` also a directory of its machine, and
+    /// http and git on its loopback.
     #[schemars(length(min = 1, max = 2048), extend("pattern" = r"^[^-\s]\S*$"))]
     pub url: String,
     /// What of the repository is followed.
@@ -145,14 +146,22 @@ pub struct GitRef {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 255))]
     pub semver: String,
-    /// One commit, by its whole name.
+    /// One commit, by its whole name. Repositories whose names are SHA-256 cannot be fetched.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(extend("pattern" = "^([0-9a-f]{40}|[0-9a-f]{64})$"))]
+    #[schemars(extend("pattern" = "^[0-9a-f]{40}$"))]
     pub commit: String,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]
     pub unknown: Unknown,
+}
+
+impl GitRef {
+    /// The branch, tag, range of versions or commit that is followed.
+    pub fn name(&self) -> &str {
+        let named = [&self.commit, &self.semver, &self.tag, &self.branch];
+        named.into_iter().find(|name| !name.is_empty()).map_or("main", String::as_str)
+    }
 }
 
 /// A secret of the same namespace.

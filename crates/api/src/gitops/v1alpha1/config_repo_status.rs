@@ -53,6 +53,9 @@ pub struct ConfigRepoStatus {
 pub struct Revision {
     /// Name of the commit.
     pub commit: String,
+    /// The URL it was fetched from.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub url: String,
     /// The branch or tag that led to it.
     #[serde(default, rename = "ref", skip_serializing_if = "String::is_empty")]
     pub reference: String,

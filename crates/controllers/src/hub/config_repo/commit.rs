@@ -117,13 +117,6 @@ impl CompletedCommit {
     }
 }
 
-/// The branch, tag, version or commit that a ConfigRepo follows.
-pub(super) fn reference(repo: &ConfigRepo) -> String {
-    let of = &repo.spec.r#ref;
-    let named = [&of.commit, &of.semver, &of.tag, &of.branch].into_iter().find(|name| !name.is_empty());
-    named.map_or("main", String::as_str).to_owned()
-}
-
 /// The reason why no commit can be applied under the spec.
 fn spec_problem(repo: &ConfigRepo) -> Option<Problem> {
     if follows_its_own_report(repo) {
@@ -137,7 +130,7 @@ fn spec_problem(repo: &ConfigRepo) -> Option<Problem> {
 fn follows_its_own_report(repo: &ConfigRepo) -> bool {
     let Some(report) = &repo.spec.report else { return false };
     let is_same_url = report.url.is_empty() || report.url == repo.spec.url;
-    is_same_url && report.branch == reference(repo)
+    is_same_url && report.branch == repo.spec.r#ref.name()
 }
 
 /// `file:line: field: message; hint`, without the excerpt, which needs lines of its own.

@@ -4,7 +4,6 @@ use engine::sync::{self, DesiredObject, Problem};
 use object::fields::covers;
 use reconcile::View;
 
-use super::commit;
 use super::identity::Identity;
 use super::plan::{Commit, Draft};
 use super::status::{Phase, Readiness, revision, short_commit};
@@ -40,10 +39,9 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, view: &impl Vi
     let (total, commit_name) = (desired.objects.len(), short_commit(commit));
     draft.readiness = Some(match differing.first() {
         None => {
-            let reference = commit::reference(draft.repo);
             let applied = draft.status.applied.take();
             draft.status.applied =
-                Some(revision(applied.as_ref(), checkout, &reference, &desired.digest, draft.now));
+                Some(revision(applied.as_ref(), checkout, draft.repo, &desired.digest, draft.now));
             let message = format!("the hub is as {commit_name} says ({total} objects)");
             Readiness::new(Phase::Ready, "Observed", message)
         }

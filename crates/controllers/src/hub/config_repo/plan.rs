@@ -21,7 +21,7 @@ use engine::sync::{
 };
 use object::Key;
 use object::tree::Checkout;
-use reconcile::{Action, Plan, Precondition, Query, Read, Site, Source, StatusWrite, View};
+use reconcile::{Action, Plan, Precondition, Query, Read, Site, Source, SourceIdentity, StatusWrite, View};
 
 /// Most objects that a status names of those that are held or drifted.
 const NAMED: usize = 10;
@@ -31,7 +31,7 @@ const LONGEST_DRIFT_WAIT: SignedDuration = SignedDuration::from_mins(10);
 const REFUSAL_RECHECK: SignedDuration = SignedDuration::from_mins(1);
 
 /// Reasons of failed fetches that go away by themselves; the others wait for a person.
-const TRANSIENT: &[&str] = &["SourceUnreachable", "SourceTimeout", "GitCacheFailed"];
+const TRANSIENT: &[&str] = &["SourceUnreachable", "SourceTimeout", "SourceAbandoned", "GitCacheFailed"];
 
 /// Plans the writes for a ConfigRepo.
 ///
@@ -48,12 +48,17 @@ pub(super) fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<
     if repo.spec.suspend {
         return Ok(draft.finish());
     }
-    match (Identity::of(repo, view)?, view.source(&Key::of(repo))) {
+    match (Identity::of(repo, view)?, source(repo, view)) {
         (Err(problem), _) => draft.refuse(&[problem]),
         (Ok(_), None) => draft.wait("", "Fetching", "the repository has not been fetched yet"),
         (Ok(identity), Some(source)) => reconcile_source(&mut draft, &source, &identity, view)?,
     }
     Ok(draft.finish())
+}
+
+/// What was fetched for the spec as it is now.
+pub(super) fn source(repo: &ConfigRepo, view: &impl View) -> Option<Arc<Source>> {
+    view.source(&Key::of(repo)).filter(|source| source.identity == SourceIdentity::of(repo))
 }
 
 /// A plan, and the status that holds when the plan has been executed.
@@ -161,8 +166,7 @@ fn reconcile_commit(
     view: &impl View,
 ) -> Read<()> {
     let repo = draft.repo;
-    let reference = commit::reference(repo);
-    draft.status.seen = Some(revision(draft.status.seen.as_ref(), checkout, &reference, "", draft.now));
+    draft.status.seen = Some(revision(draft.status.seen.as_ref(), checkout, repo, "", draft.now));
     let inventory = draft.inventory();
     let desired = match commit::completed(repo, checkout, view)? {
         Ok(desired) => desired,
@@ -227,8 +231,7 @@ fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, sync: SyncPlan<'_>) {
     for stage in &sync.delete {
         draft.plan.step(stage.iter().map(|one| delete(one, identity)));
     }
-    let reference = commit::reference(draft.repo);
-    draft.status.applied = Some(revision(applied.as_ref(), checkout, &reference, &desired.digest, draft.now));
+    draft.status.applied = Some(revision(applied.as_ref(), checkout, draft.repo, &desired.digest, draft.now));
     draft.status.held_deletions = sync.hold.as_ref().map(|hold| HeldDeletions {
         approval: hold.approval.clone(),
         total: i32::try_from(hold.objects.len()).unwrap_or(i32::MAX),

@@ -90,17 +90,19 @@ pub(super) fn conclude(
 pub(super) fn revision(
     before: Option<&Revision>,
     checkout: &Checkout,
-    reference: &str,
+    repo: &ConfigRepo,
     digest: &str,
     now: Timestamp,
 ) -> Revision {
-    let commit = &checkout.revision;
+    let (commit, url, reference) = (&checkout.revision, &repo.spec.url, repo.spec.r#ref.name());
     let same = before.filter(|before| {
-        before.commit == *commit && before.digest == digest && before.reference == reference
+        let same_source = before.url == *url && before.reference == reference;
+        same_source && before.commit == *commit && before.digest == digest
     });
     let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
     same.cloned().unwrap_or_else(|| Revision {
         commit: commit.clone(),
+        url: url.clone(),
         reference: reference.into(),
         digest: digest.into(),
         since: Some(Time(seconds)),
@@ -148,7 +150,7 @@ pub(super) fn failed(
     let mut new = repo.clone();
     let status = new.status.get_or_insert_default();
     let generation = repo.metadata.generation.unwrap_or_default();
-    let source = view.source(&object::Key::of(repo));
+    let source = super::plan::source(repo, view);
     let checkout = source.as_ref().and_then(|source| source.checkout.as_ref());
     let desired = checkout.and_then(|checkout| commit::completed(repo, checkout, view).ok()?.ok());
     let origin = |action: &Action| {

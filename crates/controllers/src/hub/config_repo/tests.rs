@@ -11,6 +11,8 @@ use object::tree::FileTree;
 use reconcile::{Action, Caches, Failure, FailureKind, SourceFailure};
 use sim::World;
 
+mod fence;
+
 /// A hub with one repository, and the operator that follows it.
 struct Hub {
     world: World,

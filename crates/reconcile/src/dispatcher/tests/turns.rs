@@ -179,7 +179,11 @@ fn a_change_of_the_spec_and_a_new_commit_start_a_failed_key_anew() {
         harness.fail(FailureKind::Forbidden);
         if by_source {
             let failure = Some(SourceFailure { reason: "SourceUnreachable", message: String::new() });
-            harness.dispatcher.source_changed(&key("a"), Source { checkout: None, failure }, harness.now);
+            harness.dispatcher.source_changed(
+                &key("a"),
+                Source { failure, ..Source::default() },
+                harness.now,
+            );
         } else {
             let mut edited = map("a");
             edited["metadata"]["generation"] = 2.into();

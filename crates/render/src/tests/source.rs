@@ -1,0 +1,73 @@
+use super::*;
+
+fn tree() -> FileTree {
+    let mut tree: FileTree = [("app/a.yaml", "a"), ("app/sub/b.yaml", "b"), ("base/c.yaml", "c")]
+        .into_iter()
+        .map(|(p, b)| (p, b.as_bytes()))
+        .collect();
+    tree.insert_link("app/link", "../base");
+    tree.insert_link("app/out", "../../secret");
+    tree.insert_link("app/abs", "/etc/passwd");
+    tree.insert_link("loop", "loop");
+    tree
+}
+
+#[test]
+fn paths_stay_in_the_repository() {
+    assert_eq!(join("a/b", "../c/./d").unwrap(), "a/c/d");
+    assert_eq!(join("a", "..").unwrap(), "");
+    for path in ["../..", "/etc/passwd", "a/../../../b"] {
+        assert_eq!(join("a", path).unwrap_err().reason, Reason::OutsideRepository, "{path}");
+    }
+}
+
+#[test]
+fn links_are_followed_within_and_refused_beyond() {
+    let tree = tree();
+    let source = Source::new(&tree, Budget::new(&|| false));
+    assert_eq!(source.read("app", "link/c.yaml").unwrap().0, "base/c.yaml");
+    for (path, reason) in
+        [("out", Reason::OutsideRepository), ("abs", Reason::OutsideRepository), ("../loop", Reason::Cycle)]
+    {
+        assert_eq!(source.read("app", path).unwrap_err().reason, reason, "{path}");
+    }
+}
+
+#[test]
+fn a_submodule_is_refused_where_it_is_used() {
+    let mut tree = tree();
+    tree.insert_submodule("app/module");
+    let source = Source::new(&tree, Budget::new(&|| false));
+    for path in ["module", "module/x.yaml", "../app/module"] {
+        let error = source.read("app", path).unwrap_err();
+        assert!(error.to_string().contains("\"app/module\" is a submodule"), "{path}: {error}");
+    }
+    assert!(source.read("app", "a.yaml").is_ok());
+}
+
+#[test]
+fn what_is_missing_comes_with_what_is_there() {
+    let tree = tree();
+    let error = Source::new(&tree, Budget::new(&|| false)).read("app", "a.yml").unwrap_err();
+    assert_eq!(error.hint.as_deref(), Some("did you mean \"a.yaml\"?"));
+}
+
+#[test]
+fn a_closure_holds_until_something_it_saw_changes() {
+    let mut tree = tree();
+    let source = Source::new(&tree, Budget::new(&|| false));
+    source.read("app", "link/c.yaml").unwrap();
+    assert!(source.file_at("app/absent").is_none());
+    source.names("app");
+    let closure = source.into_closure();
+    let digest = closure.digest();
+    tree.insert("base/d.yaml", *b"d");
+    tree.insert("app/sub/new.yaml", *b"d");
+    assert!(closure.holds_in(&tree));
+    for (path, bytes) in [("base/c.yaml", b"x"), ("app/absent", b"x"), ("app/new.yaml", b"x")] {
+        let mut changed = tree.clone();
+        changed.insert(path, *bytes);
+        assert!(!closure.holds_in(&changed), "{path}");
+    }
+    assert_eq!(closure.digest(), digest);
+}

@@ -1,0 +1,178 @@
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::mpsc::channel;
+
+use git2::{Repository, Signature};
+use serde_json::json;
+
+use super::*;
+use api::gitops::v1alpha1::{ConfigRepoStatus, Revision};
+
+/// A hub that is never asked: no ConfigRepo here has a Secret.
+fn mirrors(cache: &Path, local_repositories: bool) -> Mirrors {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let hub = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let options = SourceOptions { cache: cache.to_owned(), local_repositories };
+    Mirrors::new(Client::try_from(hub).unwrap(), options)
+}
+
+fn repo(namespace: &str, url: &str) -> ConfigRepo {
+    let metadata = json!({"namespace": namespace, "name": "fleet", "uid": "u"});
+    serde_json::from_value(json!({"metadata": metadata, "spec": {"url": url}})).unwrap()
+}
+
+/// A repository with one commit, and its URL.
+fn repository(dir: &Path) -> (String, String) {
+    let path = dir.join("config.git");
+    let repo = Repository::init_bare(&path).unwrap();
+    let me = Signature::new("u", "u@x", &git2::Time::new(0, 0)).unwrap();
+    let tree = repo.find_tree(repo.treebuilder(None).unwrap().write().unwrap()).unwrap();
+    let commit = repo.commit(Some("refs/heads/main"), &me, &me, "m", &tree, &[]).unwrap();
+    (format!("file://{}", path.display()), commit.to_string())
+}
+
+fn key(namespace: &str, remote: &str) -> MirrorKey {
+    MirrorKey { purpose: Purpose::Read, namespace: namespace.into(), remote: remote.into() }
+}
+
+#[tokio::test]
+async fn a_slow_remote_delays_no_other_repository() {
+    let dir = tempfile::tempdir().unwrap();
+    let (url, commit) = repository(dir.path());
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let slow = format!("git://{}/x", silent.local_addr().unwrap());
+    let mirrors = Arc::new(mirrors(&dir.path().join("cache"), true));
+    let mut waiting = tokio::task::JoinSet::new();
+    for _ in 0..MAX_CONCURRENT_FETCHES + 1 {
+        let (mirrors, repo) = (Arc::clone(&mirrors), repo("slow", &slow));
+        waiting.spawn(async move { mirrors.fetch(&repo, &Source::default()).await.is_ok() });
+    }
+    // The slow fetches are under way when the server has a connection.
+    let _connection = tokio::task::spawn_blocking(move || silent.accept().unwrap()).await.unwrap();
+    let fast = repo("fast", &url);
+    let fetched = timeout(Duration::from_secs(20), mirrors.fetch(&fast, &Source::default())).await;
+    assert_eq!(fetched.expect("it waits for nobody").ok().unwrap().revision, commit);
+    assert!(waiting.try_join_next().is_none(), "the others still wait");
+}
+
+#[tokio::test]
+async fn a_repository_of_this_machine_needs_the_flag() {
+    let dir = tempfile::tempdir().unwrap();
+    let (url, _) = repository(dir.path());
+    let fetch = async |allowed: bool, url: &str| {
+        let mirrors = mirrors(dir.path(), allowed);
+        mirrors.fetch(&repo("a", url), &Source::default()).await.map_err(|failed| failed.error)
+    };
+    for url in [url.as_str(), "/nonexistent", "http://127.0.0.1:1/x", "git://localhost:1/x"] {
+        let error = fetch(false, url).await.unwrap_err();
+        assert_eq!(error.reason(), "InvalidURL", "{url}");
+        assert!(error.to_string().contains("--local-repositories"), "{error}");
+    }
+    assert!(fetch(true, &url).await.is_ok());
+    let push = Push {
+        repo: Key::namespaced("a", "fleet"),
+        url,
+        secret: None,
+        branch: "status".into(),
+        directory: String::new(),
+        files: BTreeMap::new(),
+        message: String::new(),
+        time: jiff::Timestamp::UNIX_EPOCH,
+    };
+    let refused = mirrors(dir.path(), false).push(push).await.unwrap_err();
+    assert_eq!(refused.kind, FailureKind::Invalid);
+}
+
+#[tokio::test]
+async fn an_operation_that_does_not_end_is_abandoned_with_its_mirror() {
+    let dir = tempfile::tempdir().unwrap();
+    let (url, _) = repository(dir.path());
+    let mut mirrors = mirrors(&dir.path().join("cache"), true);
+    (mirrors.longest, mirrors.grace) = (Duration::from_millis(500), Duration::from_millis(1));
+    let run = async |work: Box<dyn FnOnce(&mut Mirror) + Send>| {
+        let remote = Remote::parse(&url).unwrap();
+        mirrors.with_mirror(key("a", "x"), remote, Credentials::default(), work).await
+    };
+    let mut ends = Vec::new();
+    for _ in 0..MAX_ABANDONED {
+        run(Box::new(|_| ())).await.expect("a new mirror takes the place of the abandoned one");
+        let (end, ended) = channel::<()>();
+        ends.push(end);
+        let error = run(Box::new(move |_| assert!(ended.recv().is_err()))).await.unwrap_err();
+        assert_eq!(error.reason(), "SourceAbandoned");
+    }
+    let error = run(Box::new(|_| ())).await.unwrap_err();
+    assert_eq!(error.reason(), "SourceAbandoned", "no further thread is risked");
+    ends.clear();
+    let again = async {
+        while run(Box::new(|_| ())).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(20), again).await.expect("the threads have ended");
+}
+
+#[tokio::test]
+async fn an_operation_that_panics_is_a_failure_of_that_operation() {
+    let dir = tempfile::tempdir().unwrap();
+    let (url, _) = repository(dir.path());
+    let mirrors = mirrors(&dir.path().join("cache"), true);
+    let remote = || Remote::parse(&url).unwrap();
+    let panics = |_: &mut Mirror| -> () { panic!("a bug") };
+    let failed = mirrors.with_mirror(key("a", "x"), remote(), Credentials::default(), panics).await;
+    assert_eq!(failed.unwrap_err().reason(), "GitCacheFailed");
+    let fine = mirrors.with_mirror(key("a", "x"), remote(), Credentials::default(), |_| 1).await;
+    assert_eq!(fine, Ok(1));
+}
+
+#[tokio::test]
+async fn an_operation_without_a_caller_is_cancelled() {
+    let dir = tempfile::tempdir().unwrap();
+    let (url, _) = repository(dir.path());
+    let mirrors = mirrors(&dir.path().join("cache"), true);
+    let (began, begun) = tokio::sync::oneshot::channel();
+    let (end, ended) = channel();
+    let work = move |mirror: &mut Mirror| {
+        let _ = began.send(());
+        let cancelled = timeout(Duration::from_secs(20), mirror.cancel.cancelled());
+        let _ = end.send(tokio::runtime::Handle::current().block_on(cancelled).is_ok());
+    };
+    let remote = Remote::parse(&url).unwrap();
+    {
+        let running = mirrors.with_mirror(key("a", "x"), remote, Credentials::default(), work);
+        tokio::select! {
+            _ = running => panic!("it runs until it is cancelled"),
+            _ = begun => {}
+        }
+    }
+    assert!(tokio::task::spawn_blocking(move || ended.recv().unwrap()).await.unwrap());
+}
+
+#[tokio::test]
+async fn namespaces_share_no_mirror() {
+    let dir = tempfile::tempdir().unwrap();
+    let mirrors = mirrors(dir.path(), true);
+    let (a, in_a) = mirrors.slot(&key("a", "x")).unwrap();
+    let (b, in_b) = mirrors.slot(&key("b", "x")).unwrap();
+    assert!(!Arc::ptr_eq(&a, &b) && in_a != in_b);
+}
+
+#[test]
+fn history_is_that_of_the_same_reference_of_the_same_url() {
+    let seen = |url: &str, reference: &str| {
+        let mut repo = repo("a", "https://git.example/x");
+        let revision = Revision {
+            commit: "1".repeat(40),
+            url: url.into(),
+            reference: reference.into(),
+            ..Revision::default()
+        };
+        repo.status = Some(ConfigRepoStatus { seen: Some(revision), ..ConfigRepoStatus::default() });
+        // An edit of another field makes the status older than the spec.
+        repo.metadata.generation = Some(7);
+        history(&repo, &Source::default()).0
+    };
+    assert_eq!(seen("https://git.example/x", "main"), Some("1".repeat(40)));
+    assert_eq!(seen("https://git.example/x", "next"), None);
+    assert_eq!(seen("https://git.example/y", "main"), None);
+}
