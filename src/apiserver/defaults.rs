@@ -1,4 +1,4 @@
-//! What is there from the start: the roles every cluster has, and how versions of our kinds are converted.
+//! What is there from the start: the roles every cluster has, the admission policies of a hub, and how versions of our kinds are converted.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub(super) fn converting(store: Store) -> Store {
     })
 }
 
-/// The default roles and bindings, as kube-apiserver reconciles them at every start.
+/// The default roles and bindings, as kube-apiserver reconciles them at every start, and the admission policies of a hub.
 pub(super) fn objects() -> Vec<Object> {
     let authenticated = ["system:authenticated"];
     let everyone = ["system:authenticated", "system:unauthenticated"];
@@ -67,7 +67,12 @@ pub(super) fn objects() -> Vec<Object> {
             json!({ "aggregationRule": { "clusterRoleSelectors": selectors } }),
         ));
     }
+    objects.extend(api::policies::documents().map(policy));
     objects
+}
+
+fn policy(document: &str) -> Object {
+    object(serde_saphyr::from_str(document).expect("the policies of the chart are YAML, as tests show"))
 }
 
 const DISCOVERY: &[&str] = &[

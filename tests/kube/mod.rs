@@ -3,6 +3,7 @@
 //! `tests/kube/build` finds or builds the programs. Each [`Cluster`] has its own directory, certificates and ports, so several run at once;
 //! it stops when dropped, and keeps its directory when the test is failing, so that the logs can be read.
 
+pub(crate) mod helm;
 mod kubectl;
 mod process;
 
@@ -258,11 +259,11 @@ fn start_controllers(dir: &Directory) -> Process {
 pub(crate) struct Directory(Option<tempfile::TempDir>);
 
 impl Directory {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self(Some(tempfile::Builder::new().prefix(&format!("wheelwright-{name}-")).tempdir().unwrap()))
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.as_ref().expect("taken only by drop").path().join(name)
     }
 }

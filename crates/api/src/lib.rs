@@ -20,6 +20,7 @@ pub mod gitops;
 #[path = "../../../tests/golden.rs"]
 mod golden;
 pub mod names;
+pub mod policies;
 mod schema;
 #[cfg(test)]
 mod tests;

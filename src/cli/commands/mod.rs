@@ -7,6 +7,7 @@ mod demo;
 mod explain;
 mod hub;
 mod operator;
+mod policies;
 mod render;
 mod simulate;
 
@@ -40,6 +41,7 @@ commands! {
     Explain => explain,
     Simulate => simulate,
     Crds => crds,
+    Policies => policies,
     Completion => completion,
 }
 

@@ -6,8 +6,8 @@ use k8s_openapi::api::rbac::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use api::names::{
-    ADDON_GROUP, CLUSTER_GROUP, CLUSTER_NAME_LABEL, REGISTER_GROUP, SUBJECT_PREFIX, WORK_FINALIZER,
-    WORK_GROUP,
+    ADDON_GROUP, CLUSTER_GROUP, CLUSTER_LEASE, CLUSTER_NAME_LABEL, REGISTER_GROUP, SUBJECT_PREFIX,
+    WORK_FINALIZER, WORK_GROUP,
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -21,11 +21,10 @@ pub const BOOTSTRAP_ROLE: &str = "open-cluster-management:bootstrap";
 /// The binding of the bootstrap role to the group of bootstrap tokens for clusters.
 pub const BOOTSTRAP_BINDING: &str = "open-cluster-management:bootstrap:managedcluster";
 
-/// What a bootstrap identity may do, as OCM's chart has it, but for cluster sets: only the default one may be joined.
-/// See docs/hazards.md#bootstrap-joins-any-set.
+/// What a bootstrap identity may do. Unlike in OCM's chart, it may join the default set only, and reads no ConfigMaps: the rule would be
+/// about all ConfigMaps of the hub. See docs/hazards.md#bootstrap-joins-any-set.
 pub fn bootstrap_role() -> ClusterRole {
     let rules = vec![
-        rule(&[""], &["configmaps"], &[], &["get"]),
         rule(
             &["certificates.k8s.io"],
             &["certificatesigningrequests"],
@@ -143,7 +142,9 @@ pub fn shared_roles() -> [ClusterRole; 2] {
         role(
             REGISTRATION_ROLE,
             vec![
-                rule(&["coordination.k8s.io"], &["leases"], &[], &["get", "list", "watch", "update"]),
+                rule(&["coordination.k8s.io"], &["leases"], &[], &["get", "list", "watch"]),
+                // OCM's role has no name here, so that an agent could write the leases of whatever else is in the namespace.
+                rule(&["coordination.k8s.io"], &["leases"], &[CLUSTER_LEASE], &["update"]),
                 rule(&[ADDON_GROUP], &["managedclusteraddons"], &[], &["get", "list", "watch"]),
                 rule(&[ADDON_GROUP], &["managedclusteraddons/status"], &[], &["patch", "update"]),
                 rule(&["events.k8s.io"], &["events"], &[], &["create"]),

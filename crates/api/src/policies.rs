@@ -1,0 +1,12 @@
+//! The ValidatingAdmissionPolicies of a hub: who may accept clusters, move them between sets, bind sets and write works.
+//!
+//! They are a file of the chart, so that there is one text of them.
+
+/// The policies and their bindings, as YAML documents.
+pub const ADMISSION_POLICIES: &str =
+    include_str!("../../../charts/wheelwright/files/admission-policies.yaml");
+
+/// The documents of [`ADMISSION_POLICIES`].
+pub fn documents() -> impl Iterator<Item = &'static str> {
+    ADMISSION_POLICIES.split("\n---\n")
+}

@@ -1,0 +1,17 @@
+//! `wheelwright policies`.
+
+use std::process::ExitCode;
+
+use crate::cli::{CommandResult, output::Ui};
+use api::policies;
+
+/// Print the admission policies of a hub, for `kubectl apply --server-side -f -`.
+///
+/// The chart installs them, and the embedded hub has them from the start. They need Kubernetes 1.30.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_: &Args, ui: &mut Ui) -> CommandResult {
+    ui.text(policies::ADMISSION_POLICIES)?;
+    Ok(ExitCode::SUCCESS)
+}

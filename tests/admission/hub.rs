@@ -1,0 +1,201 @@
+//! A hub with the chart's roles, two clusters and a few users.
+
+use ::kube::client::Body;
+use axum::http::{Method, Request};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+
+use api::crds;
+use engine::registration::rbac;
+
+use super::rows::{Identity, Row};
+use crate::kube::{Kubectl, helm};
+use crate::wait::eventually;
+
+pub(super) struct Hub {
+    pub(super) client: ::kube::Client,
+    pub(super) kubectl: Kubectl,
+}
+
+impl Hub {
+    /// Installs what the table is about, and waits until the policies are in force.
+    pub(super) async fn prepare(&self) {
+        self.kubectl.install(crds::hub().into_iter());
+        let mut objects: Vec<Value> = ["c1", "c2", "team", "argocd", helm::NAMESPACE].map(namespace).into();
+        objects.extend(helm::render("wheelwright", &[]).unwrap());
+        for cluster in ["c1", "c2"] {
+            objects.extend(permissions(cluster));
+        }
+        objects.extend(users());
+        objects.extend(content());
+        self.apply(&objects);
+        let policies = [
+            (
+                "managedclusters",
+                json!({"kind": "ManagedCluster", "metadata": {"name": "kube-system"}, "spec": {}}),
+            ),
+            (
+                "namespaces/team/managedclustersetbindings",
+                json!({"kind": "ManagedClusterSetBinding", "metadata": {"name": "a"}, "spec": {"clusterSet": "b"}}),
+            ),
+        ];
+        for (path, mut object) in policies {
+            let (version, kind) = if path == "managedclusters" { ("v1", "") } else { ("v1beta2", "") };
+            let group = "cluster.open-cluster-management.io";
+            object["apiVersion"] = format!("{group}/{version}{kind}").into();
+            let path = format!("/apis/{group}/{version}/{path}?dryRun=All");
+            eventually("the policy is in force", async || {
+                self.send(None, Method::POST, &path, Some(&object)).await.0 >= 400
+            })
+            .await;
+        }
+        let work = json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+            "metadata": {"name": "w"}, "spec": {"workload": {"manifests": []}}});
+        let path = "/apis/work.open-cluster-management.io/v1/namespaces/c1/manifestworks?dryRun=All";
+        eventually("the policy of works is in force", async || {
+            self.send(None, Method::POST, path, Some(&work)).await.0 >= 400
+        })
+        .await;
+        let own = json!({"metadata": {"labels": {"probe": "1"}}});
+        let agent = super::rows::IDENTITIES.iter().find(|identity| identity.name == "agent");
+        eventually("the policy of agents is in force", async || {
+            let path = "/apis/cluster.open-cluster-management.io/v1/managedclusters/c1?dryRun=All";
+            let live = self.send(None, Method::GET, path.trim_end_matches("?dryRun=All"), None).await.1;
+            self.send(agent, Method::PUT, path, Some(&merged(live, &own))).await.0 >= 400
+        })
+        .await;
+    }
+
+    fn apply(&self, objects: &[Value]) {
+        let documents: Vec<String> = objects.iter().map(ToString::to_string).collect();
+        self.kubectl.run_with(&["apply", "--server-side", "-f", "-"], &documents.join("\n"));
+    }
+
+    /// Sends the request of a row as somebody; the answer's code and message.
+    pub(super) async fn attempt(&self, identity: &Identity, row: &Row) -> (u16, String) {
+        let (method, path) = row.request.split_once(' ').unwrap();
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let body: Option<Value> = (!row.body.is_empty()).then(|| serde_json::from_str(row.body).unwrap());
+        let path = if method == Method::GET { path.to_owned() } else { format!("{path}?dryRun=All") };
+        // A PUT changes the live object by what the row says.
+        let body = match (method == Method::PUT, body) {
+            (true, Some(change)) => {
+                let live = path.trim_end_matches("?dryRun=All").trim_end_matches("/status");
+                Some(merged(self.send(None, Method::GET, live, None).await.1, &change))
+            }
+            (_, body) => body,
+        };
+        let (code, answer) = self.send(Some(identity), method, &path, body.as_ref()).await;
+        (code, answer["message"].as_str().unwrap_or_default().to_owned())
+    }
+
+    async fn send(
+        &self,
+        identity: Option<&Identity>,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> (u16, Value) {
+        let content =
+            if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        let mut request = Request::builder().method(method).uri(path).header("content-type", content);
+        if let Some(identity) = identity {
+            request = request.header("impersonate-user", identity.user);
+            for group in identity.groups {
+                request = request.header("impersonate-group", *group);
+            }
+        }
+        let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string().into_bytes()));
+        let response = self.client.send(request.body(body).unwrap()).await.unwrap();
+        let (head, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        (head.status.as_u16(), serde_json::from_slice(&bytes).unwrap_or_default())
+    }
+}
+
+/// A JSON merge patch (RFC 7386).
+fn merged(mut live: Value, change: &Value) -> Value {
+    json_patch::merge(&mut live, change);
+    live
+}
+
+fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+/// What the hub gives an accepted cluster.
+fn permissions(cluster: &str) -> Vec<Value> {
+    let mut objects: Vec<Value> = rbac::shared_roles().iter().map(object).collect();
+    objects.push(object(&rbac::cluster_role(cluster, true)));
+    objects.push(object(&rbac::cluster_role_binding(cluster)));
+    objects.push(object(&rbac::registration_binding(cluster)));
+    objects.push(object(&rbac::work_binding(cluster)));
+    objects
+}
+
+fn object<K: object::Kind>(typed: &K) -> Value {
+    object::Object::from_typed(typed).into_value()
+}
+
+/// Argo CD is cluster-admin; the tenant owns the cluster set and the namespace `team`.
+fn users() -> Vec<Value> {
+    let rbac = "rbac.authorization.k8s.io/v1";
+    let cluster = "cluster.open-cluster-management.io";
+    let role_ref =
+        |name: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
+    let tenant = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tenant"}]);
+    let argo =
+        json!([{"kind": "ServiceAccount", "namespace": "argocd", "name": "argocd-application-controller"}]);
+    vec![
+        json!({"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": {"name": "argo"},
+            "roleRef": role_ref("cluster-admin"), "subjects": argo}),
+        json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "set-admin"}, "rules": [
+            {"apiGroups": [cluster], "resources": ["managedclustersets/join", "managedclustersets/bind"],
+             "resourceNames": ["team"], "verbs": ["create"]},
+            {"apiGroups": [cluster], "resources": ["managedclusters"], "verbs": ["get", "create", "update", "patch"]},
+        ]}),
+        json!({"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": {"name": "set-admin"},
+            "roleRef": role_ref("set-admin"), "subjects": tenant}),
+        json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "team-admin"}, "rules": [
+            {"apiGroups": [cluster], "resources": ["managedclustersetbindings", "placements"], "verbs": ["*"]},
+            {"apiGroups": ["gitops.wheelwright.dev"], "resources": ["configrepos"], "verbs": ["*"]},
+        ]}),
+        json!({"apiVersion": rbac, "kind": "RoleBinding", "metadata": {"name": "team-admin", "namespace": "team"},
+            "roleRef": role_ref("team-admin"), "subjects": tenant}),
+        // A tenant that may write works to one cluster, but not as any executor.
+        json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "work-writer"}, "rules": [
+            {"apiGroups": ["work.open-cluster-management.io"], "resources": ["manifestworks"], "verbs": ["create", "update"]},
+            {"apiGroups": ["work.open-cluster-management.io"], "resources": ["manifestworks"],
+             "resourceNames": ["system:serviceaccount:team:deployer"], "verbs": ["execute-as"]},
+        ]}),
+        json!({"apiVersion": rbac, "kind": "RoleBinding", "metadata": {"name": "work-writer", "namespace": "c1"},
+            "roleRef": role_ref("work-writer"), "subjects": tenant}),
+    ]
+}
+
+/// Two clusters that were accepted, and what they have in their namespaces.
+fn content() -> Vec<Value> {
+    let cluster = |name: &str, accepted: bool| {
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+            "metadata": {"name": name, "labels": {"cluster.open-cluster-management.io/clusterset": "team"},
+                "annotations": {"note": "hub"}, "finalizers": ["cluster.open-cluster-management.io/api-resource-cleanup"]},
+            "spec": {"hubAcceptsClient": accepted, "leaseDurationSeconds": 60,
+                "taints": [{"key": "maintenance", "effect": "NoSelect", "timeAdded": "2026-01-01T00:00:00Z"}]}})
+    };
+    let lease = |name: &str| {
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": name, "namespace": "c1"}, "spec": {"holderIdentity": "x"}})
+    };
+    vec![
+        cluster("c1", true),
+        cluster("c2", true),
+        cluster("waiting", false),
+        lease("managed-cluster-lease"),
+        lease("another"),
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "c1"}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "c1"}}),
+        json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+            "metadata": {"name": "kept", "namespace": "c1"},
+            "spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}]}}}),
+    ]
+}

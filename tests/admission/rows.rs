@@ -1,0 +1,65 @@
+//! The table: who may send which request, and what the others are told.
+
+/// Somebody who sends requests.
+pub(super) struct Identity {
+    pub(super) name: &'static str,
+    pub(super) user: &'static str,
+    pub(super) groups: &'static [&'static str],
+}
+
+/// The identities of the table.
+pub(super) const IDENTITIES: &[Identity] = &[
+    Identity {
+        name: "bootstrap",
+        user: "system:bootstrap:abcdef",
+        groups: &["system:bootstrappers:managedcluster", "system:authenticated"],
+    },
+    Identity {
+        name: "agent",
+        user: "system:open-cluster-management:c1:agent",
+        groups: &[
+            "system:open-cluster-management:c1",
+            "system:open-cluster-management:managed-clusters",
+            "system:authenticated",
+        ],
+    },
+    Identity {
+        name: "agent of c2",
+        user: "system:open-cluster-management:c2:agent",
+        groups: &[
+            "system:open-cluster-management:c2",
+            "system:open-cluster-management:managed-clusters",
+            "system:authenticated",
+        ],
+    },
+    Identity { name: "tenant", user: "tenant", groups: &["system:authenticated"] },
+    Identity {
+        name: "argo",
+        user: "system:serviceaccount:argocd:argocd-application-controller",
+        groups: &["system:serviceaccounts", "system:serviceaccounts:argocd", "system:authenticated"],
+    },
+    Identity { name: "admin", user: "kubernetes-admin", groups: &["system:masters", "system:authenticated"] },
+    Identity {
+        name: "operator",
+        user: "system:serviceaccount:wheelwright-system:wheelwright-operator",
+        groups: &[
+            "system:serviceaccounts",
+            "system:serviceaccounts:wheelwright-system",
+            "system:authenticated",
+        ],
+    },
+];
+
+/// A request, who may send it, and what others are told. Everybody else has no role that allows it.
+pub(super) struct Row {
+    pub(super) what: &'static str,
+    /// Method and path.
+    pub(super) request: &'static str,
+    /// JSON; for a PUT the change of the live object.
+    pub(super) body: &'static str,
+    pub(super) may: &'static [&'static str],
+    pub(super) refused: &'static [(&'static [&'static str], &'static str)],
+}
+
+/// The table, in parts.
+pub(super) const ROWS: &[&[Row]] = &[super::clusters::ROWS, super::namespaced::ROWS];

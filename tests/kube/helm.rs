@@ -1,0 +1,42 @@
+//! The charts as the real helm renders them.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+/// The namespace that the charts are rendered for.
+pub(crate) const NAMESPACE: &str = "wheelwright-system";
+
+fn helm() -> PathBuf {
+    static HELM: OnceLock<PathBuf> = OnceLock::new();
+    let path = HELM.get_or_init(|| {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/helm/build");
+        let built = Command::new(script).stderr(Stdio::inherit()).output().expect("tests/helm/build runs");
+        assert!(built.status.success(), "tests/helm/build failed; see above");
+        PathBuf::from(String::from_utf8(built.stdout).unwrap().trim())
+    });
+    path.clone()
+}
+
+/// Renders a chart of `charts/` with values such as `replicas=1`.
+///
+/// # Errors
+/// What helm says about the values.
+pub(crate) fn render(chart: &str, values: &[&str]) -> Result<Vec<Value>, String> {
+    let home = tempfile::tempdir().unwrap();
+    let chart = format!("{}/charts/{chart}", env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new(helm());
+    command.args(["template", "wheelwright", &chart, "--namespace", NAMESPACE, "--kube-version", "1.36.0"]);
+    for value in values {
+        command.args(["--set-json", value]);
+    }
+    let output = command.env("HOME", home.path()).stdin(Stdio::null()).output().unwrap();
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let text = String::from_utf8(output.stdout).unwrap();
+    let documents = text.split("\n---").map(|document| serde_saphyr::from_str::<Value>(document).unwrap());
+    Ok(documents.filter(|document| document.is_object()).collect())
+}
