@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use object::{Key, Object, whole_numbers};
 
-use super::admission::{Admission, Operation};
 use super::builtin::Creation;
 use super::request_scope::RequestScope;
 use super::write_request::{Reading, WriteRequest};
@@ -322,27 +321,6 @@ impl Store {
             }
         }
         Ok(errors)
-    }
-
-    /// Asks the admission policies, and takes note of what they warn of.
-    fn ask_policies(
-        &self,
-        request: &mut WriteRequest<'_>,
-        target: &ResourcePath,
-        old: Option<&Object>,
-        new: &Object,
-    ) -> Result<(), ApiError> {
-        let warnings = self.admit(&Admission {
-            operation: if old.is_some() { Operation::Update } else { Operation::Create },
-            target,
-            scope: &request.scope,
-            user: &request.options.user,
-            dry_run: request.options.dry_run,
-            object: Some(new),
-            old,
-        })?;
-        request.warnings.extend(warnings);
-        Ok(())
     }
 
     fn give_name(&mut self, request: &WriteRequest<'_>, object: &mut Object) {

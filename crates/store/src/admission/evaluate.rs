@@ -12,6 +12,7 @@ use super::expression::{map, value, with_functions};
 use super::policy::{Binding, Check, Policy};
 use crate::rbac::Attributes;
 use crate::request_scope::RequestScope;
+use crate::write_request::WriteRequest;
 use crate::{ApiError, GroupResource, ResourcePath, Store, User};
 
 /// What a request does to its object.
@@ -53,6 +54,27 @@ struct Denial {
 }
 
 impl Store {
+    /// Asks the admission policies, and takes note of what they warn of.
+    pub(crate) fn ask_policies(
+        &self,
+        request: &mut WriteRequest<'_>,
+        target: &ResourcePath,
+        old: Option<&Object>,
+        new: &Object,
+    ) -> Result<(), ApiError> {
+        let warnings = self.admit(&Admission {
+            operation: if old.is_some() { Operation::Update } else { Operation::Create },
+            target,
+            scope: &request.scope,
+            user: &request.options.user,
+            dry_run: request.options.dry_run,
+            object: Some(new),
+            old,
+        })?;
+        request.warnings.extend(warnings);
+        Ok(())
+    }
+
     /// Asks every policy that is bound to the request; returns the sentences of those that only warn.
     ///
     /// # Errors
