@@ -142,15 +142,17 @@ impl Metrics {
     pub(super) fn encode(
         &self,
         controllers: &[ControllerInfo],
-        unreadable: usize,
+        unreadable: &[(Gvk, usize)],
     ) -> Result<String, fmt::Error> {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         let depth = Family::<ByController, Gauge>::default();
         for info in controllers {
             depth.get_or_create(&ByController { controller: info.name }).set(count(info.depth));
         }
-        let unreadable_objects = Gauge::<i64>::default();
-        unreadable_objects.set(count(unreadable));
+        let unreadable_objects = Family::<ByKind, Gauge>::default();
+        for (kind, objects) in unreadable {
+            unreadable_objects.get_or_create(&ByKind { kind: kind.to_string() }).inc_by(count(*objects));
+        }
         let mut registry = Registry::with_prefix("wheelwright");
         registry.register("reconcile", "Turns of keys", self.reconciles.clone());
         let help = "Time from the start of a turn to its last write";
@@ -207,12 +209,12 @@ mod tests {
         metrics.reconciles.get_or_create(&ByController { controller: "placement" }).inc();
         metrics.watch_restarted(&Gvk::parse("apps/v1", "Deployment"));
         let info = ControllerInfo { name: "placement", reporter: "", depth: 3, is_ready: true };
-        let text = metrics.encode(&[info], 2).unwrap();
+        let text = metrics.encode(&[info], &[(Gvk::parse("v1", "Secret"), 2)]).unwrap();
         for line in [
             "wheelwright_reconcile_total{controller=\"placement\"} 1",
             "wheelwright_watch_restarts_total{kind=\"Deployment.apps\"} 1",
             "wheelwright_queue_depth{controller=\"placement\"} 3",
-            "wheelwright_unreadable_objects 2",
+            "wheelwright_unreadable_objects{kind=\"Secret\"} 2",
         ] {
             assert!(text.lines().any(|held| held == line), "{line}: {text}");
         }

@@ -161,7 +161,7 @@ impl Handle {
             (controllers, dispatcher.unreadable())
         });
         let (controllers, unreadable) = scraped.unwrap_or_default();
-        self.runtime.metrics.encode(&controllers, unreadable)
+        self.runtime.metrics.encode(&controllers, &unreadable)
     }
 
     /// Whether every kind that any controller needs has been read once; one that waits to be elected is ready for that.

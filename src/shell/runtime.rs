@@ -25,8 +25,8 @@ use super::threads::Threads;
 use super::watch::{self, Target};
 use object::Gvk;
 use reconcile::{
-    Act, Backoff, Command, Dispatcher, Ended, FailureKind, Lookup, Narrowed, Representation, Scope, Site,
-    WatchedKind,
+    Act, Backoff, Command, Dispatcher, Ended, Event, FailureKind, Lookup, Narrowed, Representation, Scope,
+    Site, WatchedKind,
 };
 
 /// The state that the tasks and threads of a shell share.
@@ -116,8 +116,12 @@ impl Runtime {
                 Command::Ended(ended) => {
                     self.report(&ended);
                     if !ended.events.is_empty() {
-                        tasks.spawn(Arc::clone(self).record(ended));
+                        tasks.spawn(Arc::clone(self).record(ended.lane, ended.events));
                     }
+                }
+                Command::Refused(event) => {
+                    warn!(object = %event.regarding, error = event.message, "the object cannot be read");
+                    tasks.spawn(Arc::clone(self).record(0, vec![event]));
                 }
             }
         }
@@ -142,9 +146,9 @@ impl Runtime {
     }
 
     /// Records events, which are for people; nothing waits for them.
-    async fn record(self: Arc<Self>, ended: Ended) {
-        if let Some(recorder) = self.recorders.get(ended.lane) {
-            record(recorder, ended.events).await;
+    async fn record(self: Arc<Self>, lane: usize, events: Vec<Event>) {
+        if let Some(recorder) = self.recorders.get(lane) {
+            record(recorder, events).await;
         }
     }
 

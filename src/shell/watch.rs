@@ -20,7 +20,7 @@ use tracing::{debug, warn};
 use super::metrics::Metrics;
 use super::{REQUEST_TIMEOUT, said};
 use object::Key;
-use reconcile::{Backoff, Decoded, FailureKind, Representation, WatchEvent, WatchedKind};
+use reconcile::{Backoff, FailureKind, Representation, WatchEvent, WatchedKind};
 
 /// Objects per page of a list: 500 objects of 4 KiB are 2 MiB, far below what a server refuses.
 const PAGE: u32 = 500;
@@ -112,7 +112,7 @@ async fn list(target: &Target) -> Result<(WatchEvent, String), Error> {
             .await
             .map_err(|e| Error::Service(e.into()))??;
         let page: Page<'_> = serde_json::from_str(&text).map_err(Error::SerdeError)?;
-        objects.extend(page.items.into_iter().map(|item| decode(target, item)));
+        objects.extend(page.items.into_iter().map(|item| target.kind.decode(item.get())));
         match page.metadata.continue_ {
             Some(token) if !token.is_empty() => params.continue_token = Some(token),
             Some(_) | None => {
@@ -122,16 +122,6 @@ async fn list(target: &Target) -> Result<(WatchEvent, String), Error> {
             }
         }
     }
-}
-
-/// Reads an object, and says so when it does not fit its type.
-fn decode(target: &Target, object: &RawValue) -> Decoded {
-    let decoded = target.kind.decode(object.get());
-    if let Decoded::Unreadable(refused) = &decoded {
-        let (kind, key, error) = (&target.kind.gvk, &refused.key, &refused.why);
-        warn!(%kind, %key, error, "the object does not fit its type; decisions that depend on it wait");
-    }
-    decoded
 }
 
 /// Follows changes until the watch cannot go on; says why.
@@ -185,7 +175,7 @@ fn take(target: &Target, line: &str, tell: &mut impl FnMut(WatchEvent)) -> Resul
     let identity = || serde_json::from_str::<Identity>(event.object.get()).unwrap_or_default().metadata;
     match event.event_type {
         "ADDED" | "MODIFIED" => {
-            tell(WatchEvent::Applied(decode(target, event.object)));
+            tell(WatchEvent::Applied(target.kind.decode(event.object.get())));
             Ok(Some(identity().resource_version))
         }
         "DELETED" => {

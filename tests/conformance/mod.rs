@@ -191,6 +191,8 @@ fn schema() -> Value {
                     "fixed": { "type": "string", "x-kubernetes-validations": [{ "rule": "self == oldSelf", "message": "fixed may not change" }] },
                     "low": { "type": "integer" },
                     "high": { "type": "integer" },
+                    "when": { "type": "string", "format": "date-time" },
+                    "count": { "type": "integer", "format": "int32" },
                 },
                 "x-kubernetes-validations": [{ "rule": "!has(self.low) || !has(self.high) || self.low <= self.high", "message": "low must not be above high" }],
             },

@@ -21,6 +21,9 @@ cases![
     sets_hold_nothing_twice,
     map_lists_hold_no_key_twice,
     an_integer_or_a_string_is_either,
+    times_are_checked_by_their_pattern,
+    whole_numbers_are_integers,
+    integers_are_checked_by_their_width,
     rules_in_cel_are_checked,
     rules_may_look_at_the_old_value,
     a_definition_must_have_a_structural_schema,
@@ -158,6 +161,51 @@ async fn an_integer_or_a_string_is_either(api: Api) {
     api.post(&api.widgets(), &widget("a", json!({ "amount": 1 }))).await.is(201);
     api.post(&api.widgets(), &widget("b", json!({ "amount": "50%" }))).await.is(201);
     api.post(&api.widgets(), &widget("c", json!({ "amount": true }))).await.refused(422, "Invalid");
+}
+
+/// The texts that stand for no time of ours are those that stopped a fleet. See docs/hazards.md#unreadable-times.
+async fn times_are_checked_by_their_pattern(api: Api) {
+    let admitted = [
+        "2026-01-02T03:04:05Z",
+        "9999-12-31T23:59:59Z",
+        "2026-01-02T03:04:05+99:99",
+        "2026-01-02T00:00:00x5Z",
+        "2026-01-02t03:04:05.0123456789012345z",
+        "2026-01-02T03:04:05Zthe end",
+    ];
+    for (i, text) in admitted.iter().enumerate() {
+        let name = format!("good-{i}");
+        let reply = api.post(&api.widgets(), &widget(&name, json!({ "when": text }))).await.is(201);
+        reply.has("/spec/when", json!(text));
+    }
+    let refused = [
+        "2026-01-02",
+        "2026-01-02 03:04:05Z",
+        "2026-02-30T03:04:05Z",
+        "2026-01-02T24:00:00Z",
+        "2026-01-02T03:04:05",
+    ];
+    for text in refused {
+        let reply = api.post(&api.widgets(), &widget("bad", json!({ "when": text }))).await;
+        reply.refused(422, "Invalid").blames("spec.when", "FieldValueTypeInvalid");
+    }
+}
+
+async fn whole_numbers_are_integers(api: Api) {
+    for (name, amount, want) in
+        [("a", "5.0", json!(5)), ("b", "1e3", json!(1000)), ("c", "3000000000", json!(3_000_000_000_i64))]
+    {
+        let spec: serde_json::Value = serde_json::from_str(&format!(r#"{{"amount": {amount}}}"#)).unwrap();
+        api.post(&api.widgets(), &widget(name, spec)).await.is(201);
+        let read = api.get(&api.widget(name)).await.is(200);
+        assert_eq!(read.body["spec"]["amount"].to_string(), want.to_string());
+    }
+}
+
+async fn integers_are_checked_by_their_width(api: Api) {
+    let count = |count: i64| widget("a", json!({ "count": count }));
+    api.post(&api.widgets(), &count(i64::from(i32::MAX) + 1)).await.refused(422, "Invalid");
+    api.post(&api.widgets(), &count(i64::from(i32::MIN))).await.is(201);
 }
 
 async fn rules_in_cel_are_checked(api: Api) {

@@ -32,6 +32,7 @@ pub struct Condition {
     #[schemars(length(max = 32768))]
     pub message: String,
     /// When the status last changed from one value to another.
+    #[serde(deserialize_with = "crate::lenient::time")]
     pub last_transition_time: Time,
     /// The metadata.generation the condition was set for; an older one means the condition is out of date.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,6 +8,7 @@
 
 #[macro_use]
 mod kind;
+mod lenient;
 #[macro_use]
 mod open_enum;
 

@@ -145,6 +145,8 @@ pub const AUTO_APPROVE_BINDING: &str = "wheelwright:auto-approved-bootstrap";
 pub const UNREACHABLE_TAINT: &str = "cluster.open-cluster-management.io/unreachable";
 /// Taint of a cluster whose agent says it is not available.
 pub const UNAVAILABLE_TAINT: &str = "cluster.open-cluster-management.io/unavailable";
+/// Taint of what stands for a cluster that cannot be read; no cluster has it.
+pub const UNREADABLE_TAINT: &str = "gitops.wheelwright.dev/unreadable";
 /// The exclusive set clusters without one are in.
 pub const DEFAULT_CLUSTER_SET: &str = "default";
 /// The set of all clusters.

@@ -8,7 +8,41 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::{Crd, addon, cluster, crds, gitops, work};
+use super::{Crd, addon, cluster, crds, work};
+
+mod admitted;
+
+/// Calls a function for every version of every kind that has a definition.
+macro_rules! each_kind {
+    ($check:ident($argument:expr)) => {
+        each_kind!(@ $check($argument)
+            cluster::v1::ManagedCluster,
+            cluster::v1beta2::ManagedClusterSet,
+            cluster::v1beta2::ManagedClusterSetBinding,
+            cluster::v1beta1::Placement,
+            cluster::v1beta1::PlacementDecision,
+            cluster::v1alpha1::AddOnPlacementScore,
+            cluster::v1alpha1::ClusterClaim,
+            work::v1::ManifestWork,
+            work::v1::AppliedManifestWork,
+            work::v1alpha1::ManifestWorkReplicaSet,
+            addon::v1alpha1::ClusterManagementAddOn,
+            addon::v1alpha1::ManagedClusterAddOn,
+            addon::v1alpha1::AddOnDeploymentConfig,
+            addon::v1alpha1::AddOnTemplate,
+            addon::v1beta1::ClusterManagementAddOn,
+            addon::v1beta1::ManagedClusterAddOn,
+            addon::v1beta1::AddOnDeploymentConfig,
+            addon::v1beta1::AddOnTemplate,
+            gitops::v1alpha1::ConfigRepo,
+            gitops::v1alpha1::RolloutPolicy,
+        );
+    };
+    (@ $check:ident($argument:expr) $($group:ident::$version:ident::$kind:ident,)+) => {
+        $($check::<crate::$group::$version::$kind>($argument);)+
+    };
+}
+use each_kind;
 
 /// Parts that are types of `k8s_openapi`, which know all their fields.
 const CLOSED: &[&str] = &["/labelSelector", "/matchExpressions", "/nodePlacement/tolerations", "/resources"];
@@ -184,26 +218,7 @@ fn check<K: Crd + Serialize + DeserializeOwned + Default + PartialEq + std::fmt:
 fn nothing_is_lost_on_the_way_through_a_type() {
     let mut checked = Vec::new();
     let kinds = &mut checked;
-    check::<cluster::v1::ManagedCluster>(kinds);
-    check::<cluster::v1beta2::ManagedClusterSet>(kinds);
-    check::<cluster::v1beta2::ManagedClusterSetBinding>(kinds);
-    check::<cluster::v1beta1::Placement>(kinds);
-    check::<cluster::v1beta1::PlacementDecision>(kinds);
-    check::<cluster::v1alpha1::AddOnPlacementScore>(kinds);
-    check::<cluster::v1alpha1::ClusterClaim>(kinds);
-    check::<work::v1::ManifestWork>(kinds);
-    check::<work::v1::AppliedManifestWork>(kinds);
-    check::<work::v1alpha1::ManifestWorkReplicaSet>(kinds);
-    check::<addon::v1alpha1::ClusterManagementAddOn>(kinds);
-    check::<addon::v1alpha1::ManagedClusterAddOn>(kinds);
-    check::<addon::v1alpha1::AddOnDeploymentConfig>(kinds);
-    check::<addon::v1alpha1::AddOnTemplate>(kinds);
-    check::<addon::v1beta1::ClusterManagementAddOn>(kinds);
-    check::<addon::v1beta1::ManagedClusterAddOn>(kinds);
-    check::<addon::v1beta1::AddOnDeploymentConfig>(kinds);
-    check::<addon::v1beta1::AddOnTemplate>(kinds);
-    check::<gitops::v1alpha1::ConfigRepo>(kinds);
-    check::<gitops::v1alpha1::RolloutPolicy>(kinds);
+    each_kind!(check(kinds));
 
     let mut defined: Vec<_> = crds::all()
         .iter()

@@ -104,7 +104,11 @@ impl Hub {
                         writes += 1;
                     }
                     Command::Ended(_) => plans += 1,
-                    Command::Compute(_) | Command::LookUp(..) | Command::Watch(_) | Command::Unwatch(_) => {}
+                    Command::Compute(_)
+                    | Command::LookUp(..)
+                    | Command::Watch(_)
+                    | Command::Unwatch(_)
+                    | Command::Refused(_) => {}
                 }
             }
         }

@@ -44,12 +44,32 @@ fn installed_by(placement: &Key, view: &impl View) -> Vec<Key> {
 }
 
 /// The add-ons of one name on all clusters.
-pub(super) fn of_clusters(addon: &str, view: &impl View) -> Read<Vec<Arc<ManagedClusterAddOn>>> {
-    let mut addons = Vec::new();
-    for cluster in view.list::<ManagedCluster>(Query::ALL)? {
-        addons.extend(view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster.name(), addon))?);
+#[derive(Default)]
+pub(super) struct OnClusters {
+    /// Those that can be read, in the order of clusters.
+    pub(super) addons: Vec<Arc<ManagedClusterAddOn>>,
+    /// Clusters that cannot be read themselves, or whose add-on cannot. They are there, and nothing is known of them.
+    pub(super) unreadable: BTreeSet<String>,
+}
+
+/// The add-ons of one name on all clusters.
+pub(super) fn of_clusters(addon: &str, view: &impl View) -> Read<OnClusters> {
+    let refused = view.unreadable::<ManagedCluster>(Query::ALL)?;
+    let mut found = OnClusters::default();
+    found.unreadable.extend(refused.iter().map(|refused| refused.key.name.clone()));
+    let clusters = view.list_readable::<ManagedCluster>(Query::ALL)?;
+    let refused = refused.iter().map(|refused| refused.key.name.as_str());
+    let never_read = refused.filter(|name| clusters.iter().all(|cluster| cluster.name() != *name));
+    for cluster in clusters.iter().map(|cluster| cluster.name()).chain(never_read) {
+        match view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, addon)) {
+            Ok(addon) => found.addons.extend(addon),
+            Err(error) if error.is_unreadable() => {
+                found.unreadable.insert(cluster.to_owned());
+            }
+            Err(error) => return Err(error),
+        }
     }
-    Ok(addons)
+    Ok(found)
 }
 
 /// The clusters that each placement selects.

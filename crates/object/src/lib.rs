@@ -4,6 +4,7 @@
 //! (types) or `store` (schemas).
 
 pub mod builtin_lists;
+pub mod date_time;
 mod diff;
 pub mod duration;
 pub mod fields;

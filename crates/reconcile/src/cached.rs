@@ -52,7 +52,6 @@ pub(crate) trait AnyCached: Send + Sync {
     fn as_any(&self) -> &dyn Any;
     fn as_any_mut(&mut self) -> &mut dyn Any;
     fn shared(&self) -> Arc<dyn AnyCached>;
-    fn unreadable(&self) -> usize;
 }
 
 impl<K: Stored> AnyCached for Cached<K> {
@@ -66,10 +65,6 @@ impl<K: Stored> AnyCached for Cached<K> {
 
     fn shared(&self) -> Arc<dyn AnyCached> {
         Arc::new(self.clone())
-    }
-
-    fn unreadable(&self) -> usize {
-        self.unreadable.size()
     }
 }
 
@@ -109,6 +104,11 @@ impl<K: Stored> Cached<K> {
     /// Takes the news that an object does not fit the type.
     pub(crate) fn refuse(&mut self, unreadable: Unreadable) {
         self.unreadable.insert_mut(unreadable.key.clone(), Arc::new(unreadable));
+    }
+
+    /// Whether it was not known that an object does not fit the type, or not why.
+    pub(crate) fn is_news(&self, refused: &Unreadable) -> bool {
+        self.unreadable.get(&refused.key).is_none_or(|known| known.why != refused.why)
     }
 
     /// Whether the newest state of an object does not fit the type.
@@ -215,7 +215,15 @@ impl<K: Stored> Cached<K> {
     /// # Errors
     /// Where an object that could match has never been read.
     pub(crate) fn list(&self, query: Query<'_>, kind: impl Fn() -> String) -> Read<Vec<Arc<K>>> {
-        let covered = |refused: &Unreadable| {
+        match self.refused(query).find(|refused| !self.objects.contains_key(&refused.key)) {
+            Some(refused) => Err(refused.error(kind())),
+            None => Ok(self.matching(query)),
+        }
+    }
+
+    /// The objects that could match and whose newest state does not fit the type, in key order.
+    pub(crate) fn refused(&self, query: Query<'_>) -> impl Iterator<Item = &Arc<Unreadable>> {
+        self.unreadable.values().filter(move |refused| {
             let in_namespace = query.namespace.is_none_or(|namespace| refused.key.namespace == namespace);
             let has_label = query.label.is_none_or(|(label, value)| {
                 refused
@@ -223,15 +231,12 @@ impl<K: Stored> Cached<K> {
                     .as_ref()
                     .is_none_or(|labels| labels.get(label).is_some_and(|held| held == value))
             });
-            in_namespace && has_label && !self.objects.contains_key(&refused.key)
-        };
-        match self.unreadable.values().find(|refused| covered(refused)) {
-            Some(refused) => Err(refused.error(kind())),
-            None => Ok(self.matching(query)),
-        }
+            in_namespace && has_label
+        })
     }
 
-    fn matching(&self, query: Query<'_>) -> Vec<Arc<K>> {
+    /// The objects that match and have been read, in key order.
+    pub(crate) fn matching(&self, query: Query<'_>) -> Vec<Arc<K>> {
         let Some((label, value)) = query.label else {
             return match query.namespace {
                 None => self.objects.values().cloned().collect(),

@@ -138,10 +138,9 @@ impl Caches {
         self.lookups.remove_mut(lookup);
     }
 
-    /// How many objects do not fit their types.
-    pub(crate) fn unreadable(&self) -> usize {
-        let observed = self.observed.values().map(|cached| AnyCached::unreadable(&**cached));
-        self.kinds.values().map(|cached| cached.unreadable()).chain(observed).sum()
+    /// How many objects of a kind do not fit its type.
+    pub(crate) fn unreadable_of<K: Kind>(&self, site: Site) -> usize {
+        self.kind::<K>(site).map(|cached| cached.refused(Query::ALL).count()).unwrap_or_default()
     }
 }
 
@@ -156,6 +155,14 @@ impl View for Caches {
 
     fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
         self.kind::<K>(site)?.list(query, kind_name::<K>)
+    }
+
+    fn list_readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
+        Ok(self.kind::<K>(site)?.matching(query))
+    }
+
+    fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>> {
+        Ok(self.kind::<K>(site)?.refused(query).cloned().collect())
     }
 
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {

@@ -132,7 +132,7 @@ impl ErasedController {
             plan: |key, view, now| C::plan(key, view, now),
             conclude: |key, view, done, now| C::conclude(key, view, done, now),
             keys: |caches| {
-                let all = caches.list::<C::Primary>(super::Query::ALL)?;
+                let all = caches.list_readable::<C::Primary>(super::Query::ALL)?;
                 Ok(all.iter().map(|object| Key::of(&**object)).collect())
             },
         }

@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Site, Unreadable};
+use object::date_time::clamp_times;
 use object::{Gvk, Key, Kind, Object, Stored};
 
 /// A kind that a dispatcher wants watched. The process that feeds the dispatcher needs to know none of its types.
@@ -72,10 +75,15 @@ impl WatchedKind {
             site,
             gvk: Gvk::of::<K>(),
             representation: Representation::Typed,
-            from_json: |gvk, text| Ok(Arc::new(read::<K>(text)?.trim(gvk))),
-            from_object: |gvk, object| {
-                let typed: K = object.to_typed().map_err(|error| error.to_string())?;
+            from_json: |gvk, text| {
+                let typed: K =
+                    read(text).or_else(|error| clamped(serde_json::from_str(text)?).ok_or(error))?;
                 Ok(Arc::new(typed.trim(gvk)))
+            },
+            from_object: |gvk, object| {
+                let typed: Result<K, _> = object.to_typed();
+                let typed = typed.or_else(|error| clamped(Value::Object(object.0.clone())).ok_or(error));
+                Ok(Arc::new(typed.map_err(|error| error.to_string())?.trim(gvk)))
             },
         }
     }
@@ -170,6 +178,12 @@ fn identity(Key { namespace, name }: &Key, resource_version: &str) -> Object {
     object
 }
 
+/// Reads an object that does not fit its type because of a time that no library reads. The types of custom resources read such a time;
+/// those of built-in kinds do not.
+fn clamped<T: DeserializeOwned>(mut object: Value) -> Option<T> {
+    clamp_times(&mut object).then(|| serde_json::from_value(object).ok()).flatten()
+}
+
 /// The part of an object that says who manages which of its fields.
 #[derive(Deserialize)]
 struct Managed<'a> {
@@ -203,7 +217,10 @@ fn read<T: Stored>(text: &str) -> serde_json::Result<T> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+    use k8s_openapi::api::coordination::v1::Lease;
     use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
 
     use super::*;
 
@@ -220,6 +237,25 @@ mod tests {
             assert_eq!(read.data.unwrap()["managedFields"], "[]");
         }
         assert!(read::<ConfigMap>(r#"{"metadata": 1}"#).is_err());
+    }
+
+    /// kube-apiserver reads the time of a lease as Go does, which knows later times than we do.
+    #[test]
+    fn a_lease_with_a_time_that_no_library_reads_is_read_with_the_last_time() {
+        let kind = WatchedKind::typed::<Lease>(Site::Hub);
+        for (text, want) in [
+            ("9999-12-31T23:59:59.000000Z", Timestamp::MAX.as_second()),
+            ("10000-01-01T22:59:59.000000Z", Timestamp::MAX.as_second()),
+            ("2026-01-02T03:04:05.000000Z", 1_767_323_045),
+        ] {
+            let json = json!({"metadata": {"name": "l", "managedFields": [{"time": text}]}, "spec": {"renewTime": text}});
+            let object = Object::from_value(json.clone()).unwrap();
+            for decoded in [kind.decode(&json.to_string()), kind.convert(&object)] {
+                let Decoded::Object(lease) = decoded else { panic!("{text}: {decoded:?}") };
+                let lease = lease.downcast::<Lease>().unwrap();
+                assert_eq!(lease.spec.as_ref().unwrap().renew_time.as_ref().unwrap().0.as_second(), want);
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use super::index::LentIndex;
 use super::memo::{Ask, Found, KeyMemos, find};
-use super::{Caches, Index, Lookup, LookupAnswer, Memo, Query, Read, ReadError, Site, Source, View};
+use super::{
+    Caches, Index, Lookup, LookupAnswer, Memo, Query, Read, ReadError, Site, Source, Unreadable, View,
+};
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
 /// What a decision reads. Nothing changes it but the decision itself, so it is read without a lock on any thread.
@@ -64,6 +66,14 @@ impl View for Snapshot {
 
     fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
         self.caches.list_on(site, query)
+    }
+
+    fn list_readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
+        self.caches.list_readable_on(site, query)
+    }
+
+    fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>> {
+        self.caches.unreadable_on::<K>(site, query)
     }
 
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Access, AccessReview, Cancel, Index, Lookup, LookupAnswer, Mapping, Memo, Site};
+use super::{Access, AccessReview, Cancel, Index, Lookup, LookupAnswer, Mapping, Memo, Site, Unreadable};
 use api::gitops::v1alpha1::{ConfigRepo, GitRef};
 use object::tree::Checkout;
 use object::{Gvk, Key, Kind, Object, ObjectRef};
@@ -25,6 +25,19 @@ pub trait View {
     /// # Errors
     /// [`ReadError`] as for [`View::get_on`].
     fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>>;
+
+    /// The objects that match and have been read, in key order; [`View::unreadable_on`] names those that this may lack. For decisions that
+    /// must go on for all others when one object cannot be read, and that treat no object as absent because it cannot.
+    ///
+    /// # Errors
+    /// [`ReadError`] where the kind has not been read completely.
+    fn list_readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>>;
+
+    /// The objects that exist, could match and do not fit their type, in key order.
+    ///
+    /// # Errors
+    /// [`ReadError`] as for [`View::list_readable_on`].
+    fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>>;
 
     /// An object of the observed cluster, of a kind that an earlier [`Plan::observe`](super::Plan::observe) asked for.
     ///
@@ -114,9 +127,25 @@ pub trait View {
         self.list_on(Site::Hub, query)
     }
 
+    /// [`View::list_readable_on`] for the hub.
+    ///
+    /// # Errors
+    /// [`ReadError`] as there.
+    fn list_readable<K: Kind>(&self, query: Query<'_>) -> Read<Vec<Arc<K>>> {
+        self.list_readable_on(Site::Hub, query)
+    }
+
+    /// [`View::unreadable_on`] for the hub.
+    ///
+    /// # Errors
+    /// [`ReadError`] as there.
+    fn unreadable<K: Kind>(&self, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>> {
+        self.unreadable_on::<K>(Site::Hub, query)
+    }
+
     /// The keys of the objects on the hub that match, to wake them; none before the kind has been read, whose first list wakes all.
     fn keys<K: Kind>(&self, query: Query<'_>) -> Vec<Key> {
-        let objects = self.list::<K>(query).unwrap_or_default();
+        let objects = self.list_readable::<K>(query).unwrap_or_default();
         objects.iter().map(|object| Key::of(object.as_ref())).collect()
     }
 }
@@ -193,6 +222,11 @@ impl ReadError {
             ReadErrorReason::NotListed | ReadErrorReason::Pending => true,
             ReadErrorReason::NotWatched | ReadErrorReason::Unreadable | ReadErrorReason::Failed => false,
         }
+    }
+
+    /// Whether one object does not fit its type, which concerns the reads of that object only.
+    pub fn is_unreadable(&self) -> bool {
+        self.reason == ReadErrorReason::Unreadable
     }
 
     pub(crate) fn unreadable(what: String, why: String) -> Self {

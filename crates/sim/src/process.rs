@@ -154,7 +154,7 @@ impl Process {
             Command::Unwatch(kind) => {
                 self.feeds.remove(&Feed { kind, watch: None, seen: None }.id());
             }
-            Command::Ended(_) => {}
+            Command::Ended(_) | Command::Refused(_) => {}
         }
     }
 

@@ -74,6 +74,16 @@ impl World {
         repo.as_ref().map(SourceIdentity::of).unwrap_or_default()
     }
 
+    /// Merges a patch into the status of an object of the hub, as an agent does.
+    ///
+    /// # Errors
+    /// What the hub says when it refuses it.
+    pub fn patch_status<K: Kind>(&mut self, key: &Key, patch: Value) -> Result<(), String> {
+        let target = ResourcePath::of::<K>(key).sub("status");
+        let patched = self.hub.patch(&target, &Patch::Merge(patch), &WriteOptions::manager("user"), self.now);
+        patched.map(drop).map_err(|error| error.message().to_owned())
+    }
+
     /// Deletes an object of the hub as a user would.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use base64::Engine;
 /// Whether a text has a format.
 pub(super) fn is_valid(format: &str, text: &str) -> bool {
     match format {
-        "date-time" => text.parse::<jiff::Timestamp>().is_ok(),
+        "date-time" => object::date_time::is_date_time(text),
         "date" => text.parse::<jiff::civil::Date>().is_ok(),
         "byte" => base64::engine::general_purpose::STANDARD.decode(text).is_ok(),
         "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),

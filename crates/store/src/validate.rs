@@ -179,11 +179,8 @@ impl Errors {
             self.invalid(path, &text.into(), format!("{path} in body should match '{pattern}'"));
         }
         if !super::format::is_valid(&checks.format, text) {
-            self.invalid(
-                path,
-                &text.into(),
-                format!("{path} in body must be of type {}: {text:?}", checks.format),
-            );
+            let why = format!("{path} in body must be of type {}: {text:?}", checks.format);
+            self.found.push(FieldError::type_invalid(path, text, why));
         }
     }
 

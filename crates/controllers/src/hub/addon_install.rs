@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, json};
 
-use crate::addon_reads::{self, placements_of};
+use crate::addon_reads::{self, OnClusters, placements_of};
 use api::addon::v1alpha1::{
     ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn, PlacementStrategy,
 };
@@ -46,15 +46,17 @@ impl Controller for AddonInstallController {
         if cma.is_terminating() || !config_refs::is_managed(&cma) {
             return Ok(plan);
         }
-        let existing = addon_reads::of_clusters(&key.name, view)?;
+        let OnClusters { addons: existing, unreadable } = addon_reads::of_clusters(&key.name, view)?;
         let (selected, is_settled) = match cma.spec.install_strategy.r#type {
             InstallStrategyType::Placements => selected(&cma.spec.install_strategy.placements, view)?,
             InstallStrategyType::Manual | InstallStrategyType::Other(_) => (BTreeSet::new(), false),
         };
         plan.step(existing.iter().filter_map(|addon| adopt(addon, &cma, &selected)));
         let installed: BTreeSet<&str> = existing.iter().map(|addon| addon.namespace()).collect();
+        let is_absent =
+            |cluster: &String| !installed.contains(cluster.as_str()) && !unreadable.contains(cluster);
         let mut created = Vec::new();
-        for cluster in selected.iter().filter(|cluster| !installed.contains(cluster.as_str())) {
+        for cluster in selected.iter().filter(|cluster| is_absent(cluster)) {
             let managed = view.get::<ManagedCluster>(&Key::cluster(cluster))?;
             let living = managed.filter(|managed| !managed.is_terminating());
             let addon = living.map(|managed| new_addon(&cma, &managed));

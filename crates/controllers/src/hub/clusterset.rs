@@ -129,7 +129,7 @@ fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     let count = match view.index(|counts: &mut SetCounts| counts.get(&members))? {
         Some(count) => count,
         None => {
-            let clusters = view.list::<ManagedCluster>(Query::ALL)?;
+            let clusters = view.list_readable::<ManagedCluster>(Query::ALL)?;
             view.index(|counts: &mut SetCounts| counts.recount(&members, &clusters))?
         }
     };

@@ -12,3 +12,6 @@ pub mod config_repo;
 pub(crate) mod csr;
 pub mod placement;
 pub(crate) mod report;
+
+#[cfg(test)]
+mod tests;

@@ -159,7 +159,7 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     let read = add_on_states(&add_ons, &mut plan, view, now)?;
     // A service account of a namespace does not read the fleet.
     let clusters = match identity {
-        Identity::Operator => view.list::<ManagedCluster>(Query::ALL)?,
+        Identity::Operator => view.list_readable::<ManagedCluster>(Query::ALL)?,
         Identity::ServiceAccount(_) => Vec::new(),
     };
     let fleet = Fleet::read(repo, &clusters, read);
@@ -197,7 +197,7 @@ fn add_ons(repo: &ConfigRepo, identity: &Identity, view: &impl View) -> Read<Vec
     let ours = view.list::<ClusterManagementAddOn>(Query::ALL)?.into_iter().filter(is_ours);
     ours.map(|cma| {
         let on = addon_reads::of_clusters(cma.metadata.name.as_deref().unwrap_or_default(), view)?;
-        Ok((cma, on))
+        Ok((cma, on.addons))
     })
     .collect()
 }

@@ -35,6 +35,8 @@ pub enum Command {
     Unwatch(Arc<WatchedKind>),
     /// Log and count the end of a turn, and record its events.
     Ended(Ended),
+    /// Log that an object does not fit its type, and record the event.
+    Refused(Event),
 }
 
 /// One action of a turn.

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::command::Command;
 use super::state::Dispatcher;
-use crate::{Change, Decoded, Priority, Site, Source, Wake, WatchEvent, WatchedKind};
-use object::{Key, Kind, Stored, version};
+use crate::{
+    Change, Decoded, Event, EventType, Priority, Site, Source, Unreadable, Wake, WatchEvent, WatchedKind,
+};
+use object::{Gvk, Key, Kind, ObjectRef, Stored, version};
 
 /// Something about one kind.
 pub(super) enum Feed {
@@ -22,6 +25,8 @@ struct Taken<K> {
     changes: Vec<Change<K>>,
     priority: Priority,
     restarts: Restarts,
+    /// Objects that turned out not to fit the type.
+    refused: Vec<Unreadable>,
 }
 
 /// Which keys forget their failures.
@@ -90,6 +95,23 @@ impl Dispatcher {
         }
     }
 
+    /// Has people told which objects block what concerns them.
+    fn tell_refused(&mut self, gvk: &Gvk, refused: Vec<Unreadable>) {
+        let event = |refused: Unreadable| Event {
+            regarding: ObjectRef { gvk: gvk.clone(), key: refused.key },
+            uid: String::new(),
+            related: None,
+            event_type: EventType::Warning,
+            reason: "Unreadable".into(),
+            action: "Read".into(),
+            message: format!(
+                "what concerns this object is not decided, because it does not fit its type: {}",
+                refused.why
+            ),
+        };
+        self.commands.extend(refused.into_iter().map(event).map(Command::Refused));
+    }
+
     fn feed_observed(&mut self, kind: &WatchedKind, feed: Feed, now: Timestamp) {
         // The last events of a watch that was ended may arrive late.
         if !self.observed.is_asked(&kind.gvk) {
@@ -103,7 +125,8 @@ impl Dispatcher {
             self.wake(askers, Wake::changed(at));
         }
         let Some(cached) = self.caches.observed_mut(&kind.gvk, is_list) else { return };
-        let Taken { changes, priority: _, restarts: _ } = take(cached, feed);
+        let Taken { changes, priority: _, restarts: _, refused } = take(cached, feed);
+        self.tell_refused(&kind.gvk, refused);
         let mut woken = Vec::new();
         for (lane, wakes) in &self.routes.observed {
             for change in &changes {
@@ -119,7 +142,9 @@ pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed
     if matches!(feed, Feed::Watch(WatchEvent::Listed { .. })) {
         dispatcher.listed::<K>(site);
     }
-    let Taken { changes, priority, restarts } = take(dispatcher.caches.kind_mut::<K>(site), feed);
+    let taken = take(dispatcher.caches.kind_mut::<K>(site), feed);
+    let Taken { changes, priority, restarts, refused } = taken;
+    dispatcher.tell_refused(&Gvk::of::<K>(), refused);
     let at = dispatcher.coalesced(now);
     let Dispatcher { caches, routes, lanes, .. } = dispatcher;
     let Some(routes) = routes.of::<K>(site) else { return };
@@ -155,6 +180,7 @@ fn is_changed_by_people<K: Kind>(change: &Change<K>) -> bool {
 
 fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Taken<K> {
     let (mut priority, mut restarts) = (Priority::Changed, Restarts::OfChangedSpec);
+    let mut news = Vec::new();
     let changes: Vec<Change<K>> = match feed {
         Feed::Watch(WatchEvent::Listed { objects, resource_version }) => {
             if !cached.is_complete() {
@@ -167,6 +193,7 @@ fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Taken<K
                     Decoded::Unreadable(refused) => unreadable.push(refused),
                 }
             }
+            news.extend(unreadable.iter().filter(|refused| cached.is_news(refused)).cloned());
             cached.replace(readable, unreadable, version(&resource_version))
         }
         Feed::Watch(WatchEvent::Applied(Decoded::Object(object))) => {
@@ -177,6 +204,7 @@ fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Taken<K
             object.and_then(|object| cached.see(object)).into_iter().collect()
         }
         Feed::Watch(WatchEvent::Applied(Decoded::Unreadable(refused))) => {
+            news.extend(Some(&refused).filter(|refused| cached.is_news(refused)).cloned());
             cached.refuse(refused);
             Vec::new()
         }
@@ -194,5 +222,5 @@ fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Taken<K
         // The watch brings it too, and says why it does not fit.
         Feed::Own(Decoded::Unreadable(_)) => Vec::new(),
     };
-    Taken { changes, priority, restarts }
+    Taken { changes, priority, restarts, refused: news }
 }

@@ -66,7 +66,10 @@ impl Dispatcher {
         if !self.kinds.contains_key(&id) {
             let kind = Arc::new(kind);
             self.commands.push(Command::Watch(Arc::clone(&kind)));
-            self.kinds.insert(id, KnownKind { kind, feed: feed::typed::<K> });
+            self.kinds.insert(
+                id,
+                KnownKind { kind, feed: feed::typed::<K>, unreadable: Caches::unreadable_of::<K> },
+            );
         }
     }
 

@@ -55,6 +55,8 @@ pub struct Dispatcher {
 pub(super) struct Kind {
     pub(super) kind: Arc<WatchedKind>,
     pub(super) feed: FeedFn,
+    /// How many objects of it do not fit the type.
+    pub(super) unreadable: fn(&Caches, Site) -> usize,
 }
 
 /// One controller with its keys.
@@ -143,9 +145,11 @@ impl Dispatcher {
         })
     }
 
-    /// How many objects do not fit their types.
-    pub fn unreadable(&self) -> usize {
-        self.caches.unreadable()
+    /// The kinds of which objects do not fit their type, and how many.
+    pub fn unreadable(&self) -> Vec<(Gvk, usize)> {
+        let counts =
+            self.kinds.values().map(|known| (&known.kind, (known.unreadable)(&self.caches, known.kind.site)));
+        counts.filter(|(_, count)| *count > 0).map(|(kind, count)| (kind.gvk.clone(), count)).collect()
     }
 
     /// The API server whose objects are observed.

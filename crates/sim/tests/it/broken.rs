@@ -15,7 +15,7 @@ use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, Takeover};
 use object::{Key, Kind, Object, ObjectRef};
 use reconcile::{
     Action, Controller, Dispatcher, Executed, Lookup, LookupAnswer, Outcome, Plan, Precondition, Query, Read,
-    Register, Site, Source, StatusWrite, Subresource, View, Watches,
+    Register, Site, Source, StatusWrite, Subresource, Unreadable, View, Watches,
 };
 use sim::history::{self, Event};
 use sim::{Faults, Invariant, Setup, Sites};
@@ -93,6 +93,14 @@ impl<B: Bug, V: View> View for Distorted<'_, B, V> {
 
     fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
         Ok(self.0.list_on::<K>(site, query)?.iter().map(Self::see).collect())
+    }
+
+    fn list_readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
+        Ok(self.0.list_readable_on::<K>(site, query)?.iter().map(Self::see).collect())
+    }
+
+    fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>> {
+        self.0.unreadable_on::<K>(site, query)
     }
 
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {

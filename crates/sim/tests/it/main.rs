@@ -12,4 +12,5 @@ mod histories;
 mod placements;
 mod reports;
 mod rollouts;
+mod unreadable;
 mod works;

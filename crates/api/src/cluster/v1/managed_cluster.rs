@@ -87,7 +87,7 @@ pub struct Taint {
     /// What happens to placements that do not tolerate the taint.
     pub effect: TaintEffect,
     /// When the taint was added; set by the hub.
-    #[serde(default)]
+    #[serde(deserialize_with = "crate::lenient::optional_time", default)]
     #[schemars(extend("nullable" = true))]
     pub time_added: Option<Time>,
     /// Fields this version does not know.

@@ -30,7 +30,11 @@ pub struct AddOnPlacementScoreStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub scores: Vec<AddOnPlacementScoreItem>,
     /// Until when the scores are valid; for ever where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::lenient::optional_time",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub valid_until: Option<Time>,
     /// Fields this version does not know.
     #[serde(flatten)]

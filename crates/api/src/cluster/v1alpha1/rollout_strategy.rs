@@ -55,7 +55,7 @@ pub struct RolloutAll {
     #[schemars(extend("pattern" = DEADLINE_PATTERN))]
     pub progress_deadline: String,
     /// Has no effect here.
-    #[serde(default)]
+    #[serde(deserialize_with = "crate::lenient::int_or_string", default)]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub max_failures: IntOrString,
     /// Fields this version does not know.
@@ -76,14 +76,18 @@ pub struct RolloutProgressive {
     #[schemars(extend("pattern" = DEADLINE_PATTERN))]
     pub progress_deadline: String,
     /// How many clusters, as a number or a percentage of all, may fail before the rollout stops.
-    #[serde(default)]
+    #[serde(deserialize_with = "crate::lenient::int_or_string", default)]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub max_failures: IntOrString,
     /// Groups that must succeed before any other cluster starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mandatory_decision_groups: Vec<MandatoryDecisionGroup>,
     /// How many clusters, as a number or a percentage of all, may be under way at once; the placement's group size where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::lenient::optional_int_or_string",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub max_concurrency: Option<IntOrString>,
     /// Fields this version does not know.
@@ -104,7 +108,7 @@ pub struct RolloutProgressivePerGroup {
     #[schemars(extend("pattern" = DEADLINE_PATTERN))]
     pub progress_deadline: String,
     /// How many clusters of a group, as a number or a percentage, may fail before the rollout stops.
-    #[serde(default)]
+    #[serde(deserialize_with = "crate::lenient::int_or_string", default)]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub max_failures: IntOrString,
     /// Groups that go first.

@@ -330,7 +330,7 @@ pub struct GroupStrategy {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decision_groups: Vec<DecisionGroup>,
     /// The largest size of a group, as a number or a percentage of the selected clusters.
-    #[serde(default = "everything")]
+    #[serde(deserialize_with = "crate::lenient::int_or_string", default = "everything")]
     #[schemars(extend("pattern" = "^((100|[1-9][0-9]{0,1})%|[1-9][0-9]*)$"))]
     pub clusters_per_decision_group: IntOrString,
     /// Fields this version does not know.
@@ -401,7 +401,11 @@ pub struct PlacementStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
     /// When scores last changed the decisions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::lenient::optional_time",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub last_score_update_time: Option<Time>,
     /// Fields this version does not know.
     #[serde(flatten)]

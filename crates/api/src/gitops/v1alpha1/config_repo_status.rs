@@ -66,7 +66,11 @@ pub struct Revision {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub subject: String,
     /// When it came to be what it is here: seen, applied or healthy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::lenient::optional_time",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub since: Option<Time>,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -118,7 +122,11 @@ pub struct DriftStatus {
     /// How often in a row; the wait before the next correction doubles with each.
     pub corrections: i32,
     /// When they were last put right.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::lenient::optional_time",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub last_time: Option<Time>,
     /// The first of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -141,7 +149,11 @@ pub struct ReportStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
     /// When it was pushed, or tried to be.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::lenient::optional_time",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub time: Option<Time>,
     /// Why the newest state could not be reported; empty where it was.
     #[serde(default, skip_serializing_if = "String::is_empty")]

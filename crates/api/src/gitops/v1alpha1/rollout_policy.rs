@@ -64,11 +64,11 @@ pub struct RolloutPolicySpec {
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub group_soak: String,
     /// How many clusters, as a number or a percentage, may be unreachable before nothing more is started; they are not failures.
-    #[serde(default = "ten_percent")]
+    #[serde(deserialize_with = "crate::lenient::int_or_string", default = "ten_percent")]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub unreachable_budget: IntOrString,
     /// How many clusters, as a number or a percentage rounded up, may lose an add-on at once; more wait for approval.
-    #[serde(default = "two_percent")]
+    #[serde(deserialize_with = "crate::lenient::int_or_string", default = "two_percent")]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub removal_budget: IntOrString,
     /// Which groups start only when a person says so.

@@ -43,7 +43,11 @@ pub struct AppliedManifestWorkStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applied_resources: Vec<AppliedResource>,
     /// Since when the hub no longer has the work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::lenient::optional_time",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub eviction_start_time: Option<Time>,
     /// Fields this version does not know.
     #[serde(flatten)]

@@ -111,7 +111,12 @@ impl Rollout {
         progression.config_references =
             config_refs::install_references(&desired, &progression.config_references, decision.is_complete());
         let own = node.clusters().count();
-        let condition = progress::placement_condition(node.selection.clusters().count(), own, &decision);
+        let mut condition = progress::placement_condition(node.selection.clusters().count(), own, &decision);
+        let unreadable: Vec<&str> = node.clusters().filter(|name| self.unreadable.contains(*name)).collect();
+        if let [first, ..] = unreadable.as_slice() {
+            let told = format!(" {} of the clusters cannot be read, such as {first}.", unreadable.len());
+            condition.message.push_str(&told);
+        }
         set_condition(&mut progression.conditions, condition, pass.now);
         decided.memories.push(rollout_status(&self.name, &progression, &input, &decision));
         decided.progressions.push(progression);
@@ -156,11 +161,14 @@ impl Rollout {
         view: &impl View,
     ) -> Read<Option<Candidate>> {
         let addon = self.addons.get(name).cloned();
-        let managed = view.get::<ManagedCluster>(&Key::cluster(name))?;
+        // A cluster that cannot be read is there, and does not answer.
+        let is_unreadable = self.unreadable.contains(name);
+        let managed = if is_unreadable { None } else { view.get::<ManagedCluster>(&Key::cluster(name))? };
         let is_leaving = addon.as_ref().is_some_and(|addon| addon.metadata.deletion_timestamp.is_some());
-        let Some(managed) = managed.filter(|m| m.metadata.deletion_timestamp.is_none() && !is_leaving) else {
+        let stays = |managed: &Arc<ManagedCluster>| managed.metadata.deletion_timestamp.is_none();
+        if is_leaving || !(is_unreadable || managed.as_ref().is_some_and(stays)) {
             return Ok(None);
-        };
+        }
         let own = self.own(addon.as_deref(), view)?;
         let wants = resolve([self.defaults.as_slice(), &node.configs, &own]);
         if self.missing(&wants).is_some() {
@@ -170,9 +178,10 @@ impl Rollout {
             || Cluster { name: name.to_owned(), wants: Hash(address(&wants)), ..Cluster::default() };
         let mut cluster = addon.as_ref().map_or_else(unknown, |addon| progress::cluster(addon, &wants));
         cluster.unreachable = self.unreachable.contains(name);
-        cluster.answers_since = answers_since(&managed);
+        cluster.answers_since = managed.as_deref().and_then(answers_since);
         // By the hub's clock, and before any add-on of a first rollout: add-ons appear one after the other while it goes on.
-        cluster.joined = managed.metadata.creation_timestamp.as_ref().map(|created| created.0);
+        let created = managed.as_ref().and_then(|managed| managed.metadata.creation_timestamp.as_ref());
+        cluster.joined = created.map(|created| created.0);
         let applied = addon
             .as_ref()
             .and_then(|addon| config_refs::applied(&addon.status.as_ref()?.config_references))

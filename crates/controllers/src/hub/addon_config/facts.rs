@@ -30,6 +30,8 @@ pub(super) struct Rollout {
     pub(super) settled: bool,
     pub(super) addons: BTreeMap<String, Arc<ManagedClusterAddOn>>,
     pub(super) unreachable: BTreeSet<String>,
+    /// Clusters that cannot be read, or whose add-on cannot; they are unreachable too.
+    pub(super) unreadable: BTreeSet<String>,
     /// Content of configurations by [`Config`], where the hub keeps snapshots of it.
     pub(super) contents: BTreeMap<Config, Object>,
 }
@@ -65,6 +67,7 @@ impl Rollout {
             settled: true,
             addons: BTreeMap::new(),
             unreachable: BTreeSet::new(),
+            unreadable: BTreeSet::new(),
             contents: BTreeMap::new(),
             cma: Arc::clone(&cma),
         };
@@ -104,12 +107,18 @@ impl Rollout {
                 taken: BTreeSet::new(),
             });
         }
-        for addon in addon_reads::of_clusters(&name, view)? {
+        let on_clusters = addon_reads::of_clusters(&name, view)?;
+        for addon in on_clusters.addons {
             rollout.addons.insert(addon.metadata.namespace.clone().unwrap_or_default(), addon);
         }
+        rollout.unreachable.clone_from(&on_clusters.unreadable);
+        rollout.unreadable = on_clusters.unreadable;
         let selected =
             rollout.placements.iter().flat_map(|node| node.selection.clusters()).map(str::to_owned);
         for cluster in selected.chain(rollout.addons.keys().cloned()).collect::<BTreeSet<_>>() {
+            if rollout.unreadable.contains(&cluster) {
+                continue;
+            }
             if view
                 .get::<ManagedCluster>(&Key::cluster(&cluster))?
                 .is_some_and(|managed| is_unreachable(&managed))

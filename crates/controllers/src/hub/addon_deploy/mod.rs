@@ -51,7 +51,7 @@ impl Controller for AddonDeployController {
                 |cma: &ClusterManagementAddOn| (config_refs::has_template(cma), config_refs::is_managed(cma));
             let Some(cma) = change.latest().filter(|_| change.differs_in(facts)) else { return Vec::new() };
             let addons = addon_reads::of_clusters(cma.name(), view).unwrap_or_default();
-            addons.iter().map(|addon| Key::of(addon.as_ref())).collect()
+            addons.addons.iter().map(|addon| Key::of(addon.as_ref())).collect()
         });
         watches.read::<ControllerRevision>();
         watches.read::<RoleBinding>();

@@ -1,15 +1,16 @@
 //! The memory of the placement controller: the fleet, and the schedule of each placement.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::cluster::v1::ManagedCluster;
+use api::cluster::v1::{ManagedCluster, Taint, TaintEffect};
 use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::names::UNREADABLE_TAINT;
 use engine::placement::filter::Facts;
 use engine::placement::{Fleet, IncrementalSchedule};
 use object::{Key, Metadata as _};
-use reconcile::{Change, Index, Observes, Query, Read, View};
+use reconcile::{Change, Index, Observes, Query, Read, Unreadable, View};
 
 /// The clusters, and what is remembered of each placement.
 #[derive(Default)]
@@ -21,10 +22,15 @@ pub(super) struct Scheduling {
 impl Index for Scheduling {
     fn build(view: &impl View) -> Read<Self> {
         // The clusters last: until the others can be read, asking must cost nothing.
-        let scores = view.list::<AddOnPlacementScore>(Query::ALL)?;
+        let scores = view.list_readable::<AddOnPlacementScore>(Query::ALL)?;
         let decisions = view.list::<PlacementDecision>(Query::ALL)?;
-        let clusters = view.list::<ManagedCluster>(Query::ALL)?;
+        let clusters = view.list_readable::<ManagedCluster>(Query::ALL)?;
+        let refused = view.unreadable::<ManagedCluster>(Query::ALL)?;
+        let read: BTreeSet<&str> = clusters.iter().map(|cluster| cluster.name()).collect();
+        let never_read = refused.iter().filter(|refused| !read.contains(refused.key.name.as_str()));
+        let stand_ins: Vec<_> = never_read.map(|refused| Arc::new(stand_in(refused))).collect();
         // A placement without a schedule is due: all are when the index is built.
+        let clusters = clusters.into_iter().chain(stand_ins);
         Ok(Self { fleet: Fleet::of(clusters, scores, decisions), schedules: BTreeMap::new() })
     }
 
@@ -83,6 +89,17 @@ impl Scheduling {
         let concerned = self.schedules.iter().filter(|(_, schedule)| concerns(schedule));
         concerned.map(|(key, _)| key.clone()).collect()
     }
+}
+
+/// Returns what is known of a cluster that cannot be read: its name and its labels. The taint keeps it where it is selected, and lets no
+/// placement select it anew.
+fn stand_in(refused: &Unreadable) -> ManagedCluster {
+    let mut cluster = ManagedCluster::default();
+    cluster.metadata.name = Some(refused.key.name.clone());
+    cluster.metadata.labels.clone_from(&refused.labels);
+    let effect = TaintEffect::NoSelectIfNew;
+    cluster.spec.taints = vec![Taint { key: UNREADABLE_TAINT.into(), effect, ..Taint::default() }];
+    cluster
 }
 
 /// Returns the fields of a cluster that are read without CEL expressions.

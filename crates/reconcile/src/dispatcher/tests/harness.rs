@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
 use crate::{
-    Act, Action, Command, Computation, Controller, Decision, Dispatcher, Ended, Failure, FailureKind, Limits,
-    Lookup, Outcome, Register as _, WatchEvent, WatchedKind,
+    Act, Action, Command, Computation, Controller, Decision, Dispatcher, Ended, Event, Failure, FailureKind,
+    Limits, Lookup, Outcome, Register as _, WatchEvent, WatchedKind,
 };
 use object::{Key, Object};
 
@@ -18,6 +18,7 @@ pub(super) struct Harness {
     pub(super) now: Timestamp,
     pub(super) kinds: BTreeMap<String, Arc<WatchedKind>>,
     pub(super) ended: Vec<Ended>,
+    pub(super) refused: Vec<Event>,
     pub(super) acts: Vec<Act>,
     pub(super) decisions: Vec<Decision>,
     pub(super) computations: Vec<Computation>,
@@ -39,6 +40,7 @@ impl Harness {
             now: Timestamp::UNIX_EPOCH,
             kinds: BTreeMap::new(),
             ended: Vec::new(),
+            refused: Vec::new(),
             acts: Vec::new(),
             decisions: Vec::new(),
             computations: Vec::new(),
@@ -64,6 +66,7 @@ impl Harness {
                     self.kinds.remove(&kind.gvk.kind);
                 }
                 Command::Ended(ended) => self.ended.push(ended),
+                Command::Refused(event) => self.refused.push(event),
             }
         }
     }

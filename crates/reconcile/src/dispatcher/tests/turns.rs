@@ -296,7 +296,9 @@ fn an_unreadable_object_blocks_its_own_key_and_lists_that_could_overlook_it() {
     let blocked: Vec<_> =
         harness.ended.iter().map(|ended| (ended.key.name.clone(), ended.read_error.is_some())).collect();
     assert_eq!(blocked, [("counts".to_owned(), true), ("sound".to_owned(), false)]);
-    assert_eq!(harness.dispatcher.unreadable(), 1);
+    assert_eq!(harness.dispatcher.unreadable(), [(Gvk::parse("v1", "Secret"), 1)]);
+    let told: Vec<_> = harness.refused.iter().map(|event| event.regarding.to_string()).collect();
+    assert_eq!(told, ["Secret ns/s"], "people are told once");
 
     harness.ended();
     let kind = Arc::clone(&harness.kinds["ConfigMap"]);

@@ -1,0 +1,3 @@
+//! Tests of several controllers of the hub.
+
+mod unreadable;

@@ -1,0 +1,116 @@
+//! A cluster that cannot be read is not absent, and holds back no other.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::hub::addon_config::explain;
+use crate::hub::addon_install::AddonInstallController;
+use crate::hub::placement::PlacementController;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1alpha1::AddOnPlacementScore;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
+use api::gitops::v1alpha1::RolloutPolicy;
+use engine::rollout::ClusterState;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use object::{Key, Kind};
+use reconcile::{Caches, Controller, Delta, Site, Unreadable};
+
+const CLUSTERS: [&str; 3] = ["c1", "c2", "c3"];
+
+fn typed<K: Kind>(mut object: Value) -> K {
+    object["metadata"]["resourceVersion"] = json!("1");
+    serde_json::from_value(object).unwrap()
+}
+
+/// Refuses an object that has been read before or not.
+fn refuse<K: Kind>(caches: &mut Caches, key: Key) {
+    let refused = Unreadable { key, labels: Some([].into()), why: "spec: not a map".into() };
+    caches.apply::<K>(Site::Hub, Delta::Unreadable(refused));
+}
+
+/// A fleet on which a placement selects every cluster; of `c2` not the cluster and of `c3` not the add-on can be read.
+fn fleet() -> Caches {
+    let strategy = json!({"type": "Placements", "placements": [{"namespace": "default", "name": "fleet", "rolloutStrategy": {"type": "Progressive", "progressive": {}}}]});
+    let config = json!({"group": "g", "resource": "configs", "defaultConfig": {"name": "d"}});
+    let cma = json!({
+        "metadata": {"name": "a", "uid": "u"}, "spec": {"supportedConfigs": [config], "installStrategy": strategy},
+    });
+    let decisions = CLUSTERS.map(|name| json!({"clusterName": name, "reason": ""}));
+    let decision = json!({
+        "metadata": {
+            "namespace": "default", "name": "fleet-decision-1",
+            "labels": {
+                "cluster.open-cluster-management.io/placement": "fleet",
+                "cluster.open-cluster-management.io/decision-group-index": "0",
+                "cluster.open-cluster-management.io/decision-group-name": "",
+            },
+        },
+        "status": {"decisions": decisions},
+    });
+    let group = json!({"decisionGroupIndex": 0, "decisionGroupName": "", "decisions": ["fleet-decision-1"], "clustersCount": 3});
+    let placement = json!({
+        "metadata": {"namespace": "default", "name": "fleet", "generation": 1},
+        "spec": {}, "status": {"numberOfSelectedClusters": 3, "decisionGroups": [group]},
+    });
+    let mut caches = Caches::default();
+    caches.replace::<ClusterManagementAddOn>(Site::Hub, vec![typed(cma)], "1");
+    caches.replace::<Placement>(Site::Hub, vec![typed(placement)], "1");
+    caches.replace::<PlacementDecision>(Site::Hub, vec![typed(decision)], "1");
+    let global = json!({
+        "metadata": {"name": "global"}, "spec": {"clusterSelector": {"selectorType": "LabelSelector", "labelSelector": {}}},
+    });
+    caches.replace::<ManagedClusterSet>(Site::Hub, vec![typed(global)], "1");
+    let binding =
+        json!({"metadata": {"namespace": "default", "name": "global"}, "spec": {"clusterSet": "global"}});
+    caches.replace::<ManagedClusterSetBinding>(Site::Hub, vec![typed(binding)], "1");
+    caches.replace::<AddOnPlacementScore>(Site::Hub, Vec::new(), "1");
+    caches.replace::<RolloutPolicy>(Site::Hub, Vec::new(), "1");
+    caches.replace::<ControllerRevision>(Site::Hub, Vec::new(), "1");
+    let cluster = |name| {
+        typed::<ManagedCluster>(json!({"metadata": {"name": name}, "spec": {"hubAcceptsClient": true}}))
+    };
+    caches.replace(Site::Hub, vec![cluster("c1"), cluster("c3")], "1");
+    caches.replace::<ManagedClusterAddOn>(Site::Hub, Vec::new(), "1");
+    refuse::<ManagedCluster>(&mut caches, Key::cluster("c2"));
+    refuse::<ManagedClusterAddOn>(&mut caches, Key::namespaced("c3", "a"));
+    caches
+}
+
+#[test]
+fn an_addon_is_installed_elsewhere_and_removed_from_no_cluster_that_cannot_be_read() {
+    let plan = AddonInstallController::plan(&Key::cluster("a"), &fleet(), Timestamp::UNIX_EPOCH).unwrap();
+    let actions: Vec<_> =
+        plan.steps.iter().flatten().map(|action| serde_json::to_value(action).unwrap()).collect();
+    assert_eq!(actions.len(), 1, "{actions:?}");
+    assert!(actions[0].to_string().contains(r#""namespace":"c1""#), "{actions:?}");
+}
+
+#[test]
+fn a_rollout_takes_a_cluster_that_cannot_be_read_as_one_that_does_not_answer() {
+    let explained = explain("a", &fleet(), Timestamp::UNIX_EPOCH).unwrap().unwrap();
+    let silent =
+        CLUSTERS.map(|name| matches!(explained.states.get(name), Some(ClusterState::Unreachable { .. })));
+    assert_eq!(silent, [false, true, true], "{:?}", explained.states);
+}
+
+#[test]
+fn a_placement_keeps_a_cluster_that_cannot_be_read_and_selects_none_anew() {
+    let decided = |caches: &Caches| {
+        let plan =
+            PlacementController::plan(&Key::namespaced("default", "fleet"), caches, Timestamp::UNIX_EPOCH)
+                .unwrap();
+        plan.steps
+            .iter()
+            .flatten()
+            .map(|action| serde_json::to_string(action).unwrap())
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let mut caches = fleet();
+    let actions = decided(&caches);
+    assert!(!actions.contains("decisions") || actions.contains("c2"), "the decision stays: {actions}");
+    refuse::<ManagedCluster>(&mut caches, Key::cluster("c4"));
+    assert!(!decided(&caches).contains("c4"), "nothing is known of a cluster that was never selected");
+}

@@ -1,0 +1,187 @@
+//! Texts of times: those that an API server takes, and the time that each of them stands for.
+//!
+//! An API server checks the format `date-time` of a custom resource by a pattern only, so such a field holds texts that no library reads:
+//! a year that ends after the last time there is, an offset of 99 hours. Types of such fields are read with [`timestamp`], which never
+//! fails for a text that [`is_date_time`] admits. See docs/hazards.md#unreadable-times.
+
+use std::sync::LazyLock;
+
+use jiff::civil::{Date, DateTime};
+use jiff::{SignedDuration, Timestamp};
+use regex::Regex;
+use serde_json::Value;
+
+/// The time of day and the zone as `strfmt.IsDateTime` of kube-openapi matches them. Any character may stand before the
+/// fraction.
+static TIME: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(?:[zZ]|([+-])([0-9]{2}):([0-9]{2}))$")
+        .expect("the pattern is a constant")
+});
+
+/// Whether a text has the format `date-time`, as kube-apiserver checks it (`strfmt.IsDateTime`).
+pub fn is_date_time(text: &str) -> bool {
+    parts(text).is_some()
+}
+
+/// The time that a text stands for; `None` where neither RFC 3339 nor [`is_date_time`] admits it.
+///
+/// A time before the year 1 or after the last time there is becomes the first or the last one, so that it can be written again. The
+/// fraction is left out where only the pattern admits the text.
+pub fn timestamp(text: &str) -> Option<Timestamp> {
+    let read = text.parse().ok().or_else(|| parts(text)).or_else(|| beyond(text))?;
+    Some(read.max(first()))
+}
+
+/// The first time that four digits can say, and the zero of Go.
+fn first() -> Timestamp {
+    const YEAR_ONE: i64 = -62_135_596_800;
+    Timestamp::from_second(YEAR_ONE).expect("the year 1 is in the range of times")
+}
+
+fn parts(text: &str) -> Option<Timestamp> {
+    // What follows a second `t` is not looked at upstream either.
+    let mut halves = text.split(['t', 'T']);
+    let (date, time) = (halves.next()?, halves.next()?);
+    let is_plain = date.len() == "2006-01-02".len() && date.starts_with(|c: char| c.is_ascii_digit());
+    let date: Date = date.parse().ok().filter(|_| is_plain)?;
+    let found = TIME.captures(time)?;
+    let number = |group: usize| found.get(group).and_then(|text| text.as_str().parse::<i8>().ok());
+    let (hour, minute, second) = (number(1)?, number(2)?, number(3)?);
+    let civil = DateTime::from_parts(date, jiff::civil::Time::new(hour, minute, second, 0).ok()?);
+    let offset =
+        i64::from(number(6).unwrap_or_default()) * 3600 + i64::from(number(7).unwrap_or_default()) * 60;
+    let is_west = found.get(5).is_some_and(|sign| sign.as_str() == "-");
+    let epoch = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+    let local = civil.duration_since(epoch);
+    let utc = local - SignedDuration::from_secs(if is_west { -offset } else { offset });
+    let range = Timestamp::MIN.as_second()..=Timestamp::MAX.as_second();
+    Timestamp::from_second(utc.as_secs().clamp(*range.start(), *range.end())).ok()
+}
+
+/// Go writes the time of a built-in kind in UTC, which may be outside of the years that it reads.
+fn beyond(text: &str) -> Option<Timestamp> {
+    let (year, _) = text.strip_prefix('-').unwrap_or(text).split_once('-')?;
+    let is_year = !year.is_empty() && year.len() <= 5 && year.bytes().all(|byte| byte.is_ascii_digit());
+    match (text.starts_with('-'), year.len()) {
+        _ if !is_year => None,
+        (true, _) => Some(Timestamp::MIN),
+        (false, 5) => Some(Timestamp::MAX),
+        (false, _) => None,
+    }
+}
+
+/// Writes every time of an object that no library reads as the one that it stands for, and says whether there was any.
+///
+/// A time is a text in a field whose name ends in `time` or `Timestamp`, as those of built-in kinds do.
+pub fn clamp_times(value: &mut Value) -> bool {
+    let mut is_changed = false;
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                is_changed |= match value {
+                    Value::String(text) if is_time(name) => clamp(text),
+                    value => clamp_times(value),
+                };
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                is_changed |= clamp_times(item);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    is_changed
+}
+
+fn is_time(field: &str) -> bool {
+    field == "time" || field.ends_with("Time") || field.ends_with("Timestamp")
+}
+
+fn clamp(text: &mut String) -> bool {
+    let is_read = text.parse::<Timestamp>().is_ok_and(|read| read >= first());
+    match timestamp(text).filter(|_| !is_read) {
+        Some(time) => {
+            *text = jiff::fmt::strtime::format("%Y-%m-%dT%H:%M:%SZ", time).unwrap_or_default();
+            true
+        }
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A text, and the time that it is read as.
+    const ADMITTED: &[(&str, &str)] = &[
+        ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
+        ("2026-01-02t03:04:05z", "2026-01-02T03:04:05Z"),
+        ("2026-01-02T03:04:05.5+01:00", "2026-01-02T02:04:05.5Z"),
+        ("9999-12-31T23:59:59Z", "9999-12-30T22:00:00Z"),
+        ("2026-01-05T03:04:05+99:99", "2025-12-31T22:25:05Z"),
+        ("2026-01-02T00:00:00x5Z", "2026-01-02T00:00:00Z"),
+        ("2026-01-02T03:04:05.0123456789012345Z", "2026-01-02T03:04:05Z"),
+        ("2026-01-02T03:04:05Zthe end", "2026-01-02T03:04:05Z"),
+        ("0000-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+        ("0000-01-01T00:00:00+99:99", "0001-01-01T00:00:00Z"),
+        ("9999-12-31T23:59:59-99:99", "9999-12-30T22:00:00Z"),
+    ];
+
+    #[test]
+    fn every_text_that_an_api_server_admits_stands_for_a_time() {
+        for (text, time) in ADMITTED {
+            let time: Timestamp = time.parse().unwrap();
+            assert!(is_date_time(text), "{text}");
+            let read = timestamp(text).unwrap();
+            assert!(read == time || read.as_second() == time.as_second(), "{text}: {read}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_times() {
+        for text in [
+            "",
+            "yesterday",
+            "2026-01-02",
+            "2026-01-02 03:04:05Z",
+            "2026-13-02T03:04:05Z",
+            "2026-02-30T00:00:00Z",
+            "2026-01-02T24:00:00Z",
+            "2026-01-02T00:60:00Z",
+            "2026-01-02T00:00:60Z",
+            "2026-01-02T00:00:00",
+            "20260102T000000Z",
+            "+2026-01-02T00:00:00Z",
+            "2026-01-02T00:00:00+0100",
+        ] {
+            assert!(!is_date_time(text), "{text}");
+        }
+        assert_eq!([timestamp("yesterday"), timestamp(""), timestamp("2026-13-02T03:04:05Z")], [None; 3]);
+    }
+
+    #[test]
+    fn times_outside_of_the_years_of_go_are_the_first_and_the_last() {
+        assert_eq!(
+            timestamp("10000-01-01T20:59:59.000000Z").map(Timestamp::as_second),
+            Some(Timestamp::MAX.as_second())
+        );
+        assert_eq!(timestamp("-0001-12-31T01:00:00Z"), Some(first()));
+    }
+
+    #[test]
+    fn only_times_that_cannot_be_read_are_changed() {
+        let mut value = json!({
+            "spec": {"renewTime": "9999-12-31T23:59:59.000000Z", "acquireTime": "2026-01-02T03:04:05.000001Z", "time": "noon"},
+            "metadata": {"managedFields": [{"time": "9999-12-31T23:59:59Z"}], "annotations": {"until": "9999-12-31T23:59:59Z"}},
+        });
+        assert!(clamp_times(&mut value));
+        let want = json!({
+            "spec": {"renewTime": "9999-12-30T22:00:00Z", "acquireTime": "2026-01-02T03:04:05.000001Z", "time": "noon"},
+            "metadata": {"managedFields": [{"time": "9999-12-30T22:00:00Z"}], "annotations": {"until": "9999-12-31T23:59:59Z"}},
+        });
+        assert_eq!(value, want);
+        assert!(!clamp_times(&mut value));
+    }
+}
