@@ -85,7 +85,7 @@ pub(super) fn acceptor(authority: &Authority, serving: &Identity) -> Result<TlsA
         .with_client_cert_verifier(Arc::new(Later(verifier(authority)?)))
         .with_single_cert(chain, key);
     let mut config = config.map_err(StartError::Tls)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 

@@ -6,6 +6,7 @@
 //! ```
 //! Nothing here decides anything about a fleet, and nothing here knows a kind of ours. `clock.rs` reads the only clock.
 
+mod client;
 mod clock;
 mod crd;
 mod election;
@@ -21,6 +22,7 @@ mod telemetry;
 mod threads;
 mod watch;
 
+pub use client::client;
 pub use clock::now;
 pub use election::{Election, ElectionOptions};
 pub use execute::{failure, said};
@@ -30,16 +32,5 @@ pub use selection::Selection;
 
 use std::time::Duration;
 
-/// Longest time any single request may take; the kube client has no timeout of its own.
+/// Longest time that a request may take which is no watch.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// A client for a cluster, with the timeouts and without the hidden retries of the defaults.
-///
-/// # Errors
-/// When the configuration is not usable: a certificate that does not parse, a URL without a host.
-pub fn client(mut config: kube::Config) -> kube::Result<kube::Client> {
-    config.connect_timeout = Some(Duration::from_secs(5));
-    // The queue retries, with its own backoff and with what the failure calls for.
-    config.default_retry = false;
-    kube::Client::try_from(config)
-}

@@ -17,12 +17,13 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
+use super::client::{is_too_large, retry_after};
 use super::metrics::Metrics;
-use super::{REQUEST_TIMEOUT, said};
+use super::said;
 use object::Key;
 use reconcile::{Backoff, FailureKind, Representation, WatchEvent, WatchedKind};
 
-/// Objects per page of a list: 500 objects of 4 KiB are 2 MiB, far below what a server refuses.
+/// Objects per page of a list: 500 objects of 4 KiB are 2 MiB. Fewer are asked for where an answer would be too long.
 const PAGE: u32 = 500;
 /// How long one watch request lasts before it is renewed (seconds); shorter than the idle timeout of common proxies.
 const WATCH_SECONDS: u32 = 290;
@@ -73,6 +74,7 @@ struct IdentityMeta {
 pub(super) async fn watch(target: Target, metrics: &Metrics, mut tell: impl FnMut(WatchEvent) + Send) {
     let mut failures = 0;
     loop {
+        let mut left_alone = Duration::ZERO;
         match list(&target).await {
             Ok((listed, resource_version)) => {
                 failures = 0;
@@ -83,13 +85,14 @@ pub(super) async fn watch(target: Target, metrics: &Metrics, mut tell: impl FnMu
             Err(Error::Api(status)) if status.is_not_found() => return,
             Err(error) => {
                 failures += 1;
+                left_alone = retry_after(&error);
                 warn!(kind = %target.kind.gvk, error = said(&error), "cannot list; nothing that depends on it is decided until this ends");
             }
         }
         metrics.watch_restarted(&target.kind.gvk);
         let wait =
             if failures == 0 { Backoff::CONFLICT } else { Backoff::wait(FailureKind::Unavailable, failures) };
-        tokio::time::sleep(wait.unsigned_abs()).await;
+        tokio::time::sleep(wait.unsigned_abs().max(left_alone)).await;
     }
 }
 
@@ -108,9 +111,13 @@ async fn list(target: &Target) -> Result<(WatchEvent, String), Error> {
             Representation::Metadata => request.list_metadata(&params),
         };
         let request = request.map_err(Error::BuildRequest)?;
-        let text = timeout(REQUEST_TIMEOUT, target.client.request_text(request))
-            .await
-            .map_err(|e| Error::Service(e.into()))??;
+        let text = match target.client.request_text(request).await {
+            Err(error) if is_too_large(&error) && params.limit > Some(1) => {
+                params.limit = params.limit.map(|limit| limit / 2);
+                continue;
+            }
+            answered => answered?,
+        };
         let page: Page<'_> = serde_json::from_str(&text).map_err(Error::SerdeError)?;
         objects.extend(page.items.into_iter().map(|item| target.kind.decode(item.get())));
         match page.metadata.continue_ {
@@ -147,10 +154,9 @@ async fn follow(target: &Target, mut resource_version: String, tell: &mut impl F
         request
             .headers_mut()
             .insert(http::header::ACCEPT_ENCODING, http::HeaderValue::from_static("identity"));
-        let stream = match timeout(REQUEST_TIMEOUT, target.client.request_stream(request)).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return error.to_string(),
-            Err(_) => return "the server did not answer".into(),
+        let stream = match target.client.request_stream(request).await {
+            Ok(stream) => stream,
+            Err(error) => return error.to_string(),
         };
         let mut lines = std::pin::pin!(stream.lines());
         let patience = Duration::from_secs(WATCH_SECONDS.into()) + WATCH_GRACE;

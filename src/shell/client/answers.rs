@@ -1,0 +1,131 @@
+//! Limits of an answer, in time and in bytes, and what a refusal says about when to come back.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::{HeaderMap, Request, Response, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::{Body as HttpBody, Bytes};
+use kube::client::Body;
+use kube::core::Status;
+use kube::core::response::StatusDetails;
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+use tower::{BoxError, Service};
+
+use super::super::REQUEST_TIMEOUT;
+use super::connections::is_watch;
+
+/// Longest answer: a page of 500 objects of 64 KiB. A list that is longer is read in smaller pages.
+const ANSWER_BYTES: usize = 32 * 1024 * 1024;
+/// Longest refusal; that of kube-apiserver names each field of an object that is invalid.
+const REFUSAL_BYTES: usize = 1024 * 1024;
+
+/// The reason why an answer was not read to its end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AnswerError {
+    #[error("the API server did not answer within {REQUEST_TIMEOUT:?}")]
+    Late,
+    #[error("the answer has more than {0} bytes")]
+    TooLarge(usize),
+}
+
+/// Whether an answer was longer than may be.
+pub(in crate::shell) fn is_too_large(error: &kube::Error) -> bool {
+    let kube::Error::Service(error) = error else { return false };
+    matches!(error.downcast_ref(), Some(AnswerError::TooLarge(_)))
+}
+
+/// How long a server that refused a request wants to be left alone.
+pub(in crate::shell) fn retry_after(error: &kube::Error) -> Duration {
+    let kube::Error::Api(status) = error else { return Duration::ZERO };
+    let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    Duration::from_secs(seconds.into())
+}
+
+/// A service whose answers are within the limits. The body of a watch is left to its reader.
+#[derive(Clone)]
+pub(super) struct Answers<S>(S);
+
+impl<S> Answers<S> {
+    pub(super) fn new(inner: S) -> Self {
+        Self(inner)
+    }
+}
+
+impl<S, B> Service<Request<Body>> for Answers<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<UnsyncBoxBody<Bytes, BoxError>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let is_watch = is_watch(&request);
+        let sent = self.0.call(request);
+        let deadline = Instant::now() + REQUEST_TIMEOUT;
+        Box::pin(async move {
+            let response = timeout_at(deadline, sent).await.map_err(|_| AnswerError::Late)?;
+            let (head, body) = response.map_err(Into::into)?.into_parts();
+            let is_refusal = head.status.is_client_error() || head.status.is_server_error();
+            if is_watch && !is_refusal {
+                return Ok(Response::from_parts(head, body.map_err(Into::into).boxed_unsync()));
+            }
+            let limit = if is_refusal { REFUSAL_BYTES } else { ANSWER_BYTES };
+            let collected = timeout_at(deadline, Limited::new(body, limit).collect());
+            let collected = collected.await.map_err(|_| AnswerError::Late)?.map_err(|error| {
+                match error.is::<LengthLimitError>() {
+                    true => AnswerError::TooLarge(limit).into(),
+                    false => error,
+                }
+            })?;
+            let mut bytes = collected.to_bytes();
+            if let Some(said) = is_refusal.then(|| refusal(head.status, &head.headers, &bytes)).flatten() {
+                bytes = said.into();
+            }
+            let body = Full::new(bytes).map_err(|never| match never {}).boxed_unsync();
+            Ok(Response::from_parts(head, body))
+        })
+    }
+}
+
+/// The refusal with the time of the header `Retry-After`, which kube's errors do not carry; a server that is too busy to make a
+/// `Status` has only that header.
+fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<Vec<u8>> {
+    // The other form of the header, a date, is of no API server.
+    let seconds: u32 = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    let said = serde_json::from_slice::<Value>(body)
+        .ok()
+        .filter(|said| said.get("kind").is_some_and(|kind| kind == "Status"));
+    let mut status: Status = said.and_then(|said| serde_json::from_value(said).ok()).unwrap_or_else(|| {
+        let text = String::from_utf8_lossy(body);
+        Status::failure(text.trim(), code.canonical_reason().unwrap_or_default()).with_code(code.as_u16())
+    });
+    let details = status.details.get_or_insert_with(|| StatusDetails {
+        name: String::new(),
+        group: String::new(),
+        kind: String::new(),
+        uid: String::new(),
+        causes: Vec::new(),
+        retry_after_seconds: 0,
+    });
+    if details.retry_after_seconds == 0 {
+        details.retry_after_seconds = seconds;
+    }
+    serde_json::to_vec(&status).ok()
+}
+
+#[cfg(test)]
+#[path = "tests/answers.rs"]
+mod tests;

@@ -1,0 +1,98 @@
+//! The connections to one API server: one for requests, and as many for watches as their number needs.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as HttpBody, Bytes, Incoming};
+use hyper_util::client::legacy::connect::Connect;
+use hyper_util::client::legacy::{Builder, Client as HttpClient};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::Body;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tower::BoxError;
+
+/// Watches on one connection. A server should allow 100 streams at least (RFC 9113, 6.5.2), and kube-apiserver allows 100; a request
+/// beyond that waits without end behind watches that do not end.
+const WATCHES_PER_CONNECTION: usize = 50;
+/// How often a connection is asked whether it lives. kube-apiserver and client-go ask every 30 s.
+const PING_EVERY: Duration = Duration::from_secs(20);
+/// How long the answer to that may take; then the connection ends with all that goes over it.
+const PING_WITHIN: Duration = Duration::from_secs(10);
+
+/// The connections to one API server.
+pub(super) struct Connections<C> {
+    builder: Builder,
+    connector: C,
+    requests: HttpClient<C, Body>,
+    watches: Mutex<Vec<ForWatches<C>>>,
+}
+
+/// A connection for watches.
+struct ForWatches<C> {
+    client: HttpClient<C, Body>,
+    places: Arc<Semaphore>,
+}
+
+impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
+    /// No connection yet; `connector` makes them.
+    pub(super) fn new(connector: C) -> Arc<Self> {
+        let mut builder = HttpClient::builder(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .http2_keep_alive_interval(PING_EVERY)
+            .http2_keep_alive_timeout(PING_WITHIN)
+            .http2_keep_alive_while_idle(true);
+        let requests = builder.build(connector.clone());
+        Arc::new(Self { builder, connector, requests, watches: Mutex::default() })
+    }
+
+    /// Sends a request; the head of the answer.
+    ///
+    /// # Errors
+    /// When there is no connection, or it ends.
+    pub(super) async fn send(
+        self: Arc<Self>,
+        request: Request<Body>,
+    ) -> Result<Response<impl HttpBody<Data = Bytes, Error = hyper::Error> + Send>, BoxError> {
+        let (client, permit) = match is_watch(&request) {
+            true => self.for_a_watch(),
+            false => (self.requests.clone(), None),
+        };
+        let response: Response<Incoming> = client.request(request).await?;
+        // The watch holds its place on the connection as long as its body is read.
+        let hold = move |frame| {
+            let _held = &permit;
+            frame
+        };
+        Ok(response.map(|body| body.map_frame(hold)))
+    }
+
+    /// The first client with room for a watch.
+    fn for_a_watch(&self) -> (HttpClient<C, Body>, Option<OwnedSemaphorePermit>) {
+        // A panic leaves the list whole: it is only pushed to.
+        let mut clients = self.watches.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for shared in clients.iter() {
+            if let Ok(place) = Arc::clone(&shared.places).try_acquire_owned() {
+                return (shared.client.clone(), Some(place));
+            }
+        }
+        let client: HttpClient<C, Body> = self.builder.build(self.connector.clone());
+        let places = Arc::new(Semaphore::new(WATCHES_PER_CONNECTION));
+        let place = Arc::clone(&places).try_acquire_owned().ok();
+        clients.push(ForWatches { client: client.clone(), places });
+        (client, place)
+    }
+}
+
+/// Whether a request asks for a stream of changes.
+pub(super) fn is_watch<B>(request: &Request<B>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
+}
+
+#[cfg(test)]
+#[path = "tests/connections.rs"]
+mod tests;

@@ -1,0 +1,95 @@
+//! The clients of API servers. Every client of this process is made here.
+//!
+//! kube's own clients speak HTTP/1 and have no time limit. Here
+//! - a server that offers HTTP/2 is spoken to over one connection for requests, and others for watches, so that the watches never use up
+//!   the streams that a server allows on a connection (`connections.rs`);
+//! - a connection is pinged, so that one that is dead ends within half a minute, with its watches;
+//! - a request has a time limit, and its answer a limit in bytes (`answers.rs`);
+//! - `Retry-After` becomes part of the refusal that kube's errors carry;
+//! - proxies and certificates count as they do for Go's clients (`proxy.rs`, `trust.rs`).
+
+mod answers;
+mod connections;
+mod proxy;
+mod trust;
+
+use std::time::Duration;
+
+use hyper::rt::{Read, Write};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use kube::client::{ClientBuilder, ConfigExt as _};
+use kube::{Client, Config, Error};
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt as _};
+use tower_http::decompression::DecompressionLayer;
+
+use answers::Answers;
+pub(super) use answers::{is_too_large, retry_after};
+use connections::Connections;
+use proxy::Proxy;
+
+/// Longest time that connecting may take, with the handshake of TLS and the way through a proxy.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A client for a cluster.
+///
+/// # Errors
+/// When the configuration is not usable: a certificate that does not parse, a URL without a host, a proxy of an unknown scheme.
+pub fn client(config: Config) -> kube::Result<Client> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    match proxy::of(&config)? {
+        None => connected_by(config, tcp),
+        Some(Proxy::Socks5 { url, user: None }) => connected_by(config, SocksV5::new(url, tcp)),
+        Some(Proxy::Socks5 { url, user: Some((name, password)) }) => {
+            connected_by(config, SocksV5::new(url, tcp).with_auth(name, password))
+        }
+        Some(Proxy::Http { url, authorization }) => {
+            let tunnel = Tunnel::new(url, tcp);
+            connected_by(config, with_authorization(tunnel, authorization))
+        }
+        Some(Proxy::Https { url, authorization }) => {
+            let tls = HttpsConnectorBuilder::new().with_tls_config(trust::tls_config(&config)?);
+            let tunnel = Tunnel::new(url, tls.https_only().enable_http1().wrap_connector(tcp));
+            connected_by(config, with_authorization(tunnel, authorization))
+        }
+    }
+}
+
+fn with_authorization<C>(tunnel: Tunnel<C>, authorization: Option<http::HeaderValue>) -> Tunnel<C> {
+    match authorization {
+        Some(value) => tunnel.with_auth(value),
+        None => tunnel,
+    }
+}
+
+/// A client whose connections to the server, or to a proxy, are made by `inner`.
+fn connected_by<C>(config: Config, inner: C) -> kube::Result<Client>
+where
+    C: Service<http::Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+{
+    let mut builder =
+        HttpsConnectorBuilder::new().with_tls_config(trust::tls_config(&config)?).https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = name.clone().try_into().map_err(|e| Error::Service(Box::new(e)))?;
+        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    let https = builder.enable_http1().enable_http2().wrap_connector(inner);
+    let connector = tower::service_fn(move |url: http::Uri| {
+        let connecting = https.clone().oneshot(url);
+        Box::pin(async move { tokio::time::timeout(CONNECT_TIMEOUT, connecting).await? })
+    });
+    let connections = Connections::new(connector);
+    let transport = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .layer(DecompressionLayer::new().no_br().no_deflate().no_zstd().gzip(!config.disable_compression))
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .service_fn(move |request| connections.clone().send(request));
+    Ok(ClientBuilder::new(Answers::new(transport), config.default_namespace).build())
+}

@@ -1,0 +1,56 @@
+//! The proxy between this process and an API server.
+//!
+//! A `proxy-url` of the kubeconfig counts for its cluster whatever the environment says, as for client-go. Otherwise `HTTPS_PROXY` and
+//! `NO_PROXY` decide by the URL of the API server. kube's own reading compares `NO_PROXY` with the URL of the proxy, so it is not used.
+
+use http::{HeaderValue, Uri};
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use kube::{Config, Error};
+
+/// A proxy, and who this process is for it.
+pub(super) enum Proxy {
+    /// A tunnel by CONNECT.
+    Http { url: Uri, authorization: Option<HeaderValue> },
+    /// The same, and the way to the proxy is TLS too.
+    Https { url: Uri, authorization: Option<HeaderValue> },
+    /// SOCKS 5 (RFC 1928); the proxy resolves the names.
+    Socks5 { url: Uri, user: Option<(String, String)> },
+}
+
+/// The proxy for the cluster of a configuration.
+///
+/// # Errors
+/// When it is of a scheme that is not spoken here.
+pub(super) fn of(config: &Config) -> kube::Result<Option<Proxy>> {
+    // kube puts the proxy of the environment where the kubeconfig names none.
+    let inherited = ["HTTPS_PROXY", "https_proxy"].iter().find_map(|name| std::env::var(name).ok());
+    let inherited = inherited.and_then(|url| url.parse::<Uri>().ok());
+    let matcher = match &config.proxy_url {
+        Some(url) if inherited.as_ref() != Some(url) => Matcher::builder().all(url.to_string()).build(),
+        Some(_) | None => Matcher::from_env(),
+    };
+    let Some(found) = matcher.intercept(&config.cluster_url) else {
+        return match &config.proxy_url {
+            Some(url) if inherited.as_ref() != Some(url) => Err(unsupported(url)),
+            Some(_) | None => Ok(None),
+        };
+    };
+    spoken(&found).map(Some)
+}
+
+fn spoken(found: &Intercept) -> kube::Result<Proxy> {
+    let (url, authorization) = (found.uri().clone(), found.basic_auth().cloned());
+    match url.scheme_str() {
+        Some("http") => Ok(Proxy::Http { url, authorization }),
+        Some("https") => Ok(Proxy::Https { url, authorization }),
+        Some("socks5" | "socks5h") => {
+            let user = found.raw_auth().map(|(name, password)| (name.to_owned(), password.to_owned()));
+            Ok(Proxy::Socks5 { url, user })
+        }
+        Some(_) | None => Err(unsupported(&url)),
+    }
+}
+
+fn unsupported(url: &Uri) -> Error {
+    Error::ProxyProtocolUnsupported { proxy_url: Box::new(url.clone()) }
+}

@@ -1,0 +1,80 @@
+//! What becomes of answers that are late, long or refusals, on a paused clock.
+
+use futures::StreamExt as _;
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use kube::{Client, Error};
+use tower::service_fn;
+
+use super::*;
+
+type Bytewise = UnsyncBoxBody<Bytes, BoxError>;
+
+fn full(bytes: impl Into<Bytes>) -> Bytewise {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A body that begins and does not go on.
+fn unfinished() -> Bytewise {
+    let first = futures::stream::once(async { Ok(Frame::data(Bytes::from_static(b"{}\n"))) });
+    StreamBody::new(first.chain(futures::stream::pending())).boxed_unsync()
+}
+
+/// The answer to a request for a path, from a server that gives `make()` for it.
+async fn ask(path: &str, make: fn() -> Option<Response<Bytewise>>) -> kube::Result<String> {
+    let service = service_fn(move |_: Request<Body>| async move {
+        match make() {
+            Some(response) => Ok::<_, BoxError>(response),
+            None => std::future::pending().await,
+        }
+    });
+    let client = Client::new(Answers::new(service), "default");
+    client.request_text(Request::get(path).body(Vec::new()).unwrap()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_not_answered_to_its_end_fails() {
+    let started = Instant::now();
+    let answers: [fn() -> Option<Response<Bytewise>>; 2] = [|| None, || Some(Response::new(unfinished()))];
+    for answer in answers {
+        let error = ask("/api/v1/pods", answer).await.unwrap_err();
+        assert_eq!(error.to_string(), "ServiceError: the API server did not answer within 30s");
+    }
+    assert_eq!(started.elapsed(), 2 * REQUEST_TIMEOUT);
+    // The head of a watch comes as soon; its body does not end.
+    let unanswered = ask("/api/v1/pods?watch=true", || None).await;
+    assert!(unanswered.is_err());
+    assert_eq!(started.elapsed(), 3 * REQUEST_TIMEOUT);
+    let watched = ask("/api/v1/pods?limit=1&watch=true", || Some(Response::new(unfinished())));
+    assert!(tokio::time::timeout(10 * REQUEST_TIMEOUT, watched).await.is_err());
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_is_not_read() {
+    let endless = || {
+        let block = Bytes::from(vec![b' '; 1 << 20]);
+        let blocks = futures::stream::repeat_with(move || Ok(Frame::data(block.clone())));
+        Some(Response::new(StreamBody::new(blocks).boxed_unsync()))
+    };
+    let error = ask("/api/v1/pods", endless).await.unwrap_err();
+    assert!(is_too_large(&error), "{error}");
+}
+
+#[tokio::test]
+async fn a_refusal_says_when_to_come_back() {
+    fn refused(body: &'static str) -> Option<Response<Bytewise>> {
+        let response = Response::builder().status(429).header("retry-after", "7");
+        Some(response.body(full(body)).unwrap())
+    }
+    // Priority and fairness answers in plain text; others in a Status that may know better.
+    let plain = ask("/", || refused("Too many requests, please try again later.\n")).await.unwrap_err();
+    assert_eq!(retry_after(&plain), Duration::from_secs(7));
+    let Error::Api(status) = &plain else { panic!("{plain}") };
+    assert_eq!((status.code, status.message.as_str()), (429, "Too many requests, please try again later."));
+
+    let said = ask("/", || {
+        refused(r#"{"kind": "Status", "code": 429, "message": "no", "details": {"retryAfterSeconds": 3}}"#)
+    });
+    let said = said.await.unwrap_err();
+    assert_eq!(retry_after(&said), Duration::from_secs(3));
+}

@@ -1,0 +1,193 @@
+//! The clients of API servers: protocols, streams, proxies and certificates.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Request, Response, Version};
+use futures::future::join_all;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use wheelwright::apiserver::{Options, Server, kubeconfig_yaml};
+use wheelwright::pki::{Authority, Identity, Profile, Subject, Usage};
+use wheelwright::shell::{self, now};
+
+use crate::kube::{Cluster, install_crypto};
+
+async fn config(kubeconfig: &str) -> kube::Config {
+    install_crypto();
+    let file = Kubeconfig::from_yaml(kubeconfig).unwrap();
+    kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap()
+}
+
+async fn client(kubeconfig: &str) -> kube::Client {
+    shell::client(config(kubeconfig).await).unwrap()
+}
+
+fn get(path: &str) -> Request<kube::client::Body> {
+    Request::get(path).body(kube::client::Body::empty()).unwrap()
+}
+
+async fn version(client: &kube::Client) -> Version {
+    client.send(get("/version")).await.unwrap().version()
+}
+
+/// A server on the loopback address that speaks HTTP/1 alone and answers every request with `{}`.
+struct Old {
+    url: String,
+    authority: Authority,
+    serving: Identity,
+}
+
+impl Old {
+    async fn start() -> Self {
+        install_crypto();
+        let authority = Authority::create("old", now()).unwrap();
+        let profile = Profile {
+            subject: Subject::new("old", &[]),
+            names: &["127.0.0.1"],
+            usage: Usage::Server,
+            lifetime: Duration::from_secs(3600),
+        };
+        let serving = authority.issue(&profile, now()).unwrap();
+        let chain = CertificateDer::pem_slice_iter(serving.certificate.as_bytes());
+        let key = PrivateKeyDer::from_pem_slice(serving.key.as_bytes()).unwrap();
+        let tls = ServerConfig::builder().with_no_client_auth();
+        let tls = tls.with_single_cert(chain.collect::<Result<_, _>>().unwrap(), key).unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(tls));
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let answer = tower::service_fn(async |_: Request<hyper::body::Incoming>| {
+                        Ok::<_, std::convert::Infallible>(Response::new(Body::from("{}")))
+                    });
+                    let service = TowerToHyperService::new(answer);
+                    let _ = Builder::new(TokioExecutor::new())
+                        .serve_connection(TokioIo::new(stream), service)
+                        .await;
+                });
+            }
+        });
+        Self { url, authority, serving }
+    }
+
+    fn kubeconfig(&self, bundle: &str) -> String {
+        kubeconfig_yaml(&self.url, bundle, &wheelwright::apiserver::Credential::Token("t".into()))
+    }
+}
+
+#[tokio::test]
+async fn http_2_is_spoken_where_the_server_offers_it() {
+    let real = Cluster::start("protocol").await;
+    let kubeconfig = std::fs::read_to_string(&real.kubeconfig).unwrap();
+    assert_eq!(version(&client(&kubeconfig).await).await, Version::HTTP_2, "kube-apiserver");
+
+    let hub = Server::start(Options::new(now)).await.unwrap();
+    let kubeconfig = hub.admin_kubeconfig_yaml().unwrap();
+    assert_eq!(version(&client(&kubeconfig).await).await, Version::HTTP_2, "the embedded hub");
+
+    let old = Old::start().await;
+    let kubeconfig = old.kubeconfig(&old.authority.certificate_pem());
+    assert_eq!(version(&client(&kubeconfig).await).await, Version::HTTP_11, "a server without HTTP/2");
+}
+
+/// kube-apiserver allows 100 streams on a connection, and a watch is a stream that does not end.
+#[tokio::test]
+async fn many_watches_hold_up_no_request() {
+    let real = Cluster::start("streams").await;
+    let client = client(&std::fs::read_to_string(&real.kubeconfig).unwrap()).await;
+    let watch = async |_| {
+        let path = "/api/v1/configmaps?watch=true&timeoutSeconds=280";
+        timeout(Duration::from_secs(60), client.send(get(path))).await.expect("the watch begins").unwrap()
+    };
+    let watches = join_all((0..150).map(watch)).await;
+    let answered = timeout(Duration::from_secs(60), client.send(get("/version"))).await;
+    assert_eq!(answered.expect("an answer beside 150 watches").unwrap().version(), Version::HTTP_2);
+    assert!(watches.iter().all(|watch| watch.status().is_success()));
+}
+
+/// A proxy that opens tunnels (RFC 9110, 9.3.6), and counts them.
+async fn proxy() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let url = format!("http://user:p%40ss@{}", listener.local_addr().unwrap());
+    let tunnels = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&tunnels);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let counted = Arc::clone(&counted);
+            tokio::spawn(async move {
+                let mut stream = BufReader::new(stream);
+                let (mut request, mut line) = (String::new(), String::new());
+                while stream.read_line(&mut line).await.unwrap() > 2 {
+                    request.push_str(&std::mem::take(&mut line));
+                }
+                let target =
+                    request.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next()).unwrap();
+                // "user:p@ss"
+                assert!(
+                    request.to_lowercase().contains("proxy-authorization: basic dxnlcjpwqhnz"),
+                    "{request}"
+                );
+                let mut server = TcpStream::connect(target).await.unwrap();
+                counted.fetch_add(1, Ordering::Relaxed);
+                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+                let _ = copy_bidirectional(&mut stream, &mut server).await;
+            });
+        }
+    });
+    (url, tunnels)
+}
+
+#[tokio::test]
+async fn a_client_goes_through_the_proxy_of_its_kubeconfig() {
+    let (proxy, tunnels) = proxy().await;
+    let real = Cluster::start("proxy").await;
+    let mut file = Kubeconfig::read_from(&real.kubeconfig).unwrap();
+    file.clusters[0].cluster.as_mut().unwrap().proxy_url = Some(proxy);
+    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap();
+    let client = shell::client(config).unwrap();
+    assert_eq!(version(&client).await, Version::HTTP_2);
+    assert_eq!(version(&client).await, Version::HTTP_2);
+    assert_eq!(tunnels.load(Ordering::Relaxed), 1, "one connection carries both");
+}
+
+#[tokio::test]
+async fn a_proxy_of_an_unknown_scheme_is_refused() {
+    let hub = Server::start(Options::new(now)).await.unwrap();
+    let mut config = config(&hub.admin_kubeconfig_yaml().unwrap()).await;
+    config.proxy_url = Some("ftp://127.0.0.1:1".parse().unwrap());
+    let refused = shell::client(config).err().expect("the proxy must not be ignored").to_string();
+    assert!(refused.contains("ftp://127.0.0.1:1"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_bundle_may_hold_the_certificate_of_the_server_itself() {
+    let old = Old::start().await;
+    let kubeconfig = old.kubeconfig(&old.serving.certificate);
+    assert_eq!(version(&client(&kubeconfig).await).await, Version::HTTP_11);
+
+    // The certificate of another server is no authority for this one.
+    let other = Old::start().await;
+    let stranger = client(&old.kubeconfig(&other.serving.certificate)).await;
+    assert!(stranger.send(get("/version")).await.is_err());
+
+    // It is for 127.0.0.1 alone.
+    let kubeconfig = old.kubeconfig(&old.serving.certificate).replace("127.0.0.1", "localhost");
+    assert!(client(&kubeconfig).await.send(get("/version")).await.is_err());
+}
