@@ -64,11 +64,11 @@ impl Executor {
         };
         let server = self.server(site, act.lane)?;
         match action {
-            Action::Apply { object, force, manager: other, impersonate, site: _ } => {
-                let params =
-                    PatchParams { force: *force, ..PatchParams::apply(other.as_deref().unwrap_or(manager)) };
+            Action::Apply { object, force, manager: other, impersonate, dry_run, site: _ } => {
+                let manager = other.as_deref().unwrap_or(manager);
+                let params = PatchParams { force: *force, dry_run: *dry_run, ..PatchParams::apply(manager) };
                 let applied = server.impersonating(impersonate.as_deref()).apply(object, &params).await?;
-                crd::established(server, applied).await.map(Some)
+                if *dry_run { Ok(None) } else { crd::established(server, applied).await.map(Some) }
             }
             Action::Create { object, site: _ } => server.create(object).await,
             Action::Patch { target, subresource, patch, precondition, site: _ } => {

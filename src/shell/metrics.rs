@@ -118,7 +118,8 @@ impl Metrics {
     pub(super) fn wrote(&self, act: &Act, outcome: &Outcome, started: Instant) {
         let controller = act.controller;
         let action = match act.action() {
-            Action::Apply { .. } => "apply",
+            Action::Apply { dry_run: true, .. } => "dry-run",
+            Action::Apply { dry_run: false, .. } => "apply",
             Action::Create { .. } => "create",
             Action::Patch { .. } => "patch",
             Action::Replace { .. } => "replace",

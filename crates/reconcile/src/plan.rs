@@ -82,6 +82,9 @@ pub enum Action {
         ///
         /// [impersonates]: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
         impersonate: Option<String>,
+        /// Asks whether the server would take the object, and writes nothing
+        /// ([KEP-576](https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/576-dry-run)).
+        dry_run: bool,
     },
     /// Creates an object; one of that name that exists already is a success and is left as it is.
     Create {
@@ -130,7 +133,7 @@ pub enum Action {
 impl Action {
     /// Applies an object to the hub and takes the fields it names.
     pub fn apply(object: Object) -> Self {
-        Self::Apply { site: Site::Hub, object, force: true, manager: None, impersonate: None }
+        Self::Apply { site: Site::Hub, object, force: true, manager: None, impersonate: None, dry_run: false }
     }
 
     /// Applies a typed object to the hub and takes the fields it names.

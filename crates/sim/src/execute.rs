@@ -77,16 +77,16 @@ pub(super) fn unavailable(why: &str) -> Failure {
 pub fn execute(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     let options = WriteOptions::manager(manager);
     match action {
-        Action::Apply { site, object, force, manager: other, impersonate: _ } => {
+        Action::Apply { site, object, force, manager: other, impersonate: _, dry_run } => {
             let store = sites.writable(*site)?;
-            let named =
-                WriteOptions { manager: other.clone().unwrap_or(options.manager), force: *force, ..options };
+            let manager = other.clone().unwrap_or(options.manager);
+            let named = WriteOptions { manager, force: *force, dry_run: *dry_run, ..options };
             let reference = object.reference();
             let target = path(store, &reference)?;
             let patch = Patch::Apply(object.clone().into_value());
             store
                 .patch(&target, &patch, &named, now)
-                .map(|written| taken(&written.object))
+                .map(|written| if *dry_run { None } else { taken(&written.object) })
                 .map_err(|error| refused(&reference, &error))
         }
         Action::Create { site, object } => {

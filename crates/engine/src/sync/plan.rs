@@ -185,7 +185,7 @@ fn decide<'a, E: Display>(
 
 impl DesiredObject {
     /// Whether the digest on a live object says that this version of the object was applied last.
-    fn is_last_applied(&self, live: &Object) -> bool {
+    pub fn is_last_applied(&self, live: &Object) -> bool {
         live.annotations().get(names::APPLIED_DIGEST_ANNOTATION) == Some(&self.digest.as_str())
     }
 }

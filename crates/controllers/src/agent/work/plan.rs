@@ -129,6 +129,7 @@ impl WorkOnSpoke {
                     force,
                     manager: Some(manager),
                     impersonate: None,
+                    dry_run: false,
                 },
             };
             writes.push(action);

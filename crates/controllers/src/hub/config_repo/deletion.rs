@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::identity::Identity;
-use super::plan::{Draft, delete};
+use super::plan::Draft;
 use api::gitops::v1alpha1::{ConfigRepo, DeletionPolicy};
 use api::names;
 use engine::sync::{self, Desired, Input, SyncPolicy};
@@ -41,7 +41,7 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
             };
             let mut plan = Plan { observe: sync::kinds(&[], &inventory), ..Plan::default() };
             for stage in &sync.delete {
-                plan.step(stage.iter().map(|deletion| delete(deletion, &identity)));
+                plan.step(stage.iter().map(|deletion| identity.delete(deletion)));
             }
             return Ok(plan);
         }

@@ -1,12 +1,12 @@
-//! The identity that a ConfigRepo acts as.
+//! The identity that a ConfigRepo acts as, and its writes.
 
 use k8s_openapi::api::core::v1::Namespace;
 
 use api::gitops::v1alpha1::ConfigRepo;
-use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
-use engine::sync::Problem;
+use api::names::{CONFIG_REPO_MANAGER, OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
+use engine::sync::{Apply, Deletion, Problem};
 use object::Key;
-use reconcile::{Read, View};
+use reconcile::{Action, Precondition, Read, Site, View};
 
 /// The identity of the writes for a ConfigRepo.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +38,37 @@ impl Identity {
         Ok(Err(Problem::of_commit("NotAllowed", message)))
     }
 
+    /// Applies an object of the commit.
+    pub(super) fn apply(&self, apply: &Apply<'_>, repo: &Key) -> Action {
+        self.apply_or_ask(apply, repo, false)
+    }
+
+    /// Asks whether the API server would take an object of the commit.
+    pub(super) fn dry_run(&self, apply: &Apply<'_>, repo: &Key) -> Action {
+        self.apply_or_ask(apply, repo, true)
+    }
+
+    fn apply_or_ask(&self, apply: &Apply<'_>, repo: &Key, dry_run: bool) -> Action {
+        Action::Apply {
+            site: Site::Hub,
+            object: apply.desired.marked(repo),
+            force: apply.force,
+            manager: Some(CONFIG_REPO_MANAGER.to_owned()),
+            impersonate: self.impersonate(),
+            dry_run,
+        }
+    }
+
+    /// Deletes an object that left the repository.
+    pub(super) fn delete(&self, deletion: &Deletion) -> Action {
+        let Deletion { target, uid } = deletion.clone();
+        let precondition = Precondition { uid, resource_version: String::new() };
+        let impersonate = self.impersonate();
+        Action::Delete { site: Site::Hub, target, precondition, orphan: false, impersonate }
+    }
+
     /// The user that the writes impersonate.
-    pub(super) fn impersonate(&self) -> Option<String> {
+    fn impersonate(&self) -> Option<String> {
         match self {
             Self::Operator => None,
             Self::ServiceAccount(user) => Some(user.clone()),

@@ -16,12 +16,11 @@ use api::gitops::v1alpha1::{
 };
 use api::names;
 use engine::sync::{
-    self, Apply, Budget, Deletion, Desired, Input, Inventory, ObjectId, Problem, SyncPlan, SyncPolicy,
-    Takeover,
+    self, Apply, Budget, Desired, Input, Inventory, ObjectId, Problem, SyncPlan, SyncPolicy, Takeover,
 };
 use object::Key;
 use object::tree::Checkout;
-use reconcile::{Action, Plan, Precondition, Query, Read, Site, Source, SourceIdentity, StatusWrite, View};
+use reconcile::{Plan, Query, Read, Source, SourceIdentity, StatusWrite, View};
 
 /// Most objects that a status names of those that are held or drifted.
 const NAMED: usize = 10;
@@ -225,11 +224,15 @@ fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, sync: SyncPlan<'_>) {
     }
     draft.record_ownership(&sync.inventory);
     for stage in &sync.apply {
-        draft.plan.step(stage.iter().map(|one| apply(one, &draft.key, identity)));
+        // A refused object keeps its whole stage from being written. One object needs no question first.
+        if stage.len() > 1 {
+            draft.plan.step(stage.iter().map(|one| identity.dry_run(one, &draft.key)));
+        }
+        draft.plan.step(stage.iter().map(|one| identity.apply(one, &draft.key)));
     }
     let drift = correct(draft, &sync.correct, identity);
     for stage in &sync.delete {
-        draft.plan.step(stage.iter().map(|one| delete(one, identity)));
+        draft.plan.step(stage.iter().map(|one| identity.delete(one)));
     }
     draft.status.applied = Some(revision(applied.as_ref(), checkout, draft.repo, &desired.digest, draft.now));
     draft.status.held_deletions = sync.hold.as_ref().map(|hold| HeldDeletions {
@@ -300,7 +303,7 @@ fn correct(draft: &mut Draft<'_>, drifted: &[Apply<'_>], identity: &Identity) ->
         );
         return Some(Readiness::new(Phase::Reconciling, "Drifted", message));
     }
-    draft.plan.step(drifted.iter().map(|one| apply(one, &draft.key, identity)));
+    draft.plan.step(drifted.iter().map(|one| identity.apply(one, &draft.key)));
     let entry = |apply: &Apply<'_>| {
         let reference = &apply.desired.reference;
         ObjectId::of(reference).entry(&reference.gvk.version)
@@ -313,25 +316,6 @@ fn correct(draft: &mut Draft<'_>, drifted: &[Apply<'_>], identity: &Identity) ->
         ..before
     });
     None
-}
-
-/// The action that applies an object of the commit.
-fn apply(apply: &Apply<'_>, repo: &Key, identity: &Identity) -> Action {
-    Action::Apply {
-        site: Site::Hub,
-        object: apply.desired.marked(repo),
-        force: apply.force,
-        manager: Some(names::CONFIG_REPO_MANAGER.to_owned()),
-        impersonate: identity.impersonate(),
-    }
-}
-
-/// The action that deletes an object that left the repository.
-pub(super) fn delete(deletion: &Deletion, identity: &Identity) -> Action {
-    let Deletion { target, uid } = deletion.clone();
-    let precondition = Precondition { uid, resource_version: String::new() };
-    let impersonate = identity.impersonate();
-    Action::Delete { site: Site::Hub, target, precondition, orphan: false, impersonate }
 }
 
 /// The objects in the inventories of other ConfigRepos.

@@ -8,7 +8,7 @@ use super::commit;
 use api::condition::{Observation, set_condition};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Revision};
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
-use engine::sync::{self, Problem};
+use engine::sync::{self, Desired, DesiredObject, Problem};
 use object::tree::Checkout;
 use object::{Object, ObjectRef, text};
 use reconcile::{Action, Executed, Failure, FailureKind, StatusWrite, View};
@@ -168,10 +168,32 @@ pub(super) fn failed(
         "cannot apply {}: {}; {}",
         short_commit(&commit),
         sync::summary(&problems),
-        still_applied(status.applied.as_ref())
+        left_applied(desired.as_deref(), &commit, status.applied.as_ref(), view)
     );
     conclude(status, generation, &Readiness::new(phase, reason, message), now);
     StatusWrite::between(repo, &new)
+}
+
+/// Says which commit the objects on the hub are from after a write of `commit` failed.
+fn left_applied(
+    desired: Option<&Desired>,
+    commit: &str,
+    applied: Option<&Revision>,
+    view: &impl View,
+) -> String {
+    let objects = desired.map_or(&[][..], |desired| &desired.objects);
+    let is_applied = |object: &&DesiredObject| {
+        let live = view.observed(&object.reference).ok().flatten();
+        live.is_some_and(|live| object.is_last_applied(&live))
+    };
+    let (done, all) = (objects.iter().filter(is_applied).count(), objects.len());
+    if done == 0 {
+        return still_applied(applied);
+    }
+    let before = applied.map_or_else(String::new, |applied| {
+        format!(", and {} was applied before", short_commit(&applied.commit))
+    });
+    format!("{done} of {all} objects are as in {}{before}", short_commit(commit))
 }
 
 fn target(action: &Action) -> Option<ObjectRef> {
