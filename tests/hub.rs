@@ -214,3 +214,46 @@ async fn state_of(hub: &Hub) -> BTreeMap<String, u64> {
     let state = state(&hub.config_maps().await).await;
     state.into_iter().map(|(name, version)| (name, version.parse().unwrap())).collect()
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_keeps_the_certificate_of_the_administrator_and_every_file_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let certificate = || {
+        let text = std::fs::read_to_string(data.join("admin.kubeconfig")).unwrap();
+        text.lines().find(|line| line.contains("client-certificate-data")).unwrap().to_owned()
+    };
+    let (hub, _) = Hub::start(&data, "127.0.0.1:0");
+    let first = certificate();
+    drop(hub);
+    let (hub, _) = Hub::start(&data, "127.0.0.1:0");
+    assert_eq!(certificate(), first);
+    hub.config_maps().await.list(&ListParams::default()).await.unwrap();
+    for path in std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path()).chain([data.clone()]) {
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o077, 0, "{}", path.display());
+    }
+}
+
+/// More silent connections than the hub keeps open.
+const SILENT: usize = 700;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_say_nothing_do_not_keep_others_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let (hub, address) = Hub::start(&dir.path().join("data"), "127.0.0.1:0");
+    let api = hub.config_maps().await;
+    // The connection of this client is open and known before the flood.
+    api.list(&ListParams::default()).await.unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..SILENT {
+        silent.push(tokio::net::TcpStream::connect(&address).await.unwrap());
+    }
+    api.list(&ListParams::default()).await.unwrap();
+    hub.config_maps().await.list(&ListParams::default()).await.unwrap();
+    // The oldest had to make room: the hub closed them long before their handshake was due.
+    for stream in &mut silent[..100] {
+        let end = tokio::io::AsyncReadExt::read(stream, &mut [0]).await;
+        assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    }
+}

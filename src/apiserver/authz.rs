@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use super::authn;
 use super::hub::Hub;
 use super::request::{ApiRequest, Verb};
-use super::{authn, resources};
-use crate::pki;
+use super::signer::CLIENT_SIGNER;
+use crate::pki::CertificateRequest;
 use store::rbac::{Attributes, MASTERS};
-use store::{ApiError, ResourcePath, Store, User};
+use store::{ApiError, ResourcePath, Store, User, WriteOptions, Written};
 
 /// Refuses a request for objects that its user may not make.
 pub(super) fn check(
@@ -24,7 +27,9 @@ pub(super) fn check(
         // As for kube-apiserver, a namespace is in itself: roles in it may speak of it.
         on.namespace.clone_from(&on.name);
     }
-    if let Some(name) = request.only_name().filter(|_| on.name.is_empty()) {
+    if let (Verb::List | Verb::Watch, Some(name)) = (verb, request.only_name())
+        && on.name.is_empty()
+    {
         on.name = name;
     }
     hub.read(|store| demand(store, &request.user, verb.as_str(), &on))
@@ -119,38 +124,17 @@ pub(super) fn impersonate(hub: &Hub, sender: Arc<User>, headers: &HeaderMap) -> 
     Ok(Arc::new(wanted))
 }
 
-/// What kube-apiserver's admission plugins ask for beyond RBAC when certificates are requested, approved or issued.
+/// What kube-apiserver's admission plugins ask for beyond RBAC when certificates are approved or issued.
 pub(super) fn admit_certificate(
     hub: &Hub,
     request: &ApiRequest,
     target: &ResourcePath,
     verb: Verb,
-    body: &[u8],
 ) -> Result<(), ApiError> {
-    if (target.group.as_str(), target.resource.as_str())
-        != ("certificates.k8s.io", "certificatesigningrequests")
-    {
+    if !is_signing_request(target) {
         return Ok(());
     }
     match (verb, target.subresource.as_str()) {
-        (Verb::Create, "") => {
-            let value = resources::read_value(&request.content_type, body)?;
-            let spec = |field: &str| {
-                value
-                    .pointer(&format!("/spec/{field}"))
-                    .and_then(Value::as_str)
-                    .unwrap_or_default()
-                    .to_owned()
-            };
-            if spec("signerName") == super::signer::CLIENT_SIGNER && asks_to_be_master(&spec("request")) {
-                let why = format!(
-                    "use of {} signer with system:masters group is not allowed",
-                    super::signer::CLIENT_SIGNER
-                );
-                return Err(ApiError::forbidden(target, &why));
-            }
-            Ok(())
-        }
         (Verb::Update | Verb::Patch, "approval") => {
             hub.read(|store| may_use_signer(store, request, target, "approve"))
         }
@@ -161,14 +145,35 @@ pub(super) fn admit_certificate(
     }
 }
 
+fn is_signing_request(target: &ResourcePath) -> bool {
+    (target.group.as_str(), target.resource.as_str()) == ("certificates.k8s.io", "certificatesigningrequests")
+}
+
+/// Does a write once it is known that what it comes to may be there, whichever verb it came by (admission plugin
+/// CertificateSubjectRestriction).
+pub(super) fn admitted(
+    store: &mut Store,
+    target: &ResourcePath,
+    options: &WriteOptions,
+    write: impl Fn(&mut Store, &WriteOptions) -> Result<Written, ApiError>,
+) -> Result<Written, ApiError> {
+    if is_signing_request(target) {
+        let outcome = write(store, &options.clone().dry())?;
+        let spec = |field: &str| {
+            outcome.object.at(&["spec", field]).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        if spec("signerName") == CLIENT_SIGNER && asks_to_be_master(&spec("request")) {
+            let why = format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
+            return Err(ApiError::forbidden(target, &why));
+        }
+    }
+    write(store, options)
+}
+
 fn asks_to_be_master(encoded: &str) -> bool {
-    use base64::Engine;
-    let text = base64::engine::general_purpose::STANDARD
-        .decode(encoded)
-        .ok()
-        .and_then(|bytes| String::from_utf8(bytes).ok());
-    let parsed = text.and_then(|text| pki::CertificateRequest::parse(&text).ok());
-    parsed.is_some_and(|parsed| parsed.subject.organizations.iter().any(|o| o == MASTERS))
+    let bytes = STANDARD.decode(encoded).unwrap_or_default();
+    let parsed = CertificateRequest::parse(&String::from_utf8_lossy(&bytes));
+    parsed.is_ok_and(|parsed| parsed.subject.organizations.iter().any(|o| o == MASTERS))
 }
 
 /// Approving and signing want a permission for the signer: its name, or all of its domain.

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
@@ -17,6 +18,11 @@ use store::{GroupResource, ListOptions, ResourcePath, WriteOptions};
 /// How long things that depend on time alone may wait: old signing requests.
 const NOW_AND_THEN: Duration = Duration::from_secs(600);
 
+/// Events go when nobody has written them for an hour (`--event-ttl` of kube-apiserver).
+const EVENTS: SignedDuration = SignedDuration::from_hours(1);
+/// How often old events are looked for.
+const EXPIRY: Duration = Duration::from_secs(60);
+
 /// Starts all of them.
 pub(super) fn spawn(hub: &Arc<Hub>, tasks: &TaskTracker) {
     let any = hub.subscribe_all();
@@ -25,9 +31,25 @@ pub(super) fn spawn(hub: &Arc<Hub>, tasks: &TaskTracker) {
         GroupResource::new("", "namespaces"),
     );
     let (requests, namespaces) = (hub.subscribe(&requests), hub.subscribe(&namespaces));
+    tasks.spawn(expire(hub.clone()));
     tasks.spawn(on_change(hub.clone(), any, async |hub| collect(hub).await));
     tasks.spawn(on_change(hub.clone(), requests, async |hub| signer::step(hub).await));
     tasks.spawn(on_change(hub.clone(), namespaces, async |hub| furnish(hub).await));
+}
+
+/// Deletes old events.
+async fn expire(hub: Arc<Hub>) {
+    loop {
+        tokio::select! {
+            () = hub.stop.cancelled() => return,
+            () = tokio::time::sleep(EXPIRY) => {}
+        }
+        let ((), durable) = hub.write_unsettled(|store, now| store.expire_events(EVENTS, now));
+        if let Some(durable) = durable {
+            // What the disk did not take is tried again.
+            let _ = durable.wait().await;
+        }
+    }
 }
 
 /// Does a step at the start, and again whenever something changed since it began.

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{self, StatusCode, header};
@@ -17,6 +18,9 @@ use store::{ApiError, ResourcePath};
 
 /// Bodies larger than this are refused, as by kube-apiserver.
 const BODY_LIMIT: usize = 3 << 20;
+
+/// A body that takes longer to come is not waited for (`--request-timeout` of kube-apiserver).
+const BODY_TIME: Duration = Duration::from_secs(60);
 
 /// Answers a request; refusals are answers too.
 pub(super) async fn handle(
@@ -43,7 +47,9 @@ async fn answer(hub: &Arc<Hub>, peer: &Peer, request: http::Request<Body>) -> An
         if announced.is_some_and(|length| length > BODY_LIMIT) {
             return Err(too_large());
         }
-        let body = axum::body::to_bytes(body, BODY_LIMIT).await.map_err(|_| too_large())?;
+        let _permit = if verb == Verb::Watch { None } else { Some(hub.in_flight.request()?) };
+        let body = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_LIMIT)).await;
+        let body = body.map_err(|_| ApiError::request_timeout())?.map_err(|_| too_large())?;
         return objects(hub, &request, &target, verb, &body).await;
     }
     authz::check_path(hub, &request)?;
@@ -73,7 +79,7 @@ async fn objects(
             Err(ApiError::method_not_allowed())
         };
     }
-    authz::admit_certificate(hub, request, target, verb, body)?;
+    authz::admit_certificate(hub, request, target, verb)?;
     resources::answer(hub, request, target, verb, body).await
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use rustls::server::danger::ClientCertVerifier;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::journal::{Durable, Journal, Stores};
@@ -25,10 +25,46 @@ pub(super) struct Hub {
     /// Verifies the chains of client certificates.
     pub(super) verifier: Arc<dyn ClientCertVerifier>,
     pub(super) tokens: TokenKey,
-    /// Bearer tokens that are known from the start.
-    pub(super) static_tokens: BTreeMap<String, Arc<User>>,
+    /// Bearer tokens that are known from the start, by their digests.
+    pub(super) static_tokens: BTreeMap<[u8; 32], Arc<User>>,
     pub(super) documents: Documents,
+    /// Requests that are answered now, and watches that are open.
+    pub(super) in_flight: InFlight,
     pub(super) stop: CancellationToken,
+}
+
+/// How many requests are answered at once.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    requests: Arc<Semaphore>,
+    watches: Arc<Semaphore>,
+}
+
+impl Default for InFlight {
+    fn default() -> Self {
+        // `--max-requests-inflight` and `--max-mutating-requests-inflight` of kube-apiserver together; a body takes 3 MiB.
+        let requests = Arc::new(Semaphore::new(600));
+        // A watch takes a connection and 64 KiB.
+        Self { requests, watches: Arc::new(Semaphore::new(8_192)) }
+    }
+}
+
+impl InFlight {
+    /// Counts a request, until the permit is dropped.
+    ///
+    /// # Errors
+    /// 429 where there are too many.
+    pub(super) fn request(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        self.requests.clone().try_acquire_owned().map_err(|_| ApiError::too_many_requests())
+    }
+
+    /// Counts a watch, until the permit is dropped.
+    ///
+    /// # Errors
+    /// 429 where there are too many.
+    pub(super) fn watch(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        self.watches.clone().try_acquire_owned().map_err(|_| ApiError::too_many_requests())
+    }
 }
 
 /// What a [`Hub`] is made of.
@@ -40,7 +76,7 @@ pub(super) struct Parts {
     pub(super) authority: Authority,
     pub(super) verifier: Arc<dyn ClientCertVerifier>,
     pub(super) tokens: TokenKey,
-    pub(super) static_tokens: BTreeMap<String, Arc<User>>,
+    pub(super) static_tokens: BTreeMap<[u8; 32], Arc<User>>,
 }
 
 /// Wakes whoever waits for changes of a resource.
@@ -81,6 +117,7 @@ impl Hub {
             tokens,
             static_tokens,
             documents: Documents::default(),
+            in_flight: InFlight::default(),
             stop: CancellationToken::new(),
         }
     }

@@ -28,6 +28,16 @@ pub fn kubeconfig_yaml(url: &str, ca_pem: &str, credential: &Credential) -> Stri
         .expect("a JSON document can be written as YAML")
 }
 
+/// The client certificate and key of a file that [`kubeconfig_yaml`] wrote.
+pub(super) fn identity_in(text: &str) -> Option<Identity> {
+    let document: Value = serde_saphyr::from_str(text).ok()?;
+    let user = |field: &str| {
+        let encoded = document.pointer("/users/0/user")?.get(field)?.as_str()?;
+        String::from_utf8(STANDARD.decode(encoded).ok()?).ok()
+    };
+    Some(Identity { certificate: user("client-certificate-data")?, key: user("client-key-data")? })
+}
+
 fn document(url: &str, ca_pem: &str, credential: &Credential) -> Value {
     const NAME: &str = "wheelwright";
     let user = match credential {

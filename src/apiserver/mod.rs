@@ -12,6 +12,7 @@
 
 mod authn;
 mod authz;
+mod connections;
 mod controllers;
 mod defaults;
 mod discovery;

@@ -146,6 +146,8 @@ impl ApiRequest {
     /// Options of a list, as the query gives them.
     pub(super) fn list_options(&self) -> Result<ListOptions, ApiError> {
         let text = |name: &str| self.query.get(name).unwrap_or_default().to_owned();
+        // A list is made at once, so no time limits it; a value that is no number is refused all the same.
+        self.query.number::<i64>("timeoutSeconds")?;
         Ok(ListOptions {
             labels: text("labelSelector"),
             fields: text("fieldSelector"),

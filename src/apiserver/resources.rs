@@ -10,7 +10,7 @@ use super::request::{Accept, ApiRequest, Verb};
 use super::respond::{self, Answer, Item, ListBody};
 use super::{authz, protobuf, table};
 use object::Object;
-use store::{ApiError, ApiResource, Deleted, List, Patch, ResourcePath, Written};
+use store::{ApiError, ApiResource, Deleted, List, Patch, ResourcePath, Store, WriteOptions, Written};
 
 /// Answers a request for the objects at a target; the caller was allowed to make it.
 pub(super) async fn answer(
@@ -33,7 +33,14 @@ pub(super) async fn answer(
         Verb::Create => {
             let options = request.write_options("CreateOptions", false)?;
             let object = read_object(request, body)?;
-            let written = hub.write(|store, now| store.create(target, object, &options, now)).await?;
+            let written = hub
+                .write(|store, now| {
+                    let create = |store: &mut Store, options: &WriteOptions| {
+                        store.create(target, object.clone(), options, now)
+                    };
+                    authz::admitted(store, target, &options, create)
+                })
+                .await?;
             wrote(hub, request, target, &written)
         }
         Verb::Update => {
@@ -42,7 +49,10 @@ pub(super) async fn answer(
             let written = hub
                 .write(|store, now| {
                     authz::may_create_instead(store, &request.user, target)?;
-                    store.update(target, object, &options, now)
+                    let update = |store: &mut Store, options: &WriteOptions| {
+                        store.update(target, object.clone(), options, now)
+                    };
+                    authz::admitted(store, target, &options, update)
                 })
                 .await?;
             wrote(hub, request, target, &written)
@@ -56,7 +66,9 @@ pub(super) async fn answer(
                     if is_apply {
                         authz::may_create_instead(store, &request.user, target)?;
                     }
-                    store.patch(target, &patch, &options, now)
+                    let patch =
+                        |store: &mut Store, options: &WriteOptions| store.patch(target, &patch, options, now);
+                    authz::admitted(store, target, &options, patch)
                 })
                 .await?;
             wrote(hub, request, target, &written)

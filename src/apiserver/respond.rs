@@ -39,7 +39,12 @@ pub(super) fn text(code: StatusCode, body: impl Into<String>) -> Response {
 /// A refusal as a `Status` object.
 pub(super) fn refusal(error: &ApiError) -> Response {
     let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    json(code, &status_value(error))
+    let mut response = json(code, &status_value(error));
+    let seconds = error.status().details.as_ref().and_then(|details| details.retry_after_seconds);
+    if let Some(seconds) = seconds {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
 }
 
 /// The `Status` of a refusal, with its kind, as it stands in bodies and in watch events.

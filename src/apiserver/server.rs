@@ -7,15 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use jiff::Timestamp;
 use kube::config::Kubeconfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
-use super::authn::Peer;
+use super::authn::{self, Peer};
+use super::connections::{Impatient, Stranger, Strangers};
 use super::handler;
 use super::hub::{Hub, Parts, Signals};
 use super::journal::{self, Journal, Stores};
@@ -24,15 +27,22 @@ use super::lock::DirectoryLock;
 use super::start_error::StartError;
 use super::token::TokenKey;
 use super::{Credential, controllers, defaults, kubeconfig, tls};
-use crate::pki::{self, Profile, Subject, Usage};
+use crate::pki::{self, Identity, Profile, Subject, Usage};
 use object::Object;
 use store::rbac::MASTERS;
 use store::{ApiError, Patch, Store, User, WriteOptions};
 
 /// How long client certificates made by [`Server::kubeconfig`] are good: as long as the authority.
 const LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
+/// Seconds before its end at which the administrator's certificate is made anew: 30 days.
+const RENEWAL: i64 = 30 * 24 * 3600;
 /// What open requests get to end by themselves when the server stops.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A connection that sends no head of a request for this long is closed. Clients close idle ones after 90 s at the latest, so that a
+/// request does not meet the end of its connection.
+const HEAD: Duration = Duration::from_secs(120);
+/// A peer that takes nothing of what it asked for is given up after this long, a watcher for example.
+const STALLED: Duration = Duration::from_secs(60);
 /// A handshake that takes longer is given up, so that idle connections hold nothing.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
@@ -134,6 +144,28 @@ impl Server {
         self.kubeconfig_yaml("admin", &[MASTERS])
     }
 
+    /// The same with the certificate of a file that was made before, while that one is good: nobody can take a certificate back, so
+    /// there are no more of them than needed.
+    ///
+    /// # Errors
+    /// Where the system has no randomness.
+    pub fn admin_kubeconfig_again(&self, before: &str) -> Result<String, pki::Error> {
+        let kept = super::kubeconfig::identity_in(before).filter(|identity| self.is_good(identity));
+        let credential = match kept {
+            Some(identity) => Credential::Certificate(identity),
+            None => self.credential("admin", &[MASTERS])?,
+        };
+        Ok(super::kubeconfig_yaml(&self.url, &self.ca_pem, &credential))
+    }
+
+    /// Whether a client certificate was issued here and stays good for a while.
+    fn is_good(&self, identity: &Identity) -> bool {
+        let Ok(leaf) = CertificateDer::from_pem_slice(identity.certificate.as_bytes()) else { return false };
+        let then = (self.hub.clock)().as_second().saturating_add(RENEWAL);
+        let then = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(then).unwrap_or_default()));
+        self.hub.verifier.verify_client_cert(&leaf, &[], then).is_ok()
+    }
+
     fn credential(&self, user: &str, groups: &[&str]) -> Result<Credential, pki::Error> {
         let profile = Profile {
             subject: Subject::new(user, groups),
@@ -207,7 +239,7 @@ fn open(options: &Options) -> Result<Hub, StartError> {
     let tokens = TokenKey::load(&keys.tokens)?;
     let verifier = tls::verifier(&keys.authority)?;
     let static_tokens =
-        options.tokens.iter().map(|(token, user)| (token.clone(), Arc::new(user.clone()))).collect();
+        options.tokens.iter().map(|(token, user)| (authn::digest(token), Arc::new(user.clone()))).collect();
     let (clock, authority) = (options.clock, keys.authority);
     Ok(Hub::new(Parts { stores, signals, journal, clock, authority, verifier, tokens, static_tokens }))
 }
@@ -223,13 +255,24 @@ fn apply(store: &mut Store, object: Object, now: Timestamp) -> Result<(), StartE
 }
 
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, hub: Arc<Hub>, tasks: TaskTracker) {
+    let strangers = Arc::new(Strangers::default());
     loop {
         let stream = tokio::select! {
             () = hub.stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         match stream {
-            Ok((stream, _)) => drop(tasks.spawn(serve(stream, acceptor.clone(), hub.clone()))),
+            Ok((stream, _)) => {
+                let (stranger, evicted) = strangers.enter();
+                let (acceptor, hub) = (acceptor.clone(), hub.clone());
+                tasks.spawn(async move {
+                    tokio::select! {
+                        () = serve(stream, acceptor, hub, stranger.clone()) => {}
+                        () = evicted.cancelled() => {}
+                    }
+                    stranger.leave();
+                });
+            }
             Err(error) => {
                 // Out of file descriptors, most likely: those of ended connections come back in a moment.
                 tracing::warn!(%error, "cannot accept a connection");
@@ -239,17 +282,22 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, hub: Arc<Hub>, tas
     }
 }
 
-async fn serve(stream: TcpStream, acceptor: TlsAcceptor, hub: Arc<Hub>) {
+async fn serve(stream: TcpStream, acceptor: TlsAcceptor, hub: Arc<Hub>, stranger: Stranger) {
     // Watch events are small and must not wait for more.
     drop(stream.set_nodelay(true));
-    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
+    let Ok(Ok(stream)) =
+        tokio::time::timeout(HANDSHAKE, acceptor.accept(Impatient::new(stream, STALLED))).await
+    else {
+        return;
+    };
     let (_, session) = stream.get_ref();
-    let peer = tls::peer(&hub, session);
+    let peer = tls::peer(&hub, session, stranger);
     let stop = hub.stop.clone();
     let service = tower::service_fn(move |request: axum::http::Request<hyper::body::Incoming>| {
         handler::handle(hub.clone(), peer.clone(), request.map(Body::new))
     });
-    let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+    let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new()).http1_only();
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     tokio::pin!(connection);
     // A connection that breaks is the client's business.

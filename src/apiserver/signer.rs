@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::hub::Hub;
 use crate::pki::{Authority, CertificateRequest, Usage};
 use object::{Key, Object};
+use store::rbac::MASTERS;
 use store::{DeleteOptions, ListOptions, Patch, ResourcePath, WriteOptions};
 
 /// The signer whose certificates this server accepts from clients.
@@ -110,6 +111,9 @@ fn sign(
     let text =
         text.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or("the request is not PEM in base64")?;
     let parsed = CertificateRequest::parse(&text).map_err(|e| e.to_string())?;
+    if parsed.subject.organizations.iter().any(|o| o == MASTERS) {
+        return Err(format!("the group {MASTERS} is not signed"));
+    }
     authority.sign(&parsed, &[Usage::Client], now, lifetime).map_err(|e| e.to_string())
 }
 
@@ -159,6 +163,14 @@ mod tests {
             let status = issued(&csr(usages, json!([{ "type": "Approved" }]))).unwrap();
             assert_eq!(status["conditions"][1]["reason"], "SignerValidationFailure");
         }
+    }
+
+    #[test]
+    fn nobody_is_signed_into_the_group_of_masters() {
+        let mut request = csr(json!(["client auth"]), json!([{ "type": "Approved" }]));
+        let text = crate::pki::request(&KeyPair::generate().unwrap(), &Subject::new("user", &[MASTERS]), &[]);
+        request.field_mut("spec").insert("request".into(), STANDARD.encode(text.unwrap()).into());
+        assert_eq!(issued(&request).unwrap()["conditions"][1]["reason"], "SignerValidationFailure");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use rustls::{
 use tokio_rustls::TlsAcceptor;
 
 use super::authn::{self, Peer};
+use super::connections::Stranger;
 use super::hub::Hub;
 use super::start_error::StartError;
 use crate::pki::{Authority, Error, Identity};
@@ -90,16 +91,19 @@ pub(super) fn acceptor(authority: &Authority, serving: &Identity) -> Result<TlsA
 }
 
 /// Who is at the other end, by its certificate.
-pub(super) fn peer(hub: &Hub, session: &ServerConnection) -> Peer {
+pub(super) fn peer(hub: &Hub, session: &ServerConnection, stranger: Stranger) -> Peer {
     let Some((leaf, intermediates)) = session.peer_certificates().and_then(|chain| chain.split_first())
     else {
-        return Peer::Unknown;
+        return Peer::Unknown(stranger);
     };
     let seconds = u64::try_from((hub.clock)().as_second()).unwrap_or_default();
     let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
     let good = hub.verifier.verify_client_cert(leaf, intermediates, now).is_ok();
     match authn::of_certificate(leaf).filter(|_| good) {
-        Some((user, until)) => Peer::Certified { user: Arc::new(user), until },
+        Some((user, until)) => {
+            stranger.leave();
+            Peer::Certified { user: Arc::new(user), until }
+        }
         None => Peer::Refused,
     }
 }

@@ -1,5 +1,6 @@
 //! Watch streams: JSON events, one a line, until the client goes, the time is up or the server stops.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use futures::Stream;
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
 use super::hub::Hub;
@@ -21,9 +23,15 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A watch without `timeoutSeconds` ends after this long; kube-apiserver draws 30 to 60 minutes.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
+/// Bytes that are written before the client has taken them, unless one event is longer.
+const CHUNK: usize = 64 << 10;
+
 struct Events {
     hub: Arc<Hub>,
     watch: Watch,
+    /// What has happened and is not written yet; it goes on from `watch` when this is empty.
+    queue: VecDeque<WatchEvent>,
+    _permit: OwnedSemaphorePermit,
     changed: tokio::sync::watch::Receiver<u64>,
     accept: Accept,
     include: table::Include,
@@ -52,6 +60,8 @@ pub(super) fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath
             let events = Events {
                 hub: hub.clone(),
                 watch,
+                queue: VecDeque::new(),
+                _permit: hub.in_flight.watch()?,
                 changed,
                 accept: request.accept,
                 include,
@@ -106,9 +116,15 @@ impl Events {
     /// The next lines; `None` at the end.
     async fn next(&mut self) -> Option<Vec<u8>> {
         while !self.over {
+            if !self.queue.is_empty() {
+                return Some(self.chunk());
+            }
             match self.hub.read(|store| store.poll(&mut self.watch)) {
                 Ok(events) if events.is_empty() => {}
-                Ok(events) => return Some(self.lines(&events)),
+                Ok(events) => {
+                    self.queue = events.into();
+                    continue;
+                }
                 Err(error) => {
                     self.over = true;
                     return Some(error_line(&error));
@@ -124,7 +140,7 @@ impl Events {
                     if self.bookmarks && now >= self.next_bookmark {
                         self.next_bookmark = now + BOOKMARK_EVERY;
                         let bookmark = self.hub.read(|store| store.bookmark(&self.watch, false));
-                        return Some(self.lines(&[bookmark]));
+                        return Some(self.line(&bookmark));
                     }
                 }
             }
@@ -132,29 +148,33 @@ impl Events {
         None
     }
 
-    fn lines(&self, events: &[WatchEvent]) -> Vec<u8> {
+    fn chunk(&mut self) -> Vec<u8> {
         let mut lines = Vec::new();
-        for event in events {
-            let line = match (self.accept, event.type_) {
-                (Accept::Table, EventType::Bookmark) => {
-                    json_event(event.type_, &table::bookmark(&event.object))
-                }
-                (Accept::Table, _) => {
-                    let scope = self.watch.scope();
-                    let seen = table::Seen {
-                        resource: scope.resource(),
-                        version: scope.version(),
-                        now: (self.hub.clock)(),
-                    };
-                    let metadata = json!({ "resourceVersion": event.object.resource_version() });
-                    json_event(event.type_, &table::of(&seen, &[&event.object], self.include, metadata))
-                }
-                (Accept::Metadata, _) => json_event(event.type_, &respond::partial(&event.object)),
-                _ => json_event(event.type_, &*event.object),
-            };
-            lines.extend(line);
+        while let Some(event) = self.queue.pop_front() {
+            lines.extend(self.line(&event));
+            if lines.len() >= CHUNK {
+                break;
+            }
         }
         lines
+    }
+
+    fn line(&self, event: &WatchEvent) -> Vec<u8> {
+        match (self.accept, event.type_) {
+            (Accept::Table, EventType::Bookmark) => json_event(event.type_, &table::bookmark(&event.object)),
+            (Accept::Table, _) => {
+                let scope = self.watch.scope();
+                let seen = table::Seen {
+                    resource: scope.resource(),
+                    version: scope.version(),
+                    now: (self.hub.clock)(),
+                };
+                let metadata = json!({ "resourceVersion": event.object.resource_version() });
+                json_event(event.type_, &table::of(&seen, &[&event.object], self.include, metadata))
+            }
+            (Accept::Metadata, _) => json_event(event.type_, &respond::partial(&event.object)),
+            (Accept::Json | Accept::Discovery | Accept::None, _) => json_event(event.type_, &*event.object),
+        }
     }
 }
 

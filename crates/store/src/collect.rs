@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use object::{Key, Object};
@@ -104,6 +104,15 @@ enum OwnerState {
     Unknown,
 }
 
+/// When an object was last written, as far as its metadata says; a time to come says nothing.
+fn last_write(object: &Object, now: Timestamp) -> Option<Timestamp> {
+    let managed = object.at(&["metadata", "managedFields"]).and_then(Value::as_array).into_iter().flatten();
+    let times =
+        managed.filter_map(|entry| entry.get("time")).chain(object.at(&["metadata", "creationTimestamp"]));
+    let times = times.filter_map(Value::as_str).filter_map(|text| text.parse::<Timestamp>().ok());
+    times.filter(|at| *at <= now).max()
+}
+
 impl Store {
     /// One step of what a control plane does by itself; whether it wrote anything.
     ///
@@ -123,6 +132,22 @@ impl Store {
             if !self.collect(now) {
                 return;
             }
+        }
+    }
+
+    /// Deletes the events that nobody has written for as long as this.
+    pub fn expire_events(&mut self, keep: SignedDuration, now: Timestamp) {
+        let events = GroupResource::new("", "events");
+        let Some(collection) = self.collections.get(&events) else { return };
+        let is_old = |object: &Object| last_write(object, now).is_none_or(|at| now.duration_since(at) > keep);
+        let old: Vec<Key> = collection
+            .objects
+            .iter()
+            .filter(|(_, object)| is_old(object))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in old {
+            self.remove(&events, &key);
         }
     }
 

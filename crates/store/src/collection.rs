@@ -4,12 +4,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use object::{Key, Object};
 
 use super::ApiResource;
 
 /// Changes remembered per resource: a watcher that falls further behind has to list again, as with a real API server.
 pub(super) const LOG_LIMIT: usize = 16_384;
+/// Bytes of objects that these changes hold, about: 42 objects of the largest size.
+const LOG_BYTES: usize = 64 << 20;
 
 /// One resource with its objects, in their storage version, and its recent history.
 #[derive(Clone, Debug)]
@@ -17,6 +21,8 @@ pub(super) struct Collection {
     pub(super) resource: Arc<ApiResource>,
     pub(super) objects: BTreeMap<Key, Arc<Object>>,
     pub(super) log: VecDeque<Change>,
+    /// [`Change::weight`] of the log.
+    log_bytes: usize,
     /// Changes at this revision and before are forgotten.
     pub(super) compacted: u64,
 }
@@ -31,9 +37,29 @@ pub(super) struct Change {
     pub(super) new: Option<Arc<Object>>,
 }
 
+impl Change {
+    /// About how many bytes are kept for this change; what was there before belongs to the change that made it.
+    fn weight(&self) -> usize {
+        let fields =
+            |object: &Arc<Object>| object.0.iter().map(|(name, value)| name.len() + weight(value)).sum();
+        self.new.as_ref().or(self.old.as_ref()).map_or(0, fields)
+    }
+}
+
+/// About how many bytes a value takes in memory.
+fn weight(value: &Value) -> usize {
+    let below = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + weight(value)).sum(),
+    };
+    size_of::<Value>() + below
+}
+
 impl Collection {
     pub(super) fn new(resource: Arc<ApiResource>, revision: u64) -> Self {
-        Self { resource, objects: BTreeMap::new(), log: VecDeque::new(), compacted: revision }
+        Self { resource, objects: BTreeMap::new(), log: VecDeque::new(), log_bytes: 0, compacted: revision }
     }
 
     /// The objects of one namespace, or of all where it is empty.
@@ -73,8 +99,9 @@ impl Collection {
             Some(new) => self.objects.insert(change.key.clone(), new.clone()),
             None => self.objects.remove(&change.key),
         };
+        self.log_bytes += change.weight();
         self.log.push_back(change);
-        if self.log.len() > LOG_LIMIT {
+        while self.log.len() > LOG_LIMIT || self.log_bytes > LOG_BYTES {
             self.forget_oldest();
         }
     }
@@ -89,6 +116,7 @@ impl Collection {
 
     fn forget_oldest(&mut self) {
         if let Some(change) = self.log.pop_front() {
+            self.log_bytes -= change.weight();
             self.compacted = self.compacted.max(change.revision);
         }
     }
@@ -98,6 +126,20 @@ impl Collection {
 mod tests {
     use super::*;
     use crate::builtin;
+
+    #[test]
+    fn the_log_holds_a_bounded_number_of_bytes() {
+        let mut collection = Collection::new(builtin::resources().into_values().next().unwrap(), 0);
+        let text = "x".repeat(1 << 20);
+        let object =
+            |n: u64| Some(Arc::new(Object::from_value(serde_json::json!({ "v": text, "n": n })).unwrap()));
+        for revision in 1..=100 {
+            let change = Change { revision, key: Key::cluster("a"), old: None, new: object(revision) };
+            collection.record(change);
+        }
+        assert!((60..64).contains(&collection.log.len()), "{} changes are kept", collection.log.len());
+        assert!(collection.since(1).is_none() && collection.since(99).is_some());
+    }
 
     #[test]
     fn the_past_is_what_the_log_undoes() {

@@ -311,6 +311,19 @@ impl ApiError {
         Self::failure(504, "Timeout", message, Some(details))
     }
 
+    /// 504 for a request whose body does not come.
+    pub fn request_timeout() -> Self {
+        let message = "Timeout: request did not complete within the allotted timeout";
+        Self::failure(504, "Timeout", message.into(), Some(StatusDetails::default()))
+    }
+
+    /// 429 for a request that the server has no room for now.
+    pub fn too_many_requests() -> Self {
+        let details = StatusDetails { retry_after_seconds: Some(1), ..StatusDetails::default() };
+        let message = "too many requests, please try again later";
+        Self::failure(429, "TooManyRequests", message.into(), Some(details))
+    }
+
     /// 413 for an object that is too large to store.
     pub fn too_large(message: impl Into<String>) -> Self {
         Self::failure(413, "RequestEntityTooLarge", message.into(), None)

@@ -89,6 +89,14 @@ impl Store {
         self.revision = self.revision.max(revision);
     }
 
+    /// Forgets the writes that `durable` has not followed. Their versions and uids are not given again.
+    pub fn fall_back(&mut self, durable: &Self) {
+        let (revision, ids) = (self.revision, self.ids.clone());
+        *self = durable.branch();
+        self.ids = ids;
+        self.skip_to(revision);
+    }
+
     /// A copy that takes writes and keeps a journal of them, while this one [follows](Store::follow) as they become durable.
     pub fn branch(&self) -> Self {
         let mut branch = self.clone();

@@ -43,9 +43,8 @@ impl Stores {
 
     /// Forgets the writes that are not on disk.
     fn undo(&self, head: &mut Store) {
-        let revision = head.revision();
-        *head = self.shown().branch();
-        head.skip_to(revision);
+        let durable = self.shown();
+        head.fall_back(&durable);
     }
 }
 

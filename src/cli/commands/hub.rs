@@ -53,7 +53,10 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             other => CommandError::from(anyhow::Error::new(other)),
         })?;
         let kubeconfig = args.data.join("admin.kubeconfig");
-        let text = server.admin_kubeconfig_yaml().context("cannot make the administrator's certificate")?;
+        // One that cannot be read is made anew.
+        let before = std::fs::read_to_string(&kubeconfig).unwrap_or_default();
+        let text =
+            server.admin_kubeconfig_again(&before).context("cannot make the administrator's certificate")?;
         write_private(&kubeconfig, &text)
             .with_context(|| format!("cannot write {}", kubeconfig.display()))?;
         ui.line(format!("the hub listens on {}", server.url))?;

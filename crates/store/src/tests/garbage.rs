@@ -1,5 +1,6 @@
 //! Dependents, namespaces and definitions after a deletion.
 
+use jiff::SignedDuration;
 use serde_json::json;
 
 use super::*;
@@ -151,4 +152,26 @@ fn a_restored_store_is_the_same() {
     restored.settle(world.now);
     assert_eq!(refusal(restored.get(&target("child"))).0, 404);
     assert!(restored.get(&world.target(&widget)).is_ok());
+}
+
+#[test]
+fn events_go_when_nobody_has_written_them_for_an_hour() {
+    let mut world = World::new();
+    let event = |name: &str| {
+        json!({ "apiVersion": "v1", "kind": "Event", "metadata": { "name": name, "namespace": "default" },
+            "involvedObject": { "namespace": "default" }, "lastTimestamp": "2099-01-01T00:00:00Z" })
+    };
+    let hour = SignedDuration::from_hours(1);
+    for name in ["once", "again"] {
+        world.create(event(name)).unwrap();
+    }
+    world.now += SignedDuration::from_mins(59);
+    let again = world.target(&event("again"));
+    world.merge(&again, json!({ "count": 2 })).unwrap();
+    world.store.expire_events(hour, world.now);
+    let all = again.clone().named("");
+    assert_eq!(world.names(&all), ["again", "once"]);
+    world.now += SignedDuration::from_mins(2);
+    world.store.expire_events(hour, world.now);
+    assert_eq!(world.names(&all), ["again"]);
 }

@@ -101,6 +101,20 @@ async fn a_write_is_not_shown_before_it_is_on_disk() {
     assert_eq!(stores.shown().revision(), stores.head().revision());
 }
 
+#[test]
+fn an_undone_write_leaves_its_version_and_uid_behind() {
+    let durable = Store::new(1, now());
+    let mut head = durable.branch();
+    create(&mut head, "a");
+    let undone = head.get(&config_maps().named("a")).unwrap();
+    head.fall_back(&durable);
+    assert!(names(&head).is_empty());
+    create(&mut head, "a");
+    let again = head.get(&config_maps().named("a")).unwrap();
+    assert_ne!(again.uid(), undone.uid());
+    assert_ne!(again.resource_version(), undone.resource_version());
+}
+
 /// The lines of a journal with two batches after what it began with, the second one of two writes.
 async fn lines(dir: &Path) -> Vec<Vec<u8>> {
     let (stores, journal) = start(dir);

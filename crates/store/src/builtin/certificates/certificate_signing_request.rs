@@ -46,6 +46,9 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
     ..BuiltinKind::of::<CertificateSigningRequest>()
 };
 
+/// Seconds that a certificate may be asked for at least (KEP-2784).
+const SHORTEST: i64 = 600;
+
 /// The conditions that decide about a request.
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
 
@@ -110,6 +113,11 @@ fn check(request: &Object, errors: &mut Vec<FieldError>) {
     if signer.split_once('/').is_none_or(|(domain, path)| !domain.contains('.') || path.is_empty()) {
         let why = "should be a fully qualified domain and path of the form 'example.com/signer-name'";
         errors.push(FieldError::invalid("spec.signerName", &signer.into(), why));
+    }
+    let seconds = request.at(&["spec", "expirationSeconds"]).unwrap_or(&Value::Null);
+    if seconds.as_i64().is_some_and(|seconds| seconds < SHORTEST) {
+        let why = format!("may not specify a duration less than {SHORTEST} seconds (10 minutes)");
+        errors.push(FieldError::invalid("spec.expirationSeconds", seconds, why));
     }
     if request.at(&["spec", "usages"]).and_then(Value::as_array).is_none_or(Vec::is_empty) {
         errors.push(FieldError::required("spec.usages", "usages field may not be empty"));

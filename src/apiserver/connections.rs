@@ -1,0 +1,134 @@
+//! Limits on connections: what those who have not said who they are can hold, and how long anybody can hold it without reading.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+use tokio_util::sync::CancellationToken;
+
+/// Connections whose peer nobody knows yet. Half of the file descriptors that a process has by default.
+const STRANGERS: usize = 512;
+/// The connections over which nobody has shown a good certificate or token, oldest first.
+///
+/// One too many closes the oldest: a flood of silent connections cannot keep out the one that speaks at once.
+#[derive(Debug, Default)]
+pub(super) struct Strangers(Mutex<Queue>);
+
+#[derive(Debug, Default)]
+struct Queue {
+    next: u64,
+    open: BTreeMap<u64, CancellationToken>,
+}
+
+/// One connection of a stranger, until it ends or its peer is known.
+#[derive(Clone, Debug)]
+pub(super) struct Stranger {
+    number: u64,
+    of: Arc<Strangers>,
+}
+
+impl Strangers {
+    /// Counts a new connection; the token is cancelled when the connection has to make room.
+    pub(super) fn enter(self: &Arc<Self>) -> (Stranger, CancellationToken) {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (number, token) = (queue.next, CancellationToken::new());
+        queue.next += 1;
+        queue.open.insert(number, token.clone());
+        while queue.open.len() > STRANGERS {
+            if let Some((_, oldest)) = queue.open.pop_first() {
+                oldest.cancel();
+            }
+        }
+        (Stranger { number, of: self.clone() }, token)
+    }
+}
+
+impl Stranger {
+    /// The peer is known, or gone: the connection does not count any more.
+    pub(super) fn leave(&self) {
+        self.of.0.lock().unwrap_or_else(PoisonError::into_inner).open.remove(&self.number);
+    }
+}
+
+/// A stream whose writes fail when the peer takes nothing for too long.
+#[derive(Debug)]
+pub(super) struct Impatient<S> {
+    stream: S,
+    patience: Duration,
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Impatient<S> {
+    pub(super) fn new(stream: S, patience: Duration) -> Self {
+        Self { stream, patience, stalled: None }
+    }
+
+    fn judge<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
+            self.stalled = None;
+            return outcome;
+        }
+        let patience = self.patience;
+        let sleep = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        ready!(sleep.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read")))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.judge(cx, outcome)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let outcome = Pin::new(&mut self.stream).poll_flush(cx);
+        self.judge(cx, outcome)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let outcome = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.judge(cx, outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    #[test]
+    fn one_stranger_too_many_closes_the_oldest() {
+        let strangers = Arc::new(Strangers::default());
+        let (known, known_token) = strangers.enter();
+        known.leave();
+        let entered: Vec<_> = (0..STRANGERS + 2).map(|_| strangers.enter()).collect();
+        let closed: Vec<bool> = entered.iter().map(|(_, token)| token.is_cancelled()).collect();
+        assert!(closed[..2].iter().all(|closed| *closed) && !closed[2..].iter().any(|closed| *closed));
+        assert!(!known_token.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_does_not_read_is_given_up() {
+        let (near, _far) = tokio::io::duplex(10);
+        let mut near = Impatient::new(near, Duration::from_millis(20));
+        near.write_all(&[0; 10]).await.unwrap();
+        assert_eq!(near.write_all(&[0; 10]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+}
