@@ -12,7 +12,6 @@ const LONGER: &[(&str, &str)] = &[
     ),
     ("crates/engine/src/rollout/oracle.rs", "the promises of a rollout are read side by side"),
     ("crates/reconcile/src/plan.rs", "the words of a plan are read side by side"),
-    ("crates/store/src/crd/check.rs", "the rules for a definition are one list"),
     ("tests/ocm/rows.rs", "each row is a difference from OCM, and they are switched one by one"),
 ];
 

@@ -4,6 +4,7 @@ mod check;
 mod definition;
 mod keywords;
 mod serve;
+mod structural;
 
 pub(super) use check::check;
 pub(super) use definition::{complete, resource_id};
