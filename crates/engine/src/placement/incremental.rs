@@ -171,7 +171,7 @@ impl IncrementalSchedule {
                 self.inboxes = Inboxes { evaluate: Inbox::All, lay_out: true, ..Inboxes::default() };
                 let policy = input.policy().map(Arc::new);
                 let (spec, sets) = (spec.clone(), sets.into());
-                Received { spec, policy, sets, decisions: Vec::new(), changes: 0, uses: 0 }
+                Received { spec, policy, sets, decisions: input.decisions.to_vec(), changes: 0, uses: 0 }
             }
         };
         let found = (received.policy.clone(), Arc::clone(&received.sets));

@@ -40,6 +40,15 @@ fn a_deleted_decision_comes_back_with_its_clusters() {
 }
 
 #[test]
+fn a_decision_that_is_deleted_after_a_change_of_the_spec_comes_back() {
+    let mut hub = hub(json!({}), 2);
+    hub.spec(json!({ "numberOfClusters": 2 }));
+    assert!(hub.schedule().steps.is_empty(), "the spec selects the same clusters");
+    hub.edit("p-decision-1", Value::Null);
+    assert_eq!(hub.settle(), ["c000", "c001"]);
+}
+
+#[test]
 fn a_decision_of_another_name_gives_its_clusters_to_ours_and_goes() {
     for name in ["stranger", "p-decision-0", "p-decision-01", "p-decision-4294967296"] {
         let mut hub =
