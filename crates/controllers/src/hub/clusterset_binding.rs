@@ -34,7 +34,7 @@ fn bindings_of(set: Option<&str>, view: &impl View) -> Read<Vec<Key>> {
     let bindings = view.list::<ManagedClusterSetBinding>(Query::ALL)?;
     Ok(bindings
         .iter()
-        .filter(|binding| Some(binding.spec.cluster_set.as_str()) == set)
+        .filter(|binding| binding.cluster_set() == set)
         .map(|binding| Key::of(&**binding))
         .collect())
 }
@@ -47,9 +47,14 @@ fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     else {
         return Ok(plan);
     };
-    let bound = match view.get::<ManagedClusterSet>(&Key::cluster(&binding.spec.cluster_set))? {
-        Some(_) => Observation::new(BOUND, True, "ClusterSetBound"),
-        None => Observation::new(BOUND, False, "ClusterSetNotFound"),
+    let not_found = || Observation::new(BOUND, False, "ClusterSetNotFound");
+    let bound = match binding.cluster_set() {
+        Some(set) => match view.get::<ManagedClusterSet>(&Key::cluster(set))? {
+            Some(_) => Observation::new(BOUND, True, "ClusterSetBound"),
+            None => not_found(),
+        },
+        None => not_found()
+            .message("The ManagedClusterSetBinding must have the same name as the target ManagedClusterSet"),
     };
     let mut new = ManagedClusterSetBinding::clone(&binding);
     if set_condition(&mut new.status.get_or_insert_default().conditions, bound, now) {
@@ -65,21 +70,21 @@ mod tests {
     use super::*;
     use reconcile::{Caches, Site};
 
-    fn bound(sets: &[&str], status: serde_json::Value) -> Option<String> {
+    fn bound(name: &str, sets: &[&str], status: serde_json::Value) -> Option<String> {
         let mut caches = Caches::default();
         let set = |name: &&str| {
             serde_json::from_value(json!({"metadata": {"name": name, "resourceVersion": "1"}, "spec": {}}))
                 .unwrap()
         };
         caches.replace::<ManagedClusterSet>(Site::Hub, sets.iter().map(set).collect(), "1");
-        let binding = json!({"metadata": {"namespace": "ns", "name": "a", "resourceVersion": "1"}, "spec": {"clusterSet": "a"}, "status": status});
+        let binding = json!({"metadata": {"namespace": "ns", "name": name, "resourceVersion": "1"}, "spec": {"clusterSet": "a"}, "status": status});
         caches.replace::<ManagedClusterSetBinding>(
             Site::Hub,
             vec![serde_json::from_value(binding).unwrap()],
             "1",
         );
         let plan =
-            ClusterSetBindingController::plan(&Key::namespaced("ns", "a"), &caches, Timestamp::UNIX_EPOCH)
+            ClusterSetBindingController::plan(&Key::namespaced("ns", name), &caches, Timestamp::UNIX_EPOCH)
                 .unwrap();
         let patch = serde_json::to_value(plan.status?.action()).unwrap();
         let condition = &patch["patch"]["status"]["conditions"][0];
@@ -94,12 +99,19 @@ mod tests {
 
     #[test]
     fn a_binding_says_whether_its_set_exists_and_says_it_once() {
-        assert_eq!(bound(&["a", "b"], json!({})).unwrap(), "Bound True ClusterSetBound []");
-        assert_eq!(bound(&["b"], json!({})).unwrap(), "Bound False ClusterSetNotFound []");
+        assert_eq!(bound("a", &["a", "b"], json!({})).unwrap(), "Bound True ClusterSetBound []");
+        assert_eq!(bound("a", &["b"], json!({})).unwrap(), "Bound False ClusterSetNotFound []");
         let said = json!({"conditions": [{
             "type": "Bound", "status": "True", "reason": "ClusterSetBound", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
         }]});
-        assert_eq!(bound(&["a"], said.clone()), None);
-        assert_eq!(bound(&[], said).unwrap(), "Bound False ClusterSetNotFound []");
+        assert_eq!(bound("a", &["a"], said.clone()), None);
+        assert_eq!(bound("a", &[], said).unwrap(), "Bound False ClusterSetNotFound []");
+    }
+
+    #[test]
+    fn a_binding_that_is_not_named_after_its_set_binds_nothing() {
+        let message = "The ManagedClusterSetBinding must have the same name as the target ManagedClusterSet";
+        let expected = format!("Bound False ClusterSetNotFound [{message}]");
+        assert_eq!(bound("b", &["a", "b"], json!({})).unwrap(), expected);
     }
 }

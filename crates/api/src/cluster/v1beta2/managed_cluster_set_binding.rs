@@ -18,6 +18,17 @@ kind! {
     }
 }
 
+impl ManagedClusterSetBinding {
+    /// The set that is bound, which the name and the spec name alike; OCM's admission refuses a binding in which they differ.
+    ///
+    /// The permission `managedclustersets/bind` was checked for the set of the spec, and placements find sets by the names of
+    /// bindings. So a binding that was stored past the admission with two different names binds neither set.
+    pub fn cluster_set(&self) -> Option<&str> {
+        let name = self.spec.cluster_set.as_str();
+        (self.metadata.name.as_deref() == Some(name)).then_some(name)
+    }
+}
+
 /// Which set is bound.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -43,4 +54,19 @@ pub struct ManagedClusterSetBindingStatus {
     #[serde(flatten)]
     #[schemars(skip)]
     pub unknown: Unknown,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binding_that_is_not_named_after_its_set_binds_no_set() {
+        let bound = |name: &str| {
+            let binding = serde_json::json!({"metadata": {"name": name}, "spec": {"clusterSet": "blue"}});
+            let binding: ManagedClusterSetBinding = serde_json::from_value(binding).unwrap();
+            binding.cluster_set().map(str::to_owned)
+        };
+        assert_eq!((bound("blue").as_deref(), bound("green")), (Some("blue"), None));
+    }
 }

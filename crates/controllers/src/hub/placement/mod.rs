@@ -33,7 +33,8 @@ impl Controller for PlacementController {
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<PlacementDecision>(|change, _| change.sides().filter_map(placement_of).collect());
         watches.on::<ManagedClusterSetBinding>(|change, view| {
-            let bindings = change.sides().map(|binding| (binding.namespace(), binding.name()));
+            let bindings =
+                change.sides().filter_map(|binding| Some((binding.namespace(), binding.cluster_set()?)));
             users_of(view, &bindings.collect()).unwrap_or_default()
         });
         watches.on::<ManagedClusterSet>(|change, view| {
@@ -101,6 +102,6 @@ fn users_of_sets(view: &impl View, sets: &BTreeSet<&str>) -> Read<Vec<Key>> {
         return Ok(Vec::new());
     }
     let bindings = view.list::<ManagedClusterSetBinding>(Query::ALL)?;
-    let bindings = bindings.iter().map(|binding| (binding.namespace(), binding.name()));
+    let bindings = bindings.iter().filter_map(|binding| Some((binding.namespace(), binding.cluster_set()?)));
     users_of(view, &bindings.filter(|(_, set)| sets.contains(set)).collect())
 }

@@ -50,7 +50,8 @@ fn existing<'a>(
 /// Returns the sets that are bound to a namespace and exist, by name.
 pub(super) fn bound(view: &impl View, namespace: &str) -> Read<Vec<Arc<ManagedClusterSet>>> {
     let bindings = view.list::<ManagedClusterSetBinding>(Query::namespace(namespace))?;
-    let sets = bindings.iter().map(|binding| view.get::<ManagedClusterSet>(&Key::cluster(binding.name())));
+    let names = bindings.iter().filter_map(|binding| binding.cluster_set());
+    let sets = names.map(|name| view.get::<ManagedClusterSet>(&Key::cluster(name)));
     Ok(sets.collect::<Read<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
