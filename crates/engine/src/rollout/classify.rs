@@ -90,3 +90,19 @@ fn report_on(cluster: &Cluster, hash: &Hash) -> (Report, Option<Timestamp>) {
     let report = health.map_or(Report::ToApply, |Health { report, .. }| *report);
     (report, health.and_then(|health| health.since).max(cluster.runs_since))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_whose_assignment_has_no_known_time_never_times_out_without_a_report() {
+        let [answers, now] = [0, 3600].map(|second| Timestamp::from_second(second).unwrap());
+        let limits =
+            Limits { soak: None, deadline: Some(SignedDuration::from_mins(10)), start_unreachable: true };
+        let cluster =
+            Cluster { runs: Some(Hash::default()), answers_since: Some(answers), ..Cluster::default() };
+        let expected = ClusterState::Progressing { deadline: None, reported: false };
+        assert_eq!(classify(Some(&cluster), &limits, now), Some(expected));
+    }
+}

@@ -1,8 +1,10 @@
 //! Cron expressions: five fields, as crontab(5) reads them, evaluated in a time zone.
 //!
-//! No crate does this. A freeze window needs the last time an expression was due, and `cronexpr`, which works on `jiff`, finds only the
-//! next one: walking from the beginning of a window of a year, `* * * * *` is due half a million times. Other crates bring another
-//! library of time.
+//! A freeze window needs the last time an expression was due. Of the crates on `jiff`, `cronexpr` finds the next time only, and
+//! `jiff-cron` reads seconds as the first field. `croner` 4 finds the last time as well and gave the answers of the tests below, with
+//! these differences: its errors do not name the field ("Number out of bounds"), it refuses `5/20`, a skipped local time is due at the
+//! end of the gap, and an expression that is never due, such as `0 0 31 2 *`, takes it 5 to 40 ms at each look at a rollout. The search
+//! here ends where the window does.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;

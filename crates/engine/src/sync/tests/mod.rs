@@ -2,6 +2,7 @@
 
 mod desired;
 mod hub;
+mod inventory;
 mod ownership;
 mod plan;
 mod properties;

@@ -108,13 +108,13 @@ fn a_deletion_that_cannot_be_read_counts_against_the_budget() {
         object(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata}))
     };
     let maps = (0..4).map(|i| config_map(&format!("c{i}"), "1"));
-    let all: Vec<_> = maps.chain((0..4).map(secret)).collect();
+    let all: Vec<_> = maps.chain((0..6).map(secret)).collect();
     let mut hub = Hub::new();
     hub.settle(&commit(&all));
     let left = commit(&all[..1]);
     hub.unread = vec!["Secret"];
-    let hold = hub.plan(&left).hold.expect("three deletions are known and four may follow");
-    assert_eq!((hold.objects.len(), hub.plan(&left).delete.len()), (7, 0));
+    let hold = hub.plan(&left).hold.expect("three deletions are known and six may follow");
+    assert_eq!((hold.objects.len(), hub.plan(&left).delete.len()), (9, 0));
     hub.unread.clear();
     assert_eq!(hub.plan(&left).hold, Some(hold), "the approval is the same before and after the read");
     hub.unread = vec!["Secret"];
@@ -174,6 +174,33 @@ fn a_repository_never_deletes_itself_or_its_namespace() {
     hub.settle(&commit(&[itself, namespace, config_map("a", "1")]));
     assert!(hub.settle(&commit(&[config_map("a", "1")])).is_settled());
     assert_eq!(hub.deleted, []);
+}
+
+#[test]
+fn an_object_that_shares_only_a_name_with_its_repository_or_namespace_is_deleted() {
+    let other = object(
+        json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": {"name": "other", "namespace": "ns"}}),
+    );
+    let mut hub = Hub::new();
+    hub.settle(&commit(&[config_map("ns", "1"), config_map("repo", "1"), other, config_map("a", "1")]));
+    assert!(hub.settle(&commit(&[config_map("a", "1")])).is_settled());
+    assert_eq!(hub.names(), ["a"]);
+}
+
+#[test]
+fn an_object_that_is_being_deleted_is_neither_written_nor_deleted_again() {
+    let mut hub = Hub::new();
+    hub.settle(&commit(&[config_map("wanted", "1"), config_map("left", "1"), config_map("left-too", "1")]));
+    for name in ["wanted", "left", "left-too"] {
+        let time = "2026-01-01T00:00:00Z";
+        hub.edit(name, |live| {
+            live.metadata_mut().insert("deletionTimestamp".into(), time.into());
+        });
+    }
+    let wanted = commit(&[config_map("wanted", "2")]);
+    let plan = hub.plan(&wanted);
+    assert!(plan.apply.is_empty() && plan.correct.is_empty() && plan.delete.is_empty());
+    assert_eq!((plan.terminating, plan.inventory.len()), (3, 3));
 }
 
 #[test]
