@@ -100,7 +100,7 @@ impl Dispatcher {
     fn planned(&mut self, id: u64, mut turn: Turn, planned: Planned, now: Timestamp) {
         let Planned { plan, asked, status } = planned;
         let waits = asked.is_pending || !asked.awaited.is_empty() || !asked.unanswered.is_empty();
-        let observe = plan.as_ref().map(|plan| plan.observe.as_slice()).ok();
+        let observe = plan.as_ref().ok().filter(|_| !asked.is_pending).map(|plan| plan.observe.as_slice());
         self.ask(&turn, asked, observe, now);
         let mut plan = match plan {
             Ok(plan) => plan,
@@ -122,8 +122,8 @@ impl Dispatcher {
         self.next_step(id);
     }
 
-    /// Has kinds watched and results computed that a plan asked for. `observe` is `None` where the plan failed, which then may not
-    /// have come to all of its questions.
+    /// Has kinds watched and results computed that a plan asked for. `observe` is `None` where the plan failed or waits for a
+    /// result, and then may not have come to all of its questions.
     fn ask(&mut self, turn: &Turn, asked: Asked, observe: Option<&[Gvk]>, now: Timestamp) {
         let (lane, key) = (turn.lane, &turn.key);
         let Some(controller) = self.lanes.get(lane).map(|lane| lane.controller.name) else { return };

@@ -20,7 +20,7 @@ use engine::sync::{
 };
 use object::Key;
 use object::tree::Checkout;
-use reconcile::{Plan, Query, Read, Source, SourceIdentity, StatusWrite, View};
+use reconcile::{Plan, Query, Read, ReadErrorReason, Source, SourceIdentity, StatusWrite, View};
 
 /// Most objects that a status names of those that are held or drifted.
 const NAMED: usize = 10;
@@ -35,7 +35,7 @@ const TRANSIENT: &[&str] = &["SourceUnreachable", "SourceTimeout", "SourceAbando
 /// Plans the writes for a ConfigRepo.
 ///
 /// # Errors
-/// The commit is still being completed.
+/// The commit or a lookup could not be read.
 pub(super) fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<Plan> {
     if repo.metadata.deletion_timestamp.is_some() {
         return deletion::finalize(repo, view, now);
@@ -123,6 +123,20 @@ impl<'a> Draft<'a> {
         self.readiness = Some(Readiness::refused(problems, self.status.applied.as_ref()));
     }
 
+    /// Says that a commit is being rendered. What was said of this commit before, as of a failed rendering before a restart, stays.
+    fn wait_for_rendering(&mut self, commit: &str) {
+        let is_told = self.repo.status.as_ref().is_some_and(|status| {
+            status.observed_generation == self.repo.metadata.generation
+                && status.seen.as_ref().is_some_and(|seen| seen.commit == commit)
+        });
+        if is_told {
+            self.keeps_status = true;
+            return;
+        }
+        let applied = still_applied(self.status.applied.as_ref());
+        self.wait(commit, "Rendering", &format!("{} is being rendered; {applied}", short_commit(commit)));
+    }
+
     pub(super) fn finish(mut self) -> Plan {
         if let Some(readiness) = &self.readiness {
             let generation = self.repo.metadata.generation.unwrap_or_default();
@@ -167,13 +181,18 @@ fn reconcile_commit(
     let repo = draft.repo;
     draft.status.seen = Some(revision(draft.status.seen.as_ref(), checkout, repo, "", draft.now));
     let inventory = draft.inventory();
-    let desired = match commit::completed(repo, checkout, view)? {
-        Ok(desired) => desired,
-        Err(problems) => {
+    let desired = match commit::completed(repo, checkout, view) {
+        Ok(Ok(desired)) => desired,
+        Ok(Err(problems)) => {
             draft.plan.observe = sync::kinds(&[], &inventory);
             draft.refuse(&problems);
             return Ok(());
         }
+        Err(error) if error.reason == ReadErrorReason::Pending => {
+            draft.wait_for_rendering(&checkout.revision);
+            return Ok(());
+        }
+        Err(error) => return Err(error),
     };
     draft.plan.observe = sync::kinds(&desired.objects, &inventory);
     let commit = Commit { checkout, desired: &desired, identity };

@@ -1,3 +1,5 @@
+mod rendering;
+
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};

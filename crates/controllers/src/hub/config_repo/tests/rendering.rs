@@ -1,0 +1,73 @@
+use object::tree::{Checkout, FileTree};
+use object::{Kind, ObjectRef};
+use reconcile::{Caches, Index, Memo, ReadError, ReadErrorReason, Site, Source};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A view on which renderings do not end.
+struct Rendering(Caches);
+
+impl View for Rendering {
+    fn get_on<K: Kind>(&self, site: Site, key: &Key) -> Read<Option<Arc<K>>> {
+        self.0.get_on(site, key)
+    }
+
+    fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
+        self.0.list_on(site, query)
+    }
+
+    fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
+        self.0.observed(object)
+    }
+
+    fn source(&self, repo: &Key) -> Option<Arc<Source>> {
+        self.0.source(repo)
+    }
+
+    fn index<I: Index, R>(&self, read: impl FnOnce(&mut I) -> R) -> Read<R> {
+        self.0.index(read)
+    }
+
+    fn memo<M: Memo>(&self, _: M) -> Read<Arc<M::Output>> {
+        Err(ReadError { what: M::NAME.into(), why: "it is slow".into(), reason: ReadErrorReason::Pending })
+    }
+}
+
+#[test]
+fn a_commit_that_is_being_rendered_is_reported_unless_it_was_reported_before() {
+    let revision = format!("{:040}", 2);
+    let told = |status: Value| {
+        let mut caches = Caches::default();
+        let repo = json!({
+            "metadata": {"namespace": "config", "name": "fleet", "generation": 1, "resourceVersion": "1"},
+            "spec": {"url": "https://git.example/fleet", "deletionPolicy": "Orphan"},
+            "status": status,
+        });
+        caches.replace::<ConfigRepo>(Site::Hub, vec![serde_json::from_value(repo).unwrap()], "1");
+        let checkout = Checkout { revision: revision.clone(), tree: FileTree::default() };
+        caches.set_source(key(), Source { checkout: Some(Arc::new(checkout)), failure: None });
+        let plan = ConfigRepoController::plan(&key(), &Rendering(caches), Timestamp::UNIX_EPOCH).unwrap();
+        let status = plan.status.map(|write| write.patch["status"].clone()).unwrap_or_default();
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        let holds = conditions.into_iter().find(|condition| condition["status"] == "True");
+        holds.map(|told| {
+            [&told["type"], &told["reason"], &told["message"]].map(|text| text.as_str().unwrap().to_owned())
+        })
+    };
+    let rendering = |rest: &str| {
+        Some(
+            ["Reconciling", "Rendering", &format!("000000000000 is being rendered; {rest}")]
+                .map(str::to_owned),
+        )
+    };
+    let of = |commit: &str| json!({"commit": commit, "reference": "main", "digest": ""});
+    assert_eq!(told(json!({})), rendering("nothing has been applied yet"));
+    let applied =
+        json!({"applied": of("1111111111111111"), "seen": of("1111111111111111"), "observedGeneration": 1});
+    assert_eq!(told(applied), rendering("111111111111 stays applied"));
+    let refused = json!({"seen": of(&revision), "observedGeneration": 1});
+    assert_eq!(told(refused), None, "a refusal of this commit stays while it is rendered again");
+    let edited = json!({"seen": of(&revision), "observedGeneration": 0});
+    assert_eq!(told(edited), rendering("nothing has been applied yet"), "the spec has changed since");
+}
