@@ -192,7 +192,7 @@ impl Metrics {
 fn failure_word(kind: FailureKind) -> &'static str {
     match kind {
         FailureKind::Conflict => "conflict",
-        FailureKind::Owned => "owned",
+        FailureKind::FieldConflict => "field_conflict",
         FailureKind::Invalid => "invalid",
         FailureKind::Forbidden => "forbidden",
         FailureKind::NotFound => "not_found",

@@ -360,7 +360,7 @@ pub enum FailureKind {
     /// Somebody wrote in between: plan again on what is there now.
     Conflict,
     /// Another field manager owns a field with another value (server-side apply).
-    Owned,
+    FieldConflict,
     /// The object is invalid or its kind is not served: a user must change something.
     Invalid,
     /// The server refuses us this write.
@@ -380,7 +380,7 @@ impl Failure {
         message: &str,
     ) -> Self {
         let kind = match code {
-            409 if causes.any(|reason| reason == "FieldManagerConflict") => FailureKind::Owned,
+            409 if causes.any(|reason| reason == "FieldManagerConflict") => FailureKind::FieldConflict,
             409 => FailureKind::Conflict,
             400 | 405 | 413 | 415 | 422 => FailureKind::Invalid,
             401 | 403 => FailureKind::Forbidden,
@@ -427,7 +427,7 @@ mod tests {
         let target = ObjectRef { gvk: Gvk::parse("v1", "ConfigMap"), key: Key::namespaced("ns", "a") };
         let cases = [
             (409, "", FailureKind::Conflict),
-            (409, "FieldManagerConflict", FailureKind::Owned),
+            (409, "FieldManagerConflict", FailureKind::FieldConflict),
             (422, "FieldValueInvalid", FailureKind::Invalid),
             (403, "", FailureKind::Forbidden),
             (404, "", FailureKind::NotFound),

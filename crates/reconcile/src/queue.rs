@@ -95,7 +95,7 @@ impl Backoff {
         match kind {
             FailureKind::Conflict if failures <= 5 => Self::CONFLICT,
             FailureKind::Conflict
-            | FailureKind::Owned
+            | FailureKind::FieldConflict
             | FailureKind::Invalid
             | FailureKind::Forbidden
             | FailureKind::NotFound

@@ -1,5 +1,7 @@
 //! `generators`, `transformers` and `validators`: objects that configure a built-in one. Programs and containers are refused.
 
+use std::collections::BTreeMap;
+
 use super::accumulator::ResAccumulator;
 use super::build::Build;
 use super::decode::{Fields, Located, Result};
@@ -46,9 +48,14 @@ impl<'a> ConfigObject<'a> {
     }
 }
 
-/// Refuses a generator or transformer (`role`) that is not one of the `known` built-in ones.
-fn check(object: &Resource, path: &Text, role: &str, mut known: Vec<&str>) -> Result<()> {
-    known.sort_unstable();
+/// Returns the built-in generator or transformer (`role`) that an object configures, and refuses every other one.
+fn find<T>(
+    object: &Resource,
+    path: &Text,
+    role: &str,
+    known: impl Iterator<Item = (&'static str, T)>,
+) -> Result<T> {
+    let mut known: BTreeMap<&str, T> = known.collect();
     let kind = object.kind();
     let error = |message: String| {
         RenderError::at(Reason::Unsupported, &object.place, message).field(path.field.clone())
@@ -60,15 +67,16 @@ fn check(object: &Resource, path: &Text, role: &str, mut known: Vec<&str>) -> Re
     }
     if object.api_version() != BUILTIN {
         let message = format!("the {role} {kind} of {:?} is not built in", object.api_version());
-        let hint = format!("only {role}s with apiVersion: builtin are run: {}", known.join(", "));
+        let kinds: Vec<_> = known.into_keys().collect();
+        let hint = format!("only {role}s with apiVersion: builtin are run: {}", kinds.join(", "));
         return Err(Box::new(error(message).hint(hint)));
     }
-    if !known.contains(&kind) {
-        let hint = did_you_mean(kind, known.iter().copied())
-            .unwrap_or_else(|| format!("there are {}", known.join(", ")));
-        return Err(Box::new(error(format!("there is no {role} {kind}")).hint(hint)));
-    }
-    Ok(())
+    known.remove(kind).ok_or_else(|| {
+        let kinds: Vec<_> = known.into_keys().collect();
+        let hint = did_you_mean(kind, kinds.iter().copied())
+            .unwrap_or_else(|| format!("there are {}", kinds.join(", ")));
+        Box::new(error(format!("there is no {role} {kind}")).hint(hint))
+    })
 }
 
 impl Build<'_> {
@@ -90,7 +98,7 @@ impl Build<'_> {
                 error.hint("keep the output of `helm template` in the repository, as a resource"),
             ));
         }
-        check(object, path, "generator", generate::kinds().collect())?;
+        find(object, path, "generator", generate::kinds().map(|kind| (kind, ())))?;
         generate::run(self, dir, ConfigObject::new(object)?, accumulator)
     }
 
@@ -105,11 +113,8 @@ impl Build<'_> {
         object: &Resource,
         accumulator: &mut ResAccumulator,
     ) -> Result<()> {
-        check(object, path, "transformer", TRANSFORMERS.map(|transformer| transformer.kind).to_vec())?;
-        let Some(transformer) = TRANSFORMERS.iter().find(|transformer| transformer.kind == object.kind())
-        else {
-            return Ok(());
-        };
+        let rows = TRANSFORMERS.iter().map(|transformer| (transformer.kind, transformer));
+        let transformer = find(object, path, "transformer", rows)?;
         let mut config = ConfigObject::new(object)?;
         let transformation = (transformer.read_config)(&mut config)?;
         let origin = config.origin();

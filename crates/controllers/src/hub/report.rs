@@ -120,9 +120,10 @@ fn reason(failure: &Failure) -> &'static str {
     match failure.kind {
         FailureKind::Forbidden => REJECTED,
         FailureKind::Invalid => "StatusPushMisconfigured",
-        FailureKind::Conflict | FailureKind::Owned | FailureKind::NotFound | FailureKind::Unavailable => {
-            "StatusPushFailed"
-        }
+        FailureKind::Conflict
+        | FailureKind::FieldConflict
+        | FailureKind::NotFound
+        | FailureKind::Unavailable => "StatusPushFailed",
     }
 }
 

@@ -172,14 +172,15 @@ impl Dispatcher {
         acting.outcomes.push((0..actions).map(|_| None).collect());
         acting.left = actions;
         let (lane, key, plan) = (turn.lane, turn.key.clone(), Arc::clone(&acting.plan));
+        let Some(controller) = self.lanes.get(lane).map(|lane| lane.controller.name) else { return };
         for index in 0..actions {
-            self.hand_out(id, lane, key.clone(), (Arc::clone(&plan), (step, index)));
+            let (key, plan, position) = (key.clone(), Arc::clone(&plan), (step, index));
+            self.hand_out(Act { turn: id, lane, controller, key, plan, position, kinds: Vec::new() });
         }
     }
 
-    fn hand_out(&mut self, turn: u64, lane: usize, key: Key, (plan, position): (Arc<Plan>, (usize, usize))) {
-        let Some(controller) = self.lanes.get(lane).map(|lane| lane.controller.name) else { return };
-        let mut act = Act { turn, lane, controller, key, plan, position, kinds: Vec::new() };
+    /// Hands out an action, with the caches that its result belongs into.
+    fn hand_out(&mut self, mut act: Act) {
         if let (Some(site), Some(gvk)) = (act.action().site(), act.action().gvk()) {
             act.kinds.extend(self.kinds.get(&(site, gvk.clone())).map(|known| Arc::clone(&known.kind)));
             if site == self.observed_site() && self.observed.is_asked(&gvk) {
@@ -260,9 +261,10 @@ impl Dispatcher {
         };
         let plan = Plan { steps: vec![vec![status.action()]], ..Plan::default() };
         turn.stage = Stage::WritingStatus;
-        let (lane, key) = (turn.lane, turn.key.clone());
+        let (lane, key, plan) = (turn.lane, turn.key.clone(), Arc::new(plan));
         self.turns.insert(id, turn);
-        self.hand_out(id, lane, key, (Arc::new(plan), (0, 0)));
+        let Some(controller) = self.lanes.get(lane).map(|lane| lane.controller.name) else { return };
+        self.hand_out(Act { turn: id, lane, controller, key, plan, position: (0, 0), kinds: Vec::new() });
     }
 
     fn end(&mut self, id: u64, turn: Turn, end: End, now: Timestamp) {

@@ -141,7 +141,7 @@ pub(super) fn failed(
     let (phase, reason) = match worst.kind {
         // Somebody wrote in between, and that write wakes the next plan.
         FailureKind::Conflict => return None,
-        FailureKind::Owned => (Phase::Stalled, "FieldConflict"),
+        FailureKind::FieldConflict => (Phase::Stalled, "FieldConflict"),
         FailureKind::Invalid => (Phase::Stalled, "InvalidObject"),
         FailureKind::Forbidden => (Phase::Stalled, "Forbidden"),
         FailureKind::NotFound => (Phase::Stalled, "NotFound"),
