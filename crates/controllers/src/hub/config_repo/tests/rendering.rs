@@ -1,6 +1,6 @@
 use object::tree::{Checkout, FileTree};
 use object::{Kind, ObjectRef};
-use reconcile::{Caches, Index, Memo, ReadError, ReadErrorReason, Site, Source};
+use reconcile::{Caches, Index, Lookup, LookupAnswer, Memo, ReadError, ReadErrorReason, Site, Source};
 use serde_json::{Value, json};
 
 use super::*;
@@ -19,6 +19,10 @@ impl View for Rendering {
 
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
         self.0.observed(object)
+    }
+
+    fn lookup(&self, lookup: &Lookup) -> Read<LookupAnswer> {
+        self.0.lookup(lookup)
     }
 
     fn source(&self, repo: &Key) -> Option<Arc<Source>> {
