@@ -45,7 +45,7 @@ fn a_commit_that_is_being_rendered_is_reported_unless_it_was_reported_before() {
         let mut caches = Caches::default();
         let repo = json!({
             "metadata": {"namespace": "config", "name": "fleet", "generation": 1, "resourceVersion": "1"},
-            "spec": {"url": "https://git.example/fleet", "deletionPolicy": "Orphan"},
+            "spec": {"url": "https://git.example/fleet", "deletionPolicy": "Orphan", "serviceAccountName": "fleet"},
             "status": status,
         });
         caches.replace::<ConfigRepo>(Site::Hub, vec![serde_json::from_value(repo).unwrap()], "1");
