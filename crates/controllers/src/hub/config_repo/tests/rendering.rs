@@ -1,6 +1,8 @@
 use object::tree::{Checkout, FileTree};
 use object::{Kind, ObjectRef};
-use reconcile::{Caches, Index, Lookup, LookupAnswer, Memo, ReadError, ReadErrorReason, Site, Source};
+use reconcile::{
+    Caches, Index, Lookup, LookupAnswer, Memo, ReadError, ReadErrorReason, Site, Source, SourceIdentity,
+};
 use serde_json::{Value, json};
 
 use super::*;
@@ -48,9 +50,13 @@ fn a_commit_that_is_being_rendered_is_reported_unless_it_was_reported_before() {
             "spec": {"url": "https://git.example/fleet", "deletionPolicy": "Orphan", "serviceAccountName": "fleet"},
             "status": status,
         });
-        caches.replace::<ConfigRepo>(Site::Hub, vec![serde_json::from_value(repo).unwrap()], "1");
+        let repo: ConfigRepo = serde_json::from_value(repo).unwrap();
+        caches.replace::<ConfigRepo>(Site::Hub, vec![repo.clone()], "1");
         let checkout = Checkout { revision: revision.clone(), tree: FileTree::default() };
-        caches.set_source(key(), Source { checkout: Some(Arc::new(checkout)), failure: None });
+        caches.set_source(
+            key(),
+            Source { identity: SourceIdentity::of(&repo), checkout: Some(Arc::new(checkout)), failure: None },
+        );
         let plan = ConfigRepoController::plan(&key(), &Rendering(caches), Timestamp::UNIX_EPOCH).unwrap();
         let status = plan.status.map(|write| write.patch["status"].clone()).unwrap_or_default();
         let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
