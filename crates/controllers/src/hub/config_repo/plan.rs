@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::identity::Identity;
-use super::status::{Phase, Readiness, conclude, revision, short_commit, still_applied};
+use super::status::{Phase, Readiness, annotation, conclude, is_told, revision, short_commit, still_applied};
 use super::{commit, deletion, observe};
 use api::gitops::v1alpha1::{
     self as gitops, ConfigRepo, ConfigRepoMode, ConfigRepoSpec, ConfigRepoStatus, DeletionBudget,
@@ -125,11 +125,7 @@ impl<'a> Draft<'a> {
 
     /// Says that a commit is being rendered. What was said of this commit before, as of a failed rendering before a restart, stays.
     fn wait_for_rendering(&mut self, commit: &str) {
-        let is_told = self.repo.status.as_ref().is_some_and(|status| {
-            status.observed_generation == self.repo.metadata.generation
-                && status.seen.as_ref().is_some_and(|seen| seen.commit == commit)
-        });
-        if is_told {
+        if is_told(self.repo, commit) {
             self.keeps_status = true;
             return;
         }
@@ -396,11 +392,6 @@ fn sync_policy(repo: &ConfigRepo) -> SyncPolicy {
         budget: Some(Budget { objects: count(*objects), percent: count(*percent) }),
         approved: annotation(repo, names::APPROVE_DELETION_ANNOTATION),
     }
-}
-
-fn annotation(repo: &ConfigRepo, name: &str) -> String {
-    let annotations = repo.metadata.annotations.as_ref();
-    annotations.and_then(|annotations| annotations.get(name)).cloned().unwrap_or_default()
 }
 
 fn later(at: Timestamp, by: SignedDuration) -> Timestamp {

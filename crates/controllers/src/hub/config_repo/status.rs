@@ -61,6 +61,20 @@ pub(super) fn short_commit(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
+/// Whether the status is about a commit and about the spec as it is.
+pub(super) fn is_told(repo: &ConfigRepo, commit: &str) -> bool {
+    repo.status.as_ref().is_some_and(|status| {
+        status.observed_generation == repo.metadata.generation
+            && status.seen.as_ref().is_some_and(|seen| seen.commit == commit)
+    })
+}
+
+/// Reads an annotation; empty where it is absent.
+pub(super) fn annotation(repo: &ConfigRepo, name: &str) -> String {
+    let annotations = repo.metadata.annotations.as_ref();
+    annotations.and_then(|annotations| annotations.get(name)).cloned().unwrap_or_default()
+}
+
 /// Sets the three conditions that kstatus reads.
 pub(super) fn conclude(
     status: &mut ConfigRepoStatus,

@@ -2,6 +2,7 @@ use object::tree::{Checkout, FileTree};
 use object::{Kind, ObjectRef};
 use reconcile::{
     Caches, Index, Lookup, LookupAnswer, Memo, ReadError, ReadErrorReason, Site, Source, SourceIdentity,
+    Unreadable,
 };
 use serde_json::{Value, json};
 
@@ -17,6 +18,14 @@ impl View for Rendering {
 
     fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
         self.0.list_on(site, query)
+    }
+
+    fn list_readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>> {
+        self.0.list_readable_on(site, query)
+    }
+
+    fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>> {
+        self.0.unreadable_on::<K>(site, query)
     }
 
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
