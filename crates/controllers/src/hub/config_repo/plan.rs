@@ -67,7 +67,7 @@ pub(super) struct Draft<'a> {
     pub(super) now: Timestamp,
     pub(super) status: ConfigRepoStatus,
     pub(super) readiness: Option<Readiness>,
-    /// The plan waits for a read and leaves the status of a commit that was applied before.
+    /// The plan waits for a read and leaves the verdict on a commit that was judged before.
     keeps_status: bool,
     pub(super) plan: Plan,
 }
@@ -105,13 +105,10 @@ impl<'a> Draft<'a> {
         self.plan.step(StatusWrite::between(self.repo, &ahead).map(|write| write.action()));
     }
 
-    /// Says that a read is awaited. After a restart, the status of a commit that was applied before stays.
+    /// Says that a read is awaited. After a restart, the verdict on a commit that was judged before stays.
     pub(super) fn wait(&mut self, commit: &str, reason: &str, message: &str) {
-        let was_applied = self.repo.status.iter().any(|status| match &status.applied {
-            Some(applied) => commit.is_empty() || applied.commit == commit,
-            None => false,
-        });
-        if was_applied {
+        let judged = self.repo.status.as_ref().and_then(|status| status.seen.as_ref());
+        if judged.is_some_and(|judged| commit.is_empty() || judged.commit == commit) {
             self.keeps_status = true;
         } else {
             self.readiness = Some(Readiness::new(Phase::Reconciling, reason, message));

@@ -14,6 +14,7 @@ use reconcile::{Action, Caches, Failure, FailureKind, SourceFailure};
 use sim::World;
 
 mod fence;
+mod restart;
 
 /// A hub with one repository, and the operator that follows it.
 struct Hub {
