@@ -103,7 +103,9 @@ impl Process {
         let mut busy = false;
         loop {
             busy |= self.read(sites, random, now);
-            self.waiting.extend(self.dispatcher.due(now).into_iter().map(Waiting::Command));
+            for command in self.dispatcher.due(now) {
+                busy |= self.take(command);
+            }
             let Ok(waiting) = u64::try_from(self.waiting.len()) else { return true };
             if waiting == 0 {
                 return busy;
@@ -121,6 +123,27 @@ impl Process {
                 return true;
             }
         }
+    }
+
+    /// Keeps a command for later; returns whether there is something new to read. Watches begin and end in the order in which they
+    /// were handed out, as in production: a watch that ends late would be the one that was wanted again.
+    fn take(&mut self, command: Command) -> bool {
+        match command {
+            Command::Watch(kind) => {
+                let feed = Feed { kind, watch: None, seen: None };
+                self.feeds.insert(feed.id(), feed);
+                self.seen = None;
+                return true;
+            }
+            Command::Unwatch(kind) => {
+                self.feeds.remove(&Feed { kind, watch: None, seen: None }.id());
+            }
+            Command::Decide(_) | Command::Compute(_) | Command::Act(_) | Command::LookUp(..) => {
+                self.waiting.push(Waiting::Command(command));
+            }
+            Command::Ended(_) | Command::Refused(_) => {}
+        }
+        false
     }
 
     fn run(&mut self, command: Command, sites: &mut Sites<'_>, random: &mut Random, now: Timestamp) {
@@ -146,15 +169,9 @@ impl Process {
                 let answer = sites.look_up(site, &lookup, now);
                 self.waiting.push(Waiting::LookedUp(site, lookup, answer));
             }
-            Command::Watch(kind) => {
-                let feed = Feed { kind, watch: None, seen: None };
-                self.feeds.insert(feed.id(), feed);
-                self.seen = None;
+            Command::Watch(_) | Command::Unwatch(_) | Command::Ended(_) | Command::Refused(_) => {
+                self.take(command);
             }
-            Command::Unwatch(kind) => {
-                self.feeds.remove(&Feed { kind, watch: None, seen: None }.id());
-            }
-            Command::Ended(_) | Command::Refused(_) => {}
         }
     }
 

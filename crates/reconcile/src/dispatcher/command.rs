@@ -29,6 +29,8 @@ pub enum Command {
     LookUp(Site, Lookup),
     /// List and watch a kind until further notice; what that tells goes to [`watched`].
     ///
+    /// Watches begin and end in the order in which they are handed out: a kind that nobody asks for any more may be asked for again.
+    ///
     /// [`watched`]: super::Dispatcher::watched
     Watch(Arc<WatchedKind>),
     /// Stop watching a kind.

@@ -1,16 +1,17 @@
 //! Works and clusters themselves.
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use serde_json::json;
 
-use crate::fixtures::{put, seconds, world};
+use crate::fixtures::{addon, is_completed, put, seconds, seeded, select_all, template, world};
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
 use api::work::v1::ManifestWork;
 use object::Key;
 use sim::World;
-use store::{ListOptions, Patch, ResourcePath, WriteOptions};
+use store::{DeleteOptions, ListOptions, Patch, ResourcePath, WriteOptions};
 
 fn config_maps(world: &World) -> Vec<String> {
     let all = ResourcePath::resource("", "v1", "configmaps");
@@ -101,6 +102,26 @@ fn a_manifest_that_cannot_be_applied_is_named_and_holds_back_no_other() {
         "{manifests:?}"
     );
     assert_eq!(applied(&status.conditions).unwrap().0, "False");
+}
+
+#[test]
+fn an_agent_keeps_watching_the_objects_of_a_work_that_is_made_anew() {
+    for seed in 4..8 {
+        let mut world = seeded(seed, 1);
+        template(&mut world, "msa-0.4.0", "msa:0.4.0");
+        addon(&mut world, "msa-0.4.0", json!({"type": "All"}));
+        select_all(&mut world);
+        assert!(world.run_until(seconds(60), is_completed).unwrap());
+        let works = world.list::<ManifestWork>();
+        world.delete::<ManifestWork>(&Key::of(&works[0])).unwrap();
+        world.run_for(seconds(60)).unwrap();
+        let target =
+            ResourcePath::of::<Deployment>(&Key::namespaced("open-cluster-management-agent-addon", "msa"));
+        let (now, spoke) = (world.now, world.spokes.get_mut("cluster1").unwrap());
+        spoke.store.delete(&target, &DeleteOptions::default(), now).unwrap();
+        world.run_for(seconds(60)).unwrap();
+        assert!(world.spokes["cluster1"].store.get(&target).is_ok(), "seed {seed}");
+    }
 }
 
 #[test]
