@@ -40,6 +40,8 @@ pub const CLUSTER_NAME_LABEL: &str = "open-cluster-management.io/cluster-name";
 pub const ADDON_NAME_LABEL: &str = "open-cluster-management.io/addon-name";
 /// The namespace of the add-on, on works that live in another one (hosted mode).
 pub const ADDON_NAMESPACE_LABEL: &str = "open-cluster-management.io/addon-namespace";
+/// What precedes the name of an add-on in the label that tells placements how the add-on does on the cluster.
+pub const ADDON_FEATURE_LABEL_PREFIX: &str = "feature.open-cluster-management.io/addon-";
 /// Marks hub role bindings made for add-ons that are defined by a template; the value is empty.
 pub const ADDON_TEMPLATE_NAME_LABEL: &str = "open-cluster-management.io/addon-template-name";
 /// The replica set a work was made by, as `<namespace>.<name>`.
@@ -74,6 +76,8 @@ pub const ADDON_LIFECYCLE_ANNOTATION: &str = "addon.open-cluster-management.io/l
 pub const ADDON_LIFECYCLE_ADDON_MANAGER: &str = "addon-manager";
 /// Marks a manifest that runs before the add-on is deleted. Also a finalizer.
 pub const ADDON_PRE_DELETE: &str = "addon.open-cluster-management.io/addon-pre-delete";
+/// Annotation of a manifest of an add-on: its object stays on the cluster when the add-on goes.
+pub const ADDON_DELETION_ORPHAN: &str = "addon.open-cluster-management.io/deletion-orphan";
 /// `spec.installNamespace` of v1alpha1 in the v1beta1 view of an add-on.
 pub const V1ALPHA1_INSTALL_NAMESPACE_ANNOTATION: &str =
     "addon.open-cluster-management.io/v1alpha1-install-namespace";

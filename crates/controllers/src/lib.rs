@@ -23,6 +23,8 @@ pub fn hub(register: &mut impl Register) {
     register.add::<hub::addon_install::AddonInstallController>();
     register.add::<hub::addon_config::AddonConfigController>();
     register.add::<hub::addon_deploy::AddonDeployController>();
+    register.add::<hub::addon_health::AddonHealthController>();
+    register.add::<hub::addon_feature::AddonFeatureController>();
     register.add::<hub::report::ReportController>();
 }
 

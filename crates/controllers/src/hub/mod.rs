@@ -2,6 +2,8 @@
 
 pub mod addon_config;
 pub(crate) mod addon_deploy;
+pub(crate) mod addon_feature;
+pub(crate) mod addon_health;
 pub(crate) mod addon_install;
 pub(crate) mod bootstrap;
 pub(crate) mod cluster;

@@ -11,9 +11,10 @@ use api::addon::v1alpha1::{
     Subject,
 };
 use api::names::{
-    ADDON_GROUP, ADDON_NAME_LABEL, ADDON_TEMPLATE_NAME_LABEL, KUBE_CLIENT_SIGNER, SUBJECT_PREFIX,
+    ADDON_GROUP, ADDON_NAME_LABEL, ADDON_TEMPLATE_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER,
+    SUBJECT_PREFIX,
 };
-use object::Metadata as _;
+use object::{Key, Metadata as _};
 
 /// The contents of the configurations of an add-on on one cluster.
 #[derive(Clone, Debug)]
@@ -97,9 +98,10 @@ pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
 
 /// The permissions of an add-on's agent on the hub.
 ///
-/// The subject is the agent of this one cluster. OCM binds the group of the agents of all clusters as well, so that each may act in
+/// The subject is the agent of this one cluster, by the name that the hub gives it: the status of the add-on is the cluster's to write.
+/// Only the driver in it counts, which chooses between the two names of this agent. OCM takes the subject from the status, and binds the group of the agents of all clusters as well, so that each may act in
 /// the namespace of every other cluster. It names bindings without the role or the cluster, so that two of them collide.
-/// See docs/hazards.md#bindings-across-clusters and docs/hazards.md#colliding-bindings.
+/// See docs/hazards.md#subject-of-the-spoke, docs/hazards.md#bindings-across-clusters and docs/hazards.md#colliding-bindings.
 ///
 /// # Errors
 /// Fails where a permission lacks a field that its type needs.
@@ -109,24 +111,9 @@ pub fn role_bindings(
 ) -> Result<Vec<RoleBinding>, String> {
     let cluster = addon.metadata.namespace.clone().unwrap_or_default();
     let name = addon.metadata.name.clone().unwrap_or_default();
-    let registered = addon.status.iter().flat_map(|status| &status.registrations);
-    let subject =
-        registered.into_iter().find(|r| r.signer_name == KUBE_CLIENT_SIGNER).and_then(|r| r.subject.clone());
-    let subject = subject.unwrap_or_else(|| default_subject(&cluster, &name));
-    let everybody = format!("{SUBJECT_PREFIX}addon:{name}");
-    let api_group = Some("rbac.authorization.k8s.io".to_owned());
-    let rbac = |kind: &str, name: &str| RbacSubject {
-        api_group: api_group.clone(),
-        kind: kind.into(),
-        name: name.into(),
-        namespace: None,
-    };
-    let own_groups =
-        subject.groups.iter().filter(|group| **group != everybody && *group != "system:authenticated");
-    let mut subjects: Vec<RbacSubject> = own_groups.map(|group| rbac("Group", group)).collect();
-    if !subject.user.is_empty() {
-        subjects.insert(0, rbac("User", &subject.user));
-    }
+    let driver = addon.status.as_ref().and_then(|status| status.kube_client_driver.as_ref());
+    let subjects = bound_subjects(&cluster, &name, driver);
+    let api_group = Some(RBAC.to_owned());
     let permissions = template
         .registration
         .iter()
@@ -168,13 +155,14 @@ pub fn role_bindings(
         };
         let labels = [
             (ADDON_NAME_LABEL.to_owned(), name.clone()),
+            (CLUSTER_NAME_LABEL.to_owned(), cluster.clone()),
             (ADDON_TEMPLATE_NAME_LABEL.to_owned(), String::new()),
         ];
         let kind = role_ref.kind.to_lowercase();
         let of_cluster = if owned { String::new() } else { format!(":{cluster}") };
         let metadata = ObjectMeta {
             namespace: Some(namespace),
-            name: Some(format!("open-cluster-management:{name}:{kind}:{}:agent{of_cluster}", role_ref.name)),
+            name: Some(format!("{}{kind}:{}:agent{of_cluster}", binding_prefix(&name), role_ref.name)),
             labels: Some(labels.into()),
             owner_references: owned.then(|| vec![addon.owner_reference()]),
             ..ObjectMeta::default()
@@ -182,6 +170,42 @@ pub fn role_bindings(
         Ok(RoleBinding { metadata, role_ref, subjects: Some(subjects.clone()) })
     };
     permissions.map(binding).collect()
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// The agent of an add-on on one cluster: as certificates name it, or as a service account.
+fn bound_subjects(cluster: &str, addon: &str, driver: Option<&KubeClientDriver>) -> Vec<RbacSubject> {
+    let subject = |kind: &str, name: String| RbacSubject {
+        api_group: Some(RBAC.into()),
+        kind: kind.into(),
+        name,
+        namespace: None,
+    };
+    match driver {
+        Some(KubeClientDriver::Token) => {
+            vec![subject("User", format!("system:serviceaccount:{cluster}:{addon}-agent"))]
+        }
+        Some(KubeClientDriver::Csr | KubeClientDriver::Other(_)) | None => {
+            let Subject { user, groups, .. } = default_subject(cluster, addon);
+            let everybody = format!("{SUBJECT_PREFIX}addon:{addon}");
+            let groups = groups.into_iter().filter(|group| *group != everybody);
+            [subject("User", user)].into_iter().chain(groups.map(|group| subject("Group", group))).collect()
+        }
+    }
+}
+
+fn binding_prefix(addon: &str) -> String {
+    format!("open-cluster-management:{addon}:")
+}
+
+/// The add-on on a cluster that a RoleBinding was made for by [`role_bindings`].
+pub fn addon_of_binding(binding: &RoleBinding) -> Option<Key> {
+    let addon = binding.label(ADDON_NAME_LABEL)?;
+    let cluster = binding.label(CLUSTER_NAME_LABEL)?;
+    let is_ours = binding.label(ADDON_TEMPLATE_NAME_LABEL).is_some()
+        && binding.name().starts_with(&binding_prefix(addon));
+    is_ours.then(|| Key::namespaced(cluster, addon))
 }
 
 #[cfg(test)]
@@ -228,6 +252,43 @@ mod tests {
             bindings[0].subjects.as_ref().unwrap().iter().map(|subject| subject.name.as_str()).collect();
         let of_cluster = "system:open-cluster-management:cluster:c1:addon:a";
         assert_eq!(subjects, [format!("{of_cluster}:agent:a-agent").as_str(), of_cluster]);
+    }
+
+    #[test]
+    fn the_subject_of_a_permission_is_never_what_the_spoke_writes() {
+        let subjects = |status: Value| {
+            let mut addon = addon();
+            addon.status = Some(serde_json::from_value(status).unwrap());
+            let bindings = role_bindings(&addon, &template(&json!([single("r")]))).unwrap();
+            let subjects = bindings[0].subjects.clone().unwrap();
+            subjects
+                .into_iter()
+                .map(|subject| format!("{} {}", subject.kind, subject.name))
+                .collect::<Vec<_>>()
+        };
+        let everybody =
+            json!({"user": "system:anonymous", "groups": ["system:unauthenticated", "system:masters"]});
+        let registrations =
+            json!([{"signerName": "kubernetes.io/kube-apiserver-client", "subject": everybody}]);
+        let of_cluster = "system:open-cluster-management:cluster:c1:addon:a";
+        assert_eq!(
+            subjects(json!({"registrations": registrations})),
+            [format!("User {of_cluster}:agent:a-agent"), format!("Group {of_cluster}")]
+        );
+        assert_eq!(
+            subjects(json!({"registrations": registrations, "kubeClientDriver": "token"})),
+            ["User system:serviceaccount:c1:a-agent"]
+        );
+    }
+
+    #[test]
+    fn a_binding_names_its_addon_and_its_cluster_and_others_are_nobodys() {
+        let mut bindings = role_bindings(&addon(), &template(&json!([current("r"), single("r")]))).unwrap();
+        let of_a = Some(Key::namespaced("c1", "a"));
+        assert_eq!(bindings.iter().map(addon_of_binding).collect::<Vec<_>>(), [of_a.clone(), of_a]);
+        bindings[0].metadata.name = Some("of-a-person".into());
+        bindings[1].metadata.labels.as_mut().unwrap().remove(ADDON_TEMPLATE_NAME_LABEL);
+        assert_eq!(bindings.iter().map(addon_of_binding).collect::<Vec<_>>(), [None, None]);
     }
 
     #[test]

@@ -9,10 +9,13 @@ use super::config::{Config, address, annotation};
 use super::pack;
 use crate::applier;
 use api::addon::v1alpha1::ManagedClusterAddOn;
-use api::names::{ADDON_NAME_LABEL, ADDON_PRE_DELETE, CONFIG_FENCE_ANNOTATION, CONFIG_SPEC_HASH_ANNOTATION};
+use api::names::{
+    ADDON_DELETION_ORPHAN, ADDON_NAME_LABEL, ADDON_PRE_DELETE, CONFIG_FENCE_ANNOTATION,
+    CONFIG_SPEC_HASH_ANNOTATION,
+};
 use api::work::v1::{
-    FeedbackRule, FeedbackType, JsonPath, ManifestConfigOption, ManifestWork, ManifestWorkSpec,
-    ManifestsTemplate, ResourceIdentifier,
+    DeleteOption, DeletePropagationPolicy, FeedbackRule, FeedbackType, JsonPath, ManifestConfigOption,
+    ManifestWork, ManifestWorkSpec, ManifestsTemplate, ResourceIdentifier, SelectivelyOrphan,
 };
 use object::fields::covers;
 use object::{Metadata as _, Object, ObjectRef};
@@ -68,6 +71,7 @@ pub fn build(
     let held: BTreeMap<u32, BTreeSet<ObjectRef>> = existing.iter().filter_map(held).collect();
     let packed = pack::pack(&manifests, &held)?;
     let manifest_configs = manifest_configs(&manifests, user);
+    let delete_option = delete_option(&manifests);
     let work = |(index, manifests): (u32, Vec<&Object>)| {
         let annotations =
             annotation(configs).map(|hashes| [(CONFIG_SPEC_HASH_ANNOTATION.to_owned(), hashes)].into());
@@ -84,6 +88,7 @@ pub fn build(
         let spec = ManifestWorkSpec {
             workload,
             manifest_configs: manifest_configs.clone(),
+            delete_option: delete_option.clone(),
             ..ManifestWorkSpec::default()
         };
         ManifestWork { metadata, spec, ..ManifestWork::default() }
@@ -96,6 +101,28 @@ fn is_hook(manifest: &Object) -> bool {
     let marked = manifest.annotations().contains_key(ADDON_PRE_DELETE)
         || manifest.labels().contains_key(ADDON_PRE_DELETE);
     marked && matches!(manifest.kind(), "Job" | "Pod")
+}
+
+/// Says which objects stay on the cluster when the add-on goes; nothing where none does.
+fn delete_option(manifests: &[Object]) -> Option<DeleteOption> {
+    let stays = |manifest: &&Object| manifest.annotations().contains_key(ADDON_DELETION_ORPHAN);
+    let orphaning_rules: Vec<_> = manifests.iter().filter(stays).map(identifier).collect();
+    (!orphaning_rules.is_empty()).then(|| DeleteOption {
+        propagation_policy: DeletePropagationPolicy::SelectivelyOrphan,
+        selectively_orphans: Some(SelectivelyOrphan { orphaning_rules, ..SelectivelyOrphan::default() }),
+        ..DeleteOption::default()
+    })
+}
+
+fn identifier(manifest: &Object) -> ResourceIdentifier {
+    let reference = manifest.reference();
+    ResourceIdentifier {
+        group: reference.gvk.group.clone(),
+        resource: applier::plural(&reference.gvk.kind),
+        name: reference.key.name,
+        namespace: reference.key.namespace,
+        ..ResourceIdentifier::default()
+    }
 }
 
 /// Whether the health of a manifest's object is the health of the add-on.
@@ -125,14 +152,7 @@ fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<
     };
     let rules = vec![FeedbackRule::default(), paths];
     let probe = |workload: &Object| {
-        let reference = workload.reference();
-        let resource_identifier = ResourceIdentifier {
-            group: reference.gvk.group.clone(),
-            resource: applier::plural(&reference.gvk.kind),
-            name: reference.key.name,
-            namespace: reference.key.namespace,
-            ..ResourceIdentifier::default()
-        };
+        let resource_identifier = identifier(workload);
         match user.iter().find(|config| config.resource_identifier == resource_identifier) {
             None => ManifestConfigOption {
                 resource_identifier,
@@ -172,4 +192,30 @@ pub fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bool {
         Object::from_typed(&ManifestWork { metadata: work.metadata.clone(), ..ManifestWork::default() })
     };
     existing.spec == wanted.spec && covers(&metadata(existing), &metadata(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_object_that_is_to_stay_is_named_to_the_agent_and_others_are_not() {
+        let map = |name: &str, annotations: Value| {
+            let metadata = json!({"name": name, "namespace": "ns", "annotations": annotations});
+            Object::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
+                .unwrap()
+        };
+        let option = |manifests: Vec<Object>| {
+            let works = build(&ManagedClusterAddOn::default(), &[], manifests, &[], &[]).unwrap();
+            serde_json::to_value(&works[0].spec.delete_option).unwrap()
+        };
+        let stays = map("data", json!({ADDON_DELETION_ORPHAN: ""}));
+        let rule = json!({"resource": "configmaps", "name": "data", "namespace": "ns"});
+        assert_eq!(
+            option(vec![map("goes", json!({})), stays]),
+            json!({"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [rule]}})
+        );
+        assert_eq!(option(vec![map("goes", json!({}))]), Value::Null);
+    }
 }

@@ -10,7 +10,7 @@ use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::Success;
-use api::names::{ADDON_NAME_LABEL, ADDON_NAMESPACE_LABEL, IMAGE_REGISTRIES_ANNOTATION};
+use api::names::{ADDON_NAME_LABEL, ADDON_NAMESPACE_LABEL, CLUSTER_NAME_LABEL, IMAGE_REGISTRIES_ANNOTATION};
 use api::work::v1::ManifestWork;
 use engine::addon::config::Config;
 use engine::addon::registration::{self, Sources};
@@ -36,7 +36,10 @@ pub(super) struct Deployment {
     pub(super) has_template: bool,
     /// The contents of the configurations; `Ok(None)` while nothing is assigned or its snapshot has not been read.
     pub(super) sources: Result<Option<Sources>, String>,
-    bindings: Vec<(RoleBinding, Option<Arc<RoleBinding>>)>,
+    /// The permissions that the agent should have.
+    permissions: Vec<RoleBinding>,
+    /// The permissions that it has.
+    bindings: Vec<Arc<RoleBinding>>,
     pub(super) needs_health: bool,
 }
 
@@ -59,7 +62,8 @@ impl Deployment {
         let mut deployment = Self {
             needs_health: has_template && policy.is_none_or(|policy| policy.spec.success != Success::Applied),
             sources: Ok(None),
-            bindings: Vec::new(),
+            permissions: Vec::new(),
+            bindings: bindings_of(&Key::of(&*addon), view)?,
             addon,
             cluster,
             works,
@@ -68,7 +72,7 @@ impl Deployment {
         };
         if has_template {
             deployment.sources = deployment.read_sources(view)?;
-            deployment.bindings = deployment.read_bindings(view)?;
+            deployment.decide_permissions();
         }
         Ok(Some(deployment))
     }
@@ -86,17 +90,11 @@ impl Deployment {
         Ok(Sources::read(&template, config.as_deref()).map(Some))
     }
 
-    fn read_bindings(&mut self, view: &impl View) -> Read<Vec<(RoleBinding, Option<Arc<RoleBinding>>)>> {
-        let Ok(Some(sources)) = &self.sources else { return Ok(Vec::new()) };
+    fn decide_permissions(&mut self) {
+        let Ok(Some(sources)) = &self.sources else { return };
         match registration::role_bindings(&self.addon, &sources.template) {
-            Ok(bindings) => bindings
-                .into_iter()
-                .map(|wanted| Ok((wanted.clone(), view.get::<RoleBinding>(&Key::of(&wanted))?)))
-                .collect(),
-            Err(error) => {
-                self.sources = Err(error);
-                Ok(Vec::new())
-            }
+            Ok(permissions) => self.permissions = permissions,
+            Err(error) => self.sources = Err(error),
         }
     }
 
@@ -111,6 +109,10 @@ impl Deployment {
 
     pub(super) fn plan(&self, now: Timestamp) -> Plan {
         let mut plan = Plan::nothing();
+        if !self.cluster.spec.hub_accepts_client {
+            plan.step(remove(&self.bindings));
+            return plan;
+        }
         let mut new = ManagedClusterAddOn::clone(&self.addon);
         let rendered = match &self.sources {
             Ok(Some(sources)) => {
@@ -147,8 +149,10 @@ impl Deployment {
 
     /// Writes the permissions, then the works, each only where it differs; then deletes the works that are not wanted any more.
     fn deploy(&self, plan: &mut Plan, wanted: &[ManifestWork]) {
-        let bindings = self.bindings.iter();
-        plan.step(bindings.filter_map(|(wanted, live)| Action::ensure(wanted, live.as_deref())));
+        let held =
+            |wanted: &RoleBinding| self.bindings.iter().find(|held| Key::of(&***held) == Key::of(wanted));
+        let permissions = self.permissions.iter();
+        plan.step(permissions.filter_map(|wanted| Action::ensure(wanted, held(wanted).map(Arc::as_ref))));
         let live = |wanted: &ManifestWork| self.works.iter().find(|work| work.name() == wanted.name());
         let differs =
             |wanted: &&ManifestWork| live(wanted).is_none_or(|work| !works::is_as_wanted(work, wanted));
@@ -157,7 +161,24 @@ impl Deployment {
             !work.is_terminating() && !wanted.iter().any(|wanted| wanted.name() == work.name())
         };
         plan.step(self.works.iter().filter(is_surplus).map(|work| Action::delete(work.as_ref())));
+        // The agent of the version before needs its permissions until now.
+        let is_wanted =
+            |held: &RoleBinding| self.permissions.iter().any(|wanted| Key::of(wanted) == Key::of(held));
+        plan.step(remove(self.bindings.iter().filter(|held| !is_wanted(held))));
     }
+}
+
+/// The permissions on the hub that the agent of an add-on has on one cluster, in every namespace.
+pub(super) fn bindings_of(addon: &Key, view: &impl View) -> Read<Vec<Arc<RoleBinding>>> {
+    let mut bindings = view.list::<RoleBinding>(Query::label(CLUSTER_NAME_LABEL, &addon.namespace))?;
+    bindings.retain(|binding| registration::addon_of_binding(binding).as_ref() == Some(addon));
+    Ok(bindings)
+}
+
+/// Takes permissions back.
+pub(super) fn remove<'a>(bindings: impl IntoIterator<Item = &'a Arc<RoleBinding>>) -> Vec<Action> {
+    let living = bindings.into_iter().filter(|binding| !binding.is_terminating());
+    living.map(|binding| Action::delete(binding.as_ref())).collect()
 }
 
 fn without_status(work: &ManifestWork) -> Object {

@@ -1,5 +1,8 @@
 //! Deploys an add-on to its cluster and reports its health.
 //!
+//! A cluster that the hub does not accept gets nothing new, and its add-ons lose their permissions. The permissions of an add-on that is
+//! gone are taken back in every namespace.
+//!
 //! The ManifestWorks and the permissions are rendered from the snapshots that the rollout assigned. The status is written when the
 //! rollout on the cluster starts and when it ends, and in between only after a while ([`status::SILENCE`]). So a rollout costs a
 //! cluster two writes.
@@ -11,7 +14,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
-use self::deployment::{Deployment, registries};
+use self::deployment::{Deployment, bindings_of, registries, remove};
 use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
@@ -19,7 +22,7 @@ use api::condition::Conditions as _;
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::{ADDON_NAME_LABEL, cluster_conditions};
 use api::work::v1::ManifestWork;
-use engine::addon::config_refs;
+use engine::addon::{config_refs, registration};
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, View, Watches};
 
@@ -39,7 +42,7 @@ impl Controller for AddonDeployController {
             let facts = |cluster: &ManagedCluster| {
                 let available = cluster.condition(cluster_conditions::AVAILABLE);
                 let available = available.map(|c| (c.status.clone(), c.reason.clone(), c.message.clone()));
-                (registries(cluster).map(str::to_owned), available)
+                (registries(cluster).map(str::to_owned), available, cluster.spec.hub_accepts_client)
             };
             let cluster = change.latest().filter(|_| change.differs_in(facts));
             let addons =
@@ -54,13 +57,20 @@ impl Controller for AddonDeployController {
             addons.addons.iter().map(|addon| Key::of(addon.as_ref())).collect()
         });
         watches.read::<ControllerRevision>();
-        watches.read::<RoleBinding>();
+        watches.on::<RoleBinding>(|change, _| {
+            change.latest().and_then(registration::addon_of_binding).into_iter().collect()
+        });
         watches.read::<RolloutPolicy>();
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-        // The works of an add-on that is being deleted go with it, by their owner reference.
-        let addon = view.get::<ManagedClusterAddOn>(key)?.filter(|addon| !addon.is_terminating());
+        let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else {
+            let mut plan = Plan::nothing();
+            plan.step(remove(&bindings_of(key, view)?));
+            return Ok(plan);
+        };
+        // The works of an add-on that is being deleted go with it, by their owner reference. Its last jobs need their permissions.
+        let addon = Some(addon).filter(|addon| !addon.is_terminating());
         let deployment = addon.map(|addon| Deployment::read(addon, view)).transpose()?.flatten();
         Ok(deployment.map_or_else(Plan::nothing, |deployment| deployment.plan(now)))
     }

@@ -1,0 +1,48 @@
+//! Says of every add-on of a cluster that fell silent that nobody knows how it does, whoever manages the add-on.
+//!
+//! The manager of the add-on, or the agent of the cluster, says more when the cluster answers again.
+
+use jiff::Timestamp;
+
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1::ManagedCluster;
+use api::condition::ConditionStatus::Unknown;
+use api::condition::{Conditions as _, Observation, set_condition};
+use api::names::{addon_conditions, cluster_conditions};
+use object::{Key, Metadata as _};
+use reconcile::{Controller, Plan, Query, Read, StatusWrite, View, Watches};
+
+pub(crate) struct AddonHealthController;
+
+impl Controller for AddonHealthController {
+    const NAME: &'static str = "addon-health";
+    type Primary = ManagedClusterAddOn;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<ManagedCluster>(|change, view| {
+            let cluster = change.latest().filter(|_| change.differs_in(silence));
+            let addons =
+                |cluster: &ManagedCluster| view.keys::<ManagedClusterAddOn>(Query::namespace(cluster.name()));
+            cluster.map(addons).unwrap_or_default()
+        });
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let mut plan = Plan::nothing();
+        let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return Ok(plan) };
+        let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
+        if let Some((reason, message)) = cluster.as_deref().and_then(silence) {
+            let mut new = ManagedClusterAddOn::clone(&addon);
+            let unknown = Observation::new(addon_conditions::AVAILABLE, Unknown, &reason).message(message);
+            set_condition(&mut new.status.get_or_insert_default().conditions, unknown, now);
+            plan.status = StatusWrite::between(addon.as_ref(), &new);
+        }
+        Ok(plan)
+    }
+}
+
+/// The reason and the message of a cluster of which nobody knows whether it is available.
+fn silence(cluster: &ManagedCluster) -> Option<(String, String)> {
+    let available = cluster.condition(cluster_conditions::AVAILABLE)?;
+    (available.status == Unknown).then(|| (available.reason.clone(), available.message.clone()))
+}

@@ -1,0 +1,165 @@
+//! What the agents of add-ons may do on the hub, and how long.
+
+use k8s_openapi::api::rbac::v1::RoleBinding;
+use serde_json::{Value, json};
+
+use crate::fixtures::{ADDON, images, put, seconds, template, world};
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1::ManagedCluster;
+use api::condition::find_condition;
+use api::names::ADDON_NAME_LABEL;
+use object::{Key, Metadata as _};
+use sim::World;
+
+/// A world in which two clusters have an add-on whose agents may read in their namespace and in a shared one.
+fn permitted() -> World {
+    let mut world = world(2);
+    put(&mut world, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shared"}}));
+    permit(&mut world, "msa:0.4.0", &["reader", "writer"]);
+    put(
+        &mut world,
+        json!({
+            "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn", "metadata": {"name": ADDON},
+            "spec": {
+                "supportedConfigs": [{"group": "addon.open-cluster-management.io", "resource": "addontemplates", "defaultConfig": {"name": "msa"}}],
+                "installStrategy": {"type": "Manual"},
+            },
+        }),
+    );
+    for cluster in ["cluster1", "cluster2"] {
+        install(&mut world, ADDON, cluster);
+    }
+    world.run_for(seconds(30)).unwrap();
+    let of = |cluster: &str| {
+        let of_addon = format!("open-cluster-management:{ADDON}");
+        [
+            format!("{cluster}/{of_addon}:clusterrole:reader:agent"),
+            format!("{cluster}/{of_addon}:clusterrole:writer:agent"),
+            format!("shared/{of_addon}:role:reader:agent:{cluster}"),
+            format!("shared/{of_addon}:role:writer:agent:{cluster}"),
+        ]
+    };
+    let mut want = [of("cluster1"), of("cluster2")].concat();
+    want.sort();
+    assert_eq!(bindings(&world), want);
+    world
+}
+
+fn install(world: &mut World, addon: &str, cluster: &str) {
+    let metadata = json!({"name": addon, "namespace": cluster});
+    let kind =
+        json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn"});
+    put(world, crate::fixtures::merged(kind, json!({"metadata": metadata, "spec": {}})));
+}
+
+/// Writes the template, with an image and with the roles that the agents have.
+fn permit(world: &mut World, image: &str, roles: &[&str]) {
+    template(world, "msa", image);
+    let current =
+        |role: &&str| json!({"type": "CurrentCluster", "currentCluster": {"clusterRoleName": role}});
+    let single = |role: &&str| {
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role});
+        json!({"type": "SingleNamespace", "singleNamespace": {"namespace": "shared", "roleRef": role}})
+    };
+    let permissions: Vec<Value> = roles.iter().map(current).chain(roles.iter().map(single)).collect();
+    let template: api::addon::v1alpha1::AddOnTemplate = world.get(&Key::cluster("msa")).unwrap();
+    let mut object = serde_json::to_value(template).unwrap();
+    object["metadata"] = json!({"name": "msa"});
+    object["spec"]["registration"] =
+        json!([{"type": "KubeClient", "kubeClient": {"hubPermissions": permissions}}]);
+    put(world, object);
+}
+
+/// The RoleBindings of add-ons, as namespace and name.
+fn bindings(world: &World) -> Vec<String> {
+    let all = world.list::<RoleBinding>();
+    let of_addons = all.iter().filter(|binding| binding.label(ADDON_NAME_LABEL).is_some());
+    let mut names: Vec<_> = of_addons.map(|binding| Key::of(binding).to_string()).collect();
+    names.sort();
+    names
+}
+
+fn assert_gone(world: &World, what: &str) {
+    let held: Vec<_> = bindings(world).into_iter().filter(|binding| binding.contains(what)).collect();
+    assert!(held.is_empty(), "{held:?}");
+}
+
+#[test]
+fn a_permission_that_leaves_the_template_is_taken_back_everywhere() {
+    let mut world = permitted();
+    permit(&mut world, "msa:0.4.0", &["reader"]);
+    world.run_for(seconds(30)).unwrap();
+    assert_gone(&world, "writer");
+    assert_eq!(bindings(&world).len(), 4);
+}
+
+#[test]
+fn the_permissions_of_an_addon_go_with_it_although_the_operator_was_away() {
+    let mut world = permitted();
+    world.delete::<ManagedClusterAddOn>(&Key::namespaced("cluster2", ADDON)).unwrap();
+    world.restart_operator();
+    world.run_for(seconds(30)).unwrap();
+    assert_gone(&world, "cluster2");
+    assert_eq!(bindings(&world).len(), 4);
+}
+
+#[test]
+fn a_cluster_that_leaves_leaves_no_permission_behind() {
+    let mut world = permitted();
+    world.delete::<ManagedCluster>(&Key::cluster("cluster2")).unwrap();
+    world.run_for(seconds(60)).unwrap();
+    assert!(world.get::<ManagedCluster>(&Key::cluster("cluster2")).is_none());
+    assert_gone(&world, "cluster2");
+}
+
+#[test]
+fn a_denied_cluster_loses_its_permissions_and_gets_nothing_new() {
+    let mut world = permitted();
+    let cluster = json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster"});
+    let denied = json!({"metadata": {"name": "cluster2"}, "spec": {"hubAcceptsClient": false, "leaseDurationSeconds": 60}});
+    put(&mut world, crate::fixtures::merged(cluster, denied));
+    world.run_for(seconds(10)).unwrap();
+    assert_gone(&world, "cluster2");
+    permit(&mut world, "msa:0.4.1", &["reader", "writer"]);
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!(images(&world), ["0.4.1", "0.4.0"]);
+    assert_gone(&world, "cluster2");
+}
+
+/// The label of an add-on on each cluster.
+fn features(world: &World, addon: &str) -> Vec<String> {
+    let label = format!("feature.open-cluster-management.io/addon-{addon}");
+    let clusters = world.list::<ManagedCluster>();
+    clusters.iter().map(|cluster| cluster.label(&label).unwrap_or("-").to_owned()).collect()
+}
+
+#[test]
+fn clusters_are_labelled_with_their_addons_and_how_these_do() {
+    let mut world = permitted();
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!(features(&world, ADDON), ["available", "available"]);
+    world.spokes.get_mut("cluster1").unwrap().connected = false;
+    world.run_for(seconds(400)).unwrap();
+    assert_eq!(features(&world, ADDON), ["unreachable", "available"]);
+    world.delete::<ManagedClusterAddOn>(&Key::namespaced("cluster2", ADDON)).unwrap();
+    world.run_for(seconds(10)).unwrap();
+    assert_eq!(features(&world, ADDON), ["unreachable", "-"]);
+}
+
+#[test]
+fn every_addon_of_a_lost_cluster_is_unknown_whoever_manages_it() {
+    let mut world = permitted();
+    install(&mut world, "of-somebody-else", "cluster1");
+    let key = Key::namespaced("cluster1", "of-somebody-else");
+    let available = json!([{"type": "Available", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}]);
+    world.patch_status::<ManagedClusterAddOn>(&key, json!({"status": {"conditions": available}})).unwrap();
+    world.spokes.get_mut("cluster1").unwrap().connected = false;
+    world.run_for(seconds(400)).unwrap();
+    let addon: ManagedClusterAddOn = world.get(&key).unwrap();
+    let status = addon.status.unwrap();
+    let available = find_condition(&status.conditions, "Available").unwrap();
+    assert_eq!(
+        (available.status.to_string().as_str(), available.reason.as_str()),
+        ("Unknown", "ManagedClusterLeaseUpdateStopped")
+    );
+}
