@@ -103,6 +103,18 @@ pub enum Error {
         /// The message of the server.
         why: String,
     },
+    /// The directory of the branch holds files of another owner.
+    #[error(
+        "{branch} of {url} holds {what}; give each hub and each ConfigRepo a spec.report.path or a branch of its own"
+    )]
+    NotOurs {
+        /// The remote.
+        url: String,
+        /// Branch that was to be pushed.
+        branch: String,
+        /// The files, and their owner where it is known.
+        what: String,
+    },
     /// Others kept pushing to the same branch.
     #[error("{branch} of {url} moved during each of {attempts} pushes; the push is tried again later")]
     PushContended {
@@ -135,6 +147,7 @@ impl Error {
             Self::Cancelled { .. } => "SourceTimeout",
             Self::Abandoned { .. } => "SourceAbandoned",
             Self::PushRejected { .. } => "StatusPushRejected",
+            Self::NotOurs { .. } => "StatusPushMisconfigured",
             Self::PushContended { .. } => "StatusPushContended",
             Self::Cache(_) => "GitCacheFailed",
         }

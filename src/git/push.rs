@@ -1,7 +1,7 @@
 //! Commits from files in memory, pushed with compare-and-swap.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use git2::{
 };
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::{Error, Mirror};
 use object::text;
@@ -23,9 +24,11 @@ const EMAIL: &str = "wheelwright@gitops.wheelwright.dev";
 pub struct Commit {
     /// The branch; created without parents if it does not exist.
     pub branch: String,
-    /// The directory of the branch that the files replace; empty for the root.
+    /// The directory of the branch that the files are in; empty for the root.
     pub directory: String,
-    /// All files below the directory.
+    /// Who the files belong to. Files of another owner stay as they are.
+    pub owner: String,
+    /// All files of the owner below the directory.
     pub files: BTreeMap<String, String>,
     /// Commit message.
     pub message: String,
@@ -72,9 +75,10 @@ enum Attempt {
 
 impl Mirror {
     /// Commits files on top of a branch as it is now, and pushes. Returns the commit, or `None` if the branch holds the files
-    /// already. Other directories of the branch and commits of others stay; nothing is ever force-pushed.
+    /// already. Files and commits of others stay; nothing is ever force-pushed.
     ///
     /// # Errors
+    /// [`Error::NotOurs`] if the directory holds files of another owner,
     /// [`Error::PushRejected`] if the server accepted the connection and refused the commit, [`Error::PushContended`] if others
     /// were faster each time; else as for [`Mirror::fetch`].
     pub fn push(&self, commit: &Commit, retry: &Retry) -> Result<Option<String>, Error> {
@@ -128,8 +132,10 @@ impl Mirror {
             Err(e) if e.code() == ErrorCode::NotFound => None,
             Err(e) => return Err(explain(e)),
         };
-        let Some(id) = write_commit(&repo, tip, commit).map_err(explain)? else {
-            return Ok(Attempt::Unchanged);
+        let id = match write_commit(&repo, tip, commit).map_err(explain)? {
+            Written::Unchanged => return Ok(Attempt::Unchanged),
+            Written::NotOurs(what) => return Err(self.not_ours(commit, what)),
+            Written::Commit(id) => id,
         };
         let swapped = match tip {
             Some(tip) => repo.reference_matching(reference, id, true, tip, "wheelwright: report"),
@@ -147,8 +153,10 @@ impl Mirror {
     fn try_remote(&self, reference: &str, commit: &Commit) -> Result<Attempt, Error> {
         let repo = self.repository()?;
         let tip = self.tip(&repo, reference)?;
-        let Some(id) = write_commit(&repo, tip, commit).map_err(|e| Error::cache(&e))? else {
-            return Ok(Attempt::Unchanged);
+        let id = match write_commit(&repo, tip, commit).map_err(|e| Error::cache(&e))? {
+            Written::Unchanged => return Ok(Attempt::Unchanged),
+            Written::NotOurs(what) => return Err(self.not_ours(commit, what)),
+            Written::Commit(id) => id,
         };
         match self.send(&repo, reference, tip, id) {
             PushAnswer::Accepted => Ok(Attempt::Pushed(id)),
@@ -173,6 +181,10 @@ impl Mirror {
             branch: commit.branch.clone(),
             why: text::plain(why, 300),
         }
+    }
+
+    fn not_ours(&self, commit: &Commit, what: String) -> Error {
+        Error::NotOurs { url: self.remote().to_string(), branch: commit.branch.clone(), what }
     }
 
     fn remote_tip(&self, repo: &Repository, reference: &str) -> Result<Option<Oid>, Error> {
@@ -246,29 +258,87 @@ enum PushAnswer {
     Unknown(Error),
 }
 
-/// Writes the commit that puts the files on top of a tip; `None` if the tip holds them already.
-fn write_commit(repo: &Repository, tip: Option<Oid>, commit: &Commit) -> Result<Option<Oid>, git2::Error> {
+/// The file of a directory that says whose report it holds.
+const RECORD: &str = ".wheelwright.json";
+
+/// Longest record that is read: 5,000 paths of a usual length.
+const MAX_RECORD_BYTES: usize = 1 << 20;
+
+/// Whose report a directory holds, and which of its files are of the report.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Record {
+    owner: String,
+    files: BTreeSet<String>,
+}
+
+/// The result of writing a commit.
+enum Written {
+    /// The tip holds the files already.
+    Unchanged,
+    /// The directory holds files of another owner.
+    NotOurs(String),
+    /// The commit.
+    Commit(Oid),
+}
+
+/// Writes the commit that puts the files on top of a tip.
+fn write_commit(repo: &Repository, tip: Option<Oid>, commit: &Commit) -> Result<Written, git2::Error> {
     let parent = tip.map(|tip| repo.find_commit(tip)).transpose()?;
     let mut index = Index::new()?;
     if let Some(parent) = &parent {
         index.read_tree(&parent.tree()?)?;
     }
-    match commit.directory.as_str() {
-        "" => index.clear()?,
-        directory => index.remove_dir(Path::new(directory), 0)?,
+    let path_of = |file: &str| match commit.directory.as_str() {
+        "" => file.to_owned(),
+        directory => format!("{directory}/{file}"),
+    };
+    let found = |index: &Index, file: &str| index.get_path(Path::new(&path_of(file)), 0);
+    let before = match found(&index, RECORD) {
+        None => Record { owner: commit.owner.clone(), files: BTreeSet::new() },
+        Some(entry) => match read_record(repo, entry.id) {
+            Some(record) => record,
+            None => {
+                return Ok(Written::NotOurs(format!(
+                    "a file {} that is no record of a report",
+                    path_of(RECORD)
+                )));
+            }
+        },
+    };
+    if before.owner != commit.owner {
+        let owner = text::plain(&before.owner, 200);
+        return Ok(Written::NotOurs(format!("the report of {owner}, as {} says", path_of(RECORD))));
     }
-    for (path, content) in &commit.files {
-        let path =
-            if commit.directory.is_empty() { path.clone() } else { format!("{}/{path}", commit.directory) };
-        index.add(&entry(path, repo.blob(content.as_bytes())?))?;
+    let is_foreign = |file: &&String| !before.files.contains(*file) && found(&index, file).is_some();
+    if let Some(foreign) = commit.files.keys().find(is_foreign) {
+        return Ok(Written::NotOurs(format!("a file {} that no report wrote", path_of(foreign))));
+    }
+    for gone in before.files.iter().filter(|file| !commit.files.contains_key(*file)) {
+        if found(&index, gone).is_some() {
+            index.remove(Path::new(&path_of(gone)), 0)?;
+        }
+    }
+    let record = Record { owner: commit.owner.clone(), files: commit.files.keys().cloned().collect() };
+    let record =
+        serde_json::to_string_pretty(&record).map_err(|e| git2::Error::from_str(&e.to_string()))? + "\n";
+    for (file, content) in
+        commit.files.iter().map(|(file, content)| (file.as_str(), content)).chain([(RECORD, &record)])
+    {
+        index.add(&entry(path_of(file), repo.blob(content.as_bytes())?))?;
     }
     let tree = repo.find_tree(index.write_tree_to(repo)?)?;
     if parent.as_ref().is_some_and(|parent| parent.tree_id() == tree.id()) {
-        return Ok(None);
+        return Ok(Written::Unchanged);
     }
     let signature = Signature::new(AUTHOR, EMAIL, &git2::Time::new(commit.time.as_second(), 0))?;
     let parents: Vec<_> = parent.iter().collect();
-    repo.commit(None, &signature, &signature, &commit.message, &tree, &parents).map(Some)
+    repo.commit(None, &signature, &signature, &commit.message, &tree, &parents).map(Written::Commit)
+}
+
+/// Reads the record of a directory; `None` if it is none.
+fn read_record(repo: &Repository, id: Oid) -> Option<Record> {
+    let blob = repo.find_blob(id).ok().filter(|blob| blob.size() <= MAX_RECORD_BYTES)?;
+    serde_json::from_slice(blob.content()).ok()
 }
 
 /// Makes an entry of an index that has no work tree, so the fields about files on disk stay zero.

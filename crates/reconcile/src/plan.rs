@@ -293,9 +293,11 @@ pub struct Push {
     pub secret: Option<Key>,
     /// Branch to push to; created as an orphan where it does not exist.
     pub branch: String,
-    /// Directory of the branch that belongs to us and is replaced whole; empty for the root.
+    /// Directory of the branch; empty for the root.
     pub directory: String,
-    /// The files below that directory, all of them.
+    /// The hub and the ConfigRepo that report there. Files of another owner stay.
+    pub owner: String,
+    /// All files of the owner below that directory.
     pub files: BTreeMap<String, String>,
     /// Commit message with its trailers.
     pub message: String,

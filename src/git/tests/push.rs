@@ -12,6 +12,7 @@ fn files(directory: &str, files: &[(&str, &str)]) -> Commit {
     Commit {
         branch: "wheelwright/status/hub".into(),
         directory: directory.into(),
+        owner: "ConfigRepo fleet/a of hub 1".into(),
         files: files.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned())).collect(),
         message: "report\n".into(),
         time: "2026-01-02T03:04:05Z".parse().unwrap(),
@@ -215,4 +216,40 @@ fn waits_grow_up_to_a_limit() {
     let waits: Vec<_> = (0..retry.attempts).map(|attempt| retry.wait(attempt, Oid::ZERO_SHA1)).collect();
     assert!(waits.is_sorted() && waits.iter().all(|wait| *wait <= retry.longest));
     assert!(waits.iter().sum::<Duration>() < Duration::from_secs(60));
+}
+
+#[test]
+fn the_report_of_another_hub_and_the_files_of_a_person_stay() {
+    on_both(|forge, open| {
+        forge.commit(BRANCH, &[("README.md", "by hand"), ("docs/a.md", "by hand")]);
+        let mirror = open("cache");
+        let error = mirror.push(&files("", &[("README.md", "report")]), &QUICK).unwrap_err();
+        assert_eq!(error.reason(), "StatusPushMisconfigured");
+        assert!(error.to_string().contains("holds a file README.md that no report wrote"), "{error}");
+
+        mirror.push(&files("hub", &[("README.md", "1"), ("addons/x.md", "1")]), &QUICK).unwrap().unwrap();
+        let other =
+            Commit { owner: "ConfigRepo fleet/a of hub 2".into(), ..files("hub", &[("README.md", "2")]) };
+        let error = open("other").push(&other, &QUICK).unwrap_err();
+        assert!(error.to_string().contains("the report of ConfigRepo fleet/a of hub 1"), "{error}");
+        assert_eq!(forge.file(BRANCH, "hub/README.md").as_deref(), Some("1"));
+        assert_eq!(forge.file(BRANCH, "README.md").as_deref(), Some("by hand"));
+    });
+}
+
+#[test]
+fn a_record_of_files_that_are_gone_or_a_broken_one_removes_nothing_else() {
+    on_both(|forge, open| {
+        let mirror = open("cache");
+        mirror.push(&files("", &[("x", "1"), ("y", "1")]), &QUICK).unwrap().unwrap();
+        let record = forge.file(BRANCH, ".wheelwright.json").unwrap();
+        forge.commit(BRANCH, &[("x", "1"), ("keep", "1"), (".wheelwright.json", &record)]);
+        mirror.push(&files("", &[("x", "2")]), &QUICK).unwrap().unwrap();
+        assert_eq!(forge.file(BRANCH, "keep").as_deref(), Some("1"));
+        forge.commit(BRANCH, &[("keep", "1"), (".wheelwright.json", "[")]);
+        assert_eq!(
+            mirror.push(&files("", &[("x", "3")]), &QUICK).unwrap_err().reason(),
+            "StatusPushMisconfigured"
+        );
+    });
 }

@@ -139,9 +139,11 @@ impl Mirrors {
                 Error::PushRejected { .. } | Error::Auth { .. } | Error::HostKey { .. } => {
                     FailureKind::Forbidden
                 }
-                Error::Url(_) | Error::Ref(_) | Error::Credentials(_) | Error::Content(_) => {
-                    FailureKind::Invalid
-                }
+                Error::Url(_)
+                | Error::Ref(_)
+                | Error::Credentials(_)
+                | Error::Content(_)
+                | Error::NotOurs { .. } => FailureKind::Invalid,
                 Error::Unreachable { .. }
                 | Error::Empty { .. }
                 | Error::MissingRef { .. }
@@ -156,10 +158,10 @@ impl Mirrors {
     }
 
     async fn try_push(&self, push: Push) -> Result<(), Error> {
-        let Push { repo, url, secret, branch, directory, files, message, time } = push;
+        let Push { repo, url, secret, branch, directory, owner, files, message, time } = push;
         let remote = self.remote(&url)?;
         let credentials = self.credentials(secret.as_ref()).await?;
-        let commit = Commit { branch, directory, files, message, time };
+        let commit = Commit { branch, directory, owner, files, message, time };
         let key = MirrorKey { purpose: Purpose::Write, namespace: repo.namespace, remote: remote.identity() };
         self.with_mirror(key, remote, credentials, move |mirror| mirror.push(&commit, &Retry::default()))
             .await??;

@@ -175,11 +175,19 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         secret: spec.secret_ref.as_ref().map(|secret| Key::namespaced(Key::of(repo).namespace, &secret.name)),
         branch: spec.branch.clone(),
         directory: spec.path.trim_matches('/').to_owned(),
+        owner: owner(repo, view)?,
         message: report::message(&fleet, &digest),
         files,
         time: changed.unwrap_or(Timestamp::UNIX_EPOCH),
     }))]);
     Ok(plan)
+}
+
+/// Names the ConfigRepo and its hub. The uid of the namespace `kube-system` is that of the hub, as usual for clusters.
+fn owner(repo: &ConfigRepo, view: &impl View) -> Read<String> {
+    let system = view.get::<Namespace>(&Key::cluster("kube-system"))?;
+    let hub = system.and_then(|namespace| namespace.metadata.uid.clone()).unwrap_or_default();
+    Ok(format!("ConfigRepo {} of hub {hub}", Key::of(repo)))
 }
 
 /// An add-on, and what it is on its clusters.

@@ -75,6 +75,7 @@ async fn a_repository_of_this_machine_needs_the_flag() {
         secret: None,
         branch: "status".into(),
         directory: String::new(),
+        owner: "ConfigRepo config/fleet of hub 1".into(),
         files: BTreeMap::new(),
         message: String::new(),
         time: jiff::Timestamp::UNIX_EPOCH,
