@@ -140,11 +140,15 @@ impl RolloutDecision {
 
     /// Whether there is at least one cluster, and every one is done or left alone.
     pub fn is_complete(&self) -> bool {
-        self.counts.total > 0 && self.counts.done + self.counts.skipped == self.counts.total
+        self.counts.is_complete()
     }
 }
 
 impl Counts {
+    fn is_complete(&self) -> bool {
+        self.total > 0 && self.done + self.skipped == self.total
+    }
+
     /// Counts states.
     pub fn of<'a>(states: impl Iterator<Item = &'a ClusterState>) -> Self {
         let mut counts = Self::default();
@@ -164,5 +168,25 @@ impl Counts {
             } += 1;
         }
         counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rollout_is_complete_when_every_cluster_is_done_or_left_alone() {
+        let check = |total, done, skipped, expected: bool| {
+            let counts = Counts { total, done, skipped, ..Counts::default() };
+            assert_eq!(counts.is_complete(), expected, "{counts:?}");
+        };
+        check(1, 1, 0, true);
+        check(5, 3, 2, true);
+        check(2, 0, 2, true);
+        check(5, 2, 2, false);
+        check(5, 5, 2, false);
+        // A rollout without clusters has shown nothing.
+        check(0, 0, 0, false);
     }
 }

@@ -163,3 +163,16 @@ pub enum Report {
     /// Whoever reports ran out of patience; normally the engine decides this.
     TimeOut,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_sum_is_shortened() {
+        let check = |hash: &str, short: &str| assert_eq!(Hash::from(hash.to_owned()).short(), short);
+        check(&"0123456789abcdef".repeat(4), "0123456789ab");
+        check(&"0123456789abcdeg".repeat(4), &"0123456789abcdeg".repeat(4));
+        check("0123456789abcdef", "0123456789abcdef");
+    }
+}

@@ -234,3 +234,50 @@ impl Wait {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_state_has_the_word_that_it_is_serialized_with() {
+        let until = Timestamp::UNIX_EPOCH;
+        for state in [
+            ClusterState::Done,
+            ClusterState::Soaking { until },
+            ClusterState::Progressing { deadline: None, reported: true },
+            ClusterState::Failed { deadline: None },
+            ClusterState::TimedOut,
+            ClusterState::Starting,
+            ClusterState::Skipped,
+            ClusterState::Unreachable { moved: true },
+            ClusterState::Quarantined { returns_to: None },
+        ] {
+            let written = json!(state);
+            assert_eq!((&written["state"], state.label()), (&json!(state.word()), state.word().to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_waiting_cluster_has_the_reason_that_it_is_serialized_with() {
+        let (until, stage) = (Timestamp::UNIX_EPOCH, String::new);
+        for wait in [
+            Wait::Refused,
+            Wait::Paused,
+            Wait::Quarantine { revision: Hash::default() },
+            Wait::Breach(Breach { stage: stage(), failures: 2, allowed: 1 }),
+            Wait::Frozen { window: String::new(), until },
+            Wait::Unreachable { clusters: 2, allowed: 1 },
+            Wait::Superseded { clusters: 1, until },
+            Wait::Stage { stage: stage(), unfinished: 1 },
+            Wait::StageSoak { stage: stage(), until },
+            Wait::Approval { token: String::new() },
+            Wait::Slot { slots: 1 },
+        ] {
+            let (reason, state) = (wait.reason(), ClusterState::Waiting(wait.clone()));
+            assert_eq!(json!(wait)["reason"], reason);
+            assert_eq!((state.word(), state.label()), ("Waiting", format!("Waiting ({reason})")));
+        }
+    }
+}

@@ -42,3 +42,11 @@ fn the_concurrency_of_the_strategy_goes_before_the_size_of_groups() {
     let Ok(Strategy::Progressive(progressive)) = read(wire, Some(Size::Percent(50))) else { panic!() };
     assert_eq!(progressive.concurrency, Some(Size::Count(3)));
 }
+
+#[test]
+fn a_mandatory_group_is_the_one_of_its_name_or_index() {
+    let group = |index, name: &str| GroupKey { index, name: name.into() };
+    let canary = Mandatory::Name("canary".into());
+    assert!(canary.selects(&group(1, "canary")) && !canary.selects(&group(1, "rest")));
+    assert!(Mandatory::Index(1).selects(&group(1, "rest")) && !Mandatory::Index(1).selects(&group(2, "rest")));
+}
