@@ -43,7 +43,7 @@ impl Identity {
     }
 
     /// The name of a ManifestWork's AppliedManifestWork.
-    pub fn applied_name(&self, work: &str) -> String {
+    pub(crate) fn applied_name(&self, work: &str) -> String {
         format!("{}-{work}", self.hub_hash)
     }
 

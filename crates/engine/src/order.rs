@@ -9,7 +9,7 @@ use object::Gvk;
 ///
 /// 0: kinds that make room for others (namespaces, definitions). 1: identities and permissions. 2: content that others refer to.
 /// 3: everything else. 4: kinds that start a rollout, after everything they refer to. 5: kinds that intercept requests.
-pub fn hub_stage(gvk: &Gvk) -> u8 {
+pub(crate) fn hub_stage(gvk: &Gvk) -> u8 {
     match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => 0,
         ("", "ServiceAccount" | "ResourceQuota" | "LimitRange")

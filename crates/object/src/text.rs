@@ -71,7 +71,7 @@ fn is_steering(c: char) -> bool {
 }
 
 /// Replaces what looks like a secret.
-pub fn redact(text: &str) -> String {
+pub(crate) fn redact(text: &str) -> String {
     static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         let patterns = [
             (r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", REDACTED),

@@ -75,7 +75,7 @@ pub struct AccessReview {
 
 impl AccessReview {
     /// How long an answer holds. Open Cluster Management tries a refused manifest again after the same time.
-    pub const VALID: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
+    pub(crate) const VALID: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
 }
 
 /// Whether a subject may do everything that was asked.

@@ -109,7 +109,7 @@ impl Backoff {
 
 impl WorkQueue {
     /// A queue that leaves at least `spacing` between two plans of one key, so that a burst of changes is planned once.
-    pub fn with_spacing(spacing: SignedDuration) -> Self {
+    pub(crate) fn with_spacing(spacing: SignedDuration) -> Self {
         Self { spacing, ..Self::default() }
     }
 

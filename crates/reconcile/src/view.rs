@@ -195,12 +195,12 @@ impl ReadErrorReason {
 
 impl ReadError {
     /// No watch fills the cache of a kind.
-    pub fn not_watched(what: impl Into<String>) -> Self {
+    pub(crate) fn not_watched(what: impl Into<String>) -> Self {
         Self { what: what.into(), why: "nothing watches it".into(), reason: ReadErrorReason::NotWatched }
     }
 
     /// The first list of a kind has not been read to its end.
-    pub fn not_listed(what: impl Into<String>) -> Self {
+    pub(crate) fn not_listed(what: impl Into<String>) -> Self {
         let why = "its first list has not been read yet".into();
         Self { what: what.into(), why, reason: ReadErrorReason::NotListed }
     }

@@ -148,7 +148,7 @@ impl RenderError {
 
     /// Adds a hint if there is one.
     #[must_use]
-    pub fn hint_maybe(self, hint: Option<String>) -> Self {
+    pub(crate) fn hint_maybe(self, hint: Option<String>) -> Self {
         match hint {
             Some(hint) => self.hint(hint),
             None => self,
@@ -164,7 +164,7 @@ impl RenderError {
 
     /// Adds the line and its neighbours.
     #[must_use]
-    pub fn with_excerpt(mut self, text: &str) -> Self {
+    pub(crate) fn with_excerpt(mut self, text: &str) -> Self {
         const NEIGHBOURS: u32 = 1;
         const LONGEST: usize = 120;
         let Some(line) = self.line.filter(|_| self.excerpt.is_empty()) else { return self };

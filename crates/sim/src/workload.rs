@@ -25,7 +25,7 @@ pub struct World {
 }
 
 /// The annotation that says when the pods of a workload last changed, and to what.
-pub const ROLLED_AT: &str = "sim.wheelwright.dev/rolled-at";
+pub(crate) const ROLLED_AT: &str = "sim.wheelwright.dev/rolled-at";
 
 /// What a workload's status should become.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -63,7 +63,7 @@ impl FieldError {
     }
 
     /// The value stands there twice.
-    pub fn duplicate(field: impl Into<String>, value: &serde_json::Value) -> Self {
+    pub(crate) fn duplicate(field: impl Into<String>, value: &serde_json::Value) -> Self {
         Self::new("FieldValueDuplicate", field, format!("Duplicate value: {value}"))
     }
 
@@ -336,7 +336,7 @@ impl ApiError {
     }
 
     /// 500 without a reason, as kube-apiserver answers where nobody named the mistake.
-    pub fn unexpected(message: impl Into<String>) -> Self {
+    pub(crate) fn unexpected(message: impl Into<String>) -> Self {
         Self::failure(500, "", message.into(), None)
     }
 

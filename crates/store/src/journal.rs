@@ -85,7 +85,7 @@ impl Store {
     }
 
     /// No later write gets this version or one before it.
-    pub fn skip_to(&mut self, revision: u64) {
+    pub(crate) fn skip_to(&mut self, revision: u64) {
         self.revision = self.revision.max(revision);
     }
 

@@ -246,7 +246,7 @@ impl Type {
     }
 
     /// Whether a value is of the type; a number without a fraction is an integer.
-    pub fn admits(self, value: &Value) -> bool {
+    pub(crate) fn admits(self, value: &Value) -> bool {
         let whole =
             |n: &serde_json::Number| n.is_i64() || n.is_u64() || n.as_f64().is_some_and(|n| n.fract() == 0.0);
         match (self, value) {

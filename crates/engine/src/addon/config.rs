@@ -30,7 +30,7 @@ pub struct Config {
 
 impl Config {
     /// Whether both are the same object, whatever it contains.
-    pub fn is_same_object(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_object(&self, other: &Self) -> bool {
         self.kind == other.kind && self.key == other.key
     }
 }

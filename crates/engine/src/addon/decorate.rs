@@ -14,7 +14,7 @@ use api::names::DEFAULT_ADDON_NAMESPACE;
 use object::Object;
 
 /// Where the hub kubeconfig of an add-on is mounted.
-pub const HUB_KUBECONFIG_PATH: &str = "/managed/hub-kubeconfig";
+pub(crate) const HUB_KUBECONFIG_PATH: &str = "/managed/hub-kubeconfig";
 const PROXY_CA_PATH: &str = "/managed/proxy-ca";
 const PROXY_CA_KEY: &str = "ca-bundle.crt";
 const PROXY_CA_VOLUME: &str = "proxy-ca-bundle";
@@ -81,7 +81,7 @@ impl Decoration {
     ///
     /// # Errors
     /// Fails where the certificates are not base64.
-    pub fn set_proxy(&mut self, proxy: &ProxyConfig) -> Result<(), RenderError> {
+    pub(crate) fn set_proxy(&mut self, proxy: &ProxyConfig) -> Result<(), RenderError> {
         let pairs = [
             ("HTTP_PROXY", &proxy.http_proxy),
             ("HTTPS_PROXY", &proxy.https_proxy),

@@ -30,7 +30,7 @@ pub fn spec_hash(object: &Object) -> String {
 }
 
 /// The hash of a content that was taken out of its object.
-pub fn content_hash(content: &Map<String, Value>) -> String {
+pub(crate) fn content_hash(content: &Map<String, Value>) -> String {
     let mut json = String::new();
     write_map(&mut json, content);
     hex(Sha256::digest(json.as_bytes()))

@@ -96,7 +96,7 @@ pub fn render(input: &Input<'_>) -> Result<Vec<Object>, RenderError> {
 /// The namespace of the add-on's agents and of their credentials.
 ///
 /// The configuration may name it. Otherwise it is that of the first Deployment of the template, or of the first DaemonSet.
-pub fn agent_namespace<'a>(
+pub(crate) fn agent_namespace<'a>(
     template: &'a AddOnTemplateSpec,
     config: Option<&'a AddOnDeploymentConfigSpec>,
 ) -> &'a str {

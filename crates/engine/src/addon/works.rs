@@ -22,7 +22,7 @@ use object::{Metadata as _, Object, ObjectRef};
 
 /// Values that the health of a workload depends on, beside OCM's well-known values. They show that the counts are about the present
 /// configuration and about the newest pods, as `kubectl rollout status` asks.
-pub const FENCE: [(&str, &str); 5] = [
+pub(crate) const FENCE: [(&str, &str); 5] = [
     ("ConfigAddress", r".metadata.annotations.gitops\.wheelwright\.dev/config-address"),
     ("Generation", ".metadata.generation"),
     ("ObservedGeneration", ".status.observedGeneration"),
@@ -126,7 +126,7 @@ fn identifier(manifest: &Object) -> ResourceIdentifier {
 }
 
 /// Whether the health of a manifest's object is the health of the add-on.
-pub fn is_workload(manifest: &Object) -> bool {
+pub(crate) fn is_workload(manifest: &Object) -> bool {
     manifest.api_version().starts_with("apps/") && matches!(manifest.kind(), "Deployment" | "DaemonSet")
 }
 

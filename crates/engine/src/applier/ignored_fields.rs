@@ -10,7 +10,7 @@ pub type Path = Vec<String>;
 /// Gives ignored fields of a manifest their live value, and drops those that the live object does not have.
 ///
 /// Server-side apply removes a field that we set at creation and leave out later, so the live value is sent along.
-pub fn strip_ignored(manifest: &mut Object, live: &Object, ignored: &[Path]) {
+pub(crate) fn strip_ignored(manifest: &mut Object, live: &Object, ignored: &[Path]) {
     for path in ignored {
         let (Some((last, parents)), live) = (path.split_last(), follow(&live.0, path)) else { continue };
         let Some(parent) = follow_mut(&mut manifest.0, parents) else { continue };

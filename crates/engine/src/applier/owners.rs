@@ -18,24 +18,24 @@ fn is_of_kind(reference: &Value, owner: &OwnerReference) -> bool {
 }
 
 /// Whether an object carries the reference of an owner.
-pub fn is_owned_by(object: &Object, owner: &OwnerReference) -> bool {
+pub(crate) fn is_owned_by(object: &Object, owner: &OwnerReference) -> bool {
     references(object).any(|reference| is(reference, owner))
 }
 
 /// Whether an object has another owner of the same kind.
-pub fn has_other_owner(object: &Object, owner: &OwnerReference) -> bool {
+pub(crate) fn has_other_owner(object: &Object, owner: &OwnerReference) -> bool {
     references(object).any(|reference| is_of_kind(reference, owner) && !is(reference, owner))
 }
 
 /// The owner references of an object without those of one owner.
-pub fn without_owner(object: &Object, owner: &OwnerReference) -> Vec<Value> {
+pub(crate) fn without_owner(object: &Object, owner: &OwnerReference) -> Vec<Value> {
     references(object).filter(|reference| !is(reference, owner)).cloned().collect()
 }
 
 /// The references to apply for an owner: its own, and those of other owners of its kind that the live object has.
 ///
 /// All owners of this kind apply under one field manager, and an apply removes the items that the manager no longer names.
-pub fn with_owner(live: Option<&Object>, owner: &OwnerReference) -> Vec<Value> {
+pub(crate) fn with_owner(live: Option<&Object>, owner: &OwnerReference) -> Vec<Value> {
     let others = live.into_iter().flat_map(references);
     let others = others.filter(|reference| is_of_kind(reference, owner) && !is(reference, owner));
     others.cloned().chain([json!(owner)]).collect()

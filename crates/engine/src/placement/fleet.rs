@@ -212,7 +212,7 @@ impl Fleet {
     }
 
     /// Returns all scores of a cluster that are valid, as expressions see them.
-    pub fn valid_scores(&self, id: Id, now: Timestamp) -> BTreeMap<String, Vec<(String, i32)>> {
+    pub(crate) fn valid_scores(&self, id: Id, now: Timestamp) -> BTreeMap<String, Vec<(String, i32)>> {
         let scores = self.members.get(id as usize).map(|member| member.scores.as_slice()).unwrap_or_default();
         let valid = scores.iter().filter_map(|score| {
             let status = score.status.as_ref()?;
@@ -224,7 +224,7 @@ impl Fleet {
     }
 
     /// Returns the first moment at which a score that is valid now is not.
-    pub fn scores_until(&self, id: Id, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn scores_until(&self, id: Id, now: Timestamp) -> Option<Timestamp> {
         let scores = self.members.get(id as usize).map(|member| member.scores.as_slice()).unwrap_or_default();
         let ends = scores.iter().filter_map(|score| Some(score.status.as_ref()?.valid_until.as_ref()?.0));
         ends.filter(|until| *until >= now).min().map(first_invalid)
@@ -236,7 +236,7 @@ impl Fleet {
     }
 
     /// Returns the largest number of entries that name one cluster, without the entries of one placement, given by cluster.
-    pub fn most_used(&self, own: impl Iterator<Item = (Id, u32)>) -> u32 {
+    pub(crate) fn most_used(&self, own: impl Iterator<Item = (Id, u32)>) -> u32 {
         let mut levels: BTreeMap<u32, u32> = BTreeMap::new();
         let mut most_of_own = 0;
         for (id, times) in own {

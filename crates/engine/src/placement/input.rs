@@ -31,7 +31,7 @@ pub struct Input<'a> {
 
 impl<'a> Input<'a> {
     /// Returns the bound sets the placement asks for.
-    pub fn eligible(&self) -> impl Iterator<Item = &'a Arc<ManagedClusterSet>> + use<'a> {
+    pub(crate) fn eligible(&self) -> impl Iterator<Item = &'a Arc<ManagedClusterSet>> + use<'a> {
         let asked = &self.placement.spec.cluster_sets;
         let name = |set: &ManagedClusterSet| set.metadata.name.clone().unwrap_or_default();
         self.bound.iter().filter(move |set| asked.is_empty() || asked.contains(&name(set)))

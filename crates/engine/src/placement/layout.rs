@@ -12,7 +12,7 @@ use super::fleet::Id;
 use super::published::PublishedSlice;
 
 /// Most clusters in one slice.
-pub const SLICE: usize = 100;
+pub(crate) const SLICE: usize = 100;
 
 /// A cluster that should be in the decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ struct SliceDraft<'a> {
 type GroupDraft<'a> = Vec<SliceDraft<'a>>;
 
 /// Divides clusters into slices.
-pub fn lay_out(request: &LayoutInput<'_>, published: &[PublishedSlice]) -> Vec<Slice> {
+pub(crate) fn lay_out(request: &LayoutInput<'_>, published: &[PublishedSlice]) -> Vec<Slice> {
     let order: BTreeMap<Id, usize> =
         request.members.iter().enumerate().map(|(order, member)| (member.id, order)).collect();
     let mut previous = PreviousLayout::read(request, &order, published);

@@ -176,7 +176,7 @@ impl Policy {
     ///
     /// # Errors
     /// Refuses a name that is longer than the value of a label may be.
-    pub fn check_name(name: &str) -> Result<(), Misconfigured> {
+    pub(crate) fn check_name(name: &str) -> Result<(), Misconfigured> {
         if name.len() <= MAX_NAME {
             return Ok(());
         }
@@ -188,7 +188,7 @@ impl Policy {
     }
 
     /// Returns whether there are CEL expressions, which may read every field of a cluster.
-    pub fn has_expressions(&self) -> bool {
+    pub(crate) fn has_expressions(&self) -> bool {
         self.predicates.iter().any(Predicate::has_expressions)
     }
 
@@ -200,7 +200,7 @@ impl Policy {
     }
 
     /// Returns whether scores decide which clusters are selected, or in which order.
-    pub fn is_ranked(&self) -> bool {
+    pub(crate) fn is_ranked(&self) -> bool {
         self.wanted.is_some() || self.by_score || !self.spread.is_empty()
     }
 }

@@ -12,9 +12,9 @@ use api::names::{
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// The role of every accepted cluster in its namespace, for leases and add-ons.
-pub const REGISTRATION_ROLE: &str = "open-cluster-management:managedcluster:registration";
+pub(crate) const REGISTRATION_ROLE: &str = "open-cluster-management:managedcluster:registration";
 /// The role of every accepted cluster in its namespace, for works.
-pub const WORK_ROLE: &str = "open-cluster-management:managedcluster:work";
+pub(crate) const WORK_ROLE: &str = "open-cluster-management:managedcluster:work";
 
 /// The role of identities that may ask to join.
 pub const BOOTSTRAP_ROLE: &str = "open-cluster-management:bootstrap";

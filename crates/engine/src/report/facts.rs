@@ -71,7 +71,7 @@ impl Cluster {
     }
 
     /// Whether people look at it one by one: it is under way or in trouble, and does not just wait.
-    pub fn needs_attention(&self) -> bool {
+    pub(crate) fn needs_attention(&self) -> bool {
         self.rank() < 8
     }
 

@@ -112,7 +112,7 @@ impl RolloutDecision {
     }
 
     /// What OCM's library calls `ClustersToRollout`: clusters that start now, are in flight, soak, or failed before their deadline.
-    pub fn rolling(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn rolling(&self) -> impl Iterator<Item = &str> {
         self.in_state(ClusterState::is_rolling)
     }
 
@@ -129,7 +129,7 @@ impl RolloutDecision {
     }
 
     /// What the user should mend, in words.
-    pub fn complaints(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn complaints(&self) -> impl Iterator<Item = String> {
         let absent = |group| {
             format!(
                 "mandatory group {group}: the placement has no such decision group, so nothing waits for it"

@@ -60,7 +60,7 @@ impl Freeze {
 }
 
 /// The window that keeps rollouts frozen at `now`: its name and when they go on, windows that follow without a gap included.
-pub fn frozen(freezes: &[Freeze], now: Timestamp) -> Option<(&str, Timestamp)> {
+pub(crate) fn frozen(freezes: &[Freeze], now: Timestamp) -> Option<(&str, Timestamp)> {
     let open_at = |at| freezes.iter().filter_map(|f| Some((f.open_until(at)?, f.name.as_str()))).max();
     let (mut until, name) = open_at(now)?;
     for _ in 0..JOINED {

@@ -62,7 +62,7 @@ impl Size {
     ///
     /// # Errors
     /// When it is no size, or one that says nobody may go (`"0%"`, negative): OCM takes these for everybody.
-    pub fn read_concurrency(
+    pub(crate) fn read_concurrency(
         field: &'static str,
         value: Option<&IntOrString>,
     ) -> Result<Option<Self>, Refused> {
@@ -93,7 +93,7 @@ impl std::fmt::Display for Size {
 ///
 /// # Errors
 /// For what OCM's CRD accepts and its controllers then fail on at every pass, such as `5|` or `30mxyz`.
-pub fn read_deadline(field: &'static str, text: &str) -> Result<Option<SignedDuration>, Refused> {
+pub(crate) fn read_deadline(field: &'static str, text: &str) -> Result<Option<SignedDuration>, Refused> {
     if text.is_empty() || text == "None" {
         return Ok(None);
     }
@@ -114,7 +114,7 @@ pub fn read_deadline(field: &'static str, text: &str) -> Result<Option<SignedDur
 ///
 /// # Errors
 /// When it is no duration.
-pub fn read_soak(field: &'static str, text: &str) -> Result<SignedDuration, Refused> {
+pub(crate) fn read_soak(field: &'static str, text: &str) -> Result<SignedDuration, Refused> {
     if text.is_empty() {
         return Ok(SignedDuration::ZERO);
     }

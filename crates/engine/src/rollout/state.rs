@@ -127,7 +127,7 @@ pub struct Breach {
 
 impl ClusterState {
     /// Whether the cluster occupies a slot of its stage.
-    pub fn holds_slot(&self) -> bool {
+    pub(crate) fn holds_slot(&self) -> bool {
         match self {
             Self::Starting | Self::Progressing { .. } | Self::Soaking { .. } => true,
             Self::Done
@@ -156,7 +156,7 @@ impl ClusterState {
     }
 
     /// Whether OCM's library would list the cluster in `ClustersToRollout`.
-    pub fn is_rolling(&self) -> bool {
+    pub(crate) fn is_rolling(&self) -> bool {
         match self {
             Self::Starting | Self::Soaking { .. } | Self::Progressing { .. } | Self::Failed { .. } => true,
             Self::Done

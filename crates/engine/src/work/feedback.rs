@@ -12,7 +12,7 @@ use object::jsonpath;
 const MAX_STRING: usize = 1024;
 
 /// Reads the values that the rules ask for, and the errors of those that cannot be read. The first rule of a name wins.
-pub fn feedback(object: &Object, rules: &[FeedbackRule]) -> (Vec<FeedbackValue>, Vec<String>) {
+pub(crate) fn feedback(object: &Object, rules: &[FeedbackRule]) -> (Vec<FeedbackValue>, Vec<String>) {
     let whole = Value::Object(object.0.clone());
     let (mut values, mut errors) = (BTreeMap::new(), Vec::new());
     let mut order = Vec::new();

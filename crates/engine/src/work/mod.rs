@@ -7,7 +7,6 @@ mod manifest;
 mod status;
 
 pub use decide::{Decision, decide, refusal};
-pub use feedback::feedback;
 pub use inventory::{Inventory, Removal, inventory, removal};
 pub use manifest::{Wanted, read};
 pub use status::{Seen, was_applied, work_status};

@@ -16,5 +16,7 @@ mod tests;
 
 pub use node::{Entry, Map, Node, Scalar, Style, Tag, Value};
 pub use parse::{Malformed, documents, kustomization};
-pub use print::{float_text, print, print_stream};
-pub use scalar::{Reading, Unreadable, looks_like_something_else};
+pub use print::print;
+pub(crate) use print::print_stream;
+pub(crate) use scalar::looks_like_something_else;
+pub use scalar::{Reading, Unreadable};

@@ -122,7 +122,7 @@ impl From<Node> for Entry {
 
 impl Node {
     /// A map without fields.
-    pub fn empty_map() -> Self {
+    pub(crate) fn empty_map() -> Self {
         Value::Map(Map::new()).into()
     }
 
@@ -132,7 +132,7 @@ impl Node {
     }
 
     /// The fields, if this is a map.
-    pub fn as_map(&self) -> Option<&Map> {
+    pub(crate) fn as_map(&self) -> Option<&Map> {
         match &self.value {
             Value::Map(map) => Some(map),
             Value::Scalar(_) | Value::List(_) => None,
@@ -140,7 +140,7 @@ impl Node {
     }
 
     /// The fields, if this is a map.
-    pub fn as_map_mut(&mut self) -> Option<&mut Map> {
+    pub(crate) fn as_map_mut(&mut self) -> Option<&mut Map> {
         match &mut self.value {
             Value::Map(map) => Some(map),
             Value::Scalar(_) | Value::List(_) => None,
@@ -148,7 +148,7 @@ impl Node {
     }
 
     /// The items, if this is a list.
-    pub fn as_list(&self) -> Option<&[Node]> {
+    pub(crate) fn as_list(&self) -> Option<&[Node]> {
         match &self.value {
             Value::List(items) => Some(items),
             Value::Scalar(_) | Value::Map(_) => None,
@@ -156,7 +156,7 @@ impl Node {
     }
 
     /// The scalar, if this is one.
-    pub fn as_scalar(&self) -> Option<&Scalar> {
+    pub(crate) fn as_scalar(&self) -> Option<&Scalar> {
         match &self.value {
             Value::Scalar(scalar) => Some(scalar),
             Value::List(_) | Value::Map(_) => None,
@@ -197,7 +197,7 @@ impl Node {
     }
 
     /// A field of a map, created as a map if it is absent; `None` if this is not a map.
-    pub fn map_at(&mut self, field: &str) -> Option<&mut Node> {
+    pub(crate) fn map_at(&mut self, field: &str) -> Option<&mut Node> {
         let map = self.as_map_mut()?;
         let entry = map.entry(field.into()).or_insert_with(|| Self::empty_map().into());
         if entry.node.is_null() {
@@ -245,14 +245,14 @@ impl Node {
     }
 
     /// A copy that shares nothing.
-    pub fn unshared(&self) -> Self {
+    pub(crate) fn unshared(&self) -> Self {
         let mut copy = self.clone();
         copy.for_each(&mut |node| node.shared = 0);
         copy
     }
 
     /// Number of bytes in the keys and texts of this.
-    pub fn text_bytes(&self) -> usize {
+    pub(crate) fn text_bytes(&self) -> usize {
         match &self.value {
             Value::Scalar(scalar) => scalar.text.len(),
             Value::List(items) => items.iter().map(Self::text_bytes).sum(),

@@ -20,7 +20,7 @@ const MAX_SIMPLE_KEY: usize = 128;
 const INDENT: usize = 2;
 
 /// Prints objects as one stream, with `---` between them.
-pub fn print_stream<'a>(objects: impl IntoIterator<Item = &'a Map<String, Json>>) -> String {
+pub(crate) fn print_stream<'a>(objects: impl IntoIterator<Item = &'a Map<String, Json>>) -> String {
     objects.into_iter().map(print).collect::<Vec<_>>().join("---\n")
 }
 
@@ -345,7 +345,7 @@ fn number_text(number: &Number) -> String {
 }
 
 /// The shortest text of a float: exponents from 1e+21 down to 1e-05 outside of which digits would be mostly zeros.
-pub fn float_text(float: f64) -> String {
+pub(crate) fn float_text(float: f64) -> String {
     // Rust's `{:e}` is the shortest text that reads back as the same float: digits, maybe a fraction, and the exponent.
     let scientific = format!("{float:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));

@@ -23,7 +23,7 @@ pub enum Reading {
 pub struct Unreadable(pub String);
 
 /// The type a plain scalar has by its looks.
-pub fn tag_of(text: &str, reading: Reading) -> Tag {
+pub(crate) fn tag_of(text: &str, reading: Reading) -> Tag {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Tag::Null,
         "true" | "True" | "TRUE" | "false" | "False" | "FALSE" => return Tag::Bool,
@@ -64,7 +64,7 @@ fn bool_11(text: &str) -> Option<bool> {
 }
 
 /// Whether a string has to be quoted because a reader of YAML 1.1 would take it for something else.
-pub fn looks_like_something_else(text: &str) -> bool {
+pub(crate) fn looks_like_something_else(text: &str) -> bool {
     tag_of(text, Reading::Yaml11) != Tag::Str
 }
 

@@ -15,7 +15,7 @@ impl World {
     ///
     /// # Errors
     /// The first broken invariant.
-    pub fn check_rest(&mut self, settle: SignedDuration) -> Result<(), InvariantViolation> {
+    pub(crate) fn check_rest(&mut self, settle: SignedDuration) -> Result<(), InvariantViolation> {
         self.faults = Faults::default();
         for spoke in self.spokes.values_mut() {
             spoke.connected = true;

@@ -30,5 +30,5 @@ pub enum FilterResult {
 
 impl FilterResult {
     /// The number of variants.
-    pub const COUNT: usize = Self::Feasible as usize + 1;
+    pub(crate) const COUNT: usize = Self::Feasible as usize + 1;
 }

@@ -87,12 +87,12 @@ impl Predicate {
     }
 
     /// Returns whether the labels and claims match; expressions are not evaluated.
-    pub fn could_match(&self, facts: &Facts) -> bool {
+    pub(crate) fn could_match(&self, facts: &Facts) -> bool {
         self.matcher.matches(facts)
     }
 
     /// Returns why the predicate does not match a cluster.
-    pub fn mismatch(
+    pub(crate) fn mismatch(
         &self,
         cluster: &ManagedCluster,
         facts: &Facts,
@@ -116,7 +116,7 @@ impl Predicate {
     }
 
     /// Returns whether the result depends on more than labels and claims.
-    pub fn has_expressions(&self) -> bool {
+    pub(crate) fn has_expressions(&self) -> bool {
         !self.expressions.is_empty()
     }
 }

@@ -48,5 +48,7 @@ fn a_mandatory_group_is_the_one_of_its_name_or_index() {
     let group = |index, name: &str| GroupKey { index, name: name.into() };
     let canary = Mandatory::Name("canary".into());
     assert!(canary.selects(&group(1, "canary")) && !canary.selects(&group(1, "rest")));
-    assert!(Mandatory::Index(1).selects(&group(1, "rest")) && !Mandatory::Index(1).selects(&group(2, "rest")));
+    assert!(
+        Mandatory::Index(1).selects(&group(1, "rest")) && !Mandatory::Index(1).selects(&group(2, "rest"))
+    );
 }
