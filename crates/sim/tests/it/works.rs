@@ -10,7 +10,7 @@ use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
 use api::work::v1::ManifestWork;
 use object::Key;
-use sim::World;
+use sim::{Faults, World};
 use store::{DeleteOptions, ListOptions, Patch, ResourcePath, WriteOptions};
 
 fn config_maps(world: &World) -> Vec<String> {
@@ -102,6 +102,30 @@ fn a_manifest_that_cannot_be_applied_is_named_and_holds_back_no_other() {
         "{manifests:?}"
     );
     assert_eq!(applied(&status.conditions).unwrap().0, "False");
+}
+
+#[test]
+fn a_manifest_whose_write_was_not_reached_is_applied_later() {
+    let mut world = world(1);
+    let update = |world: &mut World, value: u64| {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}, "data": {"v": value.to_string()}});
+        put(
+            world,
+            json!({
+                "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "w", "namespace": "cluster1"},
+                "spec": {"workload": {"manifests": [namespace, map]}},
+            }),
+        );
+    };
+    for value in 0..20 {
+        world.faults = Faults { refused: 400, ..Faults::default() };
+        update(&mut world, value);
+        world.run_for(seconds(2)).unwrap();
+        world.faults = Faults::default();
+        world.run_for(seconds(300)).unwrap();
+        assert_eq!(config_maps(&world), [format!("a=\"{value}\"")]);
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The status of a work after its writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -36,10 +36,16 @@ impl WorkOnSpoke {
         if done.outcomes.len() < done.plan.steps.len() && written.is_empty() {
             return None;
         }
+        // A manifest whose write was not reached is not as wanted, although nothing has failed for it.
+        let planned: BTreeSet<ObjectRef> =
+            done.plan.steps.iter().flatten().filter_map(written_object).collect();
         let live: Vec<Read<Option<Arc<Object>>>> =
             self.wanted.iter().map(|wanted| view.observed(&wanted.reference)).collect();
         let seen = self.wanted.iter().zip(&live).map(|(wanted, live)| {
             let outcome = written.get(&wanted.reference);
+            if outcome.is_none() && planned.contains(&wanted.reference) {
+                return Seen::default();
+            }
             let result = outcome.map(|outcome| match outcome {
                 Ok(_) => Ok(()),
                 Err(failure) => Err(failure.message.clone()),
