@@ -1,17 +1,25 @@
 //! Answers lookups: discovery, one object, access reviews.
 
+use std::time::Duration;
+
 use http::{HeaderName, HeaderValue};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::Error;
 use kube::core::Request;
 use kube::core::params::PostParams;
 use kube::error::DiscoveryError;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::execute::failure;
 use super::{REQUEST_TIMEOUT, Resources};
 use object::{Gvk, Object, ObjectRef, Stored as _};
-use reconcile::{Access, AccessReview, Failure, FailureKind, Gvr, Lookup, LookupAnswer, Mapping};
+use reconcile::{
+    Access, AccessReview, Failure, FailureKind, Gvr, Lookup, LookupAnswer, Mapping, ServerHealth,
+};
+
+/// How long a server is unhealthy before that is said, and how often it is asked meanwhile; as OCM's agent has it.
+const UNHEALTHY_AFTER: Duration = Duration::from_secs(20);
+const PROBE_PERIOD: Duration = Duration::from_secs(5);
 
 /// Asks an API server.
 ///
@@ -24,6 +32,7 @@ pub(super) async fn look_up(resources: &Resources, lookup: &Lookup) -> Result<Lo
             Lookup::KindFor(gvr) => kind_for(resources, gvr).await.map(LookupAnswer::Mapping),
             Lookup::Object(target) => object(resources, target).await,
             Lookup::Access(review) => access(resources, review).await.map(LookupAnswer::Access),
+            Lookup::Health => Ok(LookupAnswer::Health(health(resources).await)),
         }
     };
     let message = |why: String| format!("cannot look up {lookup}: {why}");
@@ -76,6 +85,30 @@ fn is_served<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
         Err(Error::Api(status)) if status.is_not_found() => Ok(None),
         Err(Error::Discovery(DiscoveryError::MissingKind(_))) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// Asks an API server for its health until it is healthy, or has not been for [`UNHEALTHY_AFTER`]: a hiccup is no news.
+async fn health(resources: &Resources) -> ServerHealth {
+    let began = Instant::now();
+    loop {
+        match probe(resources).await {
+            Ok(()) => return ServerHealth::Healthy,
+            Err(why) if began.elapsed() >= UNHEALTHY_AFTER => return ServerHealth::Unhealthy(why),
+            Err(_) => sleep(PROBE_PERIOD).await,
+        }
+    }
+}
+
+/// Asks for `/livez`, as OCM's agent does. A server that refuses to say, or does not know the path, answers at least.
+async fn probe(resources: &Resources) -> Result<(), String> {
+    let request = http::Request::get("/livez").body(Vec::new()).map_err(|error| error.to_string())?;
+    match timeout(PROBE_PERIOD, resources.client().request_text(request)).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(Error::Api(status))) if matches!(status.code, 403 | 404) => Ok(()),
+        Ok(Err(Error::Api(status))) => Err(format!("status code: {}, {}", status.code, status.message)),
+        Ok(Err(error)) => Err(super::said(&error)),
+        Err(_) => Err("it does not answer".into()),
     }
 }
 

@@ -182,6 +182,9 @@ pub const WORK_AGENT_MANAGER: &str = "work-agent";
 
 // Condition types that more than one station reads or writes.
 
+/// Annotation of a ManagedCluster whose clock may differ from that of the hub; `true` is the only value that counts.
+pub const SKIP_CLOCK_SYNC_ANNOTATION: &str = "registration.open-cluster-management.io/skip-clock-sync-check";
+
 /// Condition types of ManagedCluster.
 pub mod cluster_conditions {
     /// The hub accepts the agent.

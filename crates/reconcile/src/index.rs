@@ -8,7 +8,7 @@ use object::{Key, Kind};
 /// What a controller found out about the objects of the hub, brought up to date change by change.
 ///
 /// An index belongs to the one controller that keeps it. It is a memory, never a source: what is decided from it must be what would
-/// be decided from one built just now.
+/// be decided from one built just now. A time at which something was first seen may begin anew, if it only decides how long to wait.
 ///
 /// # Guarantees
 /// - A plan reads the index of exactly what its view shows: changes wait in a log, and are applied before the plan begins.

@@ -26,7 +26,7 @@ pub use dispatcher::{
 };
 pub use index::{Index, Observes};
 pub use kind::{Decoded, Representation, WatchEvent, WatchedKind};
-pub use lookup::{Access, AccessReview, Gvr, Lookup, LookupAnswer, Mapping};
+pub use lookup::{Access, AccessReview, Gvr, Lookup, LookupAnswer, Mapping, ServerHealth};
 pub use memo::{Cancel, Computation, Computed, Memo};
 pub use plan::{
     Action, Event, EventType, Executed, Failure, FailureKind, Outcome, Plan, Precondition, Push, Site,

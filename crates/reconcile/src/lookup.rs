@@ -7,6 +7,8 @@
 use std::fmt::{Display, Formatter};
 use std::sync::Arc;
 
+use jiff::SignedDuration;
+
 use object::{Gvk, Key, Object, ObjectRef};
 
 /// A question to the API server that users' objects are applied to.
@@ -20,6 +22,8 @@ pub enum Lookup {
     Object(ObjectRef),
     /// Whether a subject may do something. It is asked again after [`AccessReview::VALID`].
     Access(AccessReview),
+    /// Whether the API server is healthy. It is asked again after [`ServerHealth::VALID`].
+    Health,
 }
 
 /// The answer to a [`Lookup`].
@@ -31,6 +35,22 @@ pub enum LookupAnswer {
     Object(Option<Arc<Object>>),
     /// Whether the subject may.
     Access(Access),
+    /// Whether the API server is healthy.
+    Health(ServerHealth),
+}
+
+/// Whether an API server is healthy, as it says itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerHealth {
+    /// It is.
+    Healthy,
+    /// It is not, or does not answer; why.
+    Unhealthy(String),
+}
+
+impl ServerHealth {
+    /// How long an answer holds: the period of the health check of OCM's agent.
+    pub const VALID: SignedDuration = SignedDuration::from_mins(1);
 }
 
 /// A resource of an API version, such as `deployments`.
@@ -100,6 +120,7 @@ impl Display for Lookup {
             Self::Access(AccessReview { user, resource, key, .. }) => {
                 write!(f, "the permissions of {user} on {} {key}", resource.resource)
             }
+            Self::Health => write!(f, "the health of the API server"),
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Access, AccessReview, Cancel, Index, Lookup, LookupAnswer, Mapping, Memo, Site, Unreadable};
+use super::{
+    Access, AccessReview, Cancel, Index, Lookup, LookupAnswer, Mapping, Memo, ServerHealth, Site, Unreadable,
+};
 use api::gitops::v1alpha1::{ConfigRepo, GitRef};
 use object::tree::Checkout;
 use object::{Gvk, Key, Kind, Object, ObjectRef};
@@ -58,7 +60,7 @@ pub trait View {
     fn mapping(&self, gvk: &Gvk) -> Read<Option<Mapping>> {
         match self.lookup(&Lookup::Mapping(gvk.clone()))? {
             LookupAnswer::Mapping(mapping) => Ok(mapping),
-            LookupAnswer::Object(_) | LookupAnswer::Access(_) => Ok(None),
+            LookupAnswer::Object(_) | LookupAnswer::Access(_) | LookupAnswer::Health(_) => Ok(None),
         }
     }
 
@@ -69,7 +71,7 @@ pub trait View {
     fn object(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
         match self.lookup(&Lookup::Object(object.clone()))? {
             LookupAnswer::Object(object) => Ok(object),
-            LookupAnswer::Mapping(_) | LookupAnswer::Access(_) => Ok(None),
+            LookupAnswer::Mapping(_) | LookupAnswer::Access(_) | LookupAnswer::Health(_) => Ok(None),
         }
     }
 
@@ -80,7 +82,22 @@ pub trait View {
     fn access(&self, review: AccessReview) -> Read<Access> {
         match self.lookup(&Lookup::Access(review))? {
             LookupAnswer::Access(access) => Ok(access),
-            LookupAnswer::Mapping(_) | LookupAnswer::Object(_) => Ok(Access::Denied),
+            LookupAnswer::Mapping(_) | LookupAnswer::Object(_) | LookupAnswer::Health(_) => {
+                Ok(Access::Denied)
+            }
+        }
+    }
+
+    /// Whether the API server of the observed cluster is healthy.
+    ///
+    /// # Errors
+    /// As for [`View::lookup`].
+    fn health(&self) -> Read<ServerHealth> {
+        match self.lookup(&Lookup::Health)? {
+            LookupAnswer::Health(health) => Ok(health),
+            LookupAnswer::Mapping(_) | LookupAnswer::Object(_) | LookupAnswer::Access(_) => {
+                Ok(ServerHealth::Healthy)
+            }
         }
     }
 

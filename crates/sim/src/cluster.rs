@@ -25,6 +25,8 @@ pub struct Spoke {
     pub workloads: workload::World,
     /// Whether the agent reaches the hub.
     pub connected: bool,
+    /// Whether its API server answers.
+    pub answers: bool,
     pub(crate) agent: Process,
     /// The spoke's revision when its workloads were last looked at, and when the next of them changes by itself.
     pub(crate) seen: u64,

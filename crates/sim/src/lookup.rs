@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::execute::{Sites, refused, unavailable};
 use object::{Gvk, Object, ObjectRef};
-use reconcile::{Access, AccessReview, Failure, Gvr, Lookup, LookupAnswer, Mapping, Site};
+use reconcile::{Access, AccessReview, Failure, Gvr, Lookup, LookupAnswer, Mapping, ServerHealth, Site};
 use store::rbac::Attributes;
 use store::{ResourcePath, Store, User, WriteOptions};
 
@@ -18,6 +18,9 @@ impl Sites<'_> {
         lookup: &Lookup,
         now: Timestamp,
     ) -> Result<LookupAnswer, Failure> {
+        if *lookup == Lookup::Health {
+            return Ok(LookupAnswer::Health(self.health(site)));
+        }
         let store = self.readable(site).ok_or_else(|| unavailable("the API server cannot be reached"))?;
         match lookup {
             Lookup::Mapping(gvk) => Ok(LookupAnswer::Mapping(mapping(store, gvk))),
@@ -34,6 +37,14 @@ impl Sites<'_> {
                 Ok(LookupAnswer::Object(found))
             }
             Lookup::Access(review) => Ok(LookupAnswer::Access(access(store, review, now))),
+            Lookup::Health => Ok(LookupAnswer::Health(ServerHealth::Healthy)),
+        }
+    }
+
+    fn health(&self, site: Site) -> ServerHealth {
+        match self.readable(site) {
+            Some(_) => ServerHealth::Healthy,
+            None => ServerHealth::Unhealthy("it does not answer".into()),
         }
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct Process {
     seen: Option<(Option<u64>, Option<u64>)>,
     /// Writes until it dies; `None` is never.
     left: Option<usize>,
+    /// How far its clock is ahead of that of the world.
+    clock: SignedDuration,
 }
 
 /// Something that a process does next, or later.
@@ -70,7 +72,15 @@ impl Process {
     pub(super) fn start(scope: Scope, spoke: Option<&str>, register: fn(&mut Dispatcher)) -> Self {
         let mut dispatcher = Dispatcher::new(LIMITS, spoke.is_some());
         register(&mut dispatcher);
-        Self { scope, dispatcher, feeds: BTreeMap::new(), waiting: Vec::new(), seen: None, left: None }
+        Self {
+            scope,
+            dispatcher,
+            feeds: BTreeMap::new(),
+            waiting: Vec::new(),
+            seen: None,
+            left: None,
+            clock: SignedDuration::ZERO,
+        }
     }
 
     /// Lets it die after so many writes more.
@@ -88,9 +98,23 @@ impl Process {
         self.left == Some(0)
     }
 
+    /// Sets its clock ahead of that of the world.
+    pub(super) fn set_clock(&mut self, ahead: SignedDuration) {
+        self.clock = ahead;
+    }
+
+    /// How far its clock is ahead of that of the world.
+    pub(super) fn clock(&self) -> SignedDuration {
+        self.clock
+    }
+
+    fn world_time(&self, own: Timestamp) -> Timestamp {
+        own.saturating_sub(self.clock).unwrap_or(own)
+    }
+
     /// When the next key is due.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
-        self.dispatcher.next_at()
+        self.dispatcher.next_at().map(|at| self.world_time(at))
     }
 
     /// Takes the state of a repository.
@@ -100,6 +124,7 @@ impl Process {
 
     /// Reads news from the API servers and does what is due until another process has its turn; returns whether it did anything.
     pub(super) fn round(&mut self, sites: &mut Sites<'_>, random: &mut Random, now: Timestamp) -> bool {
+        let now = now.saturating_add(self.clock).unwrap_or(now);
         let mut busy = false;
         loop {
             busy |= self.read(sites, random, now);
@@ -166,7 +191,7 @@ impl Process {
                 }
             }
             Command::LookUp(site, lookup) => {
-                let answer = sites.look_up(site, &lookup, now);
+                let answer = sites.look_up(site, &lookup, self.world_time(now));
                 self.waiting.push(Waiting::LookedUp(site, lookup, answer));
             }
             Command::Watch(_) | Command::Unwatch(_) | Command::Ended(_) | Command::Refused(_) => {
@@ -183,7 +208,7 @@ impl Process {
             return Err(unavailable("the API server is too busy"));
         }
         let author = Author { controller: act.controller, key: &act.key, action: act.action() };
-        let outcome = sites.act(author, now);
+        let outcome = sites.act(author, self.world_time(now));
         self.left = self.left.map(|left| left.saturating_sub(1));
         let is_lost = random.chance(sites.faults.answer_lost);
         sites.checker.answered(act.action(), !is_lost && outcome.is_ok());

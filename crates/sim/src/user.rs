@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::process::Process;
@@ -34,8 +34,10 @@ impl World {
         apply(&mut store, identity.claim(), self.now)?;
         self.checker.follow(Some(name), &mut store, self.now);
         let agent = self.agent(name);
-        self.spokes
-            .insert(name.into(), Spoke { store, workloads, connected: true, agent, seen: 0, wake_at: None });
+        self.spokes.insert(
+            name.into(),
+            Spoke { store, workloads, connected: true, answers: true, agent, seen: 0, wake_at: None },
+        );
         let labels: BTreeMap<_, _> = labels.iter().copied().collect();
         let mut cluster = Object::from_typed(&ManagedCluster::default());
         cluster.0.insert("metadata".into(), json!({ "name": name, "labels": labels }));
@@ -128,10 +130,18 @@ impl World {
         !self.operator.is_safe()
     }
 
+    /// Sets the clock of a cluster ahead of that of the hub.
+    pub fn set_clock(&mut self, name: &str, ahead: SignedDuration) {
+        if let Some(spoke) = self.spokes.get_mut(name) {
+            spoke.agent.set_clock(ahead);
+        }
+    }
+
     /// Ends the agent of a cluster and starts a new one that knows nothing.
     pub fn restart_agent(&mut self, name: &str) {
-        let agent = self.agent(name);
+        let mut agent = self.agent(name);
         if let Some(spoke) = self.spokes.get_mut(name) {
+            agent.set_clock(spoke.agent.clock());
             spoke.agent = agent;
         }
     }

@@ -173,9 +173,9 @@ impl World {
         busy |= hub.collect(now);
         checker.observe(None, hub, None, now);
         for (name, spoke) in spokes.iter_mut() {
-            let Spoke { store, connected, agent, .. } = spoke;
+            let Spoke { store, connected, answers, agent, .. } = spoke;
             let hub = connected.then_some(&mut *hub);
-            let spoke_site = Some((name.as_str(), store));
+            let spoke_site = answers.then_some((name.as_str(), store));
             let mut sites = Sites { hub, spoke: spoke_site, branches, checker, execute, faults: *faults };
             busy |= agent.round(&mut sites, random, now);
             busy |= spoke.run_workloads(now) | spoke.store.collect(now);

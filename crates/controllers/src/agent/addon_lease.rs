@@ -7,11 +7,12 @@ use k8s_openapi::api::coordination::v1::Lease;
 
 use crate::agent_identity;
 use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True, Unknown};
-use api::condition::{Observation, set_condition};
-use api::names::{DEFAULT_ADDON_NAMESPACE, addon_conditions};
+use api::condition::{Conditions as _, Observation, set_condition};
+use api::names::{DEFAULT_ADDON_NAMESPACE, addon_conditions, cluster_conditions};
 use object::{Key, Metadata as _};
-use reconcile::{Controller, Plan, Read, Site, StatusWrite, View, Watches};
+use reconcile::{Controller, Plan, Query, Read, Site, StatusWrite, View, Watches};
 
 /// Agents renew every minute, and may miss five renewals.
 const GRACE: SignedDuration = SignedDuration::from_secs(300);
@@ -23,6 +24,12 @@ impl Controller for AddonLeaseController {
     type Primary = ManagedClusterAddOn;
 
     fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<ManagedCluster>(|change, view| {
+            let cluster = change.latest().filter(|_| change.differs_in(is_unknown));
+            let addons =
+                |cluster: &ManagedCluster| view.keys::<ManagedClusterAddOn>(Query::namespace(cluster.name()));
+            cluster.map(addons).unwrap_or_default()
+        });
         watches.on_site::<Lease>(Site::Spoke, |change, view| {
             let Ok(Some(identity)) = agent_identity::identity(view) else { return Vec::new() };
             let addon = |lease: &Lease| Key::namespaced(&identity.cluster, lease.name());
@@ -42,6 +49,11 @@ impl Controller for AddonLeaseController {
         if status.health_check.as_ref().is_some_and(|check| check.mode == HealthCheckMode::Customized) {
             return Ok(plan);
         }
+        // The hub speaks for the add-ons of a cluster that it takes for silent.
+        let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
+        if cluster.is_some_and(|cluster| is_unknown(&cluster)) {
+            return Ok(plan);
+        }
         let namespace = if status.namespace.is_empty() { DEFAULT_ADDON_NAMESPACE } else { &status.namespace };
         let lease = view.get_on::<Lease>(Site::Spoke, &Key::namespaced(namespace, &key.name))?;
         let available = observe(&key.name, lease.as_deref(), &mut plan, now);
@@ -50,6 +62,10 @@ impl Controller for AddonLeaseController {
         plan.status = StatusWrite::between(addon.as_ref(), &new);
         Ok(plan)
     }
+}
+
+fn is_unknown(cluster: &ManagedCluster) -> bool {
+    cluster.condition(cluster_conditions::AVAILABLE).is_some_and(|available| available.status == Unknown)
 }
 
 /// The availability of an add-on, in OCM's words; a lease that is valid wakes the key when it expires.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -10,13 +11,14 @@ use crate::agent_identity;
 use api::Condition;
 use api::cluster::v1::{ManagedCluster, ManagedClusterClaim, ManagedClusterStatus};
 use api::cluster::v1alpha1::ClusterClaim;
-use api::condition::ConditionStatus::True;
+use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::cluster_conditions::{AVAILABLE, CLOCK_SYNCED, HUB_ACCEPTED, JOINED};
-use api::names::{KUBERNETES_VERSION_CLAIM, RESERVED_CLAIMS, SPOKE_ONLY_LABEL};
+use api::names::{CLUSTER_LEASE, KUBERNETES_VERSION_CLAIM, RESERVED_CLAIMS, SPOKE_ONLY_LABEL};
+use engine::registration::lease;
 use object::quantity::{self, NANO};
 use object::{Key, Metadata as _};
-use reconcile::{Controller, Plan, Query, Read, Site, StatusWrite, View, Watches};
+use reconcile::{Controller, Plan, Query, Read, ServerHealth, Site, StatusWrite, View, Watches};
 
 /// How many claims the hub is told of beside the reserved ones.
 const MAX_CLAIMS: usize = 20;
@@ -28,6 +30,16 @@ impl Controller for ClusterStatusController {
     type Primary = ManagedCluster;
 
     fn watches<W: Watches>(watches: &mut W) {
+        // The first renewal after a silence ends it.
+        watches.on::<Lease>(|change, view| {
+            let Some(lease) = change.latest().filter(|lease| lease.name() == CLUSTER_LEASE) else {
+                return Vec::new();
+            };
+            let key = Key::cluster(lease.namespace());
+            let is_waiting =
+                view.get::<ManagedCluster>(&key).is_ok_and(|held| held.is_some_and(|held| is_unknown(&held)));
+            if is_waiting { vec![key] } else { Vec::new() }
+        });
         watches.on_site::<ClusterClaim>(Site::Spoke, |_, view| own_cluster(view));
         watches.on_site::<Node>(Site::Spoke, |change, view| {
             let facts = |node: &Node| {
@@ -49,14 +61,41 @@ impl Controller for ClusterStatusController {
         let mut status = cluster.status.clone().unwrap_or_default();
         let joined = Observation::new(JOINED, True, "ManagedClusterJoined").message("Managed cluster joined");
         set_condition(&mut status.conditions, joined, now);
-        // These are read from the spoke's API server, so it answers.
         report_resources(&mut status, view)?;
         report_claims(&mut status, view)?;
-        let available = Observation::new(AVAILABLE, True, "ManagedClusterAvailable")
-            .message("Managed cluster is available");
-        set_condition(&mut status.conditions, available, now);
+        if !is_silent(&cluster, view, now)? {
+            set_condition(&mut status.conditions, available(view.health()?), now);
+        }
         let new = ManagedCluster { status: Some(status), ..ManagedCluster::clone(&cluster) };
         Ok(Plan { status: StatusWrite::between(cluster.as_ref(), &new), ..Plan::default() })
+    }
+}
+
+/// Whether the hub takes the cluster for silent, and is right: the agent cannot renew its lease. If it said then that the cluster is
+/// available, hub and agent would overwrite each other's word without an end.
+fn is_silent(cluster: &ManagedCluster, view: &impl View, now: Timestamp) -> Read<bool> {
+    if !is_unknown(cluster) {
+        return Ok(false);
+    }
+    let held = view.get::<Lease>(&Key::namespaced(cluster.name(), CLUSTER_LEASE))?;
+    let renewed = held.as_ref().and_then(|held| held.spec.as_ref()?.renew_time.as_ref());
+    let grace = lease::grace(cluster.spec.lease_duration_seconds);
+    Ok(renewed.is_none_or(|renewed| renewed.0.saturating_add(grace).is_ok_and(|until| until <= now)))
+}
+
+fn is_unknown(cluster: &ManagedCluster) -> bool {
+    cluster.condition(AVAILABLE).is_some_and(|available| available.status == Unknown)
+}
+
+/// What the health of the spoke's API server means, in OCM's words.
+fn available(health: ServerHealth) -> Observation {
+    match health {
+        ServerHealth::Healthy => Observation::new(AVAILABLE, True, "ManagedClusterAvailable")
+            .message("Managed cluster is available"),
+        ServerHealth::Unhealthy(why) => {
+            Observation::new(AVAILABLE, False, "ManagedClusterKubeAPIServerUnavailable")
+                .message(format!("The kube-apiserver is not ok, {why}"))
+        }
     }
 }
 

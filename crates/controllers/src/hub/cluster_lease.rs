@@ -1,6 +1,9 @@
 //! Notices clusters that fall silent: their lease expires, they become unavailable, and a taint keeps placements away.
 //!
-//! The hub says that a cluster is silent. Only the agent says that it is available.
+//! The hub says that a cluster is silent, and whether its clock is right. Only the agent says that the cluster is available. Silence
+//! is the absence of a change that the hub sees, on the clock of the hub; see [`Liveness`].
+
+use std::collections::BTreeMap;
 
 use jiff::{Timestamp, Unit};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -9,15 +12,52 @@ use serde_json::{Map, json};
 
 use api::Condition;
 use api::cluster::v1::ManagedCluster;
-use api::condition::ConditionStatus::Unknown;
+use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, set_condition};
-use api::names::cluster_conditions::{AVAILABLE, HUB_ACCEPTED};
-use api::names::{CLUSTER_LEASE, CLUSTER_NAME_LABEL};
+use api::names::cluster_conditions::{AVAILABLE, CLOCK_SYNCED, HUB_ACCEPTED};
+use api::names::{CLUSTER_LEASE, CLUSTER_NAME_LABEL, SKIP_CLOCK_SYNC_ANNOTATION};
 use engine::registration::lease;
+use engine::registration::liveness::{Liveness, SignOfLife};
 use object::{Key, Metadata as _, Object, ObjectRef};
-use reconcile::{Action, Controller, Event, EventType, Plan, Read, StatusWrite, View, Watches};
+use reconcile::{
+    Action, Change, Controller, Event, EventType, Index, Observes, Plan, Read, StatusWrite, View, Watches,
+};
 
 pub(crate) struct ClusterLeaseController;
+
+/// What has been seen of the life of each cluster since the process began.
+#[derive(Default)]
+struct Lives(BTreeMap<String, Liveness>);
+
+impl Index for Lives {
+    fn build(_: &impl View) -> Read<Self> {
+        Ok(Self::default())
+    }
+
+    fn observes<O: Observes<Self>>(observes: &mut O) {
+        observes.on::<ManagedCluster>(|lives, change| {
+            if let Change { old: Some(old), new: None } = change {
+                lives.0.remove(old.name());
+            }
+            Vec::new()
+        });
+    }
+}
+
+impl Lives {
+    fn observe(&mut self, cluster: &ManagedCluster, lease: &Lease, now: Timestamp) -> Liveness {
+        let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
+        let available = cluster.condition(AVAILABLE).filter(|condition| condition.status != Unknown);
+        let sign = SignOfLife {
+            renewed: renewed.map(|time| time.0),
+            reported: available.map(|condition| (condition.status.clone(), condition.last_transition_time.0)),
+        };
+        let known = self.0.entry(cluster.name().to_owned());
+        let life = known.or_insert_with(|| Liveness::begin(sign.clone(), now));
+        life.observe(sign, now);
+        life.clone()
+    }
+}
 
 impl Controller for ClusterLeaseController {
     const NAME: &'static str = "cluster-lease";
@@ -28,6 +68,7 @@ impl Controller for ClusterLeaseController {
             let lease = change.latest().filter(|lease| lease.name() == CLUSTER_LEASE);
             lease.map(|lease| Key::cluster(lease.namespace())).into_iter().collect()
         });
+        watches.keep::<Lives>();
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
@@ -44,13 +85,14 @@ impl Controller for ClusterLeaseController {
             }
             None => {}
             Some(held) => {
-                let renewed = held.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-                let expires = lease::expires(renewed.map(|time| time.0), cluster.spec.lease_duration_seconds);
+                let life = view.index(|lives: &mut Lives| lives.observe(&cluster, &held, now))?;
+                let expires = life.expires(cluster.spec.lease_duration_seconds);
                 if expires <= now {
                     set_silent(&mut plan, &cluster, conditions, now);
                 } else {
                     plan.wake(expires);
                 }
+                set_clock_synced(&cluster, &life, conditions, now);
             }
         }
         let available = new.condition(AVAILABLE).map(|condition| &condition.status);
@@ -100,4 +142,27 @@ fn set_silent(plan: &mut Plan, cluster: &ManagedCluster, conditions: &mut Vec<Co
         action: "Check".into(),
         message,
     });
+}
+
+/// Says whether the clock of a cluster is right, in OCM's words. While it is not, agents report no status: no time that they write
+/// would be right.
+fn set_clock_synced(
+    cluster: &ManagedCluster,
+    life: &Liveness,
+    conditions: &mut Vec<Condition>,
+    now: Timestamp,
+) {
+    let is_skipped = cluster.annotation(SKIP_CLOCK_SYNC_ANNOTATION).is_some_and(|skip| skip == "true");
+    let judged = life.is_clock_synced(cluster.spec.lease_duration_seconds);
+    let Some(is_synced) = judged.or(is_skipped.then_some(true)) else { return };
+    let is_synced = is_synced || is_skipped;
+    let observation = if is_synced {
+        Observation::new(CLOCK_SYNCED, True, "ManagedClusterClockSynced")
+            .message("The clock of the managed cluster is synced with the hub.")
+    } else {
+        Observation::new(CLOCK_SYNCED, False, "ManagedClusterClockOutOfSync").message(
+            "The clock of hub and agent is out of sync. This may cause the Unknown status and affect agent functionalities.",
+        )
+    };
+    set_condition(conditions, observation, now);
 }

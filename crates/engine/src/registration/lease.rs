@@ -18,11 +18,9 @@ pub fn period(lease_duration_seconds: i32) -> SignedDuration {
     SignedDuration::from_secs(seconds.into())
 }
 
-/// Returns when a lease expires. A lease without a time has expired, so that an agent cannot live for ever by clearing it.
-/// See docs/hazards.md#lease-without-time.
-pub fn expires(renewed: Option<Timestamp>, lease_duration_seconds: i32) -> Timestamp {
-    let grace = period(lease_duration_seconds).saturating_mul(MISSED);
-    renewed.map_or(Timestamp::UNIX_EPOCH, |renewed| renewed.checked_add(grace).unwrap_or(Timestamp::MAX))
+/// Returns how long an agent may renew nothing before it counts as silent.
+pub fn grace(lease_duration_seconds: i32) -> SignedDuration {
+    period(lease_duration_seconds).saturating_mul(MISSED)
 }
 
 /// Returns the taints of a cluster by the status of its condition `Available`, which is `None` before the first report.
@@ -52,17 +50,6 @@ mod tests {
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
-    }
-
-    #[test]
-    fn a_lease_lives_for_five_periods() {
-        assert_eq!(expires(Some(at(100)), 10), at(150));
-        assert_eq!(expires(Some(at(100)), 0), at(400));
-    }
-
-    #[test]
-    fn a_lease_without_a_time_has_run_out() {
-        assert!(expires(None, 60) < at(1));
     }
 
     #[test]

@@ -2,4 +2,5 @@
 
 pub mod csr;
 pub mod lease;
+pub mod liveness;
 pub mod rbac;

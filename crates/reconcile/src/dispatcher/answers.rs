@@ -11,8 +11,8 @@ use super::lookups::LookupChanges;
 use super::state::Dispatcher;
 use crate::caches::Answer;
 use crate::{
-    AccessReview, Backoff, Decoded, Failure, FailureKind, Lookup, LookupAnswer, Representation, Site, Wake,
-    WatchEvent, WatchedKind,
+    AccessReview, Backoff, Decoded, Failure, FailureKind, Lookup, LookupAnswer, Representation, ServerHealth,
+    Site, Wake, WatchEvent, WatchedKind,
 };
 use object::{Gvk, Key, Object, ObjectRef, Stored as _, version};
 
@@ -57,6 +57,7 @@ impl Dispatcher {
                 let valid = match &answer {
                     LookupAnswer::Mapping(None) => Some(NOT_SERVED),
                     LookupAnswer::Access(_) => Some(AccessReview::VALID),
+                    LookupAnswer::Health(_) => Some(ServerHealth::VALID),
                     LookupAnswer::Mapping(Some(_)) | LookupAnswer::Object(_) => None,
                 };
                 if let Some(valid) = valid {

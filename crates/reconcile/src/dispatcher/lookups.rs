@@ -80,7 +80,7 @@ impl Lookups {
     pub(super) fn mappings(&self) -> Vec<Lookup> {
         let is_mapping = |lookup: &&Lookup| match lookup {
             Lookup::Mapping(_) | Lookup::KindFor(_) => true,
-            Lookup::Object(_) | Lookup::Access(_) => false,
+            Lookup::Object(_) | Lookup::Access(_) | Lookup::Health => false,
         };
         self.states.keys().filter(is_mapping).cloned().collect()
     }

@@ -9,6 +9,7 @@
 mod broken;
 mod fixtures;
 mod histories;
+mod liveness;
 mod permissions;
 mod placements;
 mod reports;

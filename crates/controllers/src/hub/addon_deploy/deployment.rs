@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
+use super::status::Verdict;
 use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
@@ -13,6 +14,7 @@ use api::gitops::v1alpha1::Success;
 use api::names::{ADDON_NAME_LABEL, ADDON_NAMESPACE_LABEL, CLUSTER_NAME_LABEL, IMAGE_REGISTRIES_ANNOTATION};
 use api::work::v1::ManifestWork;
 use engine::addon::config::Config;
+use engine::addon::health::{self, WorksStatus};
 use engine::addon::registration::{self, Sources};
 use engine::addon::{config_refs, snapshot, template, works};
 use object::{Key, Metadata as _, Object};
@@ -40,7 +42,8 @@ pub(super) struct Deployment {
     permissions: Vec<RoleBinding>,
     /// The permissions that it has.
     bindings: Vec<Arc<RoleBinding>>,
-    pub(super) needs_health: bool,
+    /// What its works report.
+    pub(super) works_status: WorksStatus,
 }
 
 impl Deployment {
@@ -59,8 +62,11 @@ impl Deployment {
             status.and_then(|status| config_refs::desired(&status.config_references)).unwrap_or_default();
         let has_template = config_refs::has_template(&cma);
         let policy = addon_reads::policy_object(name, view)?;
+        let needs_health =
+            has_template && policy.is_none_or(|policy| policy.spec.success != Success::Applied);
+        let reported: Vec<&ManifestWork> = works.iter().map(Arc::as_ref).collect();
         let mut deployment = Self {
-            needs_health: has_template && policy.is_none_or(|policy| policy.spec.success != Success::Applied),
+            works_status: health::works_status(&reported, &configs, needs_health),
             sources: Ok(None),
             permissions: Vec::new(),
             bindings: bindings_of(&Key::of(&*addon), view)?,
@@ -107,7 +113,8 @@ impl Deployment {
         self.addon.name()
     }
 
-    pub(super) fn plan(&self, now: Timestamp) -> Plan {
+    /// `refused_since` is when the hub first saw that the agent could not apply an object.
+    pub(super) fn plan(&self, refused_since: Option<Timestamp>, now: Timestamp) -> Plan {
         let mut plan = Plan::nothing();
         if !self.cluster.spec.hub_accepts_client {
             plan.step(remove(&self.bindings));
@@ -127,7 +134,8 @@ impl Deployment {
             }
             Err(error) => Err(error.clone()),
         };
-        self.report(&mut plan, &mut new, rendered.err(), now);
+        let verdict = Verdict { error: rendered.err(), refused_since };
+        self.report(&mut plan, &mut new, verdict, now);
         plan.status = StatusWrite::between(self.addon.as_ref(), &new);
         plan
     }

@@ -10,6 +10,8 @@
 mod deployment;
 mod status;
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
@@ -22,11 +24,41 @@ use api::condition::Conditions as _;
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::{ADDON_NAME_LABEL, cluster_conditions};
 use api::work::v1::ManifestWork;
+use engine::addon::health::WorksStatus;
 use engine::addon::{config_refs, registration};
 use object::{Key, Metadata as _};
-use reconcile::{Controller, Plan, Query, Read, View, Watches};
+use reconcile::{Change, Controller, Index, Observes, Plan, Query, Read, View, Watches};
 
 pub(crate) struct AddonDeployController;
+
+/// Since when each add-on has a work that its agent cannot apply, on the clock of the hub: that of the spoke may be wrong.
+#[derive(Default)]
+struct Refusals(BTreeMap<Key, Timestamp>);
+
+impl Index for Refusals {
+    fn build(_: &impl View) -> Read<Self> {
+        Ok(Self::default())
+    }
+
+    fn observes<O: Observes<Self>>(observes: &mut O) {
+        observes.on::<ManagedClusterAddOn>(|refusals, change| {
+            if let Change { old: Some(old), new: None } = change {
+                refusals.0.remove(&Key::of(&**old));
+            }
+            Vec::new()
+        });
+    }
+}
+
+impl Refusals {
+    fn since(&mut self, key: &Key, is_refused: bool, now: Timestamp) -> Option<Timestamp> {
+        if is_refused {
+            return Some(*self.0.entry(key.clone()).or_insert(now));
+        }
+        self.0.remove(key);
+        None
+    }
+}
 
 impl Controller for AddonDeployController {
     const NAME: &'static str = "addon-deploy";
@@ -61,6 +93,7 @@ impl Controller for AddonDeployController {
             change.latest().and_then(registration::addon_of_binding).into_iter().collect()
         });
         watches.read::<RolloutPolicy>();
+        watches.keep::<Refusals>();
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
@@ -72,6 +105,9 @@ impl Controller for AddonDeployController {
         // The works of an add-on that is being deleted go with it, by their owner reference. Its last jobs need their permissions.
         let addon = Some(addon).filter(|addon| !addon.is_terminating());
         let deployment = addon.map(|addon| Deployment::read(addon, view)).transpose()?.flatten();
-        Ok(deployment.map_or_else(Plan::nothing, |deployment| deployment.plan(now)))
+        let Some(deployment) = deployment else { return Ok(Plan::nothing()) };
+        let is_refused = matches!(deployment.works_status, WorksStatus::Refused(_));
+        let refused_since = view.index(|refusals: &mut Refusals| refusals.since(key, is_refused, now))?;
+        Ok(deployment.plan(refused_since, now))
     }
 }

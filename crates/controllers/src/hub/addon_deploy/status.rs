@@ -8,7 +8,7 @@ use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn};
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, find_condition, set_condition};
 use api::names::addon_conditions::{AVAILABLE, MANIFEST_APPLIED, PROGRESSING, REGISTRATION_APPLIED};
-use api::names::{cluster_conditions, work_conditions};
+use api::names::cluster_conditions;
 use engine::addon::health::{self, WorksStatus};
 use engine::addon::progress;
 use reconcile::Plan;
@@ -18,25 +18,31 @@ pub(super) const SILENCE: SignedDuration = SignedDuration::from_secs(10);
 /// How long the agent may fail to apply an object before the rollout has failed. The definition of its kind may come meanwhile.
 const APPLY_GRACE: SignedDuration = SignedDuration::from_secs(30);
 
+/// What went wrong on the way to the cluster.
+pub(super) struct Verdict {
+    /// Why nothing could be rendered.
+    pub(super) error: Option<String>,
+    /// When the hub first saw that the agent could not apply an object.
+    pub(super) refused_since: Option<Timestamp>,
+}
+
 impl Deployment {
-    /// Fills in the status of the add-on; `error` says why nothing could be rendered.
+    /// Fills in the status of the add-on.
     pub(super) fn report(
         &self,
         plan: &mut Plan,
         new: &mut ManagedClusterAddOn,
-        error: Option<String>,
+        verdict: Verdict,
         now: Timestamp,
     ) {
         let started = self.addon.condition(PROGRESSING).filter(|condition| condition.is_true());
         let started = started.map(|condition| condition.last_transition_time.0);
-        let works_status = health::works_status(&self.works(), &self.configs, self.needs_health);
         let status = new.status.get_or_insert_default();
         let references = &mut status.config_references;
         // A rollout that completed stays completed; afterwards the condition Available tells the health.
         let has_completed =
             !references.is_empty() && references.iter().all(|r| r.last_applied_config == r.desired_config);
-        let outcome =
-            if has_completed { None } else { self.outcome(&works_status, error.as_deref(), now, plan) };
+        let outcome = if has_completed { None } else { self.outcome(&verdict, now, plan) };
         match outcome {
             Some(outcome) => {
                 if outcome.reason == progress::COMPLETED {
@@ -55,7 +61,7 @@ impl Deployment {
             }
         }
         if self.has_template {
-            self.report_deployment(&mut status.conditions, &works_status, error, now);
+            self.report_deployment(&mut status.conditions, verdict.error, now);
         }
         let check = status.health_check.as_ref();
         let finds_health = check.is_some_and(|check| check.mode == HealthCheckMode::Customized);
@@ -63,31 +69,23 @@ impl Deployment {
     }
 
     /// The outcome of the rollout on this cluster; `None` while it is open.
-    fn outcome(
-        &self,
-        works_status: &WorksStatus,
-        error: Option<&str>,
-        now: Timestamp,
-        plan: &mut Plan,
-    ) -> Option<Observation> {
+    fn outcome(&self, verdict: &Verdict, now: Timestamp, plan: &mut Plan) -> Option<Observation> {
         let failed =
             |message: &str| Some(Observation::new(PROGRESSING, False, progress::FAILED).message(message));
+        let Verdict { error, refused_since } = verdict;
         if let Some(error) = error {
             return failed(error);
         }
         if self.configs.is_empty() && self.has_template {
             return None;
         }
-        match works_status {
+        match &self.works_status {
             WorksStatus::Done => Some(
                 Observation::new(PROGRESSING, False, progress::COMPLETED)
                     .message("completed with no errors."),
             ),
             WorksStatus::Refused(message) => {
-                let applied = self.works.iter().filter_map(|work| work.condition(work_conditions::APPLIED));
-                let refused = applied.filter(|condition| condition.is_false());
-                let since = refused.map(|condition| condition.last_transition_time.0).min()?;
-                let until = since.checked_add(APPLY_GRACE).ok()?;
+                let until = refused_since.unwrap_or(now).checked_add(APPLY_GRACE).ok()?;
                 if until > now {
                     plan.wake(until);
                     return None;
@@ -101,13 +99,7 @@ impl Deployment {
         }
     }
 
-    fn report_deployment(
-        &self,
-        conditions: &mut Vec<Condition>,
-        works_status: &WorksStatus,
-        error: Option<String>,
-        now: Timestamp,
-    ) {
+    fn report_deployment(&self, conditions: &mut Vec<Condition>, error: Option<String>, now: Timestamp) {
         if matches!(self.sources, Ok(Some(_))) {
             let registered = Observation::new(REGISTRATION_APPLIED, True, "SetPermissionApplied")
                 .message("Registration of the addon agent is configured");
@@ -125,7 +117,7 @@ impl Deployment {
         }
         // OCM says here how far the rollout is; we say why it is not further.
         let is_progressing = find_condition(conditions, PROGRESSING).is_some_and(Condition::is_true);
-        if let (WorksStatus::NotHealthy(why), true) = (works_status, is_progressing) {
+        if let (WorksStatus::NotHealthy(why), true) = (&self.works_status, is_progressing) {
             let waiting = Observation::new(PROGRESSING, True, progress::UNDER_WAY)
                 .message(format!("progressing... {why}"));
             set_condition(conditions, waiting, now);

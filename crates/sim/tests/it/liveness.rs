@@ -1,0 +1,135 @@
+//! Clusters that fall silent, whose clocks are wrong, or whose API servers do not answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use serde_json::json;
+
+use crate::fixtures::{ADDON, addon, is_completed, put, seconds, seeded, select_all, template, world};
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1::ManagedCluster;
+use api::condition::find_condition;
+use object::{Key, Object};
+use sim::World;
+
+const AVAILABLE: &str = "ManagedClusterConditionAvailable";
+const CLOCK_SYNCED: &str = "ManagedClusterConditionClockSynced";
+
+/// The status, reason and message of a condition of a cluster.
+fn condition(world: &World, cluster: &str, type_: &str) -> (String, String, String) {
+    let cluster: ManagedCluster = world.get(&Key::cluster(cluster)).unwrap();
+    let condition = find_condition(&cluster.status.unwrap().conditions, type_).cloned().unwrap_or_default();
+    (condition.status.to_string(), condition.reason, condition.message)
+}
+
+fn taints(world: &World, cluster: &str) -> Vec<String> {
+    let cluster: ManagedCluster = world.get(&Key::cluster(cluster)).unwrap();
+    cluster.spec.taints.iter().map(|taint| taint.key.rsplit('/').next().unwrap().to_owned()).collect()
+}
+
+fn addon_available(world: &World) -> String {
+    let addon: ManagedClusterAddOn = world.get(&Key::namespaced("cluster1", ADDON)).unwrap();
+    let available = find_condition(&addon.status.unwrap().conditions, "Available").cloned();
+    available.unwrap().status.to_string()
+}
+
+/// The most writes within one minute to the status of the cluster, or of one of its add-ons.
+fn most_writes_a_minute(world: &mut World) -> usize {
+    let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+    for write in world.take_history() {
+        let status =
+            |object: &Option<Arc<Object>>| object.as_ref().and_then(|object| object.0.get("status").cloned());
+        let is_about = matches!(write.id.kind.as_str(), "ManagedCluster" | "ManagedClusterAddOn");
+        if is_about && status(&write.before) != status(&write.after) {
+            *counts.entry((write.id, write.at.as_second() / 60)).or_default() += 1;
+        }
+    }
+    counts.into_values().max().unwrap_or_default()
+}
+
+/// A cluster with an add-on whose health its agent reports, and one whose health the hub finds.
+fn with_addons(seed: u64) -> World {
+    let mut world = seeded(seed, 1);
+    template(&mut world, "msa-0.4.0", "msa:0.4.0");
+    addon(&mut world, "msa-0.4.0", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap());
+    let lease = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
+        "metadata": {"name": "by-lease", "namespace": "cluster1"}, "spec": {}});
+    put(&mut world, lease);
+    world.run_for(seconds(60)).unwrap();
+    world
+}
+
+#[test]
+fn a_clock_that_is_wrong_makes_no_cluster_silent_and_costs_few_writes() {
+    for minutes in [-6, 6] {
+        let mut world = with_addons(3);
+        assert_eq!(condition(&world, "cluster1", CLOCK_SYNCED).1, "ManagedClusterClockSynced");
+        world.keep_history();
+        world.set_clock("cluster1", SignedDuration::from_mins(minutes));
+        for _ in 0..30 {
+            world.run_for(seconds(60)).unwrap();
+            assert_eq!(condition(&world, "cluster1", AVAILABLE).0, "True", "{minutes} minutes ahead");
+        }
+        assert_eq!(condition(&world, "cluster1", CLOCK_SYNCED).1, "ManagedClusterClockOutOfSync");
+        let most = most_writes_a_minute(&mut world);
+        assert!(most <= 5, "{minutes} minutes ahead: {most} writes in one minute");
+    }
+}
+
+#[test]
+fn an_agent_that_cannot_renew_its_lease_and_the_hub_do_not_overwrite_each_other() {
+    for minutes in [-6, 0, 6] {
+        let mut world = with_addons(4);
+        world.set_clock("cluster1", SignedDuration::from_mins(minutes));
+        world.spokes.get_mut("cluster1").unwrap().connected = false;
+        world.run_for(seconds(360)).unwrap();
+        assert_eq!(condition(&world, "cluster1", AVAILABLE).1, "ManagedClusterLeaseUpdateStopped");
+        world.keep_history();
+        world.spokes.get_mut("cluster1").unwrap().connected = true;
+        world.run_for(seconds(180)).unwrap();
+        let most = most_writes_a_minute(&mut world);
+        assert!(most <= 5, "{minutes} minutes ahead: {most} writes in one minute");
+        let settled = (condition(&world, "cluster1", AVAILABLE), addon_available(&world));
+        if minutes == 0 {
+            assert_eq!((settled.0.0.as_str(), settled.1.as_str()), ("True", "True"));
+        }
+        world.run_for(seconds(1800)).unwrap();
+        assert_eq!(most_writes_a_minute(&mut world), 0, "{minutes} minutes ahead: nothing changes any more");
+        assert_eq!((condition(&world, "cluster1", AVAILABLE), addon_available(&world)), settled);
+    }
+}
+
+#[test]
+fn a_clock_that_may_differ_is_not_judged() {
+    let mut world = world(1);
+    put(
+        &mut world,
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "cluster1", "labels": {"canary": "true"},
+            "annotations": {"registration.open-cluster-management.io/skip-clock-sync-check": "true"}},
+            "spec": {"hubAcceptsClient": true, "leaseDurationSeconds": 60}}),
+    );
+    world.set_clock("cluster1", SignedDuration::from_hours(24));
+    world.run_for(seconds(300)).unwrap();
+    assert_eq!(condition(&world, "cluster1", CLOCK_SYNCED).0, "True");
+    assert_eq!(condition(&world, "cluster1", AVAILABLE).0, "True");
+}
+
+#[test]
+fn a_spoke_whose_api_server_does_not_answer_is_unavailable_and_comes_back() {
+    let mut world = world(1);
+    world.spokes.get_mut("cluster1").unwrap().answers = false;
+    world.run_for(seconds(90)).unwrap();
+    let (status, reason, message) = condition(&world, "cluster1", AVAILABLE);
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "ManagedClusterKubeAPIServerUnavailable"));
+    assert_eq!(message, "The kube-apiserver is not ok, it does not answer");
+    assert_eq!(taints(&world, "cluster1"), ["unavailable"]);
+    world.run_for(seconds(600)).unwrap();
+    assert_eq!(condition(&world, "cluster1", AVAILABLE).0, "False", "its agent is alive");
+    world.spokes.get_mut("cluster1").unwrap().answers = true;
+    world.run_for(seconds(90)).unwrap();
+    assert_eq!(condition(&world, "cluster1", AVAILABLE).0, "True");
+    assert!(taints(&world, "cluster1").is_empty());
+}
