@@ -1,22 +1,16 @@
 //! Credentials of a remote, read from a Secret.
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Formatter};
-use std::rc::Rc;
 
-use git2::{CertificateCheckStatus, Cred, CredentialType, RemoteCallbacks};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::ByteString;
 
-use super::known_hosts::{HostKeyMatch, KnownHosts};
+use super::Error;
+use super::known_hosts::KnownHosts;
 use super::remote::{Remote, Transport};
-use super::{Cancel, Error};
-
-/// Most times that libgit2 may ask for credentials during one operation: it would ask 15 times while a server refuses.
-const ATTEMPTS: u32 = 3;
-
-/// Most bytes of a pack. The configuration of a hub is far smaller, however long its history is.
-const MAX_PACK_BYTES: usize = 2 << 30;
+use super::transport::Proxy;
 
 /// The secrets that prove our identity to a remote, and the host keys that prove its identity to us.
 ///
@@ -26,26 +20,33 @@ const MAX_PACK_BYTES: usize = 2 << 30;
 /// | `token` or `bearerToken` | https; `username` defaults to `git` |
 /// | `ssh-privatekey` or `identity`, `password` | ssh (`kubernetes.io/ssh-auth`); the password is the key's passphrase |
 /// | `known_hosts` | ssh; mandatory |
+/// | `ca.crt` | https: the authorities that are trusted, in place of those of the machine |
+/// | `tls.crt`, `tls.key` | https: the certificate of the client |
+/// | `proxy` | https: `http://[user:password@]host:port`, in place of `HTTPS_PROXY` |
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     username: Option<String>,
     password: Option<String>,
     ssh_key: Option<String>,
     known_hosts: KnownHosts,
+    authorities: Option<String>,
+    client_certificate: Option<(String, String)>,
+    proxy: Option<Proxy>,
 }
 
 /// Shows which parts are set, never their values.
 impl Debug for Credentials {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        let Self { username, password, ssh_key, known_hosts } = self;
-        let shown = f
-            .debug_struct("Credentials")
+        let Self { username, password, ssh_key, known_hosts, authorities, client_certificate, proxy } = self;
+        f.debug_struct("Credentials")
             .field("username", &username.is_some())
             .field("password", &password.is_some())
-            .finish();
-        shown.and_then(|()| {
-            write!(f, " (ssh key: {}, known hosts: {})", ssh_key.is_some(), !known_hosts.is_empty())
-        })
+            .field("ssh_key", &ssh_key.is_some())
+            .field("known_hosts", &!known_hosts.is_empty())
+            .field("authorities", &authorities.is_some())
+            .field("client_certificate", &client_certificate.is_some())
+            .field("proxy", &proxy.is_some())
+            .finish()
     }
 }
 
@@ -76,15 +77,30 @@ impl Credentials {
             Ok(Some(text.to_owned()))
         };
         let known_hosts = field(&["known_hosts"])?.unwrap_or_default();
+        let client_certificate = match (field(&["tls.crt"])?, field(&["tls.key"])?) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => return Err(Error::Credentials("the Secret has only one of tls.crt and tls.key".into())),
+        };
+        let proxy = line(&["proxy"])?.map(|url| {
+            let why = "key proxy of the Secret is not http://[user:password@]host:port";
+            Proxy::parse(&url).ok_or_else(|| Error::Credentials(why.into()))
+        });
         let credentials = Self {
             username: line(&["username"])?,
             password: line(&["token", "bearerToken", "password"])?,
             ssh_key: field(&["ssh-privatekey", "identity"])?,
             known_hosts: KnownHosts::parse(&known_hosts)
                 .map_err(|e| Error::Credentials(format!("key known_hosts of the Secret: {e}")))?,
+            authorities: field(&["ca.crt"])?,
+            client_certificate,
+            proxy: proxy.transpose()?,
         };
-        if credentials.password.is_none() && credentials.ssh_key.is_none() {
-            let keys = "password, token, or ssh-privatekey with known_hosts";
+        let Self { password, ssh_key, authorities, client_certificate, proxy, .. } = &credentials;
+        let is_empty = password.is_none() && ssh_key.is_none() && authorities.is_none();
+        if is_empty && client_certificate.is_none() && proxy.is_none() {
+            let keys =
+                "password, token, ca.crt, tls.crt with tls.key, proxy, or ssh-privatekey with known_hosts";
             return Err(Error::Credentials(format!("the credentials Secret has none of the keys {keys}")));
         }
         Ok(credentials)
@@ -106,99 +122,35 @@ impl Credentials {
         }
     }
 
-    /// Makes the callbacks of one operation. The returned notes explain why a callback ended it.
-    pub(super) fn callbacks<'a>(
-        &'a self,
-        remote: &'a Remote,
-        cancel: &'a Cancel,
-    ) -> (RemoteCallbacks<'a>, Rc<Refusal>) {
-        let mut callbacks = RemoteCallbacks::new();
-        let refusal = Rc::new(Refusal { cancel: cancel.clone(), ..Refusal::default() });
-        let asked = Cell::new(0_u32);
-        callbacks.credentials(move |url, _, wanted| {
-            asked.set(asked.get() + 1);
-            if asked.get() > ATTEMPTS {
-                return Err(refused("the credentials were refused"));
-            }
-            self.answer(remote, url, wanted)
-        });
-        let noted = Rc::clone(&refusal);
-        callbacks.certificate_check(move |certificate, _| match remote.transport() {
-            Transport::Ssh { host, port, .. } => {
-                let key = certificate.as_hostkey().and_then(|key| key.hostkey()).unwrap_or_default();
-                let why = match self.known_hosts.check(host, *port, key) {
-                    HostKeyMatch::Match => return Ok(CertificateCheckStatus::CertificateOk),
-                    HostKeyMatch::Mismatch => "its host key is not the one in known_hosts; if the host changed it on purpose, update the Secret",
-                    HostKeyMatch::Unknown => "known_hosts has no line for this host and port",
-                };
-                noted.host_key.replace(Some(why));
-                Err(git2::Error::new(git2::ErrorCode::Certificate, git2::ErrorClass::Ssh, why))
-            }
-            Transport::Net { .. } | Transport::Local(_) => Ok(CertificateCheckStatus::CertificatePassthrough),
-        });
-        let noted = Rc::clone(&refusal);
-        callbacks.transfer_progress(move |progress| {
-            let too_big = progress.received_bytes() > MAX_PACK_BYTES;
-            noted.too_big.set(too_big);
-            !too_big && !cancel.is_cancelled()
-        });
-        callbacks.sideband_progress(move |_| !cancel.is_cancelled());
-        (callbacks, refusal)
+    /// The value of the header `Authorization`, if there are credentials for https.
+    pub(super) fn basic(&self) -> Option<String> {
+        let password = self.password.as_deref()?;
+        let login = format!("{}:{password}", self.username.as_deref().unwrap_or("git"));
+        Some(format!("Basic {}", STANDARD.encode(login)))
     }
 
-    fn answer(&self, remote: &Remote, url: &str, wanted: CredentialType) -> Result<Cred, git2::Error> {
-        match remote.transport() {
-            Transport::Ssh { user, .. } if wanted.contains(CredentialType::USERNAME) => Cred::username(user),
-            Transport::Ssh { user, .. } => {
-                let key = self.ssh_key.as_deref().ok_or_else(|| refused("no ssh key was given"))?;
-                Cred::ssh_key_from_memory(user, None, key, self.password.as_deref())
-            }
-            Transport::Net { .. } => {
-                let password = self
-                    .password
-                    .as_deref()
-                    .ok_or_else(|| refused("the repository asks for credentials, and none are given"))?;
-                // Redirects are off; should the library ask for another place than the one we were told, the secret stays here.
-                let asked = Remote::parse(url).ok().map(|asked| asked.transport().clone());
-                if asked.as_ref() != Some(remote.transport()) {
-                    return Err(refused("another host than the configured one asks for credentials"));
-                }
-                Cred::userpass_plaintext(self.username.as_deref().unwrap_or("git"), password)
-            }
-            Transport::Local(_) => Err(refused("a local repository takes no credentials")),
-        }
+    /// The key for ssh and its passphrase.
+    pub(super) fn ssh_key(&self) -> (&str, Option<&str>) {
+        (self.ssh_key.as_deref().unwrap_or_default(), self.password.as_deref())
     }
-}
 
-/// The reason why a callback ended an operation, which the error of libgit2 does not carry.
-#[derive(Debug, Default)]
-pub(super) struct Refusal {
-    host_key: RefCell<Option<&'static str>>,
-    too_big: Cell<bool>,
-    cancel: Cancel,
-}
-
-impl Refusal {
-    /// Makes the error of an operation.
-    pub(super) fn explain(&self, remote: &Remote, e: &git2::Error) -> Error {
-        if let Some(why) = *self.host_key.borrow() {
-            return Error::HostKey { url: remote.url().into(), why: why.into() };
-        }
-        if self.too_big.get() {
-            return Error::Content(format!(
-                "{remote} sends more than {} MiB; use a repository of its own for the configuration",
-                MAX_PACK_BYTES >> 20
-            ));
-        }
-        if self.cancel.is_cancelled() {
-            return Error::Cancelled { url: remote.url().into() };
-        }
-        Error::remote(remote.url(), e)
+    pub(super) fn known_hosts(&self) -> &KnownHosts {
+        &self.known_hosts
     }
-}
 
-fn refused(why: &str) -> git2::Error {
-    git2::Error::new(git2::ErrorCode::Auth, git2::ErrorClass::Net, why)
+    /// The certificates of the authorities that prove the identity of a server.
+    pub(super) fn authorities(&self) -> Option<&str> {
+        self.authorities.as_deref()
+    }
+
+    /// The certificate that proves our identity, and its key.
+    pub(super) fn client_certificate(&self) -> Option<(&str, &str)> {
+        self.client_certificate.as_ref().map(|(certificate, key)| (certificate.as_str(), key.as_str()))
+    }
+
+    pub(super) fn proxy(&self) -> Option<&Proxy> {
+        self.proxy.as_ref()
+    }
 }
 
 #[cfg(test)]
@@ -216,6 +168,8 @@ mod tests {
         let cases: &[(&[(&str, &str)], &str)] = &[
             (&[], "none of the keys"),
             (&[("username", "me")], "none of the keys"),
+            (&[("tls.crt", "x")], "only one of tls.crt and tls.key"),
+            (&[("proxy", "socks5://x:1")], "key proxy of the Secret"),
             (&[("password", "a\nhost=evil")], "key token or bearerToken or password"),
             (&[("ssh-privatekey", "k"), ("known_hosts", "nonsense")], "known_hosts of the Secret: line 1"),
         ];
@@ -236,18 +190,15 @@ mod tests {
     }
 
     #[test]
-    fn credentials_stay_with_the_configured_host() {
-        let remote = Remote::parse("https://git.example/x").unwrap();
-        let credentials = secret(&[("token", "hunter22")]).unwrap();
-        assert!(
-            credentials.answer(&remote, "https://git.example/x", CredentialType::USER_PASS_PLAINTEXT).is_ok()
-        );
-        for elsewhere in ["https://evil.example/x", "http://git.example/x", "https://git.example.evil/x"] {
-            assert!(
-                credentials.answer(&remote, elsewhere, CredentialType::USER_PASS_PLAINTEXT).is_err(),
-                "{elsewhere}"
-            );
-        }
-        assert!(!format!("{credentials:?}").contains("hunter22"));
+    fn values_of_a_secret_are_never_shown() {
+        let parts = [
+            ("token", "hunter22"),
+            ("ssh-privatekey", "hunter22"),
+            ("tls.crt", "hunter22"),
+            ("tls.key", "hunter22"),
+            ("proxy", "http://me:hunter22@proxy.example"),
+        ];
+        let shown = format!("{:?}", secret(&parts).unwrap());
+        assert!(!shown.contains("hunter22") && shown.contains("proxy: true"), "{shown}");
     }
 }

@@ -160,6 +160,11 @@ impl Error {
         ))
     }
 
+    /// A server that cannot be reached or understood, in words that may be the server's.
+    pub(super) fn unreachable(url: &str, why: &str) -> Self {
+        Self::Unreachable { url: url.to_owned(), why: text::plain(why, QUOTED) }
+    }
+
     /// Reads an error of libgit2 by its code and class, never by its text.
     pub(super) fn remote(url: &str, e: &git2::Error) -> Self {
         let (url, why) = (url.to_owned(), text::plain(e.message(), QUOTED));

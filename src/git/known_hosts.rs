@@ -57,9 +57,16 @@ impl KnownHosts {
         self.lines.is_empty()
     }
 
+    /// The types of the keys on record for a host.
+    pub(super) fn key_types(&self, host: &str, port: u16) -> Vec<String> {
+        let name = name(host, port);
+        let about = self.lines.iter().filter(|line| line.hosts.iter().any(|pattern| pattern.matches(&name)));
+        about.filter(|line| !line.revoked).filter_map(|line| key_type(&line.key)).collect()
+    }
+
     /// Compares the key of a server with the keys on record.
     pub(super) fn check(&self, host: &str, port: u16, key: &[u8]) -> HostKeyMatch {
-        let name = if port == 22 { host.to_owned() } else { format!("[{host}]:{port}") };
+        let name = name(host, port);
         let about: Vec<_> = self
             .lines
             .iter()
@@ -74,6 +81,18 @@ impl KnownHosts {
             HostKeyMatch::Match
         }
     }
+}
+
+/// The name of a host in the file.
+fn name(host: &str, port: u16) -> String {
+    if port == 22 { host.to_owned() } else { format!("[{host}]:{port}") }
+}
+
+/// The type that a key begins with (RFC 4253, section 6.6).
+fn key_type(key: &[u8]) -> Option<String> {
+    let (length, rest) = key.split_first_chunk::<4>()?;
+    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+    String::from_utf8(rest.get(..length)?.to_vec()).ok()
 }
 
 impl Line {

@@ -4,17 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use git2::{AutotagOption, Direction, FetchOptions, Oid, RemoteRedirect, Repository};
+use git2::{AutotagOption, Direction, FetchOptions, Oid, RemoteCallbacks, RemoteRedirect, Repository};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::read::{self, Blobs, Bounds, Limits};
 use super::refs::{RefSpec, Target};
-use super::{Credentials, Error, Remote, process};
+use super::transport::Session;
+use super::{Credentials, Error, Remote, TransportLimits, process};
 use object::tree::Checkout;
-
-/// Most references a remote may advertise.
-const MAX_REFS: usize = 100_000;
 
 /// Most files of the object database of a mirror. Each fetch adds a pack with its index, each push a few loose objects, and libgit2
 /// never repacks, so a mirror with more is created again.
@@ -43,6 +41,8 @@ pub struct Mirror {
     credentials: Credentials,
     /// Limits of the commits that are read.
     pub limits: Limits,
+    /// Limits of the connections.
+    pub transport: TransportLimits,
     /// Ends the running operation.
     pub cancel: Cancel,
     blobs: Blobs,
@@ -69,6 +69,7 @@ impl Mirror {
             remote,
             credentials,
             limits: Limits::default(),
+            transport: TransportLimits::default(),
             cancel: Cancel::default(),
             blobs,
             checkouts,
@@ -90,8 +91,17 @@ impl Mirror {
         &self.remote
     }
 
-    pub(super) fn credentials(&self) -> &Credentials {
-        &self.credentials
+    /// Begins the connections of one fetch or push.
+    pub(super) fn session(&self) -> Result<Arc<Session>, Error> {
+        Session::new(self.remote.clone(), self.credentials.clone(), self.transport, self.cancel.clone())
+    }
+
+    /// Callbacks that end an operation between two packets when it is cancelled, also for a repository of this machine.
+    pub(super) fn callbacks(&self) -> RemoteCallbacks<'_> {
+        let mut callbacks = RemoteCallbacks::new();
+        callbacks.transfer_progress(|_| !self.cancel.is_cancelled());
+        callbacks.sideband_progress(|_| !self.cancel.is_cancelled());
+        callbacks
     }
 
     pub(super) fn repository(&self) -> Result<Repository, Error> {
@@ -202,31 +212,26 @@ impl Mirror {
         repo: &Repository,
         direction: Direction,
     ) -> Result<Vec<(String, Oid)>, Error> {
-        let (callbacks, refusal) = self.credentials.callbacks(&self.remote, &self.cancel);
-        let explain = |e: &git2::Error| refusal.explain(&self.remote, e);
-        let mut remote = repo.remote_anonymous(self.remote.url()).map_err(|e| explain(&e))?;
-        let connection = remote.connect_auth(direction, Some(callbacks), None).map_err(|e| explain(&e))?;
-        let heads = connection.list().map_err(|e| explain(&e))?;
-        if heads.len() > MAX_REFS {
-            return Err(Error::Content(format!(
-                "{} has more than {MAX_REFS} branches and tags",
-                self.remote
-            )));
-        }
-        Ok(heads.iter().map(|head| (head.name().to_owned(), head.oid())).collect())
+        let session = self.session()?;
+        let list = || -> Result<_, git2::Error> {
+            let mut remote = repo.remote_anonymous(self.remote.url())?;
+            let connection = remote.connect_auth(direction, Some(self.callbacks()), None)?;
+            Ok(connection.list()?.iter().map(|head| (head.name().to_owned(), head.oid())).collect())
+        };
+        session.scope(list).map_err(|error| session.explain(&error))
     }
 
     pub(super) fn download(&self, repo: &Repository, refspecs: &[String]) -> Result<(), Error> {
-        let (callbacks, refusal) = self.credentials.callbacks(&self.remote, &self.cancel);
-        let explain = |e: &git2::Error| refusal.explain(&self.remote, e);
+        let session = self.session()?;
         let mut options = FetchOptions::new();
-        options.remote_callbacks(callbacks);
         options
+            .remote_callbacks(self.callbacks())
             .download_tags(AutotagOption::None)
             .update_fetchhead(false)
             .follow_redirects(RemoteRedirect::None);
-        let mut remote = repo.remote_anonymous(self.remote.url()).map_err(|e| explain(&e))?;
-        remote.fetch(refspecs, Some(&mut options), None).map_err(|e| explain(&e))
+        let mut fetch =
+            || repo.remote_anonymous(self.remote.url())?.fetch(refspecs, Some(&mut options), None);
+        session.scope(&mut fetch).map_err(|error| session.explain(&error))
     }
 }
 

@@ -4,8 +4,8 @@
 //! checked out, no hook or filter of a repository runs, no `git` process is started, and the git configuration and credential
 //! helpers of the user are not read. Every function here blocks: call it from `spawn_blocking`.
 //!
-//! Three properties of libgit2 shape the module, each with a test: a push that the server refused returns `Ok`, a push to a
-//! local path is not compare-and-swap, and without our settings libgit2 waits for a silent server for ever.
+//! Two properties of libgit2 shape the module, each with a test: a push that the server refused returns `Ok`, and a push to a
+//! local path is not compare-and-swap. The bytes of a server come over [`transport`]s of our own.
 
 mod credentials;
 mod error;
@@ -18,6 +18,7 @@ mod refs;
 mod remote;
 #[cfg(test)]
 mod tests;
+mod transport;
 mod watch;
 
 pub use credentials::Credentials;
@@ -27,4 +28,5 @@ pub use push::{Commit, Retry, entry};
 pub use read::Limits;
 pub use refs::RefSpec;
 pub use remote::Remote;
+pub use transport::TransportLimits;
 pub use watch::{RefWatcher, watch};

@@ -4,11 +4,7 @@ use std::sync::Once;
 
 use git2::ConfigLevel;
 
-/// Longest wait for a connection to be accepted.
-const CONNECT_TIMEOUT_MS: i32 = 10_000;
-
-/// Longest silence of a server. [`Cancel`](super::Cancel) bounds the whole operation.
-const SILENCE_TIMEOUT_MS: i32 = 30_000;
+use super::transport;
 
 /// Most bytes of an object that libgit2 makes from a delta: four times the largest file that is read, since a history may hold
 /// larger files than its tip. A few kilobytes of delta can ask for 2 GiB.
@@ -17,11 +13,12 @@ pub(super) const MAX_OBJECT_BYTES: usize = 32 << 20;
 /// Most objects of a pack. The index of a pack costs about 100 bytes of memory for each.
 pub(super) const MAX_PACK_OBJECTS: usize = 2_000_000;
 
-/// Sets limits of packs, and timeouts, which libgit2 leaves infinite, and hides the configuration of the user and the machine, so that neither
+/// Sets limits of packs, installs our transports, and hides the configuration of the user and the machine, so that neither
 /// `url.*.insteadOf` nor a credential helper changes what a repository's address means.
 pub(super) fn set_up() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        transport::register();
         for level in [ConfigLevel::ProgramData, ConfigLevel::System, ConfigLevel::XDG, ConfigLevel::Global] {
             // This fails only without memory; the defaults stay then.
             #[expect(
@@ -30,14 +27,6 @@ pub(super) fn set_up() {
             )]
             let _ = unsafe { git2::opts::set_search_path(level, "") };
         }
-        #[expect(
-            unsafe_code,
-            reason = "changes a C global; `Once` runs it before any other call of ours into libgit2"
-        )]
-        let _ = unsafe {
-            git2::opts::set_server_connect_timeout_in_milliseconds(CONNECT_TIMEOUT_MS)
-                .and_then(|()| git2::opts::set_server_timeout_in_milliseconds(SILENCE_TIMEOUT_MS))
-        };
         let limits = [
             (libgit2_sys::GIT_OPT_SET_PACK_MAX_OBJECT_SIZE, MAX_OBJECT_BYTES),
             (libgit2_sys::GIT_OPT_SET_PACK_MAX_OBJECTS, MAX_PACK_OBJECTS),

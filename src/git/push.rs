@@ -158,7 +158,7 @@ impl Mirror {
             Written::NotOurs(what) => return Err(self.not_ours(commit, what)),
             Written::Commit(id) => id,
         };
-        match self.send(&repo, reference, tip, id) {
+        match self.send(&repo, reference, tip, id)? {
             PushAnswer::Accepted => Ok(Attempt::Pushed(id)),
             PushAnswer::Stale => Ok(Attempt::Stale(id)),
             // The reference on the server says what it did; the words of a message do not.
@@ -203,10 +203,17 @@ impl Mirror {
         repo.refname_to_id(&kept).map(Some).map_err(|e| Error::cache(&e))
     }
 
-    fn send(&self, repo: &Repository, reference: &str, tip: Option<Oid>, commit: Oid) -> PushAnswer {
+    fn send(
+        &self,
+        repo: &Repository,
+        reference: &str,
+        tip: Option<Oid>,
+        commit: Oid,
+    ) -> Result<PushAnswer, Error> {
+        let session = self.session()?;
         // Declared before the callbacks that borrow them, so that they are dropped later.
         let (stale, refused, said) = (Cell::new(false), RefCell::new(None), RefCell::new(String::new()));
-        let (mut callbacks, refusal) = self.credentials().callbacks(self.remote(), &self.cancel);
+        let mut callbacks = self.callbacks();
         callbacks.push_negotiation(|updates| {
             let expected = tip.unwrap_or(Oid::ZERO_SHA1);
             if updates.iter().all(|update| update.src() == expected) {
@@ -228,21 +235,22 @@ impl Mirror {
         let outbox = reference.replacen("refs/heads/", "refs/wheelwright/outbox/", 1);
         let mut options = PushOptions::new();
         options.remote_callbacks(callbacks).follow_redirects(RemoteRedirect::None);
-        let result = repo
-            .reference(&outbox, commit, true, "wheelwright: report")
-            .and_then(|_| repo.remote_anonymous(self.remote().url()))
-            .and_then(|mut remote| remote.push(&[format!("{outbox}:{reference}")], Some(&mut options)));
+        let result = session.scope(|| {
+            repo.reference(&outbox, commit, true, "wheelwright: report")?;
+            let mut remote = repo.remote_anonymous(self.remote().url())?;
+            remote.push(&[format!("{outbox}:{reference}")], Some(&mut options))
+        });
         drop(options);
         let said = said.into_inner();
-        match (result, refused.into_inner()) {
+        Ok(match (result, refused.into_inner()) {
             _ if stale.get() => PushAnswer::Stale,
             (Ok(()), None) => PushAnswer::Accepted,
             (Ok(()), Some(status)) => {
                 PushAnswer::Rejected(if said.is_empty() { status } else { format!("{status}: {said}") })
             }
             (Err(e), _) if e.code() == ErrorCode::NotFastForward => PushAnswer::Stale,
-            (Err(e), _) => PushAnswer::Unknown(refusal.explain(self.remote(), &e)),
-        }
+            (Err(e), _) => PushAnswer::Unknown(session.explain(&e)),
+        })
     }
 }
 

@@ -37,6 +37,15 @@ pub(super) enum Transport {
     Local(PathBuf),
 }
 
+/// The host and port of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Address<'a> {
+    /// Host without brackets.
+    pub(super) host: &'a str,
+    /// Port.
+    pub(super) port: u16,
+}
+
 impl Remote {
     /// Reads an address.
     ///
@@ -91,6 +100,9 @@ impl Remote {
             Some(Ok(port)) if port > 0 => Some(port),
             Some(_) => return refuse("its port is not one of 1 to 65535"),
         };
+        if path.contains(['?', '#']) {
+            return refuse("it has a query or a fragment");
+        }
         if !is_host(host) || !is_path(path) {
             return refuse("its host or its path is missing or malformed");
         }
@@ -133,6 +145,25 @@ impl Remote {
     /// a directory, or one of the protocols that are taken on loopback only.
     pub fn is_local(&self) -> bool {
         self.local().is_some() || self.url.starts_with("http:") || self.url.starts_with("git:")
+    }
+
+    /// The host and port to connect to; `None` for a directory.
+    pub(super) fn address(&self, default_port: u16) -> Option<Address<'_>> {
+        let Transport::Net { host } = &self.transport else { return None };
+        let port = split_port(self.authority()).1.and_then(|port| port.parse().ok());
+        Some(Address { host, port: port.unwrap_or(default_port) })
+    }
+
+    /// The host, with the port if there is one, and with the user of ssh.
+    pub(super) fn authority(&self) -> &str {
+        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
+        rest.split_once('/').map_or(rest, |(authority, _)| authority)
+    }
+
+    /// The path on the server, from the first slash.
+    pub(super) fn path(&self) -> &str {
+        let rest = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
+        rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default()
     }
 
     pub(super) fn transport(&self) -> &Transport {
@@ -242,6 +273,8 @@ mod tests {
             "https://git.example/x\ny",
             "https://git.example/x\0",
             "https://git.example/a b",
+            "https://git.example/a?service=x",
+            "ssh://git.example/a#b",
             "relative/path",
             "host:path",
             "ftp://git.example/x",

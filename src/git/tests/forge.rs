@@ -15,9 +15,6 @@ use tempfile::TempDir;
 
 use crate::git::{Credentials, Mirror, Remote, entry, process};
 
-/// Longest silence of a server in tests.
-const SILENCE_TIMEOUT_MS: i32 = 1_500;
-
 /// A bare repository and a cache directory for mirrors of it.
 pub(super) struct Forge {
     dir: TempDir,
@@ -26,10 +23,6 @@ pub(super) struct Forge {
 impl Forge {
     pub(super) fn new() -> Self {
         process::set_up();
-        #[expect(unsafe_code, reason = "changes a C global; tests that read it set it to the same value")]
-        unsafe {
-            git2::opts::set_server_timeout_in_milliseconds(SILENCE_TIMEOUT_MS).unwrap();
-        }
         let forge = Self { dir: tempfile::tempdir().unwrap() };
         Repository::init_bare(forge.path()).unwrap();
         forge
@@ -37,6 +30,11 @@ impl Forge {
 
     pub(super) fn path(&self) -> PathBuf {
         self.dir.path().join("config.git")
+    }
+
+    /// The directory that the repository and the caches are in.
+    pub(super) fn root(&self) -> PathBuf {
+        self.dir.path().to_owned()
     }
 
     pub(super) fn repo(&self) -> Repository {
@@ -166,14 +164,18 @@ pub(super) fn raw_tree(repo: &Repository, entries: &[(&str, &[u8], Oid)]) -> Oid
 /// A server on a loopback socket.
 pub(super) struct Server {
     pub(super) url: String,
-    address: std::net::SocketAddr,
+    pub(super) address: std::net::SocketAddr,
     pub(super) connections: Arc<AtomicUsize>,
     ending: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    fn start(scheme: &str, path: &str, handle: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
+    pub(super) fn start(
+        scheme: &str,
+        path: &str,
+        handle: impl Fn(TcpStream) + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (connections, ending) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
@@ -212,19 +214,6 @@ impl Server {
             let mut request = [0; 4096];
             while stream.read(&mut request).is_ok_and(|n| n > 0) {
                 let answer = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\n\r\n";
-                if stream.write_all(answer.as_bytes()).is_err() {
-                    return;
-                }
-            }
-        })
-    }
-
-    /// Redirects every HTTP request to another address.
-    pub(super) fn redirecting(to: &str) -> Self {
-        let answer = format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
-        Self::start("http", "config.git", move |mut stream| {
-            let mut request = [0; 4096];
-            while stream.read(&mut request).is_ok_and(|n| n > 0) {
                 if stream.write_all(answer.as_bytes()).is_err() {
                     return;
                 }

@@ -89,11 +89,22 @@ fn a_sha256_repository_is_refused_by_name() {
     std::fs::remove_dir_all(&path).unwrap();
     let git = |args: &[&str]| {
         let mut git = std::process::Command::new("git");
-        assert!(git.args(args).arg(&path).output().unwrap().status.success());
+        git.env("GIT_DIR", &path).envs([("GIT_AUTHOR_NAME", "u"), ("GIT_AUTHOR_EMAIL", "u@x")]);
+        let output =
+            git.envs([("GIT_COMMITTER_NAME", "u"), ("GIT_COMMITTER_EMAIL", "u@x")]).args(args).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };
     git(&["init", "--quiet", "--bare", "--object-format=sha256"]);
-    let message = refusal(&forge, &forge.url());
-    assert!(message.contains("SHA-256"), "{message}");
+    let tree = git(&["hash-object", "-t", "tree", "-w", "/dev/null"]);
+    let commit = git(&["commit-tree", "-m", "first", &tree]);
+    git(&["update-ref", "refs/heads/main", &commit]);
+    let server = forge.serve();
+    for url in [&forge.url(), &server.url] {
+        let message = refusal(&forge, url);
+        assert!(message.contains("SHA-256"), "{url}: {message}");
+    }
     let error = RefSpec::commit(&"a".repeat(64)).unwrap_err();
     assert!(error.to_string().contains("SHA-256"), "{error}");
 }

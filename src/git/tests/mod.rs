@@ -4,3 +4,5 @@ mod forge;
 mod hostile;
 mod mirror;
 mod push;
+mod transport;
+mod web;

@@ -5,8 +5,9 @@ use git2::{Oid, Repository};
 use super::forge::{Forge, Server};
 use crate::git::{Commit, Mirror, Retry};
 
-/// Retries at once, so that tests do not wait.
-const QUICK: Retry = Retry { attempts: 200, first: Duration::ZERO, longest: Duration::ZERO };
+/// Retries soon, so that tests hardly wait. Without any wait, writers spend their attempts while another one holds the lock.
+const QUICK: Retry =
+    Retry { attempts: 200, first: Duration::from_millis(1), longest: Duration::from_millis(20) };
 
 fn files(directory: &str, files: &[(&str, &str)]) -> Commit {
     Commit {
@@ -196,7 +197,9 @@ fn a_branch_that_is_checked_out_is_not_pulled_from_under_its_work_tree() {
 #[test]
 fn a_silent_server_does_not_hold_a_push() {
     let (forge, server) = (Forge::new(), Server::silent());
-    let error = forge.mirror("cache", &server.url).push(&files("", &[("x", "1")]), &QUICK).unwrap_err();
+    let mut mirror = forge.mirror("cache", &server.url);
+    mirror.transport.idle = Duration::from_secs(1);
+    let error = mirror.push(&files("", &[("x", "1")]), &QUICK).unwrap_err();
     assert_eq!(error.reason(), "SourceUnreachable", "{error}");
 }
 

@@ -56,7 +56,8 @@ pub struct ConfigRepoSpec {
     #[serde(default = "one_minute")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub interval: String,
-    /// Secret of the same namespace with the credentials to read: username and password or token, or ssh-privatekey and known_hosts.
+    /// Secret of the same namespace with the credentials to read: username and password or token, or ssh-privatekey and known_hosts;
+    /// for https also ca.crt, tls.crt and tls.key, and proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
     /// Whether the objects are applied, or only watched because another tool applies them.

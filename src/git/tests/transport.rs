@@ -1,0 +1,327 @@
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::Duration;
+
+use super::forge::{Forge, Server};
+use super::web::{Behaviour, Web};
+use crate::git::{Commit, Credentials, Error, History, Mirror, RefSpec, Retry, TransportLimits};
+use k8s_openapi::ByteString;
+
+fn fetch(mirror: &mut Mirror) -> Result<String, Error> {
+    let checkout = mirror.fetch(&RefSpec::branch("main").unwrap(), History::default())?;
+    Ok(checkout.revision.clone())
+}
+
+fn report(content: &str) -> Commit {
+    Commit {
+        branch: "wheelwright/status".into(),
+        directory: String::new(),
+        owner: "ConfigRepo fleet/a of hub 1".into(),
+        files: [("README.md".to_owned(), content.to_owned())].into(),
+        message: "report\n".into(),
+        time: "2026-01-02T03:04:05Z".parse().unwrap(),
+    }
+}
+
+fn mirror(forge: &Forge, url: &str, credentials: Credentials) -> Mirror {
+    let mut mirror = forge.mirror("cache", url);
+    mirror.set_credentials(credentials).unwrap();
+    mirror
+}
+
+#[test]
+fn https_fetches_and_pushes() {
+    let forge = Forge::new();
+    let first = forge.commit("main", &[("a", "1")]);
+    let web = Web::start(&forge, Behaviour::default());
+    let mut mirror = mirror(&forge, &web.url, web.credentials(&[]));
+    assert_eq!(fetch(&mut mirror).unwrap(), first);
+    let second = forge.commit("main", &[("a", &"2".repeat(100_000))]);
+    assert_eq!(fetch(&mut mirror).unwrap(), second);
+    let pushed = mirror.push(&report("1"), &Retry::default()).unwrap().unwrap();
+    let again = mirror.push(&report("2"), &Retry::default()).unwrap().unwrap();
+    assert_eq!(forge.history("wheelwright/status"), [again, pushed]);
+    assert!(web.requests().iter().all(|seen| !seen.headers.contains_key("authorization")));
+}
+
+#[test]
+fn a_token_and_a_client_certificate_prove_who_we_are() {
+    let forge = Forge::new();
+    let commit = forge.commit("main", &[("a", "1")]);
+    // base64 of me:hunter22
+    let authorization = Some("Basic bWU6aHVudGVyMjI=".to_owned());
+    let web =
+        Web::start(&forge, Behaviour { authorization, client_certificate: true, ..Behaviour::default() });
+    let certificate = web.client_certificate();
+    let all = [("username", "me"), ("token", "hunter22"), certificate[0], certificate[1]];
+    assert_eq!(fetch(&mut mirror(&forge, &web.url, web.credentials(&all))), Ok(commit));
+    let wrong = [("token", "wrong"), certificate[0], certificate[1]];
+    let error = fetch(&mut mirror(&forge, &web.url, web.credentials(&wrong))).unwrap_err();
+    assert_eq!(error.reason(), "SourceUnauthorized", "{error}");
+    assert!(!error.to_string().contains("wrong"), "{error}");
+    let error = fetch(&mut mirror(&forge, &web.url, web.credentials(&all[..2]))).unwrap_err();
+    assert_eq!(error.reason(), "SourceUnreachable", "no certificate: {error}");
+}
+
+#[test]
+fn a_redirect_is_not_followed_with_or_without_credentials() {
+    let forge = Forge::new();
+    forge.commit("main", &[("a", "1")]);
+    let elsewhere = Web::start(&forge, Behaviour::default());
+    let same_host = |path: &str| format!("https://{}{path}", elsewhere.address);
+    for to in [same_host("/config.git/info/refs?service=git-upload-pack"), "/elsewhere".into()] {
+        let web = Web::start(&forge, Behaviour { redirect: Some(to), ..Behaviour::default() });
+        for further in [&[][..], &[("token", "hunter22")]] {
+            let mut mirror = mirror(&forge, &web.url, web.credentials(further));
+            let error = fetch(&mut mirror).unwrap_err();
+            assert!(error.to_string().contains("it redirects to"), "{error}");
+            assert!(mirror.push(&report("1"), &Retry::default()).is_err());
+        }
+        let lines: Vec<_> = web.requests().iter().map(|seen| seen.line.clone()).collect();
+        assert!(lines.len() == 4 && lines.iter().all(|line| line.starts_with("GET /config.git/info/refs")));
+    }
+    assert!(elsewhere.requests().is_empty(), "it has not even heard of us: {:?}", elsewhere.requests());
+}
+
+#[test]
+fn a_server_that_does_not_prove_its_name_is_refused() {
+    let forge = Forge::new();
+    forge.commit("main", &[("a", "1")]);
+    let other_name = Web::start(&forge, Behaviour { names: vec!["git.example"], ..Behaviour::default() });
+    let unknown_authority = Web::start(&forge, Behaviour::default());
+    let token = [("token", "hunter22")];
+    for (url, credentials) in [
+        (&other_name.url, other_name.credentials(&token)),
+        (&unknown_authority.url, other_name.credentials(&token)),
+    ] {
+        let error = fetch(&mut mirror(&forge, url, credentials)).unwrap_err();
+        assert_eq!(error.reason(), "HostKeyMismatch", "{error}");
+    }
+    assert!(other_name.requests().is_empty() && unknown_authority.requests().is_empty());
+}
+
+#[test]
+fn https_goes_through_the_proxy_of_the_secret() {
+    let forge = Forge::new();
+    let commit = forge.commit("main", &[("a", "1")]);
+    let web = Web::start(&forge, Behaviour::default());
+    let target = web.address;
+    let proxy = Server::start("http", "", move |mut stream| {
+        let mut request = [0; 1024];
+        let length = stream.read(&mut request).unwrap();
+        let request = String::from_utf8_lossy(&request[..length]).into_owned();
+        // base64 of me:pw
+        if !request.contains("Proxy-Authorization: Basic bWU6cHc=\r\n") {
+            let _ = stream.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n");
+            return;
+        }
+        assert!(request.starts_with(&format!("CONNECT {target} HTTP/1.1\r\n")), "{request}");
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        let server = std::net::TcpStream::connect(target).unwrap();
+        let (mut from, mut to) = (stream.try_clone().unwrap(), server.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+        let _ = std::io::copy(&mut { server }, &mut stream);
+    });
+    let through = |login: &str| {
+        let url = format!("http://{login}@{}", proxy.address);
+        fetch(&mut mirror(&forge, &web.url, web.credentials(&[("proxy", &url)])))
+    };
+    assert_eq!(through("me:pw"), Ok(commit));
+    let error = through("me:wrong").unwrap_err();
+    assert!(error.to_string().contains("refuses the user and password of the proxy"), "{error}");
+    assert!(!error.to_string().contains("wrong"), "{error}");
+}
+
+/// A server that sends `bytes` again and again, with a pause before each, after `first`.
+fn endless(first: &'static [u8], bytes: &'static [u8], pause: Duration) -> Server {
+    Server::start("git", "config.git", move |mut stream| {
+        let _ = stream.read(&mut [0; 1024]);
+        let mut next = first;
+        while stream.write_all(next).is_ok() {
+            std::thread::sleep(pause);
+            next = bytes;
+        }
+    })
+}
+
+#[test]
+fn a_server_that_trickles_is_given_up_on() {
+    let forge = Forge::new();
+    // The length of a line that never ends, and then a byte at a time.
+    let server = endless(b"fff0", b"x", Duration::from_millis(50));
+    let mut mirror = forge.mirror("cache", &server.url);
+    mirror.transport = TransportLimits { total: Duration::from_secs(1), ..TransportLimits::default() };
+    let error = fetch(&mut mirror).unwrap_err();
+    assert_eq!(error.reason(), "SourceTimeout", "{error}");
+}
+
+#[test]
+fn a_fetch_from_a_trickling_server_ends_when_it_is_cancelled() {
+    let forge = Forge::new();
+    let server = endless(b"fff0", b"x", Duration::from_millis(50));
+    let mut mirror = forge.mirror("cache", &server.url);
+    let cancel = mirror.cancel.clone();
+    let fetching = std::thread::spawn(move || fetch(&mut mirror));
+    while server.connections.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
+    cancel.cancel();
+    assert_eq!(fetching.join().unwrap().unwrap_err().reason(), "SourceTimeout");
+}
+
+#[test]
+fn references_without_end_are_refused() {
+    let forge = Forge::new();
+    const LINE: &[u8] = b"003d1111111111111111111111111111111111111111 refs/heads/abcd\n";
+    assert_eq!(LINE.len(), 0x3d);
+    let server = endless(LINE, LINE, Duration::ZERO);
+    let mut mirror = forge.mirror("cache", &server.url);
+    mirror.transport = TransportLimits { advertisement_bytes: 1 << 20, ..TransportLimits::default() };
+    let error = fetch(&mut mirror).unwrap_err();
+    assert_eq!(error.reason(), "SourceRefused", "{error}");
+    assert!(error.to_string().contains("a list of references of more than 1 MiB"), "{error}");
+}
+
+#[test]
+fn a_pack_that_is_too_large_is_refused_while_it_arrives() {
+    let forge = Forge::new();
+    let noise: String = (0_u32..200_000).map(|i| format!("{:08x}", i.wrapping_mul(2_654_435_761))).collect();
+    forge.commit("main", &[("noise", &noise)]);
+    let web = Web::start(&forge, Behaviour::default());
+    let mut mirror = mirror(&forge, &web.url, web.credentials(&[]));
+    mirror.transport = TransportLimits { bytes: 100_000, ..TransportLimits::default() };
+    let error = fetch(&mut mirror).unwrap_err();
+    assert!(error.to_string().contains("an answer of more than"), "{error}");
+    mirror.transport = TransportLimits::default();
+    assert!(fetch(&mut mirror).is_ok());
+}
+
+#[test]
+fn lines_of_the_protocol_that_are_malformed_are_an_error() {
+    let forge = Forge::new();
+    for line in [&b"0001"[..], b"0003", b"fffg", b"ffff", b"not git at all", b""] {
+        let server = Server::start("git", "config.git", move |mut stream| {
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(line);
+        });
+        let error = fetch(&mut forge.mirror("cache", &server.url)).unwrap_err();
+        assert_eq!(error.reason(), "SourceUnreachable", "{line:?}: {error}");
+    }
+}
+
+/// sshd for one connection at a time, and a key that it takes.
+struct Sshd {
+    server: Server,
+    key: String,
+    host_key: String,
+    user: String,
+    _dir: tempfile::TempDir,
+}
+
+impl Sshd {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        for name in ["host", "client"] {
+            let keygen = Command::new("ssh-keygen")
+                .args(["-q", "-t", "ed25519", "-N", "", "-f", &path(name)])
+                .status();
+            assert!(keygen.expect("the tests over ssh need OpenSSH").success());
+        }
+        std::fs::copy(path("client.pub"), path("authorized_keys")).unwrap();
+        let config = format!(
+            "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nPidFile none\n",
+            path("host"),
+            path("authorized_keys")
+        );
+        std::fs::write(path("config"), config).unwrap();
+        let file = path("config");
+        let server = Server::start("ssh", "", move |stream| {
+            // A server run by root separates its privileges in this directory.
+            let _ = std::fs::create_dir_all("/run/sshd");
+            let output = stream.try_clone().unwrap();
+            let sshd = Command::new("/usr/sbin/sshd")
+                .args(["-i", "-f", &file])
+                .stdin(std::os::fd::OwnedFd::from(stream))
+                .stdout(std::os::fd::OwnedFd::from(output))
+                .stderr(std::process::Stdio::null())
+                .spawn();
+            sshd.expect("the tests over ssh need openssh-server").wait().unwrap();
+        });
+        let user = Command::new("id").arg("-un").output().unwrap().stdout;
+        Self {
+            server,
+            key: std::fs::read_to_string(path("client")).unwrap(),
+            host_key: std::fs::read_to_string(path("host.pub")).unwrap(),
+            user: String::from_utf8(user).unwrap().trim().to_owned(),
+            _dir: dir,
+        }
+    }
+
+    fn url(&self, forge: &Forge) -> String {
+        format!("ssh://{}@{}{}", self.user, self.server.address, forge.path().display())
+    }
+
+    fn credentials(&self, host_key: &str) -> Credentials {
+        let known = format!("[127.0.0.1]:{} {host_key}", self.server.address.port());
+        let data = [("ssh-privatekey", self.key.clone()), ("known_hosts", known)];
+        let data = data.map(|(key, value)| (key.to_owned(), ByteString(value.into_bytes())));
+        Credentials::from_secret(&data.into()).unwrap()
+    }
+
+    fn mirror(&self, forge: &Forge, credentials: Credentials) -> Result<Mirror, Error> {
+        let cache = forge.root().join("cache-ssh");
+        std::fs::create_dir_all(&cache).unwrap();
+        Mirror::open(&cache, crate::git::Remote::parse(&self.url(forge)).unwrap(), credentials)
+    }
+}
+
+#[test]
+fn over_ssh_commits_are_fetched_and_pushed() {
+    let (forge, sshd) = (Forge::new(), Sshd::start());
+    let first = forge.commit("main", &[("a", "1")]);
+    let mut mirror = sshd.mirror(&forge, sshd.credentials(&sshd.host_key)).unwrap();
+    assert_eq!(fetch(&mut mirror).unwrap(), first);
+    let second = forge.commit("main", &[("a", &"2".repeat(5_000_000))]);
+    assert_eq!(fetch(&mut mirror).unwrap(), second, "more than a window of ssh");
+    let pushed = mirror.push(&report("1"), &Retry::default()).unwrap().unwrap();
+    assert_eq!(forge.history("wheelwright/status"), [pushed]);
+}
+
+#[test]
+fn over_ssh_only_the_known_host_and_our_own_key_are_taken() {
+    let (forge, sshd, other) = (Forge::new(), Sshd::start(), Sshd::start());
+    forge.commit("main", &[("a", "1")]);
+    let with = |credentials| fetch(&mut sshd.mirror(&forge, credentials).unwrap()).unwrap_err();
+    let error = with(sshd.credentials(&other.host_key));
+    assert_eq!(error.reason(), "HostKeyMismatch", "{error}");
+    let error = with(other.credentials(&sshd.host_key));
+    assert_eq!(error.reason(), "HostKeyMismatch", "the line is for another port: {error}");
+    let stranger = Sshd { key: other.key.clone(), ..Sshd::start() };
+    let mut mirror = stranger.mirror(&forge, stranger.credentials(&stranger.host_key)).unwrap();
+    let error = fetch(&mut mirror).unwrap_err();
+    assert_eq!(error.reason(), "SourceUnauthorized", "{error}");
+}
+
+#[test]
+fn over_ssh_the_words_of_the_server_are_told() {
+    let (forge, sshd) = (Forge::new(), Sshd::start());
+    std::fs::remove_dir_all(forge.path()).unwrap();
+    let mut mirror = sshd.mirror(&forge, sshd.credentials(&sshd.host_key)).unwrap();
+    let error = fetch(&mut mirror).unwrap_err();
+    assert!(error.to_string().contains("does not appear to be a git repository"), "{error}");
+}
+
+#[test]
+fn over_ssh_a_silent_server_is_given_up_on() {
+    let (forge, sshd) = (Forge::new(), Sshd::start());
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("ssh://git@{}/x.git", silent.local_addr().unwrap());
+    let cache = forge.root().join("silent");
+    std::fs::create_dir_all(&cache).unwrap();
+    let remote = crate::git::Remote::parse(&url).unwrap();
+    let mut mirror = Mirror::open(&cache, remote, sshd.credentials(&sshd.host_key)).unwrap();
+    mirror.transport = TransportLimits { connect: Duration::from_millis(300), ..TransportLimits::default() };
+    assert_eq!(fetch(&mut mirror).unwrap_err().reason(), "SourceUnreachable");
+}

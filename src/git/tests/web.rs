@@ -1,0 +1,189 @@
+//! A git server over HTTPS: git's own `git http-backend` behind a small CGI server.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use k8s_openapi::ByteString;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+
+use super::forge::Forge;
+use crate::git::Credentials;
+use crate::pki::{Authority, Identity, Profile, Subject, Usage};
+
+/// A request as the server read it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) line: String,
+    pub(super) headers: BTreeMap<String, String>,
+}
+
+/// What the server does.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Behaviour {
+    /// The names of its certificate.
+    pub(super) names: Vec<&'static str>,
+    /// The value that `Authorization` must have.
+    pub(super) authorization: Option<String>,
+    /// Whether it asks for a certificate of the client.
+    pub(super) client_certificate: bool,
+    /// Where it redirects every request to.
+    pub(super) redirect: Option<String>,
+}
+
+/// The server, until it is dropped.
+pub(super) struct Web {
+    pub(super) url: String,
+    pub(super) address: SocketAddr,
+    pub(super) seen: Arc<Mutex<Vec<Seen>>>,
+    authority: Authority,
+    client: Identity,
+    ending: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Web {
+    pub(super) fn start(forge: &Forge, behaviour: Behaviour) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "TLS compares certificates with the real clock")]
+        let now = jiff::Timestamp::now();
+        let authority = Authority::create("test", now).unwrap();
+        let issue = |names: &[&str], usage| {
+            let subject = Subject::new("test", &[]);
+            let lifetime = Duration::from_secs(3600);
+            authority.issue(&Profile { subject, names, usage, lifetime }, now).unwrap()
+        };
+        let names = if behaviour.names.is_empty() { vec!["127.0.0.1"] } else { behaviour.names.clone() };
+        let config = Arc::new(tls(&authority, &issue(&names, Usage::Server), behaviour.client_certificate));
+        let client = issue(&[], Usage::Client);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (seen, ending) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+        let (root, log, end) = (forge.root(), Arc::clone(&seen), Arc::clone(&ending));
+        let thread = std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if end.load(Ordering::Relaxed) {
+                    return;
+                }
+                let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+                let (root, log, behaviour) = (root.clone(), Arc::clone(&log), behaviour.clone());
+                std::thread::spawn(move || {
+                    // A client that goes away is no failure of the server.
+                    let _ = answer(StreamOwned::new(connection, stream), &root, &behaviour, &log);
+                });
+            }
+        });
+        let url = format!("https://{address}/config.git");
+        Self { url, address, seen, authority, client, ending, thread: Some(thread) }
+    }
+
+    /// Credentials that trust the server, and further keys of the Secret.
+    pub(super) fn credentials(&self, further: &[(&str, &str)]) -> Credentials {
+        let authority = self.authority.certificate_pem();
+        let data = [("ca.crt", authority.as_str())].into_iter().chain(further.iter().copied());
+        let data = data.map(|(key, value)| (key.to_owned(), ByteString(value.as_bytes().to_vec())));
+        Credentials::from_secret(&data.collect()).unwrap()
+    }
+
+    /// The certificate of a client and its key, as keys of a Secret.
+    pub(super) fn client_certificate(&self) -> [(&str, &str); 2] {
+        [("tls.crt", &self.client.certificate), ("tls.key", &self.client.key)]
+    }
+
+    pub(super) fn requests(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        self.ending.store(true, Ordering::Relaxed);
+        let _ = TcpStream::connect(self.address);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn tls(authority: &Authority, identity: &Identity, asks: bool) -> ServerConfig {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_safe_default_protocol_versions().unwrap();
+    let builder = if asks {
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.certificate_der().into()).unwrap();
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        builder.with_client_cert_verifier(verifier.build().unwrap())
+    } else {
+        builder.with_no_client_auth()
+    };
+    let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes()).map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
+    builder.with_single_cert(chain, key).unwrap()
+}
+
+fn answer(
+    stream: impl Read + Write,
+    root: &PathBuf,
+    behaviour: &Behaviour,
+    log: &Mutex<Vec<Seen>>,
+) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let mut seen = Seen::default();
+    stream.read_line(&mut seen.line)?;
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line)?;
+        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        seen.headers.insert(name.to_ascii_lowercase(), value.to_owned());
+    }
+    log.lock().unwrap().push(seen.clone());
+    let header = |name: &str| seen.headers.get(name).cloned().unwrap_or_default();
+    let mut body = vec![0; header("content-length").parse().unwrap_or(0)];
+    stream.read_exact(&mut body)?;
+    let out = stream.get_mut();
+    if let Some(to) = &behaviour.redirect {
+        return write!(out, "HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
+    }
+    if behaviour.authorization.as_ref().is_some_and(|needed| *needed != header("authorization")) {
+        return write!(out, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n");
+    }
+    let mut words = seen.line.split(' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let mut backend = Command::new("git")
+        .args(["-c", "safe.directory=*", "-c", "http.receivepack=true", "http-backend"])
+        .env("GIT_PROJECT_ROOT", root)
+        .env("GIT_HTTP_EXPORT_ALL", "1")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("REQUEST_METHOD", method)
+        .env("PATH_INFO", path)
+        .env("QUERY_STRING", query)
+        .env("CONTENT_TYPE", header("content-type"))
+        .env("CONTENT_LENGTH", body.len().to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    // The backend reads the whole request before it answers, so this does not block for ever.
+    backend.stdin.take().unwrap().write_all(&body)?;
+    let output = backend.wait_with_output()?.stdout;
+    let end = output.windows(4).position(|part| part == b"\r\n\r\n").unwrap_or(output.len());
+    let head = String::from_utf8_lossy(&output[..end]).into_owned();
+    let status = head.lines().find_map(|line| line.strip_prefix("Status: ")).unwrap_or("200 OK").to_owned();
+    let rest = &output[(end + 4).min(output.len())..];
+    write!(
+        out,
+        "HTTP/1.1 {status}\r\n{head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        rest.len()
+    )?;
+    out.write_all(rest)?;
+    out.flush()
+}

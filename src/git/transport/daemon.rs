@@ -1,0 +1,19 @@
+//! git's own protocol, which proves nothing and is taken on loopback only (gitprotocol-pack(5), "Git Transport").
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use super::Session;
+use super::duplex::Wire;
+use crate::git::Error;
+
+/// Asks a daemon to run a command.
+pub(super) async fn connect(session: &Session, command: &str) -> Result<Wire, Error> {
+    let address = session.remote.address(9418).ok_or_else(|| session.unreachable("it has no address"))?;
+    let mut stream =
+        TcpStream::connect((address.host, address.port)).await.map_err(|e| session.unreachable(e))?;
+    let line = format!("{command} {}\0host={}:{}\0", session.remote.path(), address.host, address.port);
+    let request = format!("{:04x}{line}", line.len() + 4);
+    stream.write_all(request.as_bytes()).await.map_err(|e| session.unreachable(e))?;
+    Ok(Wire::Tcp(stream))
+}

@@ -1,0 +1,116 @@
+//! A stream in both directions, as ssh and git have one.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use russh::client::Msg;
+use russh::{Channel, ChannelMsg};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::Session;
+use super::session::Part;
+use super::ssh::Connection;
+use crate::git::Error;
+
+/// Longest text of a server that an error quotes.
+const MAX_SAID: usize = 4096;
+
+/// The connection below a stream.
+pub(super) enum Wire {
+    /// git's own protocol.
+    Tcp(TcpStream),
+    /// A command on an ssh server.
+    Ssh {
+        channel: Channel<Msg>,
+        /// Bytes that arrived and were not read yet.
+        rest: Vec<u8>,
+        /// The words of the server on standard error.
+        said: String,
+        /// Keeps the connection open.
+        _connection: Connection,
+    },
+}
+
+impl Wire {
+    /// Reads what has arrived; nothing at the end.
+    async fn read(&mut self, buffer: &mut [u8], session: &Session) -> Result<usize, Error> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer).await.map_err(|e| session.unreachable(e)),
+            Self::Ssh { channel, rest, said, .. } => {
+                while rest.is_empty() {
+                    match channel.wait().await {
+                        Some(ChannelMsg::Data { data }) => rest.extend_from_slice(&data),
+                        Some(ChannelMsg::ExtendedData { data, .. }) if said.len() < MAX_SAID => {
+                            said.push_str(&String::from_utf8_lossy(&data));
+                        }
+                        Some(ChannelMsg::ExitStatus { exit_status }) if exit_status != 0 => {
+                            return Err(session.unreachable(format!("exit status {exit_status}: {said}")));
+                        }
+                        Some(ChannelMsg::Failure) => {
+                            return Err(session.unreachable("it runs no git command"));
+                        }
+                        Some(ChannelMsg::Close) | None => return Ok(0),
+                        Some(_) => {}
+                    }
+                }
+                let length = rest.len().min(buffer.len());
+                let taken: Vec<u8> = rest.drain(..length).collect();
+                for (to, from) in buffer.iter_mut().zip(taken) {
+                    *to = from;
+                }
+                Ok(length)
+            }
+        }
+    }
+
+    async fn write(&mut self, bytes: &[u8], session: &Session) -> Result<(), Error> {
+        match self {
+            Self::Tcp(stream) => stream.write_all(bytes).await.map_err(|e| session.unreachable(e)),
+            Self::Ssh { channel, .. } => {
+                channel.data_bytes(bytes.to_vec()).await.map_err(|e| session.unreachable(e))
+            }
+        }
+    }
+}
+
+/// The stream that libgit2 reads and writes.
+pub(super) struct Duplex {
+    session: Arc<Session>,
+    wire: Wire,
+    part: Part,
+}
+
+impl Duplex {
+    pub(super) fn new(session: Arc<Session>, wire: Wire) -> Self {
+        Self { session, wire, part: Part::Advertisement }
+    }
+}
+
+impl Read for Duplex {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Self { session, wire, part } = self;
+        session.wait(async {
+            let length = wire.read(buffer, session).await?;
+            session.count(*part, length)?;
+            if *part == Part::Advertisement {
+                session.check_format(buffer.get(..length).unwrap_or_default())?;
+            }
+            Ok(length)
+        })
+    }
+}
+
+impl Write for Duplex {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Self { session, wire, part } = self;
+        // The server sends the list of references before it reads a request.
+        *part = Part::Answer;
+        session.wait(wire.write(bytes, session))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

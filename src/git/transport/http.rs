@@ -1,0 +1,174 @@
+//! git over https: one request for the list of references, and one for each further part (gitprotocol-http(5)).
+//!
+//! No redirect is followed: it would lead to a place that nobody configured, with or without credentials.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use git2::transport::Service;
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, LOCATION, USER_AGENT};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use super::session::Part;
+use super::{Proxy, Session, tls};
+use crate::git::Error;
+
+/// Most bytes of a request. A report is far smaller.
+const MAX_REQUEST: usize = 64 << 20;
+
+/// One request and its answer. libgit2 writes the request first, and then reads the answer.
+pub(super) struct Exchange {
+    session: Arc<Session>,
+    command: &'static str,
+    part: Part,
+    request: Vec<u8>,
+    answer: Option<Incoming>,
+    /// The part of the answer that arrived and was not read yet.
+    rest: Bytes,
+}
+
+impl Exchange {
+    pub(super) fn new(session: Arc<Session>, service: Service, command: &'static str) -> Self {
+        let part = match service {
+            Service::UploadPackLs | Service::ReceivePackLs => Part::Advertisement,
+            Service::UploadPack | Service::ReceivePack => Part::Answer,
+        };
+        Self { session, command, part, request: Vec::new(), answer: None, rest: Bytes::new() }
+    }
+}
+
+impl Read for Exchange {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.answer.is_none() {
+            let request = std::mem::take(&mut self.request);
+            let sent = send(&self.session, self.part, self.command, request);
+            self.answer = Some(self.session.wait_to_connect(sent)?);
+        }
+        let (session, part) = (&self.session, self.part);
+        while self.rest.is_empty() {
+            let Some(answer) = &mut self.answer else { return Ok(0) };
+            let next = session.wait(async {
+                let Some(frame) = answer.frame().await else { return Ok(None) };
+                let data = frame.map_err(|e| session.unreachable(e))?.into_data().unwrap_or_default();
+                session.count(part, data.len())?;
+                if part == Part::Advertisement {
+                    session.check_format(&data)?;
+                }
+                Ok(Some(data))
+            })?;
+            match next {
+                Some(data) => self.rest = data,
+                None => return Ok(0),
+            }
+        }
+        let length = self.rest.len().min(buffer.len());
+        let taken = self.rest.split_to(length);
+        for (to, from) in buffer.iter_mut().zip(taken) {
+            *to = from;
+        }
+        Ok(length)
+    }
+}
+
+impl Write for Exchange {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.request.len() + bytes.len() > MAX_REQUEST {
+            return Err(io::Error::other(format!("a request is larger than {} MiB", MAX_REQUEST >> 20)));
+        }
+        self.request.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Sends a request over a connection of its own. Returns the body of the answer.
+async fn send(session: &Session, part: Part, command: &str, body: Vec<u8>) -> Result<Incoming, Error> {
+    let path = session.remote.path().trim_end_matches('/');
+    let (method, path, expected) = match part {
+        Part::Advertisement => {
+            let path = format!("{path}/info/refs?service={command}");
+            (Method::GET, path, format!("application/x-{command}-advertisement"))
+        }
+        Part::Answer => {
+            (Method::POST, format!("{path}/{command}"), format!("application/x-{command}-result"))
+        }
+    };
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(HOST, session.remote.authority())
+        .header(USER_AGENT, concat!("git/wheelwright-", env!("CARGO_PKG_VERSION")));
+    if part == Part::Answer {
+        request = request.header(CONTENT_TYPE, format!("application/x-{command}-request"));
+    }
+    if let Some(login) = session.credentials.basic() {
+        request = request.header(AUTHORIZATION, login);
+    }
+    let request = request.body(Full::new(Bytes::from(body))).map_err(|e| session.unreachable(e))?;
+    let answer = exchange(session, request).await?;
+    check(session, &answer, &expected)?;
+    Ok(answer.into_body())
+}
+
+/// Opens a connection and sends a request.
+async fn exchange(session: &Session, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
+    let is_https = session.remote.url().starts_with("https:");
+    let default = if is_https { 443 } else { 80 };
+    let address = session.remote.address(default).ok_or_else(|| session.unreachable("it has no address"))?;
+    if !is_https {
+        let stream = TcpStream::connect((address.host, address.port)).await;
+        return over(session, stream.map_err(|e| session.unreachable(e))?, request).await;
+    }
+    let proxy = session.credentials.proxy().cloned().or_else(|| Proxy::of_environment(address.host));
+    let stream = match proxy {
+        Some(proxy) => proxy.connect(session, address).await?,
+        None => TcpStream::connect((address.host, address.port)).await.map_err(|e| session.unreachable(e))?,
+    };
+    over(session, tls::connect(session, stream, address.host).await?, request).await
+}
+
+async fn over(
+    session: &Session,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Full<Bytes>>,
+) -> Result<Response<Incoming>, Error> {
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|e| session.unreachable(e))?;
+    // It ends with the answer, or with the runtime of the session; its failure is also that of the answer.
+    tokio::spawn(connection);
+    sender.send_request(request).await.map_err(|e| session.unreachable(e))
+}
+
+fn check(session: &Session, answer: &Response<Incoming>, expected: &str) -> Result<(), Error> {
+    let (status, url) = (answer.status(), session.remote.to_string());
+    let header = |headers: &HeaderMap, name| {
+        headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+    };
+    if status.is_redirection() {
+        let to = header(answer.headers(), LOCATION);
+        return Err(session.unreachable(format!("it redirects to {to:?}; if that is right, make it the URL")));
+    }
+    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND) {
+        return Err(Error::Auth { url, why: format!("HTTP status {status}") });
+    }
+    if status != StatusCode::OK {
+        return Err(session.unreachable(format!("HTTP status {status}")));
+    }
+    if header(answer.headers(), CONTENT_TYPE) != expected {
+        return Err(session.unreachable("its answer is not that of a git server over HTTP"));
+    }
+    // We accept no encoding, and do not unpack one that we did not ask for.
+    match header(answer.headers(), CONTENT_ENCODING).as_str() {
+        "" | "identity" => Ok(()),
+        encoding => Err(session.unreachable(format!("it encodes its answer as {encoding:?}"))),
+    }
+}

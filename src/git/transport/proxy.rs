@@ -1,0 +1,118 @@
+//! HTTP proxies, through which https reaches its server (RFC 9110, section 9.3.6, CONNECT).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::Session;
+use crate::git::Error;
+use crate::git::remote::Address;
+
+/// Longest answer of a proxy.
+const MAX_ANSWER: usize = 8192;
+
+/// A proxy.
+#[derive(Clone, PartialEq, Eq)]
+pub(in crate::git) struct Proxy {
+    host: String,
+    port: u16,
+    /// The user and password.
+    login: Option<String>,
+}
+
+impl Proxy {
+    /// Reads `http://[user:password@]host[:port]`.
+    pub(in crate::git) fn parse(text: &str) -> Option<Self> {
+        let rest = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
+        let (login, authority) =
+            rest.rsplit_once('@').map_or((None, rest), |(login, host)| (Some(login.to_owned()), host));
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
+            _ => (authority, 80),
+        };
+        let is_host = !host.is_empty() && !host.contains(['/', ' ', ':']);
+        is_host.then(|| Self { host: host.to_owned(), port, login })
+    }
+
+    /// The proxy that the environment names for a host (`HTTPS_PROXY`, but for the hosts of `NO_PROXY`).
+    pub(super) fn of_environment(host: &str) -> Option<Self> {
+        let variable = |name: &str| {
+            let value = std::env::var(name).or_else(|_| std::env::var(name.to_lowercase())).ok();
+            value.filter(|value| !value.is_empty())
+        };
+        let excepted = variable("NO_PROXY").unwrap_or_default();
+        if is_excepted(&excepted, host) {
+            return None;
+        }
+        Self::parse(&variable("HTTPS_PROXY")?)
+    }
+
+    /// Opens a tunnel to an address.
+    pub(super) async fn connect(&self, session: &Session, to: Address<'_>) -> Result<TcpStream, Error> {
+        let failed = |why: String| session.unreachable(format!("proxy {}:{}: {why}", self.host, self.port));
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await;
+        let mut stream = stream.map_err(|e| failed(e.to_string()))?;
+        let target = format!("{}:{}", to.host, to.port);
+        let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n");
+        if let Some(login) = &self.login {
+            request.push_str(&format!("Proxy-Authorization: Basic {}\r\n", STANDARD.encode(login)));
+        }
+        request.push_str("\r\n");
+        stream.write_all(request.as_bytes()).await.map_err(|e| failed(e.to_string()))?;
+        let mut answer = Vec::new();
+        // Bytes after the answer belong to the server, so the answer is read byte by byte.
+        while !answer.ends_with(b"\r\n\r\n") {
+            if answer.len() > MAX_ANSWER {
+                return Err(failed("its answer is too long".into()));
+            }
+            answer.push(stream.read_u8().await.map_err(|e| failed(e.to_string()))?);
+        }
+        let line = String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned();
+        match line.split(' ').nth(1) {
+            Some("200") => Ok(stream),
+            Some("407") => Err(failed("it refuses the user and password of the proxy".into())),
+            _ => Err(failed(line)),
+        }
+    }
+}
+
+fn is_excepted(list: &str, host: &str) -> bool {
+    list.split(',').map(str::trim).filter(|name| !name.is_empty()).any(|name| {
+        let suffix = name.trim_start_matches("*.").trim_start_matches('.');
+        name == "*" || host == suffix || host.strip_suffix(suffix).is_some_and(|rest| rest.ends_with('.'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxy_has_a_host_and_perhaps_a_port_and_a_login() {
+        let proxy = |host: &str, port, login: Option<&str>| {
+            Some(Proxy { host: host.into(), port, login: login.map(str::to_owned) })
+        };
+        for (text, expected) in [
+            ("http://proxy.example:3128/", proxy("proxy.example", 3128, None)),
+            ("proxy.example", proxy("proxy.example", 80, None)),
+            ("http://me:pw@proxy.example", proxy("proxy.example", 80, Some("me:pw"))),
+        ] {
+            assert!(Proxy::parse(text) == expected, "{text}");
+        }
+        for text in ["", "https://proxy.example", "socks5://proxy.example:1080", "http://proxy.example:x"] {
+            assert!(Proxy::parse(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn hosts_and_domains_are_excepted() {
+        for host in ["git.example", "a.b.internal", "internal"] {
+            assert!(is_excepted("git.example, .internal", host), "{host}");
+        }
+        for host in ["notgit.example", "git.example.org", "xinternal"] {
+            assert!(!is_excepted("git.example, .internal", host), "{host}");
+        }
+        assert!(is_excepted("*", "anything"));
+    }
+}

@@ -1,0 +1,196 @@
+//! One fetch or push: who is asked, with which credentials, and within which limits.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, timeout};
+
+use crate::git::{Cancel, Credentials, Error, Remote};
+
+/// Limits of the connections of one fetch or push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransportLimits {
+    /// Longest wait for a connection.
+    pub connect: Duration,
+    /// Longest silence of a server.
+    pub idle: Duration,
+    /// Longest time of a connection. It ends servers that are never silent and never done.
+    pub total: Duration,
+    /// Bytes of the list of references.
+    pub advertisement_bytes: u64,
+    /// Bytes of everything that a server sends.
+    pub bytes: u64,
+}
+
+impl Default for TransportLimits {
+    /// 100,000 references of 160 bytes, and a pack of 2 GiB: the configuration of a hub is far smaller, however long its history is.
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            idle: Duration::from_secs(30),
+            total: Duration::from_secs(300),
+            advertisement_bytes: 16 << 20,
+            bytes: 2 << 30,
+        }
+    }
+}
+
+thread_local! {
+    /// The session of the operation that runs in this thread.
+    static CURRENT: RefCell<Option<Arc<Session>>> = const { RefCell::new(None) };
+}
+
+/// The part of an exchange that bytes belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The list of references.
+    Advertisement,
+    /// The answer to a request: a pack, or the result of a push.
+    Answer,
+}
+
+/// One fetch or push.
+#[derive(Debug)]
+pub(in crate::git) struct Session {
+    pub(super) remote: Remote,
+    pub(super) credentials: Credentials,
+    pub(super) limits: TransportLimits,
+    cancel: Cancel,
+    /// Runs the connections, in the thread of the operation.
+    runtime: Runtime,
+    ends: Instant,
+    received: [AtomicU64; 2],
+    failure: Mutex<Option<Error>>,
+}
+
+impl Session {
+    /// Begins a session.
+    ///
+    /// # Errors
+    /// [`Error::Cache`] if the system has no resources for it.
+    pub(in crate::git) fn new(
+        remote: Remote,
+        credentials: Credentials,
+        limits: TransportLimits,
+        cancel: Cancel,
+    ) -> Result<Arc<Self>, Error> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| Error::Cache(format!("cannot start a runtime: {e}")))?;
+        let received = [AtomicU64::new(0), AtomicU64::new(0)];
+        let ends = Instant::now() + limits.total;
+        let failure = Mutex::new(None);
+        Ok(Arc::new(Self { remote, credentials, limits, cancel, runtime, ends, received, failure }))
+    }
+
+    /// Runs an operation of libgit2 whose connections belong to this session. [`Session::explain`] says why it failed.
+    pub(in crate::git) fn scope<T>(self: &Arc<Self>, operation: impl FnOnce() -> T) -> T {
+        /// Ends the scope also when the operation panics.
+        struct Leave;
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                CURRENT.set(None);
+            }
+        }
+        CURRENT.set(Some(Arc::clone(self)));
+        let _leave = Leave;
+        operation()
+    }
+
+    /// The session of this thread.
+    pub(super) fn current() -> Option<Arc<Self>> {
+        CURRENT.with_borrow(Clone::clone)
+    }
+
+    /// The error of an operation: the failure of the connection if there is one.
+    pub(in crate::git) fn explain(&self, error: &git2::Error) -> Error {
+        let failure = self.failure.lock().expect("no thread panics while it holds the failure").clone();
+        match failure {
+            Some(failure) => failure,
+            None if self.cancel.is_cancelled() => self.cancelled(),
+            None => Error::remote(self.remote.url(), error),
+        }
+    }
+
+    fn cancelled(&self) -> Error {
+        Error::Cancelled { url: self.remote.to_string() }
+    }
+
+    /// An error for a server that cannot be reached or understood.
+    pub(super) fn unreachable(&self, why: impl std::fmt::Display) -> Error {
+        Error::unreachable(self.remote.url(), &why.to_string())
+    }
+
+    /// Waits for one step of a connection, within the limits.
+    ///
+    /// # Errors
+    /// The failure, which [`Session::explain`] repeats.
+    pub(super) fn wait<T>(&self, step: impl Future<Output = Result<T, Error>>) -> io::Result<T> {
+        let idle = self.limits.idle;
+        let result = self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => Err(self.cancelled()),
+                () = tokio::time::sleep_until(self.ends) => Err(self.cancelled()),
+                result = timeout(idle, step) => result
+                    .unwrap_or_else(|_| Err(self.unreachable(format!("it is silent for {} s", idle.as_secs_f32())))),
+            }
+        });
+        result.map_err(|failure| {
+            let text = failure.to_string();
+            let mut first = self.failure.lock().expect("no thread panics while it holds the failure");
+            first.get_or_insert(failure);
+            io::Error::other(text)
+        })
+    }
+
+    /// Waits for a connection and the answer to its first request: the time to connect, and a silence.
+    ///
+    /// # Errors
+    /// As for [`Session::wait`].
+    pub(super) fn wait_to_connect<T>(&self, step: impl Future<Output = Result<T, Error>>) -> io::Result<T> {
+        let longest = self.limits.connect;
+        self.wait(async {
+            let late = |_| Err(self.unreachable(format!("no answer within {} s", longest.as_secs_f32())));
+            timeout(longest, step).await.unwrap_or_else(late)
+        })
+    }
+
+    /// Counts bytes that arrived.
+    ///
+    /// # Errors
+    /// [`Error::Content`] if they are more than allowed.
+    pub(super) fn count(&self, part: Part, bytes: usize) -> Result<(), Error> {
+        let [advertisement, answer] = &self.received;
+        let (counter, limit, what) = match part {
+            Part::Advertisement => {
+                (advertisement, self.limits.advertisement_bytes, "a list of references of")
+            }
+            Part::Answer => (answer, self.limits.bytes, "an answer of"),
+        };
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        if counter.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= limit {
+            return Ok(());
+        }
+        Err(Error::Content(format!(
+            "{} sends {what} more than {} MiB; use a repository of its own for the configuration",
+            self.remote,
+            limit >> 20
+        )))
+    }
+
+    /// Looks at the first bytes of a list of references.
+    ///
+    /// # Errors
+    /// [`Error::Content`] if the repository has a format that libgit2 does not read.
+    pub(super) fn check_format(&self, bytes: &[u8]) -> Result<(), Error> {
+        const FORMAT: &[u8] = b"object-format=sha256";
+        if bytes.windows(FORMAT.len()).any(|part| part == FORMAT) {
+            return Err(Error::sha256(self.remote.url()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! The table of transports that libgit2 calls.
+
+use std::io;
+use std::sync::{Arc, Once};
+
+use git2::transport::{
+    Service, SmartSubtransport, SmartSubtransportStream, Transport, register as register_transport,
+};
+use git2::{Error as Git2Error, ErrorClass, ErrorCode};
+
+use super::duplex::Duplex;
+use super::http::Exchange;
+use super::{Session, daemon, ssh};
+
+/// Makes libgit2 use our transports.
+pub(in crate::git) fn register() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for (scheme, rpc) in [("https", true), ("http", true), ("ssh", false), ("git", false)] {
+            // A scheme can be registered once, and this fails only without memory; libgit2 then has no transport for it.
+            #[expect(
+                unsafe_code,
+                reason = "changes a C table; `Once` runs it before any other call of ours into libgit2"
+            )]
+            let _ = unsafe {
+                register_transport(scheme, move |remote| {
+                    let session = Session::current().ok_or_else(|| Git2Error::from_str("no session"))?;
+                    Transport::smart(remote, rpc, Connections { session, scheme })
+                })
+            };
+        }
+    });
+}
+
+/// Opens the connections of a session.
+struct Connections {
+    session: Arc<Session>,
+    scheme: &'static str,
+}
+
+impl SmartSubtransport for Connections {
+    /// Begins an exchange. For https each is a request of its own; ssh and git have one stream for both halves of an operation.
+    fn action(&self, _: &str, service: Service) -> Result<Box<dyn SmartSubtransportStream>, Git2Error> {
+        let session = Arc::clone(&self.session);
+        let command = match service {
+            Service::UploadPackLs | Service::UploadPack => "git-upload-pack",
+            Service::ReceivePackLs | Service::ReceivePack => "git-receive-pack",
+        };
+        let failed =
+            |error: io::Error| Git2Error::new(ErrorCode::GenericError, ErrorClass::Net, error.to_string());
+        let wire = match self.scheme {
+            "ssh" => self.session.wait_to_connect(ssh::connect(&self.session, command)),
+            "git" => self.session.wait_to_connect(daemon::connect(&self.session, command)),
+            _ => return Ok(Box::new(Exchange::new(session, service, command))),
+        };
+        Ok(Box::new(Duplex::new(session, wire.map_err(failed)?)))
+    }
+
+    fn close(&self) -> Result<(), Git2Error> {
+        Ok(())
+    }
+}

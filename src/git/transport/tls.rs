@@ -1,0 +1,76 @@
+//! TLS to git servers.
+
+use std::sync::{Arc, OnceLock};
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::Session;
+use crate::git::{Credentials, Error};
+
+/// Proves the identity of a server over a connection.
+pub(super) async fn connect(
+    session: &Session,
+    stream: TcpStream,
+    host: &str,
+) -> Result<TlsStream<TcpStream>, Error> {
+    let name = ServerName::try_from(host.to_owned()).map_err(|e| session.unreachable(e))?;
+    let config = config(&session.credentials)?;
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|error| {
+        let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match tls {
+            Some(rustls::Error::InvalidCertificate(why)) => Error::HostKey {
+                url: session.remote.to_string(),
+                why: format!("its certificate is invalid: {why}"),
+            },
+            _ => session.unreachable(error),
+        }
+    })
+}
+
+/// The authorities of the Secret if it names some, else those of the machine; and the certificate of the client.
+fn config(credentials: &Credentials) -> Result<ClientConfig, Error> {
+    let refuse = |key: &str, why: &dyn std::fmt::Display| {
+        Error::Credentials(format!("key {key} of the Secret cannot be used: {why}"))
+    };
+    let roots = match credentials.authorities() {
+        None => Arc::clone(machine_authorities()),
+        Some(pem) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+                let certificate = certificate.map_err(|e| refuse("ca.crt", &e))?;
+                roots.add(certificate).map_err(|e| refuse("ca.crt", &e))?;
+            }
+            if roots.is_empty() {
+                return Err(refuse("ca.crt", &"it holds no certificate"));
+            }
+            Arc::new(roots)
+        }
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| Error::Cache(e.to_string()))?
+        .with_root_certificates(roots);
+    let Some((certificate, key)) = credentials.client_certificate() else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect();
+    let chain = chain.map_err(|e| refuse("tls.crt", &e))?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|e| refuse("tls.key", &e))?;
+    builder.with_client_auth_cert(chain, key).map_err(|e| refuse("tls.crt", &e))
+}
+
+/// The certificate authorities of the machine, read once.
+fn machine_authorities() -> &'static Arc<RootCertStore> {
+    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    ROOTS.get_or_init(|| {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        Arc::new(roots)
+    })
+}
