@@ -129,8 +129,6 @@ pub const SYSTEM_NAMESPACE: &str = "wheelwright-system";
 pub const INSTALLED_BY_ANNOTATION: &str = "gitops.wheelwright.dev/installed-by-placement";
 /// On workloads of add-ons: the address of the configurations they were rendered from, so that health is known to be that of these.
 pub const CONFIG_FENCE_ANNOTATION: &str = "gitops.wheelwright.dev/config-address";
-/// On applied works: the kind of each resource in the inventory, as JSON.
-pub const APPLIED_KINDS_ANNOTATION: &str = "gitops.wheelwright.dev/applied-kinds";
 /// The claim on a spoke that says whose agent runs there: `<cluster>/<agent id>/<hash of the hub's URL>`. It stays on the spoke.
 pub const AGENT_CLAIM: &str = "agent.wheelwright.dev";
 /// Namespace of the agent on its cluster.

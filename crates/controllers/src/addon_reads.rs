@@ -39,7 +39,7 @@ fn placement_of(decision: &PlacementDecision) -> Option<Key> {
 fn installed_by(placement: &Key, view: &impl View) -> Vec<Key> {
     let is_it = |p: &PlacementStrategy| p.namespace == placement.namespace && p.name == placement.name;
     let uses = |cma: &&Arc<ClusterManagementAddOn>| cma.spec.install_strategy.placements.iter().any(is_it);
-    let all = view.list::<ClusterManagementAddOn>(Query::ALL).unwrap_or_default();
+    let all = view.readable::<ClusterManagementAddOn>(Query::ALL);
     all.iter().filter(uses).map(|cma| Key::of(cma.as_ref())).collect()
 }
 
@@ -70,6 +70,13 @@ pub(super) fn of_clusters(addon: &str, view: &impl View) -> Read<OnClusters> {
         }
     }
     Ok(found)
+}
+
+/// The keys of the add-ons of one name on all clusters, to wake them.
+pub(super) fn keys_of_clusters(addon: &str, view: &impl View) -> Vec<Key> {
+    let clusters = view.keys::<ManagedCluster>(Query::ALL).into_iter();
+    let keys = clusters.map(|cluster| Key::namespaced(cluster.name, addon));
+    keys.filter(|key| !matches!(view.get::<ManagedClusterAddOn>(key), Ok(None))).collect()
 }
 
 /// The clusters that each placement selects.

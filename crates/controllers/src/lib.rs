@@ -25,6 +25,7 @@ pub fn hub(register: &mut impl Register) {
     register.add::<hub::addon_deploy::AddonDeployController>();
     register.add::<hub::addon_health::AddonHealthController>();
     register.add::<hub::addon_feature::AddonFeatureController>();
+    register.add::<hub::work_ttl::WorkTtlController>();
     register.add::<hub::report::ReportController>();
 }
 
@@ -34,4 +35,5 @@ pub fn agent(register: &mut impl Register) {
     register.add::<agent::cluster_status::ClusterStatusController>();
     register.add::<agent::addon_lease::AddonLeaseController>();
     register.add::<agent::work::WorkController>();
+    register.add::<agent::orphan::OrphanController>();
 }

@@ -24,6 +24,37 @@ pub fn find<'a>(value: &'a Value, path: &str) -> Result<Vec<&'a Value>, PathErro
     value.query(&normalise(path)).map_err(|e| PathError { path: path.to_owned(), why: e.to_string() })
 }
 
+/// The places that a Kubernetes JSONPath leads to: names of fields and, in lists, indexes in decimal.
+///
+/// # Errors
+/// A path that cannot be read.
+pub fn locate(value: &Value, path: &str) -> Result<Vec<Vec<String>>, PathError> {
+    let found = value
+        .query_with_path(&normalise(path))
+        .map_err(|e| PathError { path: path.to_owned(), why: e.to_string() })?;
+    Ok(found.into_iter().map(|found| steps(&found.path())).collect())
+}
+
+/// The steps of a normalised path of RFC 9535, such as `$['a'][0]`.
+fn steps(path: &str) -> Vec<String> {
+    let mut steps = Vec::new();
+    let mut chars = path.chars().skip(1);
+    while chars.next() == Some('[') {
+        let mut step = String::new();
+        let mut quoted = false;
+        while let Some(c) = chars.next() {
+            match c {
+                '\'' => quoted = !quoted,
+                '\\' if quoted => step.extend(chars.next()),
+                ']' if !quoted => break,
+                c => step.push(c),
+            }
+        }
+        steps.push(step);
+    }
+    steps
+}
+
 fn normalise(path: &str) -> String {
     let path = path.trim();
     let path = path.strip_prefix('{').and_then(|p| p.strip_suffix('}')).unwrap_or(path);
@@ -120,5 +151,11 @@ mod tests {
             assert_eq!(json!(find(&object, path).unwrap()), want, "{path}");
         }
         assert!(find(&object, ".a[").is_err());
+        let places = |path: &str| {
+            locate(&object, path).unwrap().iter().map(|steps| steps.join("|")).collect::<Vec<_>>()
+        };
+        assert_eq!(places(".items[*].n"), ["items|0|n", "items|1|n"]);
+        assert_eq!(places(r".metadata.annotations.a\.b/c"), ["metadata|annotations|a.b/c"]);
+        assert_eq!(places(".no.such"), [""; 0]);
     }
 }

@@ -17,6 +17,8 @@ pub trait Controller: 'static {
     const NAME: &'static str;
     /// The kind whose keys it plans.
     type Primary: Kind;
+    /// The API server that serves it.
+    const PRIMARY_SITE: Site = Site::Hub;
     /// Names of cluster-scoped primaries that are planned at the start whether or not they exist.
     const EXPECTED: &'static [&'static str] = &[];
 
@@ -132,7 +134,7 @@ impl ErasedController {
             plan: |key, view, now| C::plan(key, view, now),
             conclude: |key, view, done, now| C::conclude(key, view, done, now),
             keys: |caches| {
-                let all = caches.list_readable::<C::Primary>(super::Query::ALL)?;
+                let all = caches.list_readable_on::<C::Primary>(C::PRIMARY_SITE, super::Query::ALL)?;
                 Ok(all.iter().map(|object| Key::of(&**object)).collect())
             },
         }

@@ -160,10 +160,26 @@ pub trait View {
         self.unreadable_on::<K>(Site::Hub, query)
     }
 
-    /// The keys of the objects on the hub that match, to wake them; none before the kind has been read, whose first list wakes all.
-    fn keys<K: Kind>(&self, query: Query<'_>) -> Vec<Key> {
-        let objects = self.list_readable::<K>(query).unwrap_or_default();
+    /// The objects that match and have been read, for mapping functions: one must not lose the wake of a key because another object
+    /// cannot be read. None before the kind has been read, whose first list wakes what it concerns.
+    fn readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Vec<Arc<K>> {
+        self.list_readable_on(site, query).unwrap_or_default()
+    }
+
+    /// [`View::readable_on`] for the hub.
+    fn readable<K: Kind>(&self, query: Query<'_>) -> Vec<Arc<K>> {
+        self.readable_on(Site::Hub, query)
+    }
+
+    /// The keys of the objects that match, to wake them.
+    fn keys_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Vec<Key> {
+        let objects = self.readable_on::<K>(site, query);
         objects.iter().map(|object| Key::of(object.as_ref())).collect()
+    }
+
+    /// [`View::keys_on`] for the hub.
+    fn keys<K: Kind>(&self, query: Query<'_>) -> Vec<Key> {
+        self.keys_on::<K>(Site::Hub, query)
     }
 }
 

@@ -12,8 +12,8 @@ use super::check::{Author, Decided};
 use super::execute::{Sites, unavailable};
 use object::{Gvk, Key, Object, Random};
 use reconcile::{
-    Act, Acted, Command, Decoded, Dispatcher, Failure, Limits, Lookup, LookupAnswer, Narrowed, Outcome,
-    Planning, Representation, Scope, Site, Source, WatchEvent, WatchedKind,
+    Act, Acted, Caches, Command, Decoded, Dispatcher, Failure, Limits, Lookup, LookupAnswer, Narrowed,
+    Outcome, Planning, Representation, Scope, Site, Source, WatchEvent, WatchedKind,
 };
 use store::{EventType, ListOptions, ResourcePath, Store, Watch, WatchOptions};
 
@@ -110,6 +110,11 @@ impl Process {
 
     fn world_time(&self, own: Timestamp) -> Timestamp {
         own.saturating_sub(self.clock).unwrap_or(own)
+    }
+
+    /// Everything that it has read.
+    pub(super) fn caches(&self) -> Caches {
+        self.dispatcher.caches()
     }
 
     /// When the next key is due.

@@ -14,7 +14,7 @@ use api::gitops::v1alpha1::ConfigRepo;
 use controllers::agent_identity::Identity;
 use object::tree::{Checkout, FileTree};
 use object::{Key, Kind, Object, ObjectRef};
-use reconcile::{Scope, Source, SourceFailure, SourceIdentity};
+use reconcile::{Caches, Scope, Source, SourceFailure, SourceIdentity};
 use store::{DeleteOptions, ListOptions, Patch, ResourcePath, Store, WriteOptions};
 
 impl World {
@@ -110,6 +110,11 @@ impl World {
     fn set_source(&mut self, repo: &Key, source: Source) {
         self.sources.insert(repo.clone(), source.clone());
         self.operator.set_source(repo, source, self.now);
+    }
+
+    /// Everything that the agent of a cluster has read.
+    pub fn agent_caches(&self, cluster: &str) -> Option<Caches> {
+        self.spokes.get(cluster).map(|spoke| spoke.agent.caches())
     }
 
     /// Ends the operator and starts a new one that knows nothing.

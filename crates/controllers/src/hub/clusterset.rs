@@ -78,7 +78,7 @@ impl Controller for ClusterSetController {
     const EXPECTED: &'static [&'static str] = &[DEFAULT_CLUSTER_SET, GLOBAL_CLUSTER_SET];
 
     fn watches<W: Watches>(watches: &mut W) {
-        watches.on::<ManagedCluster>(|change, view| joined_or_left(change, view).unwrap_or_default());
+        watches.on::<ManagedCluster>(joined_or_left);
         watches.keep::<SetCounts>();
     }
 
@@ -93,15 +93,15 @@ fn sides(change: &Change<ManagedCluster>) -> [Option<Facts>; 2] {
 }
 
 /// Returns the sets a cluster joined or left.
-fn joined_or_left(change: &Change<ManagedCluster>, view: &impl View) -> Read<Vec<Key>> {
-    let sets = view.list::<ManagedClusterSet>(Query::ALL)?;
+fn joined_or_left(change: &Change<ManagedCluster>, view: &impl View) -> Vec<Key> {
+    let sets = view.readable::<ManagedClusterSet>(Query::ALL);
     let [old, new] = sides(change);
     let holds = |members: &SetMembers, facts: &Option<Facts>| {
         facts.as_ref().is_some_and(|facts| members.contains(facts))
     };
     let changed = sets.iter().map(|set| SetMembers::of(set));
     let changed = changed.filter(|members| holds(members, &old) != holds(members, &new));
-    Ok(changed.map(|members| Key::cluster(members.name())).collect())
+    changed.map(|members| Key::cluster(members.name())).collect()
 }
 
 fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {

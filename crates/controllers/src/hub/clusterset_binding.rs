@@ -18,9 +18,7 @@ impl Controller for ClusterSetBindingController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedClusterSet>(|change, view| match (&change.old, &change.new) {
-            (Some(set), None) | (None, Some(set)) => {
-                bindings_of(set.metadata.name.as_deref(), view).unwrap_or_default()
-            }
+            (Some(set), None) | (None, Some(set)) => bindings_of(set.metadata.name.as_deref(), view),
             (Some(_), Some(_)) | (None, None) => Vec::new(),
         });
     }
@@ -30,13 +28,13 @@ impl Controller for ClusterSetBindingController {
     }
 }
 
-fn bindings_of(set: Option<&str>, view: &impl View) -> Read<Vec<Key>> {
-    let bindings = view.list::<ManagedClusterSetBinding>(Query::ALL)?;
-    Ok(bindings
+fn bindings_of(set: Option<&str>, view: &impl View) -> Vec<Key> {
+    let bindings = view.readable::<ManagedClusterSetBinding>(Query::ALL);
+    bindings
         .iter()
         .filter(|binding| binding.cluster_set() == set)
         .map(|binding| Key::of(&**binding))
-        .collect())
+        .collect()
 }
 
 fn decide(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {

@@ -14,6 +14,7 @@ pub mod config_repo;
 pub(crate) mod csr;
 pub mod placement;
 pub(crate) mod report;
+pub(crate) mod work_ttl;
 
 #[cfg(test)]
 mod tests;

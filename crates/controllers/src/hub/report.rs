@@ -249,7 +249,7 @@ fn everyone<K: Kind, V: View, F: PartialEq>(
 
 /// Every repository that reports.
 fn reporting(view: &impl View) -> Vec<Key> {
-    let repos = view.list::<ConfigRepo>(Query::ALL).unwrap_or_default();
+    let repos = view.readable::<ConfigRepo>(Query::ALL);
     repos.iter().filter(|repo| repo.spec.report.is_some()).map(|repo| Key::of(&**repo)).collect()
 }
 

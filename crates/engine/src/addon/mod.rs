@@ -10,6 +10,7 @@ pub mod health;
 pub mod pack;
 pub mod progress;
 pub mod registration;
+mod resource;
 pub mod selection;
 pub mod snapshot;
 pub mod spec_hash;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::config::{Config, address, annotation};
 use super::pack;
-use crate::applier;
+use super::resource::plural;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::names::{
     ADDON_DELETION_ORPHAN, ADDON_NAME_LABEL, ADDON_PRE_DELETE, CONFIG_FENCE_ANNOTATION,
@@ -118,7 +118,7 @@ fn identifier(manifest: &Object) -> ResourceIdentifier {
     let reference = manifest.reference();
     ResourceIdentifier {
         group: reference.gvk.group.clone(),
-        resource: applier::plural(&reference.gvk.kind),
+        resource: plural(&reference.gvk.kind),
         name: reference.key.name,
         namespace: reference.key.namespace,
         ..ResourceIdentifier::default()

@@ -7,18 +7,36 @@ use object::Object;
 /// The way from the root of an object to a field: names of fields and, in lists, indexes in decimal.
 pub type Path = Vec<String>;
 
-/// Gives ignored fields of a manifest their live value, and drops those that the live object does not have.
+/// Gives fields of a manifest their live value, and drops those that the live object does not have.
 ///
-/// Server-side apply removes a field that we set at creation and leave out later, so the live value is sent along.
-pub(crate) fn strip_ignored(manifest: &mut Object, live: &Object, ignored: &[Path]) {
-    for path in ignored {
-        let (Some((last, parents)), live) = (path.split_last(), follow(&live.0, path)) else { continue };
-        let Some(parent) = follow_mut(&mut manifest.0, parents) else { continue };
+/// Server-side apply removes a field that we set at creation and leave out later, so the live value is sent along. Items of lists
+/// that have names are told apart by them, others by their place.
+pub(crate) fn keep_live_values(manifest: &mut Object, live: &Object, paths: &[Path]) {
+    for path in paths {
+        let live = live_value(&manifest.0, &live.0, path).cloned();
+        let Some((parent, last)) = parent_of(manifest, path) else { continue };
         match live {
-            Some(live) => parent.insert(last.clone(), live.clone()),
+            Some(live) => parent.insert(last.clone(), live),
             None => parent.remove(last),
         };
     }
+}
+
+/// Removes fields from a manifest.
+pub(crate) fn remove(manifest: &mut Object, paths: &[Path]) {
+    for path in paths {
+        if let Some((parent, last)) = parent_of(manifest, path) {
+            parent.remove(last);
+        }
+    }
+}
+
+fn parent_of<'a, 'b>(
+    manifest: &'a mut Object,
+    path: &'b [String],
+) -> Option<(&'a mut Map<String, Value>, &'b String)> {
+    let (last, parents) = path.split_last()?;
+    Some((follow_mut(&mut manifest.0, parents)?, last))
 }
 
 fn step<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
@@ -28,9 +46,23 @@ fn step<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     }
 }
 
-fn follow<'a>(fields: &'a Map<String, Value>, path: &[String]) -> Option<&'a Value> {
+/// The value that a field of a manifest has in the live object.
+fn live_value<'a>(
+    manifest: &Map<String, Value>,
+    live: &'a Map<String, Value>,
+    path: &[String],
+) -> Option<&'a Value> {
     let (first, rest) = path.split_first()?;
-    rest.iter().try_fold(fields.get(first)?, |value, name| step(value, name))
+    let (mut ours, mut theirs) = (manifest.get(first), live.get(first)?);
+    for name in rest {
+        let item = ours.and_then(|ours| step(ours, name));
+        theirs = match (theirs, item.and_then(|item| item.get("name"))) {
+            (Value::Array(items), Some(key)) => items.iter().find(|item| item.get("name") == Some(key))?,
+            (theirs, _) => step(theirs, name)?,
+        };
+        ours = item;
+    }
+    Some(theirs)
 }
 
 fn follow_mut<'a>(fields: &'a mut Map<String, Value>, path: &[String]) -> Option<&'a mut Map<String, Value>> {
@@ -48,17 +80,32 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn path(names: &[&str]) -> Path {
+        names.iter().map(|n| (*n).to_owned()).collect()
+    }
+
+    fn object(value: Value) -> Object {
+        Object::from_value(value).unwrap()
+    }
+
     #[test]
     fn ignored_fields_keep_their_live_value() {
-        let object = |value: Value| Object::from_value(value).unwrap();
         let live = object(json!({"spec": {"replicas": 7, "image": "live"}}));
         let mut manifest = object(json!({"spec": {"replicas": 1, "image": "new", "gone": 1}}));
-        let path = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Path>();
-        strip_ignored(
-            &mut manifest,
-            &live,
-            &[path(&["spec", "replicas"]), path(&["spec", "gone"]), path(&["no", "such"])],
-        );
+        let paths = [path(&["spec", "replicas"]), path(&["spec", "gone"]), path(&["no", "such"])];
+        keep_live_values(&mut manifest, &live, &paths);
         assert_eq!(manifest, object(json!({"spec": {"replicas": 7, "image": "new"}})));
+        remove(&mut manifest, &paths);
+        assert_eq!(manifest, object(json!({"spec": {"image": "new"}})));
+    }
+
+    #[test]
+    fn an_item_with_a_name_is_found_wherever_it_stands() {
+        let live = object(
+            json!({"spec": {"c": [{"name": "injected", "image": "i"}, {"name": "a", "image": "live"}]}}),
+        );
+        let mut manifest = object(json!({"spec": {"c": [{"name": "a", "image": "new"}]}}));
+        keep_live_values(&mut manifest, &live, &[path(&["spec", "c", "0", "image"])]);
+        assert_eq!(manifest, object(json!({"spec": {"c": [{"name": "a", "image": "live"}]}})));
     }
 }

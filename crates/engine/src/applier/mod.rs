@@ -2,9 +2,7 @@
 
 mod ignored_fields;
 mod owners;
-mod resource;
 
 pub use ignored_fields::Path;
-pub(crate) use ignored_fields::strip_ignored;
-pub(crate) use owners::{has_other_owner, is_owned_by, with_owner, without_owner};
-pub use resource::{is_namespaced, plural};
+pub(crate) use ignored_fields::{keep_live_values, remove};
+pub(crate) use owners::{has_other_owner, is_owned_by, references_to_apply, with_owner, without_owner};

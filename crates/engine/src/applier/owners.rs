@@ -32,11 +32,18 @@ pub(crate) fn without_owner(object: &Object, owner: &OwnerReference) -> Vec<Valu
     references(object).filter(|reference| !is(reference, owner)).cloned().collect()
 }
 
-/// The references to apply for an owner: its own, and those of other owners of its kind that the live object has.
+/// The owner references of an object with those of one owner.
+pub(crate) fn with_owner(object: &Object, owner: &OwnerReference) -> Vec<Value> {
+    references(object).cloned().chain([json!(owner)]).collect()
+}
+
+/// The references to apply: those of owners of this kind that the live object has, or ours where the object is to be created.
 ///
 /// All owners of this kind apply under one field manager, and an apply removes the items that the manager no longer names.
-pub(crate) fn with_owner(live: Option<&Object>, owner: &OwnerReference) -> Vec<Value> {
-    let others = live.into_iter().flat_map(references);
-    let others = others.filter(|reference| is_of_kind(reference, owner) && !is(reference, owner));
-    others.cloned().chain([json!(owner)]).collect()
+pub(crate) fn references_to_apply(live: Option<&Object>, owner: &OwnerReference, owned: bool) -> Vec<Value> {
+    match live {
+        Some(live) => references(live).filter(|reference| is_of_kind(reference, owner)).cloned().collect(),
+        None if owned => vec![json!(owner)],
+        None => Vec::new(),
+    }
 }

@@ -1,13 +1,14 @@
 //! The decision about one manifest of a work.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::{Map, Value, json};
 
-use super::manifest::Wanted;
-use crate::applier::{self, Path};
+use super::executor::Executor;
+use super::ignore::{self, IgnoredFields};
+use super::manifest::{Served, Wanted};
+use crate::applier;
 use api::names::WORK_AGENT_MANAGER;
-use api::work::v1::{
-    IgnoreField, IgnoreFieldsCondition, ServerSideApplyConfig, UpdateStrategy, UpdateStrategyType,
-};
+use api::work::v1::{ServerSideApplyConfig, UpdateStrategy, UpdateStrategyType};
 use object::fields::is_as_applied;
 use object::{Object, ObjectRef};
 
@@ -27,72 +28,126 @@ pub enum Decision {
     },
     /// Creation; an object that exists stays as it is.
     Create(Object),
-    /// Nothing can be written; the text says why.
-    Refuse(&'static str),
+    /// A merge patch of the metadata. The content is looked at when that is done, so that a conflict about one does not hold up the other.
+    Patch(Map<String, Value>),
+    /// Nothing can be written.
+    Refuse(Refusal),
 }
 
-/// Why a manifest cannot be applied, whatever the cluster has.
-pub fn refusal(wanted: &Wanted) -> Option<&'static str> {
+/// Why a manifest cannot be applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is wrong, or the cluster refuses it.
+    Failed(String),
+    /// The fields that it leaves to the cluster cannot be found.
+    IgnoredFields(String),
+}
+
+/// Why a manifest cannot be applied, whatever objects the cluster has.
+pub fn refusal(wanted: &Wanted) -> Option<Refusal> {
     let ObjectRef { gvk, key } = &wanted.reference;
-    (key.name.is_empty() || gvk.kind.is_empty()).then_some("the manifest has no kind or no name")
+    let why = match &wanted.served {
+        _ if key.name.is_empty() || gvk.kind.is_empty() => "the manifest has no kind or no name".into(),
+        Served::Not => format!("the server doesn't have a resource type {:?}", gvk.kind),
+        Served::As { namespaced: true, .. } if key.namespace.is_empty() => {
+            "an empty namespace may not be set during creation".into()
+        }
+        Served::As { .. } | Served::Unread if wanted.executor == Executor::Unknown => {
+            wanted.not_allowed(false)
+        }
+        Served::As { .. } | Served::Unread => return None,
+    };
+    Some(Refusal::Failed(why))
 }
 
 /// Decides about one manifest, given the live object and whether this manifest was the last one applied to it.
 ///
 /// The manifest that was applied last is applied again only where the object is not as it was applied. Another manifest is always
-/// applied, so that fields that only the one before had are removed.
+/// applied, so that fields that only the one before had are removed. `docs/design/works.md` says why the strategy Update applies, too.
 pub fn decide(wanted: &Wanted, live: Option<&Object>, owner: &OwnerReference, was_applied: bool) -> Decision {
     if let Some(why) = refusal(wanted) {
         return Decision::Refuse(why);
     }
-    let mut object = wanted.object.clone();
-    if wanted.owned {
-        object.metadata_mut().insert("ownerReferences".into(), applier::with_owner(live, owner).into());
-    }
     let UpdateStrategy { r#type, server_side_apply, unknown: _ } = &wanted.strategy;
-    let mut ignored_fields: &[IgnoreField] = &[];
-    let (force, manager) = match r#type {
-        UpdateStrategyType::ReadOnly => return Decision::Leave,
-        UpdateStrategyType::CreateOnly if live.is_some() => return Decision::Leave,
-        UpdateStrategyType::CreateOnly => return Decision::Create(object),
-        UpdateStrategyType::ServerSideApply => match server_side_apply {
-            Some(ServerSideApplyConfig { force, field_manager, ignore_fields, unknown: _ }) => {
-                ignored_fields = ignore_fields;
-                (*force, field_manager.clone())
-            }
-            None => (false, WORK_AGENT_MANAGER.to_owned()),
-        },
-        UpdateStrategyType::Update | UpdateStrategyType::Other(_) => (true, WORK_AGENT_MANAGER.to_owned()),
+    let none = ServerSideApplyConfig {
+        field_manager: WORK_AGENT_MANAGER.into(),
+        ..ServerSideApplyConfig::default()
     };
-    if let Some(live) = live {
-        let paths: Vec<Path> = ignored_fields.iter().flat_map(ignored_paths).collect();
-        applier::strip_ignored(&mut object, live, &paths);
-        if was_applied && is_as_applied(live, &object, &manager) {
-            return Decision::Leave;
+    let (config, force) = match r#type {
+        UpdateStrategyType::ReadOnly => return Decision::Leave,
+        UpdateStrategyType::CreateOnly | UpdateStrategyType::Update | UpdateStrategyType::Other(_) => {
+            (&none, true)
         }
+        UpdateStrategyType::ServerSideApply => {
+            let config = server_side_apply.as_ref().unwrap_or(&none);
+            (config, config.force)
+        }
+    };
+    let mut object = wanted.object.clone();
+    let removed = match r#type {
+        UpdateStrategyType::ServerSideApply => Map::new(),
+        _ => without_removed_keys(&mut object, live),
+    };
+    if let Some(patch) = live.and_then(|live| metadata_patch(wanted, live, owner, removed)) {
+        return Decision::Patch(patch);
     }
-    Decision::Apply { object, force, manager }
+    let references = applier::references_to_apply(live, owner, wanted.owned);
+    if !references.is_empty() {
+        object.metadata_mut().insert("ownerReferences".into(), references.into());
+    }
+    if *r#type == UpdateStrategyType::CreateOnly {
+        return if live.is_some() { Decision::Leave } else { Decision::Create(object) };
+    }
+    let ServerSideApplyConfig { force: _, field_manager, ignore_fields, unknown: _ } = config;
+    let ignored = match IgnoredFields::read(ignore_fields, &object) {
+        Ok(ignored) => ignored,
+        Err(why) => return Decision::Refuse(Refusal::IgnoredFields(why)),
+    };
+    ignore::keep_live_values(&mut object, live, &ignored, was_applied);
+    if was_applied && live.is_some_and(|live| is_as_applied(live, &object, field_manager)) {
+        return Decision::Leave;
+    }
+    Decision::Apply { object, force, manager: field_manager.clone() }
 }
 
-/// The fields that a rule leaves to the cluster once the object exists.
-fn ignored_paths(rule: &IgnoreField) -> Vec<Path> {
-    let IgnoreField {
-        condition,
-        json_pointers,
-        // Only JSON pointers are followed.
-        json_paths: _,
-        jq_path_expressions: _,
-        unknown: _,
-    } = rule;
-    match condition {
-        IgnoreFieldsCondition::OnSpokePresent => {
-            json_pointers.iter().map(|pointer| pointer_path(pointer)).collect()
+/// Drops labels and annotations whose key ends with a dash from a manifest: they ask for the removal of the key. Returns the patch
+/// that removes those which the live object has.
+fn without_removed_keys(object: &mut Object, live: Option<&Object>) -> Map<String, Value> {
+    let mut patch = Map::new();
+    for field in ["labels", "annotations"] {
+        let Some(Value::Object(entries)) = object.metadata_mut().get_mut(field) else { continue };
+        let keys: Vec<String> = entries.keys().filter(|key| key.ends_with('-')).cloned().collect();
+        entries.retain(|key, _| !key.ends_with('-'));
+        let held = live.and_then(|live| live.at(&["metadata", field]));
+        let names = keys.iter().filter_map(|key| key.strip_suffix('-'));
+        let present = names.filter(|name| held.is_some_and(|held| held.get(name).is_some()));
+        let removed: Map<String, Value> = present.map(|name| (name.to_owned(), Value::Null)).collect();
+        if !removed.is_empty() {
+            patch.insert(field.to_owned(), removed.into());
         }
-        IgnoreFieldsCondition::OnSpokeChange | IgnoreFieldsCondition::Other(_) => Vec::new(),
     }
+    patch
 }
 
-/// The steps of a JSON pointer (RFC 6901).
-fn pointer_path(pointer: &str) -> Path {
-    pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect()
+/// The patch of the metadata that has to come before the content: our owner reference, and keys to remove.
+fn metadata_patch(
+    wanted: &Wanted,
+    live: &Object,
+    owner: &OwnerReference,
+    mut metadata: Map<String, Value>,
+) -> Option<Map<String, Value>> {
+    let references = match (wanted.owned, applier::is_owned_by(live, owner)) {
+        (true, false) => Some(applier::with_owner(live, owner)),
+        (false, true) => Some(applier::without_owner(live, owner)),
+        (true, true) | (false, false) => None,
+    };
+    if let Some(references) = references {
+        metadata.insert("ownerReferences".into(), references.into());
+    }
+    let patch = json!({ "metadata": metadata });
+    if metadata.is_empty() { None } else { patch.as_object().cloned() }
 }
+
+#[cfg(test)]
+#[path = "tests/decide.rs"]
+mod tests;

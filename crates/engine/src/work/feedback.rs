@@ -8,7 +8,7 @@ use api::work::v1::{FeedbackRule, FeedbackType, FeedbackValue, FieldValue, Field
 use object::Object;
 use object::jsonpath;
 
-/// Longest string that is reported, so that a spoke cannot choose the size of objects on the hub.
+/// Longest string, and most bytes of JSON, that are reported, so that a spoke cannot choose the size of objects on the hub.
 const MAX_STRING: usize = 1024;
 
 /// Reads the values that the rules ask for, and the errors of those that cannot be read. The first rule of a name wins.
@@ -96,7 +96,6 @@ fn well_known(object: &Object) -> &'static [(&'static str, &'static str)] {
 
 fn read(whole: &Value, name: &str, path: &str) -> Result<Option<FieldValue>, String> {
     let found = jsonpath::find(whole, path).map_err(|e| e.to_string())?;
-    let unsupported = |type_: &str| Err(format!("the type {type_} of the value for {name} is not found"));
     match found.first() {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => {
@@ -114,11 +113,25 @@ fn read(whole: &Value, name: &str, path: &str) -> Result<Option<FieldValue>, Str
                 integer: Some(integer),
                 ..FieldValue::default()
             })),
-            None => unsupported("float64"),
+            None => raw(name, &found),
         },
-        Some(Value::Array(_)) => unsupported("[]interface {}"),
-        Some(Value::Object(_)) => unsupported("map[string]interface {}"),
+        Some(Value::Array(_) | Value::Object(_)) => raw(name, &found),
     }
+}
+
+/// A value that is no scalar of the API, as JSON; several matches become a list.
+fn raw(name: &str, found: &[&Value]) -> Result<Option<FieldValue>, String> {
+    let text = match found {
+        [only] => only.to_string(),
+        several => serde_json::to_string(several).unwrap_or_default(),
+    };
+    if text.len() > MAX_STRING {
+        return Err(format!(
+            "the value for {name} has {} bytes of JSON, at most {MAX_STRING} are reported",
+            text.len()
+        ));
+    }
+    Ok(Some(FieldValue { r#type: FieldValueType::JsonRaw, json_raw: Some(text), ..FieldValue::default() }))
 }
 
 #[cfg(test)]
@@ -128,13 +141,14 @@ mod tests {
 
     #[test]
     fn a_name_is_reported_once() {
-        let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 2, "x": 1.5, "s": "y"}});
+        let object =
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 2, "s": "y"}});
         let rules = json!([
             {"type": "WellKnownStatus"},
             {"type": "JSONPaths", "jsonPaths": [
                 {"name": "Replicas", "path": ".status.s"},
                 {"name": "s", "path": ".status.s"},
-                {"name": "x", "path": ".status.x"},
+                {"name": "bad", "path": ".status.["},
                 {"name": "v", "path": ".status.s", "version": "v2"},
             ]},
         ]);
@@ -146,5 +160,23 @@ mod tests {
             .collect();
         assert_eq!(values, [("Replicas", Some(2), None), ("s", None, Some("y"))]);
         assert_eq!(errors.len(), 2, "{errors:?}");
+    }
+
+    #[test]
+    fn what_is_no_scalar_is_reported_as_json_up_to_a_limit() {
+        let object = json!({"status": {"n": 1.5, "map": {"a": [1]}, "items": [{"v": {"x": 1}}, {"v": 2}], "long": ["x".repeat(1024)]}});
+        let paths = [
+            ("n", ".status.n"),
+            ("map", ".status.map"),
+            ("items", ".status.items[*].v"),
+            ("long", ".status.long"),
+        ];
+        let paths: Vec<_> = paths.iter().map(|(name, path)| json!({"name": name, "path": path})).collect();
+        let rules: Vec<FeedbackRule> =
+            serde_json::from_value(json!([{"type": "JSONPaths", "jsonPaths": paths}])).unwrap();
+        let (values, errors) = feedback(&Object::from_value(object).unwrap(), &rules);
+        let raw: Vec<_> = values.iter().map(|v| v.field_value.json_raw.as_deref().unwrap()).collect();
+        assert_eq!(raw, ["1.5", r#"{"a":[1]}"#, r#"[{"x":1},2]"#]);
+        assert_eq!(errors, ["the value for long has 1028 bytes of JSON, at most 1024 are reported"]);
     }
 }

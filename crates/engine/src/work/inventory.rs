@@ -1,61 +1,32 @@
 //! The objects of a work on its spoke. An object is listed before it is created and until it is gone.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::manifest::Wanted;
+use super::manifest::{Served, Wanted};
 use crate::applier;
 use api::work::v1::AppliedResource;
-use object::{Gvk, Key, Object, ObjectRef};
-
-/// The objects of a work. The version of an entry does not tell objects apart, because an object is the same in all versions.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Inventory {
-    /// The entries, as the applied work lists them.
-    pub entries: Vec<AppliedResource>,
-    /// The kind of each resource, by `resource.version.group`.
-    pub kinds: BTreeMap<String, String>,
-}
-
-impl Inventory {
-    /// The object of an entry; `None` where its kind is not known.
-    pub fn object(&self, entry: &AppliedResource) -> Option<ObjectRef> {
-        let kind = self.kinds.get(&kind_key(&entry.resource, &entry.version, &entry.group)).cloned()?;
-        let gvk = Gvk { group: entry.group.clone(), version: entry.version.clone(), kind };
-        Some(ObjectRef { gvk, key: Key::namespaced(&entry.namespace, &entry.name) })
-    }
-
-    /// Whether both list the same objects, with the same uids.
-    pub fn lists_the_same(&self, entries: &[AppliedResource]) -> bool {
-        self.entries == entries
-    }
-}
-
-fn kind_key(resource: &str, version: &str, group: &str) -> String {
-    format!("{resource}.{version}.{group}")
-}
+use object::{Object, ObjectRef};
 
 fn identity(entry: &AppliedResource) -> (&str, &str, &str, &str) {
     (&entry.group, &entry.resource, &entry.namespace, &entry.name)
 }
 
 /// The inventory to record before anything is written: the entries so far and the wanted objects, with the uids that are known.
+/// The version of an entry does not tell objects apart, because an object is the same in all versions.
 pub fn inventory<'a>(
-    before: &Inventory,
+    before: &[AppliedResource],
     wanted: &[Wanted],
     live: impl Fn(&ObjectRef) -> Option<&'a Object>,
-) -> Inventory {
-    let mut kinds = before.kinds.clone();
+) -> Vec<AppliedResource> {
     let mut entries: Vec<AppliedResource> = Vec::new();
-    for manifest in wanted.iter().filter(|manifest| !manifest.reference.key.name.is_empty()) {
+    let is_known =
+        |wanted: &&Wanted| matches!(wanted.served, Served::As { .. }) && !wanted.meta.name.is_empty();
+    for manifest in wanted.iter().filter(is_known) {
         let meta = &manifest.meta;
         let known = before
-            .entries
             .iter()
             .find(|entry| identity(entry) == (&meta.group, &meta.resource, &meta.namespace, &meta.name));
         let uid = live(&manifest.reference).map(|object| object.uid().to_owned());
-        kinds.insert(kind_key(&meta.resource, &meta.version, &meta.group), meta.kind.clone());
         entries.push(AppliedResource {
             group: meta.group.clone(),
             version: meta.version.clone(),
@@ -67,7 +38,7 @@ pub fn inventory<'a>(
         });
     }
     let kept = |entry: &&AppliedResource| !entries.iter().any(|wanted| identity(wanted) == identity(entry));
-    let left: Vec<_> = before.entries.iter().filter(kept).cloned().collect();
+    let left: Vec<_> = before.iter().filter(kept).cloned().collect();
     entries.extend(left);
     entries.sort_by(|a, b| {
         let order = |e: &AppliedResource| {
@@ -76,8 +47,7 @@ pub fn inventory<'a>(
         order(a).cmp(&order(b))
     });
     entries.dedup_by(|a, b| identity(a) == identity(b));
-    kinds.retain(|key, _| entries.iter().any(|e| *key == kind_key(&e.resource, &e.version, &e.group)));
-    Inventory { entries, kinds }
+    entries
 }
 
 /// The write for an object that a work no longer wants.

@@ -1,12 +1,14 @@
 //! The manifests of a work, each with everything that the work says about it.
 
-use crate::applier;
+use serde_json::Value;
+
+use super::executor::Executor;
 use api::work::v1::{
     ConditionRule, DeleteOption, DeletePropagationPolicy, FeedbackRule, ManifestConfigOption,
     ManifestResourceMeta, ManifestWork, ManifestWorkSpec, ManifestsTemplate, ResourceIdentifier,
     SelectivelyOrphan, UpdateStrategy,
 };
-use object::{Object, ObjectRef};
+use object::{Gvk, Object, ObjectRef};
 
 /// One manifest of a work with everything that the work says about it.
 #[derive(Clone, Debug)]
@@ -17,8 +19,12 @@ pub struct Wanted {
     pub object: Object,
     /// The object that the manifest makes.
     pub reference: ObjectRef,
+    /// How the cluster serves the kind.
+    pub served: Served,
     /// Whether the object is deleted with the work.
     pub owned: bool,
+    /// The permissions that the manifest needs.
+    pub executor: Executor,
     /// How the object is updated.
     pub strategy: UpdateStrategy,
     /// Which values are reported back.
@@ -27,24 +33,44 @@ pub struct Wanted {
     pub conditions: Vec<ConditionRule>,
 }
 
-/// Reads the manifests of a work, in its order.
-pub fn read(work: &ManifestWork) -> Vec<Wanted> {
+/// How a cluster serves a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// As a resource.
+    As {
+        /// The resource in the plural.
+        resource: String,
+        /// Whether its objects live in namespaces.
+        namespaced: bool,
+    },
+    /// Not at all.
+    Not,
+    /// That is not known yet.
+    Unread,
+}
+
+/// Reads the manifests of a work, in its order; `served` says how the cluster serves a kind.
+pub fn read(work: &ManifestWork, served: impl Fn(&Gvk) -> Served) -> Vec<Wanted> {
     let ManifestWorkSpec {
         workload: ManifestsTemplate { manifests, unknown: _ },
         delete_option,
         manifest_configs,
-        // The agent applies with its own permissions.
-        executor: _,
+        executor,
         unknown: _,
     } = &work.spec;
+    let executor = Executor::of(executor.as_ref());
     let manifests = manifests.iter().enumerate().map(|(ordinal, manifest)| {
-        let (object, meta) = named(i32::try_from(ordinal).unwrap_or(i32::MAX), Object(manifest.clone()));
+        let mut object = Object(manifest.clone());
+        let served = served(&object.gvk());
+        let meta = named(i32::try_from(ordinal).unwrap_or(i32::MAX), &mut object, &served);
         let mut wanted = Wanted {
             owned: delete_option.as_ref().is_none_or(|option| is_deleted_with_work(option, &meta)),
             strategy: UpdateStrategy::default(),
             feedback: Vec::new(),
             conditions: Vec::new(),
+            executor: executor.clone(),
             reference: object.reference(),
+            served,
             meta,
             object,
         };
@@ -54,24 +80,46 @@ pub fn read(work: &ManifestWork) -> Vec<Wanted> {
     manifests.collect()
 }
 
-/// The object of a manifest, and its names.
-fn named(ordinal: i32, mut object: Object) -> (Object, ManifestResourceMeta) {
+/// The names of a manifest, which is freed of what no manifest may set.
+fn named(ordinal: i32, object: &mut Object, served: &Served) -> ManifestResourceMeta {
     let gvk = object.gvk();
     object.metadata_mut().remove("uid");
-    if !applier::is_namespaced(&gvk, object.namespace()) {
-        object.metadata_mut().remove("namespace");
-    }
-    let meta = ManifestResourceMeta {
+    drop_null_times(&mut object.0);
+    let resource = match served {
+        Served::As { resource, namespaced } => {
+            if !namespaced {
+                object.metadata_mut().remove("namespace");
+            }
+            resource.clone()
+        }
+        Served::Not | Served::Unread => String::new(),
+    };
+    ManifestResourceMeta {
         ordinal,
-        resource: applier::plural(&gvk.kind),
+        resource,
         group: gvk.group,
         version: gvk.version,
         kind: gvk.kind,
         name: object.name().to_owned(),
         namespace: object.namespace().to_owned(),
         ..ManifestResourceMeta::default()
-    };
-    (object, meta)
+    }
+}
+
+/// Drops each `creationTimestamp: null`, which Go writes into templates of pods: two appliers would conflict on it.
+fn drop_null_times(fields: &mut serde_json::Map<String, Value>) {
+    fields.retain(|name, value| name != "creationTimestamp" || !value.is_null());
+    for value in fields.values_mut() {
+        drop_null_times_in(value);
+    }
+}
+
+fn drop_null_times_in(value: &mut Value) {
+    match value {
+        Value::Object(fields) => drop_null_times(fields),
+        Value::Array(items) => items.iter_mut().for_each(drop_null_times_in),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 impl Wanted {
@@ -101,6 +149,17 @@ impl Wanted {
         }
         self.strategy = strategy.cloned().unwrap_or_default();
     }
+
+    /// Whether an entry of an inventory may be the object of the manifest. A kind that is not known to be served has no resource, so
+    /// that any resource of its group may be meant: what may be wanted is not removed.
+    pub fn may_be(&self, group: &str, resource: &str, namespace: &str, name: &str) -> bool {
+        let meta = &self.meta;
+        let is_named = (meta.group.as_str(), meta.name.as_str()) == (group, name);
+        match self.served {
+            Served::As { .. } => is_named && (&*meta.resource, &*meta.namespace) == (resource, namespace),
+            Served::Not | Served::Unread => is_named,
+        }
+    }
 }
 
 fn applies(identifier: &ResourceIdentifier, meta: &ManifestResourceMeta) -> bool {
@@ -122,7 +181,7 @@ fn is_deleted_with_work(option: &DeleteOption, meta: &ManifestResourceMeta) -> b
     let DeleteOption {
         propagation_policy,
         selectively_orphans,
-        // Works do not expire.
+        // The hub deletes works that have expired.
         ttl_seconds_after_finished: _,
         unknown: _,
     } = option;
@@ -145,6 +204,7 @@ fn is_deleted_with_work(option: &DeleteOption, meta: &ManifestResourceMeta) -> b
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn stars_match_any_run_of_characters() {
@@ -157,5 +217,41 @@ mod tests {
         ] {
             assert_eq!(matches(pattern, text), want, "{pattern} {text}");
         }
+    }
+
+    fn work(manifest: Value, configs: Value) -> ManifestWork {
+        let spec = json!({"workload": {"manifests": [manifest]}, "manifestConfigs": configs});
+        serde_json::from_value(json!({"metadata": {"name": "w", "namespace": "c"}, "spec": spec})).unwrap()
+    }
+
+    #[test]
+    fn resource_and_scope_are_those_of_the_cluster() {
+        let manifest = json!({"apiVersion": "x.io/v1", "kind": "Prometheus", "metadata": {"name": "p", "namespace": "n"}});
+        let configs = json!([{"resourceIdentifier": {"group": "x.io", "resource": "prometheusi", "name": "p"},
+            "updateStrategy": {"type": "CreateOnly"}}]);
+        let work = work(manifest, configs);
+        let served = Served::As { resource: "prometheusi".into(), namespaced: false };
+        let [wanted] = &read(&work, |_| served.clone())[..] else { panic!("one manifest") };
+        let meta = &wanted.meta;
+        assert_eq!((&*meta.resource, &*meta.namespace, wanted.object.namespace()), ("prometheusi", "", ""));
+        assert_eq!(wanted.strategy.r#type, api::work::v1::UpdateStrategyType::CreateOnly);
+        assert!(wanted.may_be("x.io", "prometheusi", "", "p") && !wanted.may_be("x.io", "others", "", "p"));
+        let [unknown] = &read(&work, |_| Served::Not)[..] else { panic!("one manifest") };
+        assert_eq!((&*unknown.meta.resource, &*unknown.meta.namespace), ("", "n"));
+        assert!(unknown.may_be("x.io", "prometheusi", "", "p"), "it may be wanted, so it is not removed");
+    }
+
+    #[test]
+    fn null_creation_timestamps_are_dropped_at_any_depth() {
+        let manifest = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "creationTimestamp": null},
+            "spec": {"template": {"metadata": {"creationTimestamp": null, "labels": {"a": "b"}}}, "x": [{"creationTimestamp": null}]}});
+        let [wanted] = &read(&work(manifest, json!([])), |_| Served::Unread)[..] else {
+            panic!("one manifest")
+        };
+        assert_eq!(wanted.object.0["metadata"], json!({"name": "d"}));
+        assert_eq!(
+            wanted.object.0["spec"],
+            json!({"template": {"metadata": {"labels": {"a": "b"}}}, "x": [{}]})
+        );
     }
 }

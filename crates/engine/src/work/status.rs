@@ -1,26 +1,49 @@
 //! The status of a work: whether its objects are applied and exist, and the values read from them.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
+use super::conditions::{self, RULE};
+use super::decide::Refusal;
 use super::feedback::feedback;
-use super::manifest::Wanted;
+use super::manifest::{Served, Wanted};
 use api::Condition;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Observation, find_condition, set_condition};
 use api::names::work_conditions::{APPLIED, AVAILABLE, COMPLETE, STATUS_FEEDBACK_SYNCED};
-use api::work::v1::{
-    ConditionRule, ConditionRuleType, ManifestCondition, ManifestResourceMeta, ManifestWork,
-    ManifestWorkStatus,
-};
+use api::work::v1::{ManifestCondition, ManifestResourceMeta, ManifestWork, ManifestWorkStatus};
 use object::Object;
 
 /// The result of a reconcile for one manifest.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Seen<'a> {
-    /// The newest state of its object; the outer `None` where the object could not be read.
-    pub live: Option<Option<&'a Object>>,
-    /// The result of the write; `None` where none was needed or possible.
-    pub written: Option<Result<(), String>>,
+    /// The newest state of its object.
+    pub live: Live<'a>,
+    /// What became of its write.
+    pub attempt: Attempt,
+}
+
+/// The newest state of an object.
+#[derive(Clone, Debug)]
+pub enum Live<'a> {
+    /// It was read; `None` where it does not exist.
+    Read(Option<&'a Object>),
+    /// It has not been read yet, or must not be reported.
+    Unread,
+    /// The cluster refuses to show it.
+    Refused(String),
+}
+
+/// What became of the write of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// It was written, or there was nothing to write.
+    Done,
+    /// It failed, or was not allowed to begin.
+    Failed(Refusal),
+    /// It has not been attempted, so that nothing new is known.
+    None,
 }
 
 /// Whether the present version of a manifest has been applied.
@@ -30,12 +53,20 @@ pub fn was_applied(work: &ManifestWork, meta: &ManifestResourceMeta) -> bool {
     applied.is_some_and(|applied| applied.is_true() && applied.observed_generation == generation)
 }
 
+/// Whether a manifest has run to its end, after which it is not applied again.
+pub fn is_complete(work: &ManifestWork, meta: &ManifestResourceMeta) -> bool {
+    let complete = stored(work, meta).and_then(|manifest| find_condition(&manifest.conditions, COMPLETE));
+    complete.is_some_and(|c| c.is_true() && c.observed_generation == work.metadata.generation)
+}
+
 fn stored<'a>(work: &'a ManifestWork, meta: &ManifestResourceMeta) -> Option<&'a ManifestCondition> {
     let manifests = &work.status.as_ref()?.resource_status.manifests;
     let same = |m: &ManifestResourceMeta| {
         (&m.group, &m.kind, &m.namespace, &m.name) == (&meta.group, &meta.kind, &meta.namespace, &meta.name)
     };
-    manifests.iter().find(|manifest| same(&manifest.resource_meta))
+    let found = |manifest: &&ManifestCondition| same(&manifest.resource_meta);
+    let in_place = manifests.iter().find(|m| found(m) && m.resource_meta.ordinal == meta.ordinal);
+    in_place.or_else(|| manifests.iter().find(found))
 }
 
 /// The status of a work after a reconcile; `seen` has an entry for each of `wanted`.
@@ -47,38 +78,40 @@ pub fn work_status(
 ) -> ManifestWorkStatus {
     let generation = work.metadata.generation.unwrap_or_default();
     let mut status = work.status.clone().unwrap_or_default();
-    let manifests =
+    status.resource_status.manifests =
         wanted.iter().zip(seen).map(|(wanted, seen)| manifest_status(work, wanted, seen, now)).collect();
-    status.resource_status.manifests = manifests;
-    let conditions = |type_: &str| -> Vec<Option<Condition>> {
-        status
-            .resource_status
-            .manifests
-            .iter()
-            .map(|m| find_condition(&m.conditions, type_).cloned())
-            .collect()
+    let manifests: Vec<&[Condition]> =
+        status.resource_status.manifests.iter().map(|manifest| manifest.conditions.as_slice()).collect();
+    let of = |type_: &str| -> Vec<Option<&Condition>> {
+        manifests.iter().map(|conditions| find_condition(conditions, type_)).collect()
     };
-    let applied = conditions(APPLIED);
-    let current =
-        applied.iter().all(|c| c.as_ref().is_some_and(|c| c.observed_generation == Some(generation)));
-    let (available, complete) = (availability(&conditions(AVAILABLE)), completion(&conditions(COMPLETE)));
-    if applied.iter().flatten().any(Condition::is_false) {
-        let failed = Observation::new(APPLIED, False, "AppliedManifestWorkFailed")
-            .message("Failed to apply manifest work");
-        set_condition(&mut status.conditions, failed.at(generation), now);
+    let applied = of(APPLIED);
+    let current = applied.iter().all(|c| c.is_some_and(|c| c.observed_generation == Some(generation)));
+    let mut observed = Vec::new();
+    if applied.iter().flatten().any(|c| c.is_false()) {
+        let failed = Observation::new(APPLIED, False, "AppliedManifestWorkFailed");
+        observed.push(failed.message("Failed to apply manifest work"));
     } else if current {
-        let done = Observation::new(APPLIED, True, "AppliedManifestWorkComplete")
-            .message("Apply manifest work complete");
-        set_condition(&mut status.conditions, done.at(generation), now);
+        let done = Observation::new(APPLIED, True, "AppliedManifestWorkComplete");
+        observed.push(done.message("Apply manifest work complete"));
     }
     // Before the manifests are applied, availability would be that of the generation before.
     if current {
-        set_condition(&mut status.conditions, available.at(generation), now);
-        if let Some(complete) = complete {
-            set_condition(&mut status.conditions, complete.at(generation), now);
-        }
+        observed.push(availability(&of(AVAILABLE)));
+        let rules = wanted.iter().flat_map(|wanted| &wanted.conditions);
+        let types: BTreeSet<&str> = rules.map(|rule| rule.condition.as_str()).collect();
+        observed.extend(types.iter().filter_map(|type_| conditions::aggregate(type_, &manifests)));
+    }
+    drop_old_rules(&mut status.conditions, generation);
+    for observation in observed {
+        set_condition(&mut status.conditions, observation.at(generation), now);
     }
     status
+}
+
+/// Removes what rules said about another generation.
+fn drop_old_rules(conditions: &mut Vec<Condition>, generation: i64) {
+    conditions.retain(|c| !c.reason.starts_with(RULE) || c.observed_generation == Some(generation));
 }
 
 fn manifest_status(
@@ -90,33 +123,58 @@ fn manifest_status(
     let generation = work.metadata.generation.unwrap_or_default();
     let mut manifest = stored(work, &wanted.meta).cloned().unwrap_or_default();
     manifest.resource_meta.clone_from(&wanted.meta);
-    let applied = match (&seen.written, &seen.live) {
-        (Some(Ok(())), _) | (None, Some(_)) => Some(
+    let failed =
+        |reason: &str, message: String| Some(Observation::new(APPLIED, False, reason).message(message));
+    let applied = match &seen.attempt {
+        Attempt::Done => Some(
             Observation::new(APPLIED, True, "AppliedManifestComplete").message("Apply manifest complete"),
         ),
-        (Some(Err(error)), _) => Some(
-            Observation::new(APPLIED, False, "AppliedManifestFailed")
-                .message(format!("Failed to apply manifest: {error}")),
-        ),
-        (None, None) => None,
+        Attempt::Failed(Refusal::Failed(error)) => {
+            failed("AppliedManifestFailed", format!("Failed to apply manifest: {error}"))
+        }
+        Attempt::Failed(Refusal::IgnoredFields(error)) => {
+            failed("AppliedManifestSSAIgnoreFieldError", format!("Failed to process ignoreFields: {error}"))
+        }
+        Attempt::None => None,
     };
     if let Some(applied) = applied {
         restart_on_new_generation(&mut manifest.conditions, APPLIED, generation);
         set_condition(&mut manifest.conditions, applied.at(generation), now);
     }
-    let Some(live) = seen.live else { return manifest };
-    let exists = match live {
-        Some(_) => Observation::new(AVAILABLE, True, "ResourceAvailable").message("Resource is available"),
-        None => {
-            Observation::new(AVAILABLE, False, "ResourceNotAvailable").message("Resource is not available")
-        }
-    };
-    set_condition(&mut manifest.conditions, exists, now);
-    if let Some(live) = live {
+    drop_old_rules(&mut manifest.conditions, generation);
+    if let Some(available) = available(wanted, &seen.live) {
+        set_condition(&mut manifest.conditions, available, now);
+    }
+    if let Live::Read(Some(live)) = seen.live {
         report(&mut manifest, wanted, live, now);
-        conclude(&mut manifest, wanted, live, generation, now);
+        // A rule judges what this generation wrote, not what was there before.
+        let judges = seen.attempt == Attempt::Done;
+        for rule in wanted.conditions.iter().filter(|_| judges) {
+            let Some(observation) = conditions::evaluate(rule, live) else { continue };
+            restart_on_new_generation(&mut manifest.conditions, &rule.condition, generation);
+            set_condition(&mut manifest.conditions, observation.at(generation), now);
+        }
     }
     manifest
+}
+
+fn available(wanted: &Wanted, live: &Live<'_>) -> Option<Observation> {
+    let unknown = |reason| Observation::new(AVAILABLE, Unknown, reason);
+    Some(match live {
+        _ if wanted.served == Served::Not || wanted.meta.name.is_empty() => {
+            unknown("IncompleteResourceMeta").message("Resource meta is incomplete")
+        }
+        Live::Read(Some(_)) => {
+            Observation::new(AVAILABLE, True, "ResourceAvailable").message("Resource is available")
+        }
+        Live::Read(None) => {
+            Observation::new(AVAILABLE, False, "ResourceNotAvailable").message("Resource is not available")
+        }
+        Live::Refused(why) => {
+            unknown("FetchingResourceFailed").message(format!("Failed to fetch resource: {why}"))
+        }
+        Live::Unread => return None,
+    })
 }
 
 /// Removes a condition of another generation, so that its transition time starts with this one.
@@ -142,54 +200,7 @@ fn report(manifest: &mut ManifestCondition, wanted: &Wanted, live: &Object, now:
     set_condition(&mut manifest.conditions, synced, now);
 }
 
-/// Sets the conditions of the well-known rules: a Job or Pod that has run to its end is complete.
-fn conclude(
-    manifest: &mut ManifestCondition,
-    wanted: &Wanted,
-    live: &Object,
-    generation: i64,
-    now: Timestamp,
-) {
-    let well_known = |rule: &&ConditionRule| {
-        rule.r#type == ConditionRuleType::WellKnownConditions && rule.condition == COMPLETE
-    };
-    for rule in wanted.conditions.iter().filter(well_known) {
-        let Some((complete, message)) = completed(live) else { continue };
-        let message = if rule.message.is_empty() { message } else { rule.message.clone() };
-        restart_on_new_generation(&mut manifest.conditions, COMPLETE, generation);
-        let observation = Observation::new(COMPLETE, complete.into(), "ConditionRuleEvaluated")
-            .message(message)
-            .at(generation);
-        set_condition(&mut manifest.conditions, observation, now);
-    }
-}
-
-fn completed(live: &Object) -> Option<(bool, String)> {
-    match (live.api_version(), live.kind()) {
-        ("batch/v1", "Job") => {
-            let conditions = live
-                .at(&["status", "conditions"])
-                .and_then(serde_json::Value::as_array)
-                .into_iter()
-                .flatten();
-            let text = |c: &serde_json::Value, field: &str| {
-                c.get(field).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
-            };
-            let mut finished = conditions.filter(|c| {
-                matches!(text(c, "type").as_str(), "Complete" | "Failed") && text(c, "status") == "True"
-            });
-            let is = finished.next().is_some();
-            Some((is, if is { "Job is finished".into() } else { "Job is not finished".into() }))
-        }
-        ("v1", "Pod") => {
-            let phase = live.at(&["status", "phase"]).and_then(serde_json::Value::as_str).unwrap_or_default();
-            Some((matches!(phase, "Succeeded" | "Failed"), format!("Pod is in phase {phase}")))
-        }
-        _ => None,
-    }
-}
-
-fn availability(manifests: &[Option<Condition>]) -> Observation {
+fn availability(manifests: &[Option<&Condition>]) -> Observation {
     let total = manifests.len();
     let count = |is: fn(&Condition) -> bool| manifests.iter().flatten().filter(|c| is(c)).count();
     let (missing, present) = (count(Condition::is_false), count(Condition::is_true));
@@ -205,19 +216,4 @@ fn availability(manifests: &[Option<Condition>]) -> Observation {
         () if present == 0 => not_sure("cannot get any available resource ".into()),
         () => Observation::new(AVAILABLE, True, "ResourcesAvailable").message("All resources are available"),
     }
-}
-
-fn completion(manifests: &[Option<Condition>]) -> Option<Observation> {
-    let rules: Vec<&Condition> = manifests.iter().flatten().collect();
-    let message = match rules.as_slice() {
-        [] => return None,
-        [only] => only.message.clone(),
-        several => format!("Aggregated from {} manifest conditions", several.len()),
-    };
-    let status = match () {
-        () if rules.iter().any(|c| c.is_false()) => False,
-        () if rules.iter().any(|c| !c.is_true()) => Unknown,
-        () => True,
-    };
-    Some(Observation::new(COMPLETE, status, "ConditionRulesAggregated").message(message))
 }

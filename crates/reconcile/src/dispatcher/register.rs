@@ -91,8 +91,8 @@ impl Register for Dispatcher {
             is_primary: true,
             wakes: |change, _| change.sides().take(1).map(Key::of).collect(),
         };
-        self.need::<C::Primary>(Site::Hub);
-        self.routes.of_mut(Site::Hub).wakes.push(route);
+        self.need::<C::Primary>(C::PRIMARY_SITE);
+        self.routes.of_mut(C::PRIMARY_SITE).wakes.push(route);
         C::watches(self);
     }
 }

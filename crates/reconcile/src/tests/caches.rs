@@ -129,3 +129,12 @@ fn indexed_labels_and_namespaces_select() {
     assert_eq!(names(&caches, Query::label(label, "p")), ["b"]);
     assert_eq!(names(&caches, Query::label("unindexed", "p")), [""; 0]);
 }
+
+#[test]
+fn an_object_that_cannot_be_read_costs_no_wake_of_another() {
+    let mut caches = Caches::default();
+    caches.replace(Site::Hub, vec![config_map("a", "1"), config_map("b", "1")], "1");
+    caches.apply(Site::Hub, unreadable("never-read", Some("p")));
+    assert!(caches.list::<ConfigMap>(Query::ALL).is_err(), "a decision waits");
+    assert_eq!(caches.keys::<ConfigMap>(Query::ALL).len(), 2, "a mapping function wakes the others");
+}

@@ -9,6 +9,9 @@ use engine::sync::ObjectId;
 use object::{Key, Object, ObjectRef};
 use reconcile::{Action, Precondition};
 
+/// The field in which a work asks for its own deletion.
+const WORK_TTL: [&str; 3] = ["spec", "deleteOption", "ttlSecondsAfterFinished"];
+
 fn precondition(action: &Action) -> Option<(ObjectRef, Precondition)> {
     match action {
         Action::Patch { target, precondition, .. } | Action::Delete { target, precondition, .. } => {
@@ -64,6 +67,7 @@ impl Checker {
             None => {
                 self.created.contains(before.uid())
                     || (author.controller == "cluster" && write.id.key.namespace == author.key.name)
+                    || (author.controller == "work-ttl" && before.at(&WORK_TTL).is_some_and(Value::is_number))
                     || before.annotations().contains_key(INSTALLED_BY_ANNOTATION)
                     || owners(before).any(|kind| kind == "AppliedManifestWork")
             }

@@ -56,6 +56,7 @@ struct Broken<B, C>(PhantomData<(B, C)>);
 impl<B: Bug, C: Controller> Controller for Broken<B, C> {
     const NAME: &'static str = C::NAME;
     type Primary = C::Primary;
+    const PRIMARY_SITE: Site = C::PRIMARY_SITE;
     const EXPECTED: &'static [&'static str] = C::EXPECTED;
     const REPORTER: &'static str = C::REPORTER;
     const ONE_BY_ONE: bool = C::ONE_BY_ONE;

@@ -15,6 +15,11 @@ kind! {
         scope: Cluster,
         spec: AppliedManifestWorkSpec,
         status: AppliedManifestWorkStatus,
+        columns: [
+            ("Work", "string", ".spec.manifestWorkName"),
+            ("Agent", "string", ".spec.agentID"),
+            ("Missing", "date", ".status.evictionStartTime"),
+        ],
     }
 }
 
@@ -42,7 +47,7 @@ pub struct AppliedManifestWorkStatus {
     /// The objects that were applied; those no longer wanted are deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applied_resources: Vec<AppliedResource>,
-    /// Since when the hub no longer has the work.
+    /// Since when the hub does not have the work.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,

@@ -37,7 +37,7 @@ pub struct ManifestWorkSpec {
     /// How single objects are updated, watched and judged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub manifest_configs: Vec<ManifestConfigOption>,
-    /// As whom the agent applies the objects; as itself where absent.
+    /// Whose permissions the objects need; those of the agent where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<ManifestWorkExecutor>,
     /// Fields this version does not know.
@@ -106,7 +106,7 @@ pub struct SelectivelyOrphan {
 /// An object that stays.
 pub type OrphaningRule = ResourceIdentifier;
 
-/// As whom the agent applies the objects.
+/// Whose permissions the objects need.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManifestWorkExecutor {
     /// Who.
@@ -118,7 +118,7 @@ pub struct ManifestWorkExecutor {
     pub unknown: Unknown,
 }
 
-/// Who applies the objects.
+/// Who must be allowed to apply the objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutorSubject {

@@ -3,21 +3,23 @@
 //! The inventory of a work is its AppliedManifestWork on the spoke: it names an object before the object is created and until its
 //! deletion has been seen. An object belongs to a work when it has an owner reference with the uid of that inventory; an object
 //! without one is never deleted.
+//!
+//! Kinds, objects and permissions are looked up one by one, so a change of any of them wakes the works that ask for it, those that lost
+//! an object to another work included.
 
 mod plan;
+mod removal;
 mod status;
-
-use std::sync::Arc;
+mod verdict;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
-use self::plan::WorkOnSpoke;
-use crate::agent_identity;
+pub(super) use self::plan::{WorkOnSpoke, patch_applied};
+use crate::agent_identity::{self, Identity};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::names::AGENT_CLAIM;
-use api::work::v1::{AppliedManifestWork, ManifestResourceMeta, ManifestWork};
-use object::{Key, Metadata as _, Object};
+use api::work::v1::{AppliedManifestWork, ManifestWork};
+use object::{Key, Metadata as _};
 use reconcile::{Controller, Executed, Plan, Query, Read, Site, StatusWrite, View, Watches};
 
 pub(crate) struct WorkController;
@@ -28,15 +30,18 @@ impl Controller for WorkController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on_site::<AppliedManifestWork>(Site::Spoke, |change, view| {
+            // Without an identity nothing is planned; the claim that brings it wakes every work.
             let Ok(Some(identity)) = agent_identity::identity(view) else { return Vec::new() };
             change.latest().and_then(|applied| identity.work(applied.name())).into_iter().collect()
         });
-        // An object may have lost an owner, who will want it back.
-        watches
-            .on_observed(|change, view| change.sides().flat_map(|object| works_of(object, view)).collect());
         watches.on_site::<ClusterClaim>(Site::Spoke, |change, view| {
-            let claim = change.latest().filter(|claim| claim.name() == AGENT_CLAIM);
-            claim.map(|_| view.keys::<ManifestWork>(Query::ALL)).unwrap_or_default()
+            let claim = change.new.as_ref().filter(|claim| claim.name() == AGENT_CLAIM);
+            let Some(identity) = claim.and_then(|claim| Identity::parse(&claim.spec.value)) else {
+                return Vec::new();
+            };
+            let applied = view.keys_on::<AppliedManifestWork>(Site::Spoke, Query::ALL);
+            let lost = applied.iter().filter_map(|key| identity.work(&key.name));
+            view.keys_on::<ManifestWork>(Site::Hub, Query::ALL).into_iter().chain(lost).collect()
         });
     }
 
@@ -52,28 +57,4 @@ impl Controller for WorkController {
         let new = ManifestWork { status: Some(status), ..ManifestWork::clone(work) };
         StatusWrite::between(work.as_ref(), &new)
     }
-}
-
-/// The works that own an object on the spoke; where there are none, those that report about it.
-fn works_of(object: &Object, view: &impl View) -> Vec<Key> {
-    let Ok(Some(identity)) = agent_identity::identity(view) else { return Vec::new() };
-    let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).into_iter().flatten();
-    let applied =
-        owners.filter(|owner| owner.get("kind").and_then(Value::as_str) == Some("AppliedManifestWork"));
-    let works: Vec<Key> = applied.filter_map(|owner| identity.work(owner.get("name")?.as_str()?)).collect();
-    if !works.is_empty() {
-        return works;
-    }
-    let reference = object.reference();
-    let is_it = |m: &ManifestResourceMeta| {
-        (&m.group, &m.kind, &m.namespace, &m.name)
-            == (&reference.gvk.group, &reference.gvk.kind, &reference.key.namespace, &reference.key.name)
-    };
-    let reports = |work: &&Arc<ManifestWork>| {
-        let status = work.status.iter();
-        let mut manifests = status.flat_map(|status| &status.resource_status.manifests);
-        manifests.any(|manifest| is_it(&manifest.resource_meta))
-    };
-    let all = view.list::<ManifestWork>(Query::namespace(&identity.cluster)).unwrap_or_default();
-    all.iter().filter(reports).map(|work| Key::of(work.as_ref())).collect()
 }

@@ -1,31 +1,32 @@
 //! The writes of a work: its inventory, its objects, and their removal.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, Value, json};
 
+use super::verdict::{Verdict, served};
 use crate::agent_identity::{self, Identity};
 use api::condition::Conditions as _;
-use api::names::{APPLIED_KINDS_ANNOTATION, APPLIED_WORK_FINALIZER, WORK_FINALIZER, work_conditions};
+use api::names::{APPLIED_WORK_FINALIZER, WORK_FINALIZER, work_conditions};
 use api::work::v1::{
     AppliedManifestWork, AppliedManifestWorkSpec, AppliedResource, DeletePropagationPolicy, ManifestWork,
 };
 use engine::order::spoke_rank;
-use engine::work::{Decision, Inventory, Removal, Wanted, decide, inventory, read, removal, was_applied};
-use object::{Gvk, Key, Metadata as _, Object, ObjectRef};
+use engine::work::{Decision, Served, Wanted, inventory, read};
+use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Plan, Precondition, Read, Site, Subresource, View};
 
 /// A work, and what it has on the spoke.
-pub(super) struct WorkOnSpoke {
-    identity: Identity,
-    key: Key,
+pub(in crate::agent) struct WorkOnSpoke {
+    pub(super) identity: Identity,
+    pub(super) key: Key,
     pub(super) work: Option<Arc<ManifestWork>>,
     pub(super) applied: Option<Arc<AppliedManifestWork>>,
     pub(super) wanted: Vec<Wanted>,
     /// The inventory as it was read.
-    before: Inventory,
+    pub(super) before: Vec<AppliedResource>,
 }
 
 impl WorkOnSpoke {
@@ -34,27 +35,24 @@ impl WorkOnSpoke {
         let work = view.get::<ManifestWork>(key)?;
         let applied =
             view.get_on::<AppliedManifestWork>(Site::Spoke, &Key::cluster(identity.applied_name(&key.name)))?;
-        let wanted = work.as_deref().map(read).unwrap_or_default();
+        let wanted = work.as_deref().map(|work| read(work, |gvk| served(gvk, view))).unwrap_or_default();
         let before = applied.as_deref().map(recorded).unwrap_or_default();
         Ok(Some(Self { identity, key: key.clone(), work, applied, wanted, before }))
     }
 
-    /// Kinds that must be watched for the work: those it wants and those it still has.
-    fn kinds(&self) -> Vec<Gvk> {
-        let wanted = self.wanted.iter().map(|wanted| wanted.reference.gvk.clone());
-        let held = self.before.entries.iter().filter_map(|entry| Some(self.before.object(entry)?.gvk));
-        let mut kinds: Vec<Gvk> = wanted.chain(held).filter(|gvk| !gvk.kind.is_empty()).collect();
-        kinds.sort();
-        kinds.dedup();
-        kinds
+    /// What a work that the hub does not have has on the spoke.
+    pub(in crate::agent) fn orphaned(identity: Identity, applied: Arc<AppliedManifestWork>) -> Self {
+        let before = recorded(&applied);
+        let key = Key::namespaced(&identity.cluster, &applied.spec.manifest_work_name);
+        Self { identity, key, work: None, applied: Some(applied), wanted: Vec::new(), before }
     }
 
     pub(super) fn owner(&self) -> Option<OwnerReference> {
         self.applied.as_ref().map(|applied| applied.owner_reference())
     }
 
-    pub(super) fn plan(&self, view: &impl View) -> Plan {
-        let mut plan = Plan { observe: self.kinds(), ..Plan::default() };
+    pub(in crate::agent) fn plan(&self, view: &impl View) -> Plan {
+        let mut plan = Plan::default();
         match (&self.work, &self.applied) {
             (_, Some(applied)) if applied.is_terminating() => self.tear_down(&mut plan, applied, view),
             (Some(work), Some(applied)) if work.is_terminating() => {
@@ -70,12 +68,20 @@ impl WorkOnSpoke {
             }
             (Some(work), Some(applied)) => {
                 plan.step(Action::add_finalizers(work.as_ref(), &[WORK_FINALIZER]));
+                plan.step(self.adopt(applied));
                 self.apply(&mut plan, work, applied, view);
             }
-            // See docs/hazards.md#restored-hub.
+            // The controller of orphaned works says what becomes of it.
             (None, _) => {}
         }
         plan
+    }
+
+    /// Takes over from an agent with another id.
+    fn adopt(&self, applied: &AppliedManifestWork) -> Option<Action> {
+        let agent = &self.identity.agent_id;
+        let patch = fields(json!({"spec": {"agentID": agent}}));
+        (applied.spec.agent_id != *agent).then(|| patch_applied(applied, Subresource::None, patch))
     }
 
     fn new_applied(&self, work: &ManifestWork) -> AppliedManifestWork {
@@ -94,121 +100,85 @@ impl WorkOnSpoke {
         AppliedManifestWork { metadata, spec, ..AppliedManifestWork::default() }
     }
 
+    /// Whether the work has run to its end, after which nothing is applied any more.
+    fn is_complete(work: &ManifestWork) -> bool {
+        let conditions = work.status.iter().flat_map(|status| &status.conditions);
+        let mut complete = conditions.filter(|c| c.type_ == work_conditions::COMPLETE);
+        work.holds(work_conditions::COMPLETE)
+            && complete.any(|c| c.observed_generation == work.metadata.generation)
+    }
+
     /// Records the inventory, then applies the objects in the order of their kinds and removes those that are not wanted any more.
     fn apply(&self, plan: &mut Plan, work: &ManifestWork, applied: &AppliedManifestWork, view: &impl View) {
         let Some(owner) = self.owner() else { return };
-        if work.holds(work_conditions::COMPLETE) {
+        if Self::is_complete(work) {
             return;
         }
-        let live: BTreeMap<&ObjectRef, Read<Option<Arc<Object>>>> =
-            self.wanted.iter().map(|wanted| (&wanted.reference, view.observed(&wanted.reference))).collect();
-        let seen = |object: &ObjectRef| {
-            live.get(object).and_then(|read| read.as_ref().ok()).and_then(Option::as_deref)
+        let verdicts: Vec<Verdict> =
+            self.wanted.iter().map(|wanted| Verdict::of(wanted, work, &owner, view)).collect();
+        let live = |object: &ObjectRef| {
+            let mut all = self.wanted.iter().zip(&verdicts);
+            all.find(|(wanted, _)| wanted.reference == *object).and_then(|(_, verdict)| verdict.live())
         };
-        let mut inventory = inventory(&self.before, &self.wanted, seen);
+        let mut entries = inventory(&self.before, &self.wanted, live);
         let (mut removals, mut gone) = (Vec::new(), Vec::new());
         for entry in self.unwanted() {
             match self.remove(entry, &owner, false, view) {
-                Step::Wait => {}
+                Step::Wait | Step::NotServed => {}
                 Step::Forget => gone.push(entry),
                 Step::Write(action) => removals.push(action),
             }
         }
-        inventory.entries.retain(|entry| !gone.contains(&entry));
-        plan.step(self.record(applied, &inventory));
-        let mut writes = Vec::new();
-        for wanted in &self.wanted {
-            // A kind that has not been read may not be served yet: its definition may be among the manifests.
-            let Some(Ok(live)) = live.get(&wanted.reference) else { continue };
-            let action = match decide(wanted, live.as_deref(), &owner, was_applied(work, &wanted.meta)) {
-                Decision::Leave | Decision::Refuse(_) => continue,
-                Decision::Create(object) => Action::Create { site: Site::Spoke, object },
-                Decision::Apply { object, force, manager } => Action::Apply {
-                    site: Site::Spoke,
-                    object,
-                    force,
-                    manager: Some(manager),
-                    impersonate: None,
-                    dry_run: false,
-                },
-            };
-            writes.push(action);
+        entries.retain(|entry| !gone.contains(&entry));
+        plan.step(self.record(applied, &entries));
+        let mut writes: Vec<(&Wanted, Action)> = Vec::new();
+        for (wanted, verdict) in self.wanted.iter().zip(verdicts) {
+            writes.extend(action(wanted, verdict).map(|action| (wanted, action)));
         }
-        writes.sort_by_key(|action| spoke_rank(kind_of(action)));
+        writes.sort_by_key(|(wanted, _)| spoke_rank(&wanted.meta.kind));
+        let created = created_namespaces(&writes);
+        let (later, first): (Vec<_>, Vec<_>) =
+            writes.into_iter().partition(|(wanted, _)| created.contains(&wanted.meta.namespace));
         // What others live in goes first; beyond that a manifest that is refused holds back nothing, removals included.
         // See docs/hazards.md#refused-manifest-blocks-pruning.
-        let rest = writes.split_off(writes.partition_point(|action| spoke_rank(kind_of(action)) == 0));
-        plan.step(writes);
-        plan.step(rest.into_iter().chain(removals));
+        plan.step(first.into_iter().map(|(_, action)| action).chain(removals));
+        plan.step(later.into_iter().map(|(_, action)| action));
     }
 
     /// The entries of the inventory that the work does not want any more.
     fn unwanted(&self) -> impl Iterator<Item = &AppliedResource> {
-        self.before.entries.iter().filter(|entry| self.wanted_of(entry).is_none())
+        self.before.iter().filter(|entry| self.wanted_of(entry).is_none())
     }
 
-    /// The manifest of an inventory entry.
-    fn wanted_of(&self, entry: &AppliedResource) -> Option<&Wanted> {
-        self.wanted.iter().find(|Wanted { meta, .. }| {
-            (&meta.group, &meta.resource, &meta.namespace, &meta.name)
-                == (&entry.group, &entry.resource, &entry.namespace, &entry.name)
-        })
-    }
-
-    fn remove(&self, entry: &AppliedResource, owner: &OwnerReference, stays: bool, view: &impl View) -> Step {
-        // An entry whose kind is unknown or cannot be read stays: the object may exist.
-        let Some(target) = self.before.object(entry) else { return Step::Wait };
-        let Ok(live) = view.observed(&target) else { return Step::Wait };
-        let mut precondition = Precondition::default();
-        if let Some(live) = &live {
-            live.uid().clone_into(&mut precondition.uid);
-        }
-        match removal(live.as_deref(), owner, stays) {
-            Removal::Forget => Step::Forget,
-            Removal::Wait => Step::Wait,
-            Removal::Delete => Step::Write(Action::Delete {
-                site: Site::Spoke,
-                target,
-                precondition,
-                orphan: false,
-                impersonate: None,
-            }),
-            Removal::Release(owners) => {
-                if let Some(live) = &live {
-                    live.resource_version().clone_into(&mut precondition.resource_version);
-                }
-                let patch = fields(json!({"metadata": {"ownerReferences": owners}}));
-                let (site, subresource) = (Site::Spoke, Subresource::None);
-                Step::Write(Action::Patch { site, target, subresource, patch, precondition })
-            }
-        }
+    /// The manifest of an inventory entry, or one that may be of it.
+    pub(super) fn wanted_of(&self, entry: &AppliedResource) -> Option<&Wanted> {
+        let AppliedResource { group, resource, namespace, name, .. } = entry;
+        let is_it = |wanted: &&Wanted| wanted.may_be(group, resource, namespace, name);
+        let known = |wanted: &&Wanted| is_it(wanted) && matches!(wanted.served, Served::As { .. });
+        self.wanted.iter().find(known).or_else(|| self.wanted.iter().find(is_it))
     }
 
     /// Writes the inventory where it differs from the recorded one.
-    fn record(&self, applied: &AppliedManifestWork, inventory: &Inventory) -> Vec<Action> {
-        let mut actions = Vec::new();
-        if inventory.kinds != self.before.kinds {
-            let kinds = json!(inventory.kinds).to_string();
-            let patch = fields(json!({"metadata": {"annotations": {APPLIED_KINDS_ANNOTATION: kinds}}}));
-            actions.push(patch_applied(applied, Subresource::None, patch));
+    fn record(&self, applied: &AppliedManifestWork, entries: &[AppliedResource]) -> Vec<Action> {
+        if self.before == entries {
+            return Vec::new();
         }
-        if !self.before.lists_the_same(&inventory.entries) {
-            let patch = fields(json!({"status": {"appliedResources": inventory.entries}}));
-            actions.push(patch_applied(applied, Subresource::Status, patch));
-        }
-        actions
+        let patch = fields(json!({"status": {"appliedResources": entries}}));
+        vec![patch_applied(applied, Subresource::Status, patch)]
     }
 
     /// Removes everything that a work has on the spoke, and then lets go of the AppliedManifestWork.
     fn tear_down(&self, plan: &mut Plan, applied: &AppliedManifestWork, view: &impl View) {
         let Some(owner) = self.owner() else { return };
-        let stays = |entry: &AppliedResource| {
-            self.wanted_of(entry).map_or_else(|| self.orphans_all(), |wanted| !wanted.owned)
-        };
-        let (mut writes, mut pending) = (Vec::new(), Vec::new());
-        for entry in &self.before.entries {
-            match self.remove(entry, &owner, stays(entry), view) {
+        let (mut writes, mut pending, mut not_served) = (Vec::new(), Vec::new(), Vec::new());
+        for entry in &self.before {
+            let wanted = self.wanted_of(entry);
+            let stays = wanted.map_or_else(|| self.orphans_all(), |wanted| !wanted.owned);
+            // Which rule of the work is about the entry is known when the resource of the manifest is.
+            let is_unread = wanted.is_some_and(|wanted| wanted.served == Served::Unread);
+            match if is_unread { Step::Wait } else { self.remove(entry, &owner, stays, view) } {
                 Step::Forget => {}
+                Step::NotServed => not_served.push(entry.clone()),
                 Step::Wait => pending.push(entry.clone()),
                 Step::Write(action) => {
                     pending.push(entry.clone());
@@ -217,11 +187,14 @@ impl WorkOnSpoke {
             }
         }
         if pending.is_empty() {
+            // The objects of a kind went with its definition.
             let released = Action::remove_finalizers(applied, &[APPLIED_WORK_FINALIZER]);
             plan.step(released.map(|action| action.on(Site::Spoke)));
             return;
         }
-        plan.step(self.record(applied, &Inventory { entries: pending, kinds: self.before.kinds.clone() }));
+        pending.extend(not_served);
+        pending.sort_by_key(|entry| self.before.iter().position(|before| before == entry));
+        plan.step(self.record(applied, &pending));
         plan.step(writes);
     }
 
@@ -231,38 +204,59 @@ impl WorkOnSpoke {
     }
 }
 
+/// The namespaces that the writes create; what lives in them waits.
+fn created_namespaces(writes: &[(&Wanted, Action)]) -> BTreeSet<String> {
+    let is_namespace =
+        |wanted: &&Wanted| (wanted.meta.group.as_str(), wanted.meta.kind.as_str()) == ("", "Namespace");
+    let creates = |action: &Action| match action {
+        Action::Apply { .. } | Action::Create { .. } => true,
+        Action::Patch { .. } | Action::Replace { .. } | Action::Delete { .. } | Action::Push(_) => false,
+    };
+    let created = writes.iter().filter(|(wanted, action)| is_namespace(wanted) && creates(action));
+    created.map(|(wanted, _)| wanted.meta.name.clone()).collect()
+}
+
+/// The write that a verdict asks for.
+fn action(wanted: &Wanted, verdict: Verdict) -> Option<Action> {
+    let precondition = verdict.live().map(|live| Precondition {
+        uid: live.uid().to_owned(),
+        resource_version: live.resource_version().to_owned(),
+    });
+    match verdict.decision? {
+        Decision::Leave | Decision::Refuse(_) => None,
+        Decision::Create(object) => Some(Action::Create { site: Site::Spoke, object }),
+        Decision::Apply { object, force, manager } => {
+            let (manager, impersonate) = (Some(manager), None);
+            Some(Action::Apply { site: Site::Spoke, object, force, manager, impersonate, dry_run: false })
+        }
+        Decision::Patch(patch) => {
+            let (site, subresource, target) = (Site::Spoke, Subresource::None, wanted.reference.clone());
+            Some(Action::Patch { site, target, subresource, patch, precondition: precondition? })
+        }
+    }
+}
+
 /// The next step for an inventory entry.
-enum Step {
+pub(super) enum Step {
     /// None: the object may exist, or is being deleted.
     Wait,
+    /// None: the cluster serves no such resource.
+    NotServed,
     /// The entry is dropped.
     Forget,
     Write(Action),
 }
 
-fn recorded(applied: &AppliedManifestWork) -> Inventory {
-    let kinds = applied.annotation(APPLIED_KINDS_ANNOTATION);
-    let kinds = kinds.and_then(|kinds| serde_json::from_str(kinds).ok()).unwrap_or_default();
-    let entries = applied.status.as_ref().map(|status| status.applied_resources.clone()).unwrap_or_default();
-    Inventory { entries, kinds }
+fn recorded(applied: &AppliedManifestWork) -> Vec<AppliedResource> {
+    applied.status.as_ref().map(|status| status.applied_resources.clone()).unwrap_or_default()
 }
 
-fn kind_of(action: &Action) -> &str {
-    match action {
-        Action::Apply { object, .. } | Action::Create { object, .. } | Action::Replace { object, .. } => {
-            object.kind()
-        }
-        Action::Patch { target, .. } | Action::Delete { target, .. } => &target.gvk.kind,
-        Action::Push(_) => "",
-    }
-}
-
-fn fields(patch: Value) -> Map<String, Value> {
+pub(super) fn fields(patch: Value) -> Map<String, Value> {
     patch.as_object().cloned().unwrap_or_default()
 }
 
 /// Patches the AppliedManifestWork. Nobody else writes it, so only its uid has to be the same.
-fn patch_applied(
+pub(in crate::agent) fn patch_applied(
     applied: &AppliedManifestWork,
     subresource: Subresource,
     patch: Map<String, Value>,

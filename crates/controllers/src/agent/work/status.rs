@@ -1,18 +1,21 @@
 //! The status of a work after its writes.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
 use super::plan::WorkOnSpoke;
+use super::verdict::Verdict;
 use api::condition::ConditionStatus::True;
 use api::condition::{Observation, set_condition};
 use api::names::{WORK_FINALIZER, work_conditions};
-use api::work::v1::ManifestWorkStatus;
-use engine::work::{Seen, refusal, work_status};
-use object::{Metadata as _, Object, ObjectRef};
-use reconcile::{Action, Executed, Outcome, Read, Site, View};
+use api::work::v1::{ManifestWork, ManifestWorkStatus};
+use engine::work::{Attempt, Live, Refusal, Seen, Wanted, work_status};
+use object::{Key, Metadata as _, ObjectRef};
+use reconcile::{Action, Executed, Outcome, Site, View};
+
+/// The writes of a plan by object; `None` where a write was not reached.
+type Writes<'a> = BTreeMap<ObjectRef, (&'a Action, Option<&'a Outcome>)>;
 
 impl WorkOnSpoke {
     pub(super) fn status(
@@ -23,49 +26,88 @@ impl WorkOnSpoke {
     ) -> Option<ManifestWorkStatus> {
         let work = self.work.as_ref()?;
         if work.is_terminating() {
-            let mut status = work.status.clone().unwrap_or_default();
-            let deleting = Observation::new(work_conditions::DELETING, True, "WorkDeleting")
-                .message("ManifestWork is being deleted");
-            set_condition(&mut status.conditions, deleting, now);
-            return work.has_finalizer(WORK_FINALIZER).then_some(status);
+            return work.has_finalizer(WORK_FINALIZER).then(|| deleting(work, now));
         }
-        self.applied.as_ref()?;
-        let written: BTreeMap<ObjectRef, &Outcome> =
-            done.results().filter_map(|(action, outcome)| Some((written_object(action)?, outcome))).collect();
+        let owner = self.owner()?;
+        let writes = writes(done);
         // Writes that were not reached say nothing; the next attempt will.
-        if done.outcomes.len() < done.plan.steps.len() && written.is_empty() {
+        let is_reached = writes.values().any(|(_, outcome)| outcome.is_some());
+        if done.outcomes.len() < done.plan.steps.len() && !is_reached {
             return None;
         }
-        // A manifest whose write was not reached is not as wanted, although nothing has failed for it.
-        let planned: BTreeSet<ObjectRef> =
-            done.plan.steps.iter().flatten().filter_map(written_object).collect();
-        let live: Vec<Read<Option<Arc<Object>>>> =
-            self.wanted.iter().map(|wanted| view.observed(&wanted.reference)).collect();
-        let seen = self.wanted.iter().zip(&live).map(|(wanted, live)| {
-            let outcome = written.get(&wanted.reference);
-            if outcome.is_none() && planned.contains(&wanted.reference) {
-                return Seen::default();
-            }
-            let result = outcome.map(|outcome| match outcome {
-                Ok(_) => Ok(()),
-                Err(failure) => Err(failure.message.clone()),
-            });
+        let verdicts: Vec<Verdict> =
+            self.wanted.iter().map(|wanted| Verdict::of(wanted, work, &owner, view)).collect();
+        // One status tells of all manifests as soon as all are known.
+        if !is_reached && verdicts.iter().any(|verdict| verdict.decision.is_none()) {
+            return None;
+        }
+        let seen = self.wanted.iter().zip(&verdicts).map(|(wanted, verdict)| {
+            let attempt = self.attempt(wanted, &writes).unwrap_or_else(|| verdict.attempt());
             // The object that a write returned is newer than the one that was read before it.
+            let outcome = writes.get(&wanted.reference).and_then(|(_, outcome)| *outcome);
             let returned = outcome.and_then(|outcome| outcome.as_ref().ok()).and_then(Option::as_ref);
-            let read = live.as_ref().ok().map(Option::as_deref);
-            let refused = refusal(wanted).map(|why| Err(why.to_owned()));
-            Seen { live: returned.map(Some).or(read), written: refused.or(result) }
+            let live = returned.map_or_else(|| verdict.seen(), |returned| Live::Read(Some(returned)));
+            Seen { live, attempt }
         });
         Some(work_status(work, &self.wanted, &seen.collect::<Vec<_>>(), now))
     }
+
+    /// What became of the write of a manifest; `None` where none was planned.
+    fn attempt(&self, wanted: &Wanted, writes: &Writes<'_>) -> Option<Attempt> {
+        let failed = |why: String| Attempt::Failed(Refusal::Failed(why));
+        Some(match writes.get(&wanted.reference)? {
+            // The content is looked at after the metadata.
+            (Action::Patch { .. }, Some(Ok(_))) => Attempt::None,
+            (_, Some(Ok(_))) => Attempt::Done,
+            (_, Some(Err(failure))) => failed(failure.message.clone()),
+            (_, None) => {
+                match self.namespace_of(wanted).and_then(|namespace| writes.get(&namespace.reference)) {
+                    Some((_, Some(Err(_)))) => {
+                        failed(format!("namespaces {:?} not found", wanted.meta.namespace))
+                    }
+                    Some(_) | None => Attempt::None,
+                }
+            }
+        })
+    }
+
+    /// The manifest of the namespace that a manifest needs.
+    fn namespace_of(&self, wanted: &Wanted) -> Option<&Wanted> {
+        let needed = Key::cluster(&wanted.meta.namespace);
+        self.wanted.iter().find(|other| other.meta.kind == "Namespace" && other.reference.key == needed)
+    }
 }
 
-/// The object that an action applies or creates on the spoke.
+fn deleting(work: &ManifestWork, now: Timestamp) -> ManifestWorkStatus {
+    let mut status = work.status.clone().unwrap_or_default();
+    let deleting = Observation::new(work_conditions::DELETING, True, "WorkDeleting")
+        .message("ManifestWork is being deleted")
+        .at(work.metadata.generation.unwrap_or_default());
+    set_condition(&mut status.conditions, deleting, now);
+    status
+}
+
+fn writes(done: &Executed) -> Writes<'_> {
+    let mut writes = Writes::new();
+    for (step, actions) in done.plan.steps.iter().enumerate() {
+        let outcomes = done.outcomes.get(step);
+        for (index, action) in actions.iter().enumerate() {
+            let outcome = outcomes.and_then(|outcomes| outcomes.get(index));
+            if let Some(object) = written_object(action) {
+                writes.insert(object, (action, outcome));
+            }
+        }
+    }
+    writes
+}
+
+/// The object on the spoke that an action writes.
 fn written_object(action: &Action) -> Option<ObjectRef> {
     match action {
         Action::Apply { site: Site::Spoke, object, .. } | Action::Create { site: Site::Spoke, object } => {
             Some(object.reference())
         }
+        Action::Patch { site: Site::Spoke, target, .. } => Some(target.clone()),
         Action::Apply { .. }
         | Action::Create { .. }
         | Action::Replace { .. }

@@ -85,8 +85,7 @@ impl Controller for AddonDeployController {
             let facts =
                 |cma: &ClusterManagementAddOn| (config_refs::has_template(cma), config_refs::is_managed(cma));
             let Some(cma) = change.latest().filter(|_| change.differs_in(facts)) else { return Vec::new() };
-            let addons = addon_reads::of_clusters(cma.name(), view).unwrap_or_default();
-            addons.addons.iter().map(|addon| Key::of(addon.as_ref())).collect()
+            addon_reads::keys_of_clusters(cma.name(), view)
         });
         watches.read::<ControllerRevision>();
         watches.on::<RoleBinding>(|change, _| {

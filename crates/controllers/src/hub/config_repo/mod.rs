@@ -59,7 +59,7 @@ fn wake_competing_repos<V: View>(change: &Change<ConfigRepo>, view: &V) -> Vec<K
         return Vec::new();
     }
     let changed: Vec<_> = change.sides().map(Key::of).collect();
-    let all = view.list::<ConfigRepo>(Query::ALL).unwrap_or_default();
+    let all = view.readable::<ConfigRepo>(Query::ALL);
     all.iter().map(|repo| Key::of(&**repo)).filter(|key| !changed.contains(key)).collect()
 }
 
@@ -72,7 +72,7 @@ fn wake_repos_of_namespace<V: View>(change: &Change<Namespace>, view: &V) -> Vec
         return Vec::new();
     }
     let name = change.latest().and_then(|namespace| namespace.metadata.name.clone()).unwrap_or_default();
-    let all = view.list::<ConfigRepo>(Query::ALL).unwrap_or_default();
+    let all = view.readable::<ConfigRepo>(Query::ALL);
     let waits = |repo: &ConfigRepo| {
         let conditions = repo.status.iter().flat_map(|status| &status.conditions);
         conditions.into_iter().any(|condition| condition.reason == "NamespaceNotFound")

@@ -35,12 +35,12 @@ impl Controller for PlacementController {
         watches.on::<ManagedClusterSetBinding>(|change, view| {
             let bindings =
                 change.sides().filter_map(|binding| Some((binding.namespace(), binding.cluster_set()?)));
-            users_of(view, &bindings.collect()).unwrap_or_default()
+            users_of(view, &bindings.collect())
         });
         watches.on::<ManagedClusterSet>(|change, view| {
             let differs = change.differs_in(|set| &set.spec);
             let sets = change.sides().filter(|_| differs).map(|set| set.name());
-            users_of_sets(view, &sets.collect()).unwrap_or_default()
+            users_of_sets(view, &sets.collect())
         });
         watches.keep::<Scheduling>();
     }
@@ -82,26 +82,26 @@ fn placement_of(decision: &PlacementDecision) -> Option<Key> {
 }
 
 /// Returns the placements that may use sets through bindings, given as namespace and set.
-fn users_of(view: &impl View, bindings: &BTreeSet<(&str, &str)>) -> Read<Vec<Key>> {
+fn users_of(view: &impl View, bindings: &BTreeSet<(&str, &str)>) -> Vec<Key> {
     let mut keys = Vec::new();
     let namespaces: BTreeSet<&str> = bindings.iter().map(|(namespace, _)| *namespace).collect();
     for namespace in namespaces {
         let bound = |set: &String| bindings.contains(&(namespace, set.as_str()));
-        for placement in view.list::<Placement>(Query::namespace(namespace))? {
+        for placement in view.readable::<Placement>(Query::namespace(namespace)) {
             let asked = &placement.spec.cluster_sets;
             if asked.is_empty() || asked.iter().any(bound) {
                 keys.push(Key::of(&*placement));
             }
         }
     }
-    Ok(keys)
+    keys
 }
 
-fn users_of_sets(view: &impl View, sets: &BTreeSet<&str>) -> Read<Vec<Key>> {
+fn users_of_sets(view: &impl View, sets: &BTreeSet<&str>) -> Vec<Key> {
     if sets.is_empty() {
-        return Ok(Vec::new());
+        return Vec::new();
     }
-    let bindings = view.list::<ManagedClusterSetBinding>(Query::ALL)?;
+    let bindings = view.readable::<ManagedClusterSetBinding>(Query::ALL);
     let bindings = bindings.iter().filter_map(|binding| Some((binding.namespace(), binding.cluster_set()?)));
     users_of(view, &bindings.filter(|(_, set)| sets.contains(set)).collect())
 }

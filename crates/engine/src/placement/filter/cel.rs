@@ -128,6 +128,28 @@ impl Expressions {
         result
     }
 
+    /// Returns whether all expressions are true of variables.
+    ///
+    /// # Errors
+    /// Says what failed at run time, or that the expressions cost too much.
+    pub(crate) fn hold(&self, variables: &[(&str, &serde_json::Value)]) -> Result<bool, String> {
+        within(variables, |context| self.all_true(context))
+    }
+
+    /// Returns the text that the first expression gives.
+    ///
+    /// # Errors
+    /// Says what failed at run time, or that it is no text.
+    pub(crate) fn text(&self, variables: &[(&str, &serde_json::Value)]) -> Result<String, String> {
+        within(variables, |context| {
+            match self.compiled.first().map(|expression| context.resolve(expression)) {
+                Some(Ok(Value::String(text))) => Ok(text.to_string()),
+                Some(Ok(_)) | None => Err("the expression gives no text".into()),
+                Some(Err(error)) => Err(error.to_string()),
+            }
+        })
+    }
+
     fn all_true(&self, context: &Context<'_>) -> Result<bool, String> {
         for (source, expression) in self.sources.iter().zip(&self.compiled) {
             match context.resolve(expression) {
@@ -163,6 +185,41 @@ thread_local! {
     static SPENT: Cell<u64> = const { Cell::new(0) };
     static SCORES: RefCell<BTreeMap<String, Vec<(String, i32)>>> = const { RefCell::new(BTreeMap::new()) };
     static ROOT: Context<'static> = root();
+    static OBJECTS: Context<'static> = objects();
+}
+
+/// Evaluates with variables, within the limits of one predicate.
+fn within<T>(
+    variables: &[(&str, &serde_json::Value)],
+    evaluate: impl FnOnce(&Context<'_>) -> Result<T, String>,
+) -> Result<T, String> {
+    SPENT.set(0);
+    let result = OBJECTS.with(|root| {
+        let mut context = root.new_inner_scope();
+        for (name, json) in variables {
+            context.add_variable_from_value(*name, value(json));
+        }
+        // Some functions of the CEL crates panic on unexpected input, which must not end the process.
+        catch_unwind(AssertUnwindSafe(|| evaluate(&context)))
+            .unwrap_or_else(|_| Err("the expression failed unexpectedly".into()))
+    });
+    if SPENT.get() > MAX_STEPS_PER_CLUSTER {
+        return Err(format!("the expressions cost more than {MAX_STEPS_PER_CLUSTER} steps"));
+    }
+    result
+}
+
+/// The functions of placements, and `hasConditions`, which the rules of works have.
+fn objects() -> Context<'static> {
+    let mut context = root();
+    context.add_function("hasConditions", |status: Value| match &status {
+        Value::Map(status) => match status.map.get(&Key::String(Arc::new("conditions".to_owned()))) {
+            Some(Value::List(conditions)) => !conditions.is_empty(),
+            Some(_) | None => false,
+        },
+        _ => false,
+    });
+    context
 }
 
 fn root() -> Context<'static> {

@@ -1,10 +1,8 @@
-//! Resource names and scopes of kinds, as far as they can be told without asking the API server.
-
-use object::Gvk;
-use object::builtin_lists::BUILTIN;
+//! Names of resources in works of add-ons. The hub knows nothing of what a cluster serves, so the name is a guess, as in
+//! Open Cluster Management. The agent compares it with what discovery says.
 
 /// The plural name of a kind: that of every built-in kind, and of every other whose definition follows the custom.
-pub fn plural(kind: &str) -> String {
+pub(super) fn plural(kind: &str) -> String {
     let name = kind.to_lowercase();
     let vowel_before_y = name.len() > 1
         && name.get(..name.len() - 1).is_some_and(|stem| stem.ends_with(['a', 'e', 'i', 'o', 'u']));
@@ -16,11 +14,6 @@ pub fn plural(kind: &str) -> String {
         }
         _ => format!("{name}s"),
     }
-}
-
-/// Whether objects of a kind live in namespaces; for a kind that is not built in, whether this one does.
-pub fn is_namespaced(gvk: &Gvk, namespace: &str) -> bool {
-    BUILTIN.is_namespaced(&gvk.api_version(), &gvk.kind).unwrap_or(!namespace.is_empty())
 }
 
 #[cfg(test)]

@@ -1,0 +1,93 @@
+//! Evicts what works applied that the hub does not have any more.
+//!
+//! Open Cluster Management calls these unmanaged applied works. One that this agent applied is marked with the time at which its work was
+//! missed first, so that people see it (`kubectl get appliedmanifestworks`), and is deleted after an hour. A hub without a single work
+//! for the cluster may have been restored from a backup; then nothing is deleted. See docs/hazards.md#restored-hub.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::work::{WorkOnSpoke, patch_applied};
+use crate::agent_identity;
+use api::cluster::v1alpha1::ClusterClaim;
+use api::names::AGENT_CLAIM;
+use api::work::v1::{AppliedManifestWork, ManifestWork};
+use object::{Key, Metadata as _};
+use reconcile::{Action, Controller, Plan, Query, Read, Site, Subresource, View, Watches};
+
+/// How long a work may be missing: the default of Open Cluster Management's agent.
+const GRACE: SignedDuration = SignedDuration::from_mins(60);
+
+pub(crate) struct OrphanController;
+
+impl Controller for OrphanController {
+    const NAME: &'static str = "unmanaged-applied-work";
+    type Primary = AppliedManifestWork;
+    const PRIMARY_SITE: Site = Site::Spoke;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<ManifestWork>(|change, view| match (&change.old, &change.new) {
+            (Some(_), Some(_)) | (None, None) => Vec::new(),
+            // The first work of a hub, and the last one, concern every applied work.
+            (Some(_), None) | (None, Some(_)) => view.keys_on::<AppliedManifestWork>(Site::Spoke, Query::ALL),
+        });
+        watches.on_site::<ClusterClaim>(Site::Spoke, |change, view| {
+            let claim = change.latest().filter(|claim| claim.name() == AGENT_CLAIM);
+            claim.map(|_| view.keys_on::<AppliedManifestWork>(Site::Spoke, Query::ALL)).unwrap_or_default()
+        });
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let Some(identity) = agent_identity::identity(view)? else { return Ok(Plan::nothing()) };
+        let Some(applied) = view.get_on::<AppliedManifestWork>(Site::Spoke, key)? else {
+            return Ok(Plan::nothing());
+        };
+        if applied.spec.agent_id != identity.agent_id {
+            return Ok(Plan::nothing());
+        }
+        let work = identity.work(applied.name());
+        if applied.is_terminating() {
+            // The controller of works removes the objects of a work of this hub.
+            let is_foreign = work.is_none();
+            return Ok(if is_foreign {
+                WorkOnSpoke::orphaned(identity, applied).plan(view)
+            } else {
+                Plan::nothing()
+            });
+        }
+        let is_managed = match &work {
+            Some(work) => view.get::<ManifestWork>(work)?.is_some(),
+            None => false,
+        };
+        let has_works = !view.list::<ManifestWork>(Query::namespace(&identity.cluster))?.is_empty();
+        Ok(evict(&applied, is_managed, has_works, now))
+    }
+}
+
+/// Marks, unmarks or deletes an applied work.
+fn evict(applied: &Arc<AppliedManifestWork>, is_managed: bool, has_works: bool, now: Timestamp) -> Plan {
+    let mut plan = Plan::nothing();
+    let since =
+        applied.status.as_ref().and_then(|status| status.eviction_start_time.as_ref()).map(|time| time.0);
+    let mark = |time: Option<Timestamp>| {
+        let patch =
+            json!({"status": {"evictionStartTime": time.map(|time| time.strftime("%FT%TZ").to_string())}});
+        patch_applied(applied, Subresource::Status, patch.as_object().cloned().unwrap_or_default())
+    };
+    match since {
+        None if is_managed => {}
+        Some(_) if is_managed => plan.step([mark(None)]),
+        None => plan.step([mark(Some(now))]),
+        Some(since) => {
+            let at = since.saturating_add(GRACE).unwrap_or(Timestamp::MAX);
+            if at > now {
+                plan.wake(at);
+            } else if has_works {
+                plan.step([Action::delete(applied.as_ref()).on(Site::Spoke)]);
+            }
+        }
+    }
+    plan
+}

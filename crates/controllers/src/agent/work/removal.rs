@@ -1,0 +1,71 @@
+//! The removal of objects that a work no longer wants.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::json;
+
+use super::plan::{Step, WorkOnSpoke, fields};
+use api::work::v1::AppliedResource;
+use engine::work::{Removal, Served, removal};
+use object::{Gvk, Key, ObjectRef};
+use reconcile::{Action, Gvr, Lookup, LookupAnswer, Precondition, Read, Site, Subresource, View};
+
+impl WorkOnSpoke {
+    /// The next step for an entry that is not wanted; `stays` leaves the object in place.
+    pub(super) fn remove(
+        &self,
+        entry: &AppliedResource,
+        owner: &OwnerReference,
+        stays: bool,
+        view: &impl View,
+    ) -> Step {
+        // An entry whose kind or object cannot be read stays: the object may exist.
+        let target = match self.object_of(entry, view) {
+            Ok(Some(target)) => target,
+            Ok(None) => return Step::NotServed,
+            Err(_) => return Step::Wait,
+        };
+        let Ok(live) = view.object(&target) else { return Step::Wait };
+        let mut precondition = Precondition::default();
+        if let Some(live) = &live {
+            live.uid().clone_into(&mut precondition.uid);
+        }
+        match removal(live.as_deref(), owner, stays) {
+            Removal::Forget => Step::Forget,
+            Removal::Wait => Step::Wait,
+            Removal::Delete => {
+                let (site, impersonate) = (Site::Spoke, None);
+                Step::Write(Action::Delete { site, target, precondition, orphan: false, impersonate })
+            }
+            Removal::Release(owners) => {
+                if let Some(live) = &live {
+                    live.resource_version().clone_into(&mut precondition.resource_version);
+                }
+                let patch = fields(json!({"metadata": {"ownerReferences": owners}}));
+                let (site, subresource) = (Site::Spoke, Subresource::None);
+                Step::Write(Action::Patch { site, target, subresource, patch, precondition })
+            }
+        }
+    }
+
+    /// The object of an entry, which names a resource and no kind; `None` where the cluster does not serve the resource.
+    fn object_of(&self, entry: &AppliedResource, view: &impl View) -> Read<Option<ObjectRef>> {
+        let key = Key::namespaced(&entry.namespace, &entry.name);
+        let named = self.wanted.iter().find(|wanted| {
+            matches!(wanted.served, Served::As { .. })
+                && (&wanted.meta.group, &wanted.meta.resource) == (&entry.group, &entry.resource)
+        });
+        if let Some(wanted) = named {
+            return Ok(Some(ObjectRef { gvk: wanted.reference.gvk.clone(), key }));
+        }
+        let gvr = Gvr {
+            group: entry.group.clone(),
+            version: entry.version.clone(),
+            resource: entry.resource.clone(),
+        };
+        let gvk: Option<Gvk> = match view.lookup(&Lookup::KindFor(gvr))? {
+            LookupAnswer::Mapping(mapping) => mapping.map(|mapping| mapping.gvk),
+            LookupAnswer::Object(_) | LookupAnswer::Access(_) | LookupAnswer::Health(_) => None,
+        };
+        Ok(gvk.map(|gvk| ObjectRef { gvk, key }))
+    }
+}

@@ -1,0 +1,110 @@
+//! What is known and decided about one manifest: how its kind is served, whether the executor may apply it, its live object.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use api::work::v1::ManifestWork;
+use engine::work::{
+    Attempt, Decision, Live, Permissions, Refusal, Served, Wanted, decide, is_complete, refusal, was_applied,
+};
+use object::{Gvk, Object};
+use reconcile::{Access, AccessReview, Gvr, Mapping, Read, View};
+
+/// What is known and decided about one manifest.
+pub(super) struct Verdict {
+    /// The live object; `None` where it was not asked for.
+    live: Option<Read<Option<Arc<Object>>>>,
+    /// The decision; `None` until everything that it needs is known.
+    pub(super) decision: Option<Decision>,
+}
+
+/// How the spoke serves a kind.
+pub(super) fn served(gvk: &Gvk, view: &impl View) -> Served {
+    match view.mapping(gvk) {
+        Ok(Some(Mapping { gvk: _, resource, namespaced })) => Served::As { resource, namespaced },
+        Ok(None) => Served::Not,
+        Err(_) => Served::Unread,
+    }
+}
+
+impl Verdict {
+    pub(super) fn of(wanted: &Wanted, work: &ManifestWork, owner: &OwnerReference, view: &impl View) -> Self {
+        if let Some(why) = refusal(wanted) {
+            return Self { live: None, decision: Some(Decision::Refuse(why)) };
+        }
+        if wanted.served == Served::Unread {
+            return Self { live: None, decision: None };
+        }
+        // What the executor may not apply is not read for it either: feedback would show it to the hub.
+        match allowed(wanted, view) {
+            Some(None) => {}
+            Some(Some(why)) => {
+                return Self { live: None, decision: Some(Decision::Refuse(Refusal::Failed(why))) };
+            }
+            None => return Self { live: None, decision: None },
+        }
+        let live = view.object(&wanted.reference);
+        let decision = match &live {
+            Ok(_) if is_complete(work, &wanted.meta) => Some(Decision::Leave),
+            Ok(live) => Some(decide(wanted, live.as_deref(), owner, was_applied(work, &wanted.meta))),
+            Err(error) if error.is_coming() => None,
+            Err(error) => Some(Decision::Refuse(Refusal::Failed(error.to_string()))),
+        };
+        Self { live: Some(live), decision }
+    }
+
+    /// The live object, where it was read and exists.
+    pub(super) fn live(&self) -> Option<&Object> {
+        self.live.as_ref()?.as_ref().ok()?.as_deref()
+    }
+
+    /// What the status says about the object.
+    pub(super) fn seen(&self) -> Live<'_> {
+        match &self.live {
+            Some(Ok(live)) => Live::Read(live.as_deref()),
+            Some(Err(error)) if !error.is_coming() => Live::Refused(error.to_string()),
+            Some(Err(_)) | None => Live::Unread,
+        }
+    }
+
+    /// What became of a manifest for which nothing was written.
+    pub(super) fn attempt(&self) -> Attempt {
+        match &self.decision {
+            Some(Decision::Leave) => Attempt::Done,
+            Some(Decision::Refuse(why)) => Attempt::Failed(why.clone()),
+            Some(Decision::Apply { .. } | Decision::Create(_) | Decision::Patch(_)) | None => Attempt::None,
+        }
+    }
+}
+
+/// Why the executor may not apply a manifest; the outer `None` until that is known.
+fn allowed(wanted: &Wanted, view: &impl View) -> Option<Option<String>> {
+    let Some(Permissions { user, groups, verbs, grants }) = wanted.executor.permissions(wanted) else {
+        return Some(None);
+    };
+    let meta = &wanted.meta;
+    let review = AccessReview {
+        user,
+        groups,
+        verbs,
+        resource: Gvr {
+            group: meta.group.clone(),
+            version: meta.version.clone(),
+            resource: meta.resource.clone(),
+        },
+        key: wanted.reference.key.clone(),
+        create: if grants {
+            serde_json::to_string(&wanted.object).unwrap_or_default()
+        } else {
+            String::new()
+        },
+    };
+    match view.access(review) {
+        Ok(Access::Allowed) => Some(None),
+        Ok(Access::Denied) => Some(Some(wanted.not_allowed(false))),
+        Ok(Access::Escalates) => Some(Some(wanted.not_allowed(true))),
+        Err(error) if error.is_coming() => None,
+        Err(error) => Some(Some(error.to_string())),
+    }
+}

@@ -1,0 +1,195 @@
+//! Conditions that rules derive from an object.
+
+use serde_json::Value;
+
+use crate::placement::filter::cel::Expressions;
+use api::Condition;
+use api::condition::ConditionStatus::{self, False, True, Unknown};
+use api::condition::{Observation, find_condition};
+use api::names::work_conditions::{COMPLETE, DEGRADED, PROGRESSING};
+use api::work::v1::{ConditionRule, ConditionRuleType};
+use object::Object;
+
+/// Reasons of conditions that rules set begin so.
+pub(super) const RULE: &str = "ConditionRule";
+const EVALUATED: &str = "ConditionRuleEvaluated";
+const AGGREGATED: &str = "ConditionRulesAggregated";
+
+/// The condition that a rule derives; `None` where the rule says nothing about such an object.
+pub(super) fn evaluate(rule: &ConditionRule, live: &Object) -> Option<Observation> {
+    let ConditionRule { condition, r#type, cel_expressions, message, message_expression, unknown: _ } = rule;
+    let set = |status: ConditionStatus, reason: &str, message: String| {
+        Observation::new(condition, status, reason).message(message)
+    };
+    match r#type {
+        ConditionRuleType::WellKnownConditions if condition == COMPLETE => {
+            let (is, words) = completed(live)?;
+            let message = if message.is_empty() { words } else { message.clone() };
+            Some(set(is.into(), EVALUATED, message))
+        }
+        ConditionRuleType::WellKnownConditions => None,
+        ConditionRuleType::Cel => {
+            let object = Value::Object(live.0.clone());
+            let words = |is: bool| -> Result<String, String> {
+                let computed = match message_expression.as_str() {
+                    "" => String::new(),
+                    expression => {
+                        let result = Value::Bool(is);
+                        let variables = [("object", &object), ("result", &result)];
+                        Expressions::compile(&[expression.to_owned()])?.text(&variables)?
+                    }
+                };
+                Ok([computed, message.clone()]
+                    .into_iter()
+                    .find(|text| !text.is_empty())
+                    .unwrap_or_else(|| format!("Manifest is {}{condition}", if is { "" } else { "not " })))
+            };
+            let evaluated = Expressions::compile(cel_expressions)
+                .and_then(|expressions| expressions.hold(&[("object", &object)]))
+                .and_then(|is| Ok((is, words(is)?)));
+            Some(match evaluated {
+                Ok((is, message)) => set(is.into(), EVALUATED, message),
+                Err(error) => set(False, "ConditionRuleExpressionError", error),
+            })
+        }
+        ConditionRuleType::Other(other) => {
+            Some(set(Unknown, "ConditionRuleInvalid", format!("the rule type {other} is not known")))
+        }
+    }
+}
+
+/// Whether a Job or a Pod has run to its end; `None` for other kinds.
+fn completed(live: &Object) -> Option<(bool, String)> {
+    match (live.api_version(), live.kind()) {
+        ("batch/v1", "Job") => {
+            let conditions =
+                live.at(&["status", "conditions"]).and_then(Value::as_array).into_iter().flatten();
+            let text =
+                |c: &Value, field: &str| c.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let mut finished = conditions.filter(|c| {
+                matches!(text(c, "type").as_str(), "Complete" | "Failed") && text(c, "status") == "True"
+            });
+            let is = finished.next().is_some();
+            Some((is, if is { "Job is finished".into() } else { "Job is not finished".into() }))
+        }
+        ("v1", "Pod") => {
+            let phase = live.at(&["status", "phase"]).and_then(Value::as_str).unwrap_or_default();
+            Some((matches!(phase, "Succeeded" | "Failed"), format!("Pod is in phase {phase}")))
+        }
+        _ => None,
+    }
+}
+
+/// The condition of a work that follows from those of its manifests; `None` where no manifest has one.
+///
+/// A work is in progress or degraded as soon as one manifest is: Open Cluster Management lets a healthy manifest hide a degraded one.
+pub(super) fn aggregate(type_: &str, manifests: &[&[Condition]]) -> Option<Observation> {
+    let rules: Vec<&Condition> = manifests
+        .iter()
+        .filter_map(|conditions| find_condition(conditions, type_))
+        .filter(|condition| condition.reason.starts_with(RULE))
+        .collect();
+    let message = match rules.as_slice() {
+        [] => return None,
+        [only] => only.message.clone(),
+        several => format!("Aggregated from {} manifest conditions", several.len()),
+    };
+    let any = |is: fn(&Condition) -> bool| rules.iter().any(|c| is(c));
+    let is_unknown: fn(&Condition) -> bool = |c| !c.is_true() && !c.is_false();
+    let status = match type_ {
+        PROGRESSING | DEGRADED if any(Condition::is_true) => True,
+        PROGRESSING | DEGRADED if any(is_unknown) => Unknown,
+        PROGRESSING | DEGRADED => False,
+        _ if any(Condition::is_false) => False,
+        _ if any(is_unknown) => Unknown,
+        _ => True,
+    };
+    Some(Observation::new(type_, status, AGGREGATED).message(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(rule: Value, want: Option<(ConditionStatus, &str, &str)>) {
+        let rule: ConditionRule = serde_json::from_value(rule).unwrap();
+        let live = json!({"apiVersion": "x.io/v1", "kind": "Custom", "metadata": {"name": "c", "generation": 2},
+            "status": {"ready": 2, "conditions": [{"type": "Ready", "status": "True"}]}});
+        let found = evaluate(&rule, &Object::from_value(live).unwrap());
+        let mut conditions = Vec::new();
+        if let Some(observation) = found {
+            api::condition::set_condition(&mut conditions, observation, jiff::Timestamp::UNIX_EPOCH);
+        }
+        let found = conditions.first().map(|c| (c.status.clone(), c.reason.clone(), c.message.clone()));
+        let want = want.map(|(status, reason, message)| (status, reason.to_owned(), message.to_owned()));
+        assert_eq!(found, want, "{rule:?}");
+    }
+
+    #[test]
+    fn expressions_over_the_object_set_a_condition() {
+        let cel = |more: Value| {
+            let mut rule = json!({"type": "CEL", "condition": "Ready"});
+            json_patch_merge(&mut rule, more);
+            rule
+        };
+        let ready = "object.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')";
+        check(cel(json!({"celExpressions": [ready]})), Some((True, EVALUATED, "Manifest is Ready")));
+        let two = cel(json!({"celExpressions": [ready, "object.status.ready > 2"]}));
+        check(two, Some((False, EVALUATED, "Manifest is not Ready")));
+        let has = cel(json!({"celExpressions": ["hasConditions(object.status)"], "message": "said"}));
+        check(has, Some((True, EVALUATED, "said")));
+        let words = cel(json!({"celExpressions": ["object.status.ready == 2"], "message": "said",
+            "messageExpression": "result ? 'ready: ' + string(object.status.ready) : 'no'"}));
+        check(words, Some((True, EVALUATED, "ready: 2")));
+        let unknown = json!({"type": "Guess", "condition": "Ready"});
+        check(unknown, Some((Unknown, "ConditionRuleInvalid", "the rule type Guess is not known")));
+        check(json!({"type": "WellKnownConditions", "condition": "Complete"}), None);
+    }
+
+    #[test]
+    fn an_expression_that_fails_is_a_condition_that_says_so() {
+        for expressions in
+            [json!(["object.status.nothing == 1"]), json!(["1 +"]), json!(["object.status.ready"])]
+        {
+            let rule = json!({"type": "CEL", "condition": "Ready", "celExpressions": expressions});
+            let rule: ConditionRule = serde_json::from_value(rule).unwrap();
+            let live = Object::from_value(json!({"kind": "C", "status": {"ready": 1}})).unwrap();
+            let mut conditions = Vec::new();
+            let observation = evaluate(&rule, &live).unwrap();
+            api::condition::set_condition(&mut conditions, observation, jiff::Timestamp::UNIX_EPOCH);
+            let c = &conditions[0];
+            assert_eq!((c.is_false(), &*c.reason), (true, "ConditionRuleExpressionError"), "{expressions}");
+            assert!(!c.message.is_empty());
+        }
+    }
+
+    #[test]
+    fn one_degraded_manifest_degrades_the_work_and_one_that_is_not_complete_keeps_it_open() {
+        let condition = |type_: &str, status: &str| -> Condition {
+            serde_json::from_value(
+                json!({"type": type_, "status": status, "reason": EVALUATED, "message": "m",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}),
+            )
+            .unwrap()
+        };
+        let check = |type_: &str, statuses: [&str; 2], want: ConditionStatus| {
+            let manifests = statuses.map(|status| vec![condition(type_, status)]);
+            let manifests: Vec<&[Condition]> = manifests.iter().map(Vec::as_slice).collect();
+            let mut conditions = Vec::new();
+            let observation = aggregate(type_, &manifests).unwrap();
+            api::condition::set_condition(&mut conditions, observation, jiff::Timestamp::UNIX_EPOCH);
+            assert_eq!(conditions[0].status, want, "{type_} {statuses:?}");
+        };
+        check("Degraded", ["True", "False"], True);
+        check("Progressing", ["False", "True"], True);
+        check("Complete", ["True", "False"], False);
+        check("Custom", ["True", "Unknown"], Unknown);
+        assert_eq!(aggregate("Complete", &[&[]]).map(|_| ()), None);
+    }
+
+    fn json_patch_merge(into: &mut Value, more: Value) {
+        let (Some(into), Value::Object(more)) = (into.as_object_mut(), more) else { return };
+        into.extend(more);
+    }
+}

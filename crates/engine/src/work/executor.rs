@@ -1,0 +1,95 @@
+//! With whose permissions a work is applied. The agent writes as itself; an executor limits what it writes.
+
+use super::manifest::{Served, Wanted};
+use api::work::v1::{
+    ExecutorServiceAccount, ExecutorSubject, ExecutorSubjectType, ManifestWorkExecutor, UpdateStrategyType,
+};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Whose permissions a manifest needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Executor {
+    /// Those of the agent.
+    Agent,
+    /// Those of a service account of the cluster.
+    ServiceAccount {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// The executor is not a service account, so nothing may be applied.
+    Unknown,
+}
+
+/// What a service account must be allowed to do for a manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permissions {
+    /// Its user name.
+    pub user: String,
+    /// Its groups.
+    pub groups: Vec<String>,
+    /// The verbs on the object.
+    pub verbs: Vec<String>,
+    /// Whether the object gives permissions, which the subject must have itself.
+    pub grants: bool,
+}
+
+impl Executor {
+    /// Reads the executor of a work.
+    pub(crate) fn of(executor: Option<&ManifestWorkExecutor>) -> Self {
+        let Some(ManifestWorkExecutor { subject, unknown: _ }) = executor else { return Self::Agent };
+        let Some(ExecutorSubject { r#type, service_account, unknown: _ }) = subject else {
+            return Self::Unknown;
+        };
+        match (r#type, service_account) {
+            (
+                ExecutorSubjectType::ServiceAccount,
+                Some(ExecutorServiceAccount { namespace, name, unknown: _ }),
+            ) => Self::ServiceAccount { namespace: namespace.clone(), name: name.clone() },
+            (ExecutorSubjectType::ServiceAccount | ExecutorSubjectType::Other(_), _) => Self::Unknown,
+        }
+    }
+
+    /// What it must be allowed to do for a manifest; `None` where nothing has to be asked.
+    pub fn permissions(&self, wanted: &Wanted) -> Option<Permissions> {
+        let Self::ServiceAccount { namespace, name } = self else { return None };
+        let mut verbs = vec!["create", "update", "patch", "get"];
+        if wanted.owned {
+            verbs.push("delete");
+        }
+        let grants = wanted.meta.group == RBAC
+            && matches!(
+                &*wanted.meta.resource,
+                "roles" | "rolebindings" | "clusterroles" | "clusterrolebindings"
+            )
+            && wanted.strategy.r#type != UpdateStrategyType::ReadOnly;
+        Some(Permissions {
+            user: format!("system:serviceaccount:{namespace}:{name}"),
+            groups: vec![
+                "system:serviceaccounts".into(),
+                "system:authenticated".into(),
+                format!("system:serviceaccounts:{namespace}"),
+            ],
+            verbs: verbs.into_iter().map(str::to_owned).collect(),
+            grants,
+        })
+    }
+}
+
+impl Wanted {
+    /// The words of Open Cluster Management for a manifest that the executor may not apply.
+    pub fn not_allowed(&self, escalates: bool) -> String {
+        let meta = &self.meta;
+        let resource = match &self.served {
+            Served::As { resource, .. } => resource,
+            Served::Not | Served::Unread => &meta.kind,
+        };
+        let why = if escalates { ", error: permission escalation" } else { "" };
+        format!(
+            "not allowed to apply the resource {} {resource}, {} {}{why}, will try again in 1m0s",
+            meta.group, meta.namespace, meta.name
+        )
+    }
+}

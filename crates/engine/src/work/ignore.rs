@@ -1,0 +1,99 @@
+//! Fields that server-side apply leaves to the cluster (`ignoreFields`).
+//!
+//! Open Cluster Management leaves such fields out of what it applies, which under the rules of server-side apply removes a field that
+//! it set at creation, and it does not look at an object again while the manifest stays the same. Here the live value is sent
+//! along, and every other field is kept as it is wanted.
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::applier::{self, Path};
+use api::names::CONFIG_SPEC_HASH_ANNOTATION;
+use api::work::v1::{IgnoreField, IgnoreFieldsCondition};
+use object::{Object, jsonpath};
+
+/// The fields of a manifest that are left to the cluster.
+#[derive(Debug, Default)]
+pub(super) struct IgnoredFields {
+    /// As soon as the object exists.
+    present: Vec<Path>,
+    /// While the manifest stays the same.
+    unchanged: Vec<Path>,
+    /// Whether any rule was given.
+    any: bool,
+}
+
+impl IgnoredFields {
+    /// Finds the fields in a manifest.
+    ///
+    /// # Errors
+    /// Names the pointer that is none, or the expression that is not supported.
+    pub(super) fn read(rules: &[IgnoreField], manifest: &Object) -> Result<Self, String> {
+        let mut all = Self { any: !rules.is_empty(), ..Self::default() };
+        for rule in rules {
+            let IgnoreField { condition, json_paths, json_pointers, jq_path_expressions, unknown: _ } = rule;
+            if let Some(expression) = jq_path_expressions.first() {
+                return Err(format!("the jq path expression {expression:?} is not supported"));
+            }
+            let mut paths = Vec::new();
+            for pointer in json_pointers {
+                paths.push(of_pointer(pointer)?);
+            }
+            let whole = Value::Object(manifest.0.clone());
+            // A path that is none matches nothing, as in Open Cluster Management.
+            paths.extend(
+                json_paths.iter().flat_map(|path| jsonpath::locate(&whole, path).unwrap_or_default()),
+            );
+            match condition {
+                IgnoreFieldsCondition::OnSpokePresent => all.present.extend(paths),
+                IgnoreFieldsCondition::OnSpokeChange => all.unchanged.extend(paths),
+                IgnoreFieldsCondition::Other(other) => {
+                    return Err(format!("the condition {other} is not known"));
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// The steps of a JSON pointer (RFC 6901).
+fn of_pointer(pointer: &str) -> Result<Path, String> {
+    match pointer.strip_prefix('/') {
+        Some(steps) => Ok(steps.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect()),
+        None => Err(format!("{pointer:?} is not a JSON pointer")),
+    }
+}
+
+/// Gives ignored fields their live value, and notes in an annotation which manifest was applied.
+///
+/// A note of another agent has another form. It stays while the manifest is known to have been applied, so that a change of agents
+/// writes nothing.
+pub(super) fn keep_live_values(
+    object: &mut Object,
+    live: Option<&Object>,
+    ignored: &IgnoredFields,
+    was_applied: bool,
+) {
+    if !ignored.any {
+        return;
+    }
+    let mut hashed = object.clone();
+    applier::remove(&mut hashed, &ignored.present);
+    hashed.metadata_mut().remove("ownerReferences");
+    let text = serde_json::to_string(&hashed.0).unwrap_or_default();
+    let mut hash = object::hex(Sha256::digest(text));
+    if let Some(live) = live {
+        applier::keep_live_values(object, live, &ignored.present);
+        let noted = live.annotations().get(CONFIG_SPEC_HASH_ANNOTATION).map(|noted| (*noted).to_owned());
+        let is_foreign = noted.as_ref().is_some_and(|noted| noted.len() != hash.len());
+        if noted.as_ref() == Some(&hash) || (is_foreign && was_applied) {
+            applier::keep_live_values(object, live, &ignored.unchanged);
+            hash = noted.unwrap_or(hash);
+        }
+    }
+    let annotations =
+        object.metadata_mut().entry("annotations").or_insert_with(|| Value::Object(Default::default()));
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.insert(CONFIG_SPEC_HASH_ANNOTATION.into(), hash.into());
+    }
+}

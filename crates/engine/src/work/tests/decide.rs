@@ -1,0 +1,170 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::work::read;
+use api::names::CONFIG_SPEC_HASH_ANNOTATION;
+use api::work::v1::ManifestWork;
+
+fn owner() -> OwnerReference {
+    OwnerReference {
+        api_version: "work.open-cluster-management.io/v1".into(),
+        kind: "AppliedManifestWork".into(),
+        name: "hub-w".into(),
+        uid: "u".into(),
+        ..OwnerReference::default()
+    }
+}
+
+fn object(value: Value) -> Object {
+    Object::from_value(value).unwrap()
+}
+
+fn deployment(metadata: Value, spec: Value) -> Value {
+    let mut whole = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"}, "spec": spec});
+    whole["metadata"].as_object_mut().unwrap().extend(metadata.as_object().unwrap().clone());
+    whole
+}
+
+/// The decision about a Deployment with an update strategy, on a live one that is owned already.
+fn decided(strategy: Value, manifest: Value, live: Option<Value>, was_applied: bool) -> Decision {
+    let identifier = json!({"group": "apps", "resource": "deployments", "name": "d", "namespace": "n"});
+    let spec = json!({"workload": {"manifests": [manifest]}, "manifestConfigs": [{"resourceIdentifier": identifier, "updateStrategy": strategy}]});
+    let work: ManifestWork =
+        serde_json::from_value(json!({"metadata": {"name": "w"}, "spec": spec})).unwrap();
+    let served = Served::As { resource: "deployments".into(), namespaced: true };
+    let wanted = read(&work, |_| served.clone()).remove(0);
+    let live = live.map(|live| {
+        let mut live = object(live);
+        live.metadata_mut().insert("ownerReferences".into(), json!([owner()]));
+        live
+    });
+    decide(&wanted, live.as_ref(), &owner(), was_applied)
+}
+
+fn applied(decision: Decision) -> (Value, bool, String) {
+    match decision {
+        Decision::Apply { object, force, manager } => (object.into_value(), force, manager),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn ignoring(rule: Value) -> Value {
+    json!({"type": "ServerSideApply", "serverSideApply": {"fieldManager": "work-agent-x", "ignoreFields": [rule]}})
+}
+
+fn noted(value: &Value) -> String {
+    value["metadata"]["annotations"][CONFIG_SPEC_HASH_ANNOTATION].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn the_owner_reference_is_written_apart_from_the_content() {
+    let manifest = deployment(json!({}), json!({"replicas": 1}));
+    let update = json!({"type": "Update"});
+    let (created, force, manager) = applied(decided(update, manifest.clone(), None, false));
+    assert_eq!(
+        (created["metadata"]["ownerReferences"][0]["uid"].as_str(), force, &*manager),
+        (Some("u"), true, "work-agent")
+    );
+    let work = json!({"metadata": {"name": "w"}, "spec": {"workload": {"manifests": [manifest]}, "deleteOption": {"propagationPolicy": "Orphan"}}});
+    let work: ManifestWork = serde_json::from_value(work).unwrap();
+    let served = Served::As { resource: "deployments".into(), namespaced: true };
+    let mut wanted = read(&work, |_| served.clone()).remove(0);
+    let mut live = object(deployment(json!({}), json!({"replicas": 7})));
+    live.metadata_mut()
+        .insert("ownerReferences".into(), json!([owner(), {"uid": "other", "kind": "ReplicaSet"}]));
+    let released = json!({"metadata": {"ownerReferences": [{"uid": "other", "kind": "ReplicaSet"}]}});
+    assert_eq!(
+        decide(&wanted, Some(&live), &owner(), false),
+        Decision::Patch(released.as_object().unwrap().clone())
+    );
+    wanted.owned = true;
+    live.metadata_mut().remove("ownerReferences");
+    assert!(matches!(decide(&wanted, Some(&live), &owner(), false), Decision::Patch(_)), "taken over");
+}
+
+#[test]
+fn a_key_with_a_dash_at_its_end_is_removed_and_never_applied() {
+    let manifest = deployment(json!({"labels": {"gone-": "", "a": "b"}}), json!({}));
+    let update = json!({"type": "Update"});
+    let live = deployment(json!({"labels": {"gone": "x"}}), json!({}));
+    let patch = json!({"metadata": {"labels": {"gone": null}}});
+    let decision = decided(update.clone(), manifest.clone(), Some(live), false);
+    assert_eq!(decision, Decision::Patch(patch.as_object().unwrap().clone()));
+    let (object, ..) = applied(decided(update, manifest, None, false));
+    assert_eq!(object["metadata"]["labels"], json!({"a": "b"}));
+}
+
+#[test]
+fn an_object_that_is_created_only_keeps_its_content_and_gets_its_owner() {
+    let create = json!({"type": "CreateOnly"});
+    let manifest = deployment(json!({}), json!({"replicas": 1}));
+    let live = deployment(json!({}), json!({"replicas": 7}));
+    assert_eq!(decided(create.clone(), manifest.clone(), Some(live), false), Decision::Leave);
+    assert!(matches!(decided(create, manifest.clone(), None, false), Decision::Create(_)));
+    assert_eq!(decided(json!({"type": "ReadOnly"}), manifest, None, false), Decision::Leave);
+}
+
+#[test]
+fn a_field_that_is_ignored_when_present_keeps_its_live_value_and_drift_of_others_is_corrected() {
+    let rule = json!({"condition": "OnSpokePresent", "jsonPaths": [".spec.replicas"], "jsonPointers": ["/spec/gone"]});
+    let manifest = deployment(json!({}), json!({"replicas": 1, "paused": true}));
+    let live = deployment(json!({}), json!({"replicas": 7, "paused": false}));
+    let (object, force, manager) =
+        applied(decided(ignoring(rule.clone()), manifest.clone(), Some(live), true));
+    assert_eq!(
+        (object["spec"].clone(), force, &*manager),
+        (json!({"replicas": 7, "paused": true}), false, "work-agent-x")
+    );
+    let (created, ..) = applied(decided(ignoring(rule.clone()), manifest.clone(), None, false));
+    assert_eq!(created["spec"]["replicas"], 1);
+    let mut other = manifest.clone();
+    other["spec"]["replicas"] = 2.into();
+    let (other, ..) = applied(decided(ignoring(rule), other, None, false));
+    assert_eq!(noted(&created), noted(&other), "an ignored field does not make another manifest");
+}
+
+#[test]
+fn a_field_that_is_ignored_on_change_is_set_again_with_another_manifest() {
+    let rule =
+        json!({"condition": "OnSpokeChange", "jsonPaths": [".spec.template.spec.containers[*].image"]});
+    let spec = |image: &str| json!({"template": {"spec": {"containers": [{"name": "a", "image": image}]}}});
+    let (created, ..) =
+        applied(decided(ignoring(rule.clone()), deployment(json!({}), spec("i:1")), None, false));
+    let annotations = json!({"annotations": created["metadata"]["annotations"]});
+    let live = deployment(annotations, spec("changed"));
+    let same = decided(ignoring(rule.clone()), deployment(json!({}), spec("i:1")), Some(live.clone()), true);
+    assert_eq!(same, Decision::Leave, "nothing else differs");
+    let (next, ..) = applied(decided(ignoring(rule), deployment(json!({}), spec("i:2")), Some(live), false));
+    assert_eq!(next["spec"], spec("i:2"));
+    assert_ne!(noted(&next), noted(&created));
+}
+
+#[test]
+fn the_note_of_a_go_agent_counts_while_the_work_is_applied() {
+    let rule = json!({"condition": "OnSpokeChange", "jsonPaths": [".spec.replicas"]});
+    let md5 = "0123456789abcdef0123456789abcdef";
+    let live = deployment(json!({"annotations": {CONFIG_SPEC_HASH_ANNOTATION: md5}}), json!({"replicas": 7}));
+    let manifest = deployment(json!({}), json!({"replicas": 1}));
+    let taken_over = decided(ignoring(rule.clone()), manifest.clone(), Some(live.clone()), true);
+    assert_eq!(taken_over, Decision::Leave, "a change of agents writes nothing");
+    let (next, ..) = applied(decided(ignoring(rule), manifest, Some(live), false));
+    assert_eq!((next["spec"]["replicas"].as_i64(), noted(&next).len()), (Some(1), 64));
+}
+
+#[test]
+fn what_cannot_be_ignored_is_refused_in_words() {
+    let check = |rule: Value, why: &str| {
+        let decision = decided(ignoring(rule), deployment(json!({}), json!({})), None, false);
+        assert_eq!(decision, Decision::Refuse(Refusal::IgnoredFields(why.into())));
+    };
+    check(
+        json!({"condition": "OnSpokePresent", "jqPathExpressions": [".spec.x"]}),
+        "the jq path expression \".spec.x\" is not supported",
+    );
+    check(
+        json!({"condition": "OnSpokePresent", "jsonPointers": ["spec/x"]}),
+        "\"spec/x\" is not a JSON pointer",
+    );
+    check(json!({"condition": "Never"}), "the condition Never is not known");
+}
