@@ -172,8 +172,10 @@ async fn try_creation(resources: &Resources, review: &AccessReview) -> Result<Ac
     }
     match resources.client().request::<Object>(request).await {
         Err(Error::Api(status)) if status.code == 403 => Ok(Access::Escalates),
-        // What is wrong with the object shows when it is applied.
-        Err(Error::Api(_)) | Ok(_) => Ok(Access::Allowed),
+        Ok(_) => Ok(Access::Allowed),
+        // The check comes before the look for an object of this name.
+        Err(Error::Api(status)) if status.is_already_exists() => Ok(Access::Allowed),
+        // Anything else, such as a namespace that does not exist yet, is refused before the check.
         Err(error) => Err(error),
     }
 }

@@ -36,7 +36,7 @@ impl Sites<'_> {
                 let found = object_in(store, object)?;
                 Ok(LookupAnswer::Object(found))
             }
-            Lookup::Access(review) => Ok(LookupAnswer::Access(access(store, review, now))),
+            Lookup::Access(review) => access(store, review, now).map(LookupAnswer::Access),
             Lookup::Health => Ok(LookupAnswer::Health(ServerHealth::Healthy)),
         }
     }
@@ -63,18 +63,21 @@ fn object_in(store: &Store, object: &ObjectRef) -> Result<Option<Arc<Object>>, F
     }
 }
 
-fn access(store: &Store, review: &AccessReview, now: Timestamp) -> Access {
+fn access(store: &Store, review: &AccessReview, now: Timestamp) -> Result<Access, Failure> {
     let AccessReview { user, groups, verbs, resource, key, create } = review;
     let user = User { name: user.clone(), groups: groups.clone(), ..User::default() };
     let target = ResourcePath::resource(&resource.group, &resource.version, &resource.resource).at(key);
     if !verbs.iter().all(|verb| store.allows(&user, &Attributes::objects(verb, target.clone()))) {
-        return Access::Denied;
+        return Ok(Access::Denied);
     }
-    let Ok(object) = serde_json::from_str::<Object>(create) else { return Access::Allowed };
+    let Ok(object) = serde_json::from_str::<Object>(create) else { return Ok(Access::Allowed) };
+    let reference = object.reference();
     let collection = ResourcePath { name: String::new(), ..target };
     let options = WriteOptions { dry_run: true, user: Arc::new(user), ..WriteOptions::manager("work-agent") };
     match store.clone().create(&collection, object, &options, now) {
-        Err(error) if error.code() == 403 => Access::Escalates,
-        Ok(_) | Err(_) => Access::Allowed,
+        Ok(_) => Ok(Access::Allowed),
+        Err(error) if error.reason() == "AlreadyExists" => Ok(Access::Allowed),
+        Err(error) if error.code() == 403 => Ok(Access::Escalates),
+        Err(error) => Err(refused(&reference, &error)),
     }
 }

@@ -150,6 +150,11 @@ impl Wanted {
         self.strategy = strategy.cloned().unwrap_or_default();
     }
 
+    /// Whether the manifest makes a namespace.
+    pub fn is_namespace(&self) -> bool {
+        (self.meta.group.as_str(), self.meta.kind.as_str()) == ("", "Namespace")
+    }
+
     /// Whether an entry of an inventory may be the object of the manifest. A kind that is not known to be served has no resource, so
     /// that any resource of its group may be meant: what may be wanted is not removed.
     pub fn may_be(&self, group: &str, resource: &str, namespace: &str, name: &str) -> bool {

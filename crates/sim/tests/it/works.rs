@@ -434,3 +434,36 @@ fn an_agent_keeps_nothing_of_what_others_create() {
     assert!(kept("a"), "its own object is read");
     assert_eq!((0..50).filter(|i| kept(&format!("foreign-{i}"))).count(), 0);
 }
+
+#[test]
+fn a_role_in_a_namespace_of_the_same_work_is_checked_when_the_namespace_exists() {
+    let mut world = world(1);
+    let rules = json!([
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["*"]},
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["create", "update", "patch", "get", "delete"]},
+    ]);
+    let may = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "may"}, "rules": rules});
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "may"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "may"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": "default", "name": "robot"}],
+    });
+    put_work(&mut world, "permissions", json!({"workload": {"manifests": [may, binding]}}));
+    let subject =
+        json!({"type": "ServiceAccount", "serviceAccount": {"namespace": "default", "name": "robot"}});
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}});
+    let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r", "namespace": "new"}, "rules": rules});
+    put_work(
+        &mut world,
+        "w",
+        json!({"workload": {"manifests": [namespace, role]}, "executor": {"subject": subject}}),
+    );
+    world.run_for(seconds(130)).unwrap();
+    let applied = applied(&world, "w");
+    assert_eq!(applied[0], APPLIED);
+    assert!(applied[1].contains("error: permission escalation"), "{applied:?}");
+    let roles = ResourcePath::resource("rbac.authorization.k8s.io", "v1", "roles").within("new");
+    let list = world.spokes["cluster1"].store.list(&roles, &ListOptions::default()).unwrap();
+    assert_eq!(list.items.len(), 0, "the role is never there");
+}

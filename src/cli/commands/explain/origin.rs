@@ -12,8 +12,8 @@ use crate::cli::CommandError;
 use crate::cli::commands::block_on;
 use crate::cli::connect::HubArgs;
 use crate::shell;
-use object::{Gvk, Kind, Object};
-use reconcile::{Caches, Site};
+use object::{Gvk, Key, Kind, Object};
+use reconcile::{Caches, Change, Controller, Index, Observes, Site, Wakes, Watches};
 
 /// Largest file that is read: 64 MiB hold some 20,000 clusters.
 const MAX_FILE: u64 = 64 << 20;
@@ -76,6 +76,46 @@ impl Wanted {
     /// A kind whose content alone matters.
     pub(super) fn observed<K: Kind>() -> Self {
         Self { gvk: Gvk::of::<K>(), plural: K::plural(&()).into(), load: Snapshot::load_observed::<K> }
+    }
+}
+
+/// The kinds of the hub that a controller registers, so that an explanation reads what the controller reads.
+pub(super) fn read_by<C: Controller>() -> Vec<Wanted> {
+    let mut kinds = Kinds(vec![Wanted::typed::<C::Primary>()]);
+    C::watches(&mut kinds);
+    kinds.0
+}
+
+struct Kinds(Vec<Wanted>);
+
+impl Kinds {
+    fn add<K: Kind>(&mut self, site: Site) {
+        let gvk = Gvk::of::<K>();
+        if site == Site::Hub && !self.0.iter().any(|kind| kind.gvk == gvk) {
+            self.0.push(Wanted::typed::<K>());
+        }
+    }
+}
+
+impl Watches for Kinds {
+    type View = Caches;
+
+    fn on_site<K: Kind>(&mut self, site: Site, _: Wakes<K, Caches>) {
+        self.add::<K>(site);
+    }
+
+    fn on_observed(&mut self, _: Wakes<Object, Caches>) {}
+
+    fn on_source(&mut self, _: fn(&Key) -> Vec<Key>) {}
+
+    fn keep<I: Index>(&mut self) {
+        I::observes(self);
+    }
+}
+
+impl<I: Index> Observes<I> for Kinds {
+    fn on<K: Kind>(&mut self, _: fn(&mut I, &Change<K>) -> Vec<Key>) {
+        self.add::<K>(Site::Hub);
     }
 }
 
@@ -181,6 +221,16 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_explanation_reads_the_kinds_of_its_controller() {
+        let kinds = |kinds: Vec<Wanted>| kinds.into_iter().map(|kind| kind.gvk.kind).collect::<Vec<_>>();
+        let placement = kinds(read_by::<controllers::hub::placement::PlacementController>());
+        assert!(placement.contains(&"AddOnPlacementScore".to_owned()), "of its index: {placement:?}");
+        let rollout = kinds(read_by::<controllers::hub::addon_config::AddonConfigController>());
+        assert!(rollout.contains(&"RolloutPolicy".to_owned()), "{rollout:?}");
+        assert_eq!(rollout.iter().filter(|kind| *kind == "PlacementDecision").count(), 1, "{rollout:?}");
+    }
 
     #[test]
     fn lists_and_documents_are_read_alike() {

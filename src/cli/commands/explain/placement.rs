@@ -4,15 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use super::origin::{Origin, Wanted};
+use super::origin::{Origin, read_by};
 use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
-use api::cluster::v1::ManagedCluster;
-use api::cluster::v1alpha1::AddOnPlacementScore;
-use api::cluster::v1beta1::{Placement, PlacementDecision};
-use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
-use controllers::hub::placement::explain;
+use controllers::hub::placement::{PlacementController, explain};
 use engine::placement::explain::{Explanation, Story};
 use object::Key;
 
@@ -39,14 +35,7 @@ fn key(text: &str) -> Result<Key, String> {
 }
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
-    let caches = args.origin.read(&[
-        Wanted::typed::<Placement>(),
-        Wanted::typed::<PlacementDecision>(),
-        Wanted::typed::<ManagedCluster>(),
-        Wanted::typed::<ManagedClusterSet>(),
-        Wanted::typed::<ManagedClusterSetBinding>(),
-        Wanted::typed::<AddOnPlacementScore>(),
-    ])?;
+    let caches = args.origin.read(&read_by::<PlacementController>())?;
     let missing = || {
         CommandError::hinted(
             anyhow!("there is no Placement {}", args.placement),

@@ -5,20 +5,14 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::{Map, Value, json};
 
-use super::origin::{Origin, Wanted};
+use super::origin::{Origin, Wanted, read_by};
 use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
-use api::addon::v1alpha1::{
-    AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn,
-};
-use api::cluster::v1::ManagedCluster;
-use api::cluster::v1beta1::{Placement, PlacementDecision};
-use api::gitops::v1alpha1::RolloutPolicy;
-use controllers::hub::addon_config::{Explanation, PlacementRollout, explain};
+use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate};
+use controllers::hub::addon_config::{AddonConfigController, Explanation, PlacementRollout, explain};
 use engine::addon::config::Config;
 use engine::rollout::input::Hash;
 use engine::rollout::simulation::{decision_json, decision_table};
@@ -38,17 +32,9 @@ pub(crate) struct Args {
 
 impl Args {
     fn explain(&self) -> Result<Explanation, CommandError> {
-        let caches = self.origin.read(&[
-            Wanted::typed::<ClusterManagementAddOn>(),
-            Wanted::typed::<ManagedClusterAddOn>(),
-            Wanted::typed::<ManagedCluster>(),
-            Wanted::typed::<Placement>(),
-            Wanted::typed::<PlacementDecision>(),
-            Wanted::typed::<RolloutPolicy>(),
-            Wanted::typed::<ControllerRevision>(),
-            Wanted::observed::<AddOnTemplate>(),
-            Wanted::observed::<AddOnDeploymentConfig>(),
-        ])?;
+        let mut kinds = read_by::<AddonConfigController>();
+        kinds.extend([Wanted::observed::<AddOnTemplate>(), Wanted::observed::<AddOnDeploymentConfig>()]);
+        let caches = self.origin.read(&kinds)?;
         let missing = || {
             CommandError::hinted(
                 anyhow!("there is no add-on {}", self.addon),

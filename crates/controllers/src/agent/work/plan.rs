@@ -131,18 +131,29 @@ impl WorkOnSpoke {
         }
         entries.retain(|entry| !gone.contains(&entry));
         plan.step(self.record(applied, &entries));
+        let created = self.created_namespaces(&verdicts);
         let mut writes: Vec<(&Wanted, Action)> = Vec::new();
         for (wanted, verdict) in self.wanted.iter().zip(verdicts) {
             writes.extend(action(wanted, verdict).map(|action| (wanted, action)));
         }
         writes.sort_by_key(|(wanted, _)| spoke_rank(&wanted.meta.kind));
-        let created = created_namespaces(&writes);
         let (later, first): (Vec<_>, Vec<_>) =
             writes.into_iter().partition(|(wanted, _)| created.contains(&wanted.meta.namespace));
         // What others live in goes first; beyond that a manifest that is refused holds back nothing, removals included.
         // See docs/hazards.md#refused-manifest-blocks-pruning.
         plan.step(first.into_iter().map(|(_, action)| action).chain(removals));
         plan.step(later.into_iter().map(|(_, action)| action));
+    }
+
+    /// The namespaces of the work that do not exist and are created now; what lives in them waits.
+    fn created_namespaces(&self, verdicts: &[Verdict]) -> BTreeSet<String> {
+        let is_created = |(wanted, verdict): &(&Wanted, &Verdict)| {
+            wanted.is_namespace()
+                && verdict.live().is_none()
+                && matches!(verdict.decision, Some(Decision::Apply { .. } | Decision::Create(_)))
+        };
+        let created = self.wanted.iter().zip(verdicts).filter(is_created);
+        created.map(|(wanted, _)| wanted.meta.name.clone()).collect()
     }
 
     /// The entries of the inventory that the work does not want any more.
@@ -202,18 +213,6 @@ impl WorkOnSpoke {
         let option = self.work.as_ref().and_then(|work| work.spec.delete_option.as_ref());
         option.is_some_and(|option| option.propagation_policy == DeletePropagationPolicy::Orphan)
     }
-}
-
-/// The namespaces that the writes create; what lives in them waits.
-fn created_namespaces(writes: &[(&Wanted, Action)]) -> BTreeSet<String> {
-    let is_namespace =
-        |wanted: &&Wanted| (wanted.meta.group.as_str(), wanted.meta.kind.as_str()) == ("", "Namespace");
-    let creates = |action: &Action| match action {
-        Action::Apply { .. } | Action::Create { .. } => true,
-        Action::Patch { .. } | Action::Replace { .. } | Action::Delete { .. } | Action::Push(_) => false,
-    };
-    let created = writes.iter().filter(|(wanted, action)| is_namespace(wanted) && creates(action));
-    created.map(|(wanted, _)| wanted.meta.name.clone()).collect()
 }
 
 /// The write that a verdict asks for.

@@ -74,7 +74,7 @@ impl WorkOnSpoke {
     /// The manifest of the namespace that a manifest needs.
     fn namespace_of(&self, wanted: &Wanted) -> Option<&Wanted> {
         let needed = Key::cluster(&wanted.meta.namespace);
-        self.wanted.iter().find(|other| other.meta.kind == "Namespace" && other.reference.key == needed)
+        self.wanted.iter().find(|other| other.is_namespace() && other.reference.key == needed)
     }
 }
 

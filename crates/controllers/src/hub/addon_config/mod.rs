@@ -28,7 +28,8 @@ use engine::rollout::{ClusterState, Input, RolloutDecision};
 use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::{Change, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
-pub(crate) struct AddonConfigController;
+/// Decides which cluster gets which configuration of an add-on, and when.
+pub struct AddonConfigController;
 
 impl Controller for AddonConfigController {
     const NAME: &'static str = "addon-config";
