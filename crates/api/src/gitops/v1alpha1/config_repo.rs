@@ -26,7 +26,7 @@ kind! {
     }
 }
 
-/// What is fetched, and what is done with it.
+/// The repository, and how it is applied and reported.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -40,11 +40,11 @@ kind! {
     }
 ]))]
 pub struct ConfigRepoSpec {
-    /// Where the repository is: https or ssh; with the operator's flag `--local-repositories` also a directory of its machine, and
+    /// URL of the repository, with https or ssh; with the operator's flag `--local-repositories` also a directory of its machine, and
     /// http and git on its loopback.
     #[schemars(length(min = 1, max = 2048), extend("pattern" = r"^[^-\s]\S*$"))]
     pub url: String,
-    /// What of the repository is followed.
+    /// The branch, tag, range of versions or commit that is followed.
     #[serde(default)]
     #[schemars(extend("default" = {"branch": "main"}))]
     pub r#ref: GitRef,
@@ -52,7 +52,7 @@ pub struct ConfigRepoSpec {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub path: String,
-    /// How often the repository is asked for news, such as 1m. Notifications come on top.
+    /// Time between two fetches, such as 1m. Notifications come on top.
     #[serde(default = "one_minute")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub interval: String,
@@ -66,17 +66,17 @@ pub struct ConfigRepoSpec {
     /// Deletes objects that left the repository, within the deletion budget.
     #[serde(default = "yes")]
     pub prune: bool,
-    /// How much may be deleted at once without approval.
+    /// The number of deletions at once that need no approval.
     #[serde(default)]
     #[schemars(extend("default" = {}))]
     pub deletion_budget: DeletionBudget,
-    /// What happens to an object of the repository that somebody else created.
+    /// The rule for an object of the repository that somebody else created.
     #[serde(default)]
     pub takeover: Takeover,
-    /// What happens when the reference moves to a commit that does not descend from the one applied.
+    /// The rule for a reference that moves to a commit that does not descend from the one applied.
     #[serde(default)]
     pub rewind: RewindPolicy,
-    /// What happens to the objects when this object is deleted.
+    /// The rule for the objects when this object is deleted.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
     /// Stops fetching, applying and reporting; rollouts under way go on.
@@ -88,7 +88,7 @@ pub struct ConfigRepoSpec {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub service_account_name: String,
-    /// Where what happened is written; nowhere where absent.
+    /// The branch that gets reports; there are none if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
     /// Fields this version does not know.
@@ -128,7 +128,7 @@ impl Default for ConfigRepoSpec {
     }
 }
 
-/// What of a repository is followed: one of the four.
+/// The branch, tag, range of versions or commit that is followed: one of the four.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("x-kubernetes-validations" = [{
     "rule": "[has(self.branch), has(self.tag), has(self.semver), has(self.commit)].filter(set, set).size() == 1",
@@ -178,7 +178,7 @@ pub struct SecretRef {
 }
 
 open_enum! {
-    /// What is done with the objects of a repository.
+    /// Whether the operator or another tool applies the objects of a repository.
     pub enum ConfigRepoMode {
         /// They are applied to the hub.
         Apply = "Apply",
@@ -187,7 +187,7 @@ open_enum! {
     }
 }
 
-/// How much may be deleted at once without approval: the larger of the two.
+/// The number of deletions at once that need no approval: the larger of the two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeletionBudget {
     /// Number of objects.
@@ -216,21 +216,21 @@ impl Default for DeletionBudget {
 }
 
 open_enum! {
-    /// What happens to an object of the repository that somebody else created.
+    /// The rule for an object of the repository that somebody else created.
     pub enum Takeover {
-        /// It is taken over where it is as the repository wants it.
+        /// It is taken over if it is as the repository wants it.
         IfNoDiff = "IfNoDiff",
         /// It is taken over.
         Always = "Always",
-        /// It is left alone, and said so.
+        /// It is left alone, and a condition says so.
         Never = "Never",
     }
 }
 
 open_enum! {
-    /// What happens when the reference moves to a commit that does not descend from the one applied.
+    /// The rule for a reference that moves to a commit that does not descend from the one applied.
     pub enum RewindPolicy {
-        /// What is applied stays, until a person accepts the commit.
+        /// The commit that is applied stays, until a person accepts the new one.
         Refuse = "Refuse",
         /// The commit is applied.
         Allow = "Allow",
@@ -238,7 +238,7 @@ open_enum! {
 }
 
 open_enum! {
-    /// What happens to the objects when their ConfigRepo is deleted.
+    /// The rule for the objects when their ConfigRepo is deleted.
     pub enum DeletionPolicy {
         /// They stay.
         Orphan = "Orphan",
@@ -247,26 +247,26 @@ open_enum! {
     }
 }
 
-/// Where what happened is written.
+/// The branch that gets reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Repository to write to; the one that is read where empty.
+    /// Repository to write to; if empty, the one that is read.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 2048), extend("pattern" = r"^[^-\s]\S*$"))]
     pub url: String,
-    /// Branch to write to, which nothing else follows; every hub needs its own branch or path.
+    /// Branch to write to. Nothing else follows it, and every hub needs its own branch or path.
     #[serde(default = "status_branch")]
     #[schemars(length(min = 1, max = 255))]
     pub branch: String,
-    /// Directory of the branch that is ours; empty for the root.
+    /// Directory of the branch that reports are written to; empty for the root.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub path: String,
     /// Secret of the same namespace with the credentials to write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
-    /// The least time between two commits, such as 30s.
+    /// Shortest time between two commits, such as 30s.
     #[serde(default = "thirty_seconds")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub interval: String,

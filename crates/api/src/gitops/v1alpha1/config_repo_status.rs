@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Condition, Unknown};
 
-/// What was done with a repository.
+/// The revisions of a repository that were seen and applied, and the objects on the hub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigRepoStatus {
@@ -23,17 +23,17 @@ pub struct ConfigRepoStatus {
     /// The last revision that was rendered and applied without an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Revision>,
-    /// The last revision that reached every cluster it was meant for.
+    /// The last revision that reached all of its clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy: Option<Revision>,
-    /// The objects that are ours, each from before it was created until after it was deleted.
+    /// The objects that the ConfigRepo owns, each from before it was created until after it was deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub inventory: Vec<InventoryEntry>,
     /// Deletions that are over the budget and wait for approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_deletions: Option<HeldDeletions>,
-    /// Objects that somebody changed on the hub, and that were put right.
+    /// Objects that somebody changed on the hub and that were corrected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftStatus>,
     /// The last report.
@@ -48,7 +48,7 @@ pub struct ConfigRepoStatus {
     pub unknown: Unknown,
 }
 
-/// A commit, and what was rendered from it.
+/// A commit, and the hash of the objects that were rendered from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Revision {
     /// Name of the commit.
@@ -65,7 +65,7 @@ pub struct Revision {
     /// First line of the commit's message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub subject: String,
-    /// When it came to be what it is here: seen, applied or healthy.
+    /// Time at which it was first seen, applied or healthy.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,
@@ -78,7 +78,7 @@ pub struct Revision {
     pub unknown: Unknown,
 }
 
-/// An object that is ours.
+/// An object that the ConfigRepo owns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InventoryEntry {
     /// API group; empty for the core group.
@@ -104,7 +104,7 @@ pub struct InventoryEntry {
 pub struct HeldDeletions {
     /// The value of the annotation gitops.wheelwright.dev/approve-deletions that approves exactly these.
     pub approval: String,
-    /// How many objects would be deleted.
+    /// Number of objects that would be deleted.
     pub total: i32,
     /// The first of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -115,13 +115,13 @@ pub struct HeldDeletions {
     pub unknown: Unknown,
 }
 
-/// Objects that somebody changed on the hub, and that were put right.
+/// Objects that somebody changed on the hub and that were corrected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DriftStatus {
-    /// How often in a row; the wait before the next correction doubles with each.
+    /// Number of corrections in a row; the wait before the next one doubles with each.
     pub corrections: i32,
-    /// When they were last put right.
+    /// Time of the last correction.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,
@@ -145,17 +145,17 @@ pub struct ReportStatus {
     /// The commit it is in.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub commit: String,
-    /// Hash of what was reported.
+    /// Hash of the files of the report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// When it was pushed, or tried to be.
+    /// Time of the last push or attempt.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub time: Option<Time>,
-    /// Why the newest state could not be reported; empty where it was.
+    /// The reason why the newest state could not be reported; empty if it was.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
     /// Fields this version does not know.

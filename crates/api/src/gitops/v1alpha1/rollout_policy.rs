@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::{Condition, Unknown, names};
 
 kind! {
-    /// How the rollouts of some add-ons are held, stopped and undone.
+    /// Rules that hold, stop and undo the rollouts of add-ons.
     ///
-    /// It comes on top of the strategy of an add-on's placements. For an add-on no policy names, the strategy alone counts.
+    /// It comes on top of the strategy of an add-on's placements. For an add-on that no policy names, the strategy alone counts.
     RolloutPolicy {
         group: names::GITOPS_GROUP,
         version: "v1alpha1",
@@ -27,55 +27,55 @@ kind! {
     }
 }
 
-/// How rollouts are held, stopped and undone.
+/// Rules that hold, stop and undo rollouts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("default" = {}))]
 pub struct RolloutPolicySpec {
-    /// The add-ons the policy is for; every add-on that no other policy names where empty.
+    /// The add-ons that the policy is for; if empty, every add-on that no other policy names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"), inner(length(min = 1, max = 253)))]
     pub add_ons: Vec<String>,
     /// Changes nothing anywhere: no start, no rollback, no removal. Clusters in flight arrive.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// What happens when more clusters failed than are tolerated.
+    /// The rule for more failed clusters than are tolerated.
     #[serde(default)]
     pub on_breach: OnBreach,
-    /// When a change has succeeded on a cluster.
+    /// The condition under which a change has succeeded on a cluster.
     #[serde(default)]
     pub success: Success,
-    /// What a new revision does to clusters in flight to the one before.
+    /// The rule for clusters in flight to the revision before a new one.
     #[serde(default)]
     pub superseding: Superseding,
-    /// What a cluster that runs nothing runs until its turn.
+    /// The revision that a cluster without any gets until its turn.
     #[serde(default)]
     pub joining: Joining,
-    /// How long a cluster may take where the strategy sets no deadline, such as 10m; None waits for ever.
+    /// Longest time a cluster may take if the strategy sets no deadline, such as 10m; None waits for ever.
     #[serde(default = "ten_minutes")]
     #[schemars(extend("pattern" = names::DURATION_OR_NONE_PATTERN))]
     pub default_deadline: String,
-    /// The least time a cluster must have succeeded before its place goes to the next one; a longer one of the strategy wins.
+    /// Shortest time a cluster must have succeeded before its place goes to the next one; a longer one of the strategy wins.
     #[serde(default = "no_time")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub soak: String,
-    /// How long the last cluster of a group must have been finished before the next group starts.
+    /// Time between the end of the last cluster of a group and the start of the next group.
     #[serde(default = "no_time")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub group_soak: String,
-    /// How many clusters, as a number or a percentage, may be unreachable before nothing more is started; they are not failures.
+    /// Number or percentage of clusters that may be unreachable before nothing more is started; they are not failures.
     #[serde(deserialize_with = "crate::lenient::int_or_string", default = "ten_percent")]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub unreachable_budget: IntOrString,
-    /// How many clusters, as a number or a percentage rounded up, may lose an add-on at once; more wait for approval.
+    /// Number or percentage, rounded up, of clusters that may lose an add-on at once; more wait for approval.
     #[serde(deserialize_with = "crate::lenient::int_or_string", default = "two_percent")]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub removal_budget: IntOrString,
-    /// Which groups start only when a person says so.
+    /// The groups that start only when a person approves.
     #[serde(default)]
     #[schemars(extend("default" = {}))]
     pub approval: Approval,
-    /// What persons have approved: tokens that the status shows as waiting.
+    /// Tokens that persons have approved; the status shows those that wait.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"), length(max = 256), inner(length(max = 512)))]
     pub approved: Vec<String>,
@@ -136,37 +136,37 @@ impl Default for RolloutPolicySpec {
 }
 
 open_enum! {
-    /// What happens when more clusters failed than are tolerated.
+    /// The rule for more failed clusters than are tolerated.
     pub enum OnBreach {
         /// Nothing more is started until failures are within the budget again.
         Pause = "Pause",
-        /// The revision is quarantined and its clusters return to the last one that succeeded.
+        /// The revision is quarantined, and its clusters return to the last one that succeeded.
         Rollback = "Rollback",
     }
 }
 
 open_enum! {
-    /// When a change has succeeded on a cluster.
+    /// The condition under which a change has succeeded on a cluster.
     pub enum Success {
-        /// When the add-on is available with it.
+        /// The add-on is available with it.
         Available = "Available",
-        /// When its objects are applied and exist.
+        /// Its objects are applied and exist.
         Applied = "Applied",
     }
 }
 
 open_enum! {
-    /// What a new revision does to clusters in flight to the one before.
+    /// The rule for clusters in flight to the revision before a new one.
     pub enum Superseding {
         /// It starts at once: a fix is never held back by what it fixes.
         Latest = "Latest",
-        /// They get their outcome first, or their deadline.
+        /// It waits for their outcome or their deadline.
         FinishCurrent = "FinishCurrent",
     }
 }
 
 open_enum! {
-    /// What a cluster that runs nothing runs until its turn.
+    /// The revision that a cluster without any gets until its turn.
     pub enum Joining {
         /// Nothing.
         InTurn = "InTurn",
@@ -175,10 +175,10 @@ open_enum! {
     }
 }
 
-/// Which groups start only when a person says so, for each revision anew.
+/// The groups that start only when a person approves, for each revision anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Approval {
-    /// Which groups.
+    /// The rule that selects the groups.
     #[serde(default)]
     pub mode: ApprovalMode,
     /// Names of the groups, for the mode Groups. The clusters outside the mandatory groups of a Progressive strategy are the group
@@ -193,7 +193,7 @@ pub struct Approval {
 }
 
 open_enum! {
-    /// Which groups start only when a person says so.
+    /// The groups that start only when a person approves.
     pub enum ApprovalMode {
         /// None.
         Never = "Never",
@@ -208,17 +208,17 @@ open_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FreezeWindow {
-    /// What people call it.
+    /// Name of the window, for people.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
-    /// When it begins, as a cron expression, such as "0 18 * * fri".
+    /// Cron expression for its beginnings, such as "0 18 * * fri".
     #[schemars(length(min = 1, max = 255))]
     pub schedule: String,
-    /// Time zone of the schedule, such as Europe/Berlin; UTC where empty.
+    /// Time zone of the schedule, such as Europe/Berlin; empty for UTC.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63))]
     pub time_zone: String,
-    /// How long it lasts, such as 62h.
+    /// Time from its beginning to its end, such as 62h.
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub duration: String,
     /// Fields this version does not know.
@@ -227,7 +227,7 @@ pub struct FreezeWindow {
     pub unknown: Unknown,
 }
 
-/// What the rollouts under the policy do.
+/// The state of the rollouts under the policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutPolicyStatus {
@@ -258,23 +258,23 @@ pub struct RolloutStatus {
     pub placement_namespace: String,
     /// Name of the placement.
     pub placement_name: String,
-    /// Hash of what is rolled out.
+    /// Hash of the revision that is rolled out.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
-    /// Hash of what last succeeded everywhere.
+    /// Hash of the last revision that succeeded everywhere.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_good: String,
     /// Hash that failed and is not rolled out again until it is released or another one comes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub quarantined: String,
-    /// Why nothing more is started, and until when.
+    /// The reason why nothing more is started, and the time until which that holds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hold: String,
     /// Tokens that wait for a person; to approve one, add it to spec.approved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub waiting_approvals: Vec<String>,
-    /// How many clusters are in which state.
+    /// Number of clusters by state.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub counts: RolloutCounts,
@@ -284,11 +284,11 @@ pub struct RolloutStatus {
     pub unknown: Unknown,
 }
 
-/// How many clusters are in which state of the rollout.
+/// Number of clusters by state of the rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutCounts {
-    /// Clusters there are.
+    /// All clusters.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub total: i32,
