@@ -1,5 +1,5 @@
-//! From a push to the last ManifestWork: the operator as a process, 200 clusters on a real API server, beside a bare loop of as
-//! many writes in the same run.
+//! Measures the time from a push to the last ManifestWork, with the operator as a process and 200 clusters on a real API server. A bare loop
+//! of as many writes in the same run is the baseline.
 //!
 //! `cargo bench --bench fleet [-- CLUSTERS]`
 #![allow(
@@ -29,7 +29,7 @@ const WITHIN: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(20);
 const MANAGER: PatchParams =
     PatchParams { dry_run: false, force: false, field_manager: None, field_validation: None };
-/// Requests of the bare loop in flight, as many as the operator allows itself.
+/// Requests of the bare loop in flight; the operator allows itself as many.
 const AT_ONCE: usize = 32;
 
 #[tokio::main]
@@ -109,7 +109,7 @@ fn start_operator(kubeconfig: &Path, repository: &Path, dir: &Path) -> Operator 
     Operator(command.spawn().unwrap())
 }
 
-/// A template whose ConfigMap says `word`, placed on every cluster, strategy All.
+/// Commits a template whose ConfigMap holds `word`, placed on every cluster with the strategy All.
 fn commit(repository: &Path, word: &str, number: i64) {
     let group = "addon.open-cluster-management.io";
     let files = [
@@ -179,7 +179,7 @@ async fn wait_for(works: &Api<ManifestWork>, clusters: usize, word: &str) {
     }
 }
 
-/// As many patches as there are works, of the same size.
+/// Writes as many patches as there are works, of the same size.
 async fn bare_loop(client: &::kube::Client, works: &Api<ManifestWork>) -> Duration {
     let list = works.list(&ListParams::default()).await.unwrap();
     let begin = Instant::now();
@@ -198,7 +198,7 @@ async fn bare_loop(client: &::kube::Client, works: &Api<ManifestWork>) -> Durati
     begin.elapsed()
 }
 
-/// CPU seconds and peak resident megabytes of a process.
+/// Reads the CPU seconds and the peak resident megabytes of a process.
 fn usage(pid: u32) -> (f64, f64) {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
@@ -215,7 +215,7 @@ fn usage(pid: u32) -> (f64, f64) {
     (ticks / 100.0, peak / 1000.0)
 }
 
-/// Requests that wrote something to custom resources, as the API server counted them.
+/// Reads the API server's count of requests that wrote custom resources.
 async fn writes(client: &::kube::Client) -> f64 {
     let request = axum::http::Request::get("/metrics").body(Vec::new()).unwrap();
     let metrics = client.request_text(request).await.unwrap();

@@ -1,6 +1,7 @@
-//! The identities of add-ons: certificates asked for under the cluster's own identity, kept as secrets where their agents run.
+//! The identities of add-ons. The agent asks for their certificates under the cluster's own identity, and keeps them in secrets of the
+//! namespaces that the add-ons run in.
 //!
-//! What to keep is read from the caches of the agent's shell, so that looking costs no request.
+//! It finds the add-ons in the caches of the agent's shell, which costs no request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,9 +25,9 @@ use api::addon::v1alpha1::{ManagedClusterAddOn, Subject};
 use api::names::{DEFAULT_ADDON_NAMESPACE, KUBE_CLIENT_SIGNER};
 use reconcile::{Query, View as _};
 
-/// How often to look for add-ons without credentials.
+/// Time between two looks for add-ons without credentials.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long to wait after a failed attempt: the namespace of the add-on may not be there yet.
+/// Time to wait after a failed attempt: the namespace of the add-on may not exist yet.
 const RETRY: SignedDuration = SignedDuration::from_secs(10);
 
 /// Keeps the identities of a cluster's add-ons.
@@ -137,7 +138,7 @@ impl Addons<'_> {
     }
 }
 
-/// What an add-on registers for; one that is being deleted keeps what it has, for its last jobs.
+/// Returns the registrations of an add-on; one that is being deleted keeps its credentials for its last jobs.
 fn registration(addon: &ManagedClusterAddOn) -> Option<Registration> {
     let status = addon.status.as_ref().filter(|_| addon.metadata.deletion_timestamp.is_none())?;
     let registration =

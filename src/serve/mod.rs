@@ -1,4 +1,4 @@
-//! What an operator serves over plain HTTP to its own cluster: health, metrics, and why a placement chose what it chose.
+//! Serves health, metrics and explanations of placements over plain HTTP to the operator's own cluster.
 
 use std::net::SocketAddr;
 
@@ -19,7 +19,7 @@ use object::Key;
 /// Serves `/livez`, `/readyz`, `/metrics` and `/debug/placements/{namespace}/{name}` until `stop`.
 ///
 /// # Errors
-/// When the address cannot be listened on.
+/// The address cannot be listened on.
 pub async fn serve(address: SocketAddr, handle: Handle, stop: CancellationToken) -> std::io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     info!(address = %listener.local_addr()?, "serving health and metrics");

@@ -1,4 +1,4 @@
-//! The charts as the real helm renders them.
+//! Renders the charts with helm.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -23,7 +23,7 @@ fn helm() -> PathBuf {
 /// Renders a chart of `charts/` with values such as `replicas=1`.
 ///
 /// # Errors
-/// What helm says about the values.
+/// helm refuses the values.
 pub(crate) fn render(chart: &str, values: &[&str]) -> Result<Vec<Value>, String> {
     let home = tempfile::tempdir().unwrap();
     let chart = format!("{}/charts/{chart}", env!("CARGO_MANIFEST_DIR"));

@@ -15,7 +15,7 @@ pub(crate) struct Kubectl {
 }
 
 impl Kubectl {
-    /// `home` takes its discovery cache; it is created when it does not exist.
+    /// kubectl keeps its discovery cache in `home`, which is created if it does not exist.
     pub(crate) fn new(kubeconfig: &Path, home: PathBuf) -> Self {
         std::fs::create_dir_all(&home).unwrap();
         Self { kubeconfig: kubeconfig.to_owned(), home }
@@ -28,7 +28,7 @@ impl Kubectl {
         command
     }
 
-    /// Runs it; its standard output when it succeeds, else the test fails.
+    /// Runs it and returns its standard output; the test fails if it does.
     pub(crate) fn run(&self, args: &[&str]) -> String {
         Self::text(args, self.command(args).output().unwrap())
     }
@@ -54,7 +54,7 @@ impl Kubectl {
         child.wait_with_output().unwrap()
     }
 
-    /// Runs it; its standard error when it fails, else the test fails.
+    /// Runs it and returns its standard error; the test fails if it succeeds.
     pub(crate) fn fails(&self, args: &[&str]) -> String {
         let output = self.command(args).output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -22,12 +22,12 @@ use process::{Process, free_port};
 /// A kube-apiserver is ready 3 s after its start on an idle machine; the rest is for busy ones.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(100);
-/// What kube-controller-manager does for the tests. Nothing here runs pods.
+/// The controllers of kube-controller-manager that run in tests. Nothing here runs pods.
 const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,certificatesigningrequest-signing-controller,\
     certificatesigningrequest-cleaner-controller,serviceaccount-controller,serviceaccount-token-controller,\
     root-ca-certificate-publisher-controller,clusterrole-aggregation-controller";
 
-/// The directory with the programs; builds them when that was never done.
+/// Returns the directory with the programs, and builds them if they do not exist.
 pub(crate) fn assets() -> &'static Path {
     static ASSETS: OnceLock<PathBuf> = OnceLock::new();
     ASSETS.get_or_init(|| {
@@ -40,7 +40,7 @@ pub(crate) fn assets() -> &'static Path {
 
 /// A running control plane.
 pub(crate) struct Cluster {
-    /// Where it listens.
+    /// URL of the API server.
     pub(crate) url: String,
     /// The kubeconfig file of a cluster administrator.
     pub(crate) kubeconfig: PathBuf,
@@ -168,7 +168,7 @@ pub(crate) async fn client_of(kubeconfig: &Path) -> kube::Client {
     kube::Client::try_from(config).unwrap()
 }
 
-/// rustls wants to be told once which cryptography to use.
+/// Tells rustls once which cryptography to use.
 pub(crate) fn install_crypto() {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| drop(rustls::crypto::ring::default_provider().install_default()));
