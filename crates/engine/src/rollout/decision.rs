@@ -137,15 +137,11 @@ impl RolloutDecision {
         };
         self.refused.iter().map(ToString::to_string).chain(self.absent.iter().map(absent))
     }
-
-    /// Whether there is at least one cluster, and every one is done or left alone.
-    pub fn is_complete(&self) -> bool {
-        self.counts.is_complete()
-    }
 }
 
 impl Counts {
-    fn is_complete(&self) -> bool {
+    /// Whether there is at least one cluster, and every one is done or left alone.
+    pub fn is_complete(&self) -> bool {
         self.total > 0 && self.done + self.skipped == self.total
     }
 

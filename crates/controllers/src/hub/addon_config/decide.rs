@@ -108,8 +108,11 @@ impl Rollout {
         let decision = rollout::advance(&input, pass.now);
         decided.assign(&input, &decision, &contents);
 
-        progression.config_references =
-            config_refs::install_references(&desired, &progression.config_references, decision.is_complete());
+        progression.config_references = config_refs::install_references(
+            &desired,
+            &progression.config_references,
+            decision.counts.is_complete(),
+        );
         let own = node.clusters().count();
         let mut condition = progress::placement_condition(node.selection.clusters().count(), own, &decision);
         let unreadable: Vec<&str> = node.clusters().filter(|name| self.unreadable.contains(*name)).collect();

@@ -186,7 +186,7 @@ impl Play<'_> {
     /// Writes what the engine says; the names of clusters that got something else.
     fn write(&mut self, decision: &RolloutDecision) -> Vec<String> {
         self.input.quarantined = decision.quarantine.clone();
-        let complete = decision.is_complete();
+        let complete = decision.counts.is_complete();
         let mut moved = Vec::new();
         for cluster in &mut self.input.clusters {
             let Some(assignment) = decision.clusters.get(&cluster.name) else { continue };

@@ -86,26 +86,35 @@ fn two_repositories_never_share_an_object() {
 
 #[test]
 fn a_confined_repository_learns_nothing_of_the_secrets_of_others() {
-    let secret = |data: &str| {
-        let metadata = json!({"name": "a", "namespace": "ns"});
-        object(
-            json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"password": data}}),
-        )
-    };
-    let told = |live: &str| {
+    let told = |api_version: &str, kind: &str, live: &str, is_blind_to_secrets: bool| {
+        let of = |data: &str| {
+            let metadata = json!({"name": "a", "namespace": "ns"});
+            object(
+                json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "data": {"password": data}}),
+            )
+        };
         let input = Input {
             repo: &repo(),
             inventory: &Inventory::new(),
             claimed: &BTreeMap::new(),
             missing_namespaces: &BTreeSet::new(),
-            policy: &SyncPolicy { is_blind_to_secrets: true, ..SyncPolicy::default() },
+            policy: &SyncPolicy { is_blind_to_secrets, ..SyncPolicy::default() },
         };
-        let desired = commit(&[secret("Z3Vlc3M=")]);
-        ownership(&input, &desired.objects[0], Some(&secret(live)))
+        let desired = commit(&[of("Z3Vlc3M=")]);
+        ownership(&input, &desired.objects[0], Some(&of(live)))
     };
-    let Ownership::Refused { reason, .. } = told("Z3Vlc3M=") else { panic!("a right guess is told") };
-    assert_eq!(reason, "TakeoverRefused");
-    assert_eq!(told("Z3Vlc3M="), told("b3RoZXI="));
+    let right = told("v1", "Secret", "Z3Vlc3M=", true);
+    let Ownership::Refused { reason, .. } = &right else { panic!("a right guess is told") };
+    assert_eq!(*reason, "TakeoverRefused");
+    assert_eq!(right, told("v1", "Secret", "b3RoZXI=", true));
+    let available = Ownership::Available { force: false };
+    assert_eq!(told("v1", "Secret", "Z3Vlc3M=", false), available, "the operator may compare Secrets");
+    assert_eq!(told("v1", "ConfigMap", "Z3Vlc3M=", true), available, "a ConfigMap is no secret");
+    assert_eq!(
+        told("example.com/v1", "Secret", "Z3Vlc3M=", true),
+        available,
+        "a Secret of another group is none"
+    );
 }
 
 #[test]
