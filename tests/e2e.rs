@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use object::Object;
@@ -252,6 +253,37 @@ fn image(tag: &str) -> Option<String> {
     Some(format!("{AGENT_IMAGE}:{tag}"))
 }
 
+/// An add-on with a manager of its own gets credentials on its cluster, and loses them when it is deleted.
+async fn credentials_come_and_go(kubectl: &Kubectl, spoke: &kube::Client) {
+    let of_cluster = "system:open-cluster-management:cluster:aws-2:addon:helper";
+    let groups = [of_cluster, "system:open-cluster-management:addon:helper"];
+    let subject = json!({ "user": format!("{of_cluster}:agent:helper-agent"), "groups": groups });
+    let registration = json!({ "signerName": "kubernetes.io/kube-apiserver-client", "subject": subject });
+    let status = json!({ "status": { "namespace": "default", "registrations": [registration] } }).to_string();
+    let addon = ["managedclusteraddon", "helper", "-n", "aws-2"];
+    let kind = json!({
+        "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
+        "metadata": { "name": "helper", "namespace": "aws-2" }, "spec": {},
+    });
+    kubectl.run_with(&["apply", "--server-side", "-f", "-"], &kind.to_string());
+    let patch = ["patch", "--subresource=status", "--type=merge", "-p", &status];
+    kubectl.run(&[&patch[..1], &addon, &patch[1..]].concat());
+    let secrets: Api<Secret> = Api::namespaced(spoke.clone(), "default");
+    eventually("the add-on has credentials", async || {
+        secrets.get_opt("helper-hub-kubeconfig").await.is_ok_and(|found| found.is_some())
+    })
+    .await;
+    eventually("the hub is told", async || {
+        kubectl.run(&[&["get"][..], &addon, &["-o", "yaml"]].concat()).contains("ClientCertificateUpdated")
+    })
+    .await;
+    kubectl.run(&[&["delete"][..], &addon].concat());
+    eventually("the credentials are gone", async || {
+        secrets.get_opt("helper-hub-kubeconfig").await.is_ok_and(|found| found.is_none())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9() {
     let mut clusters = Cluster::start_all(&["hub", "aws-1", "aws-2"]).await;
@@ -353,6 +385,7 @@ async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9()
         repository.summary().is_some_and(|summary| summary.contains(&commit))
     })
     .await;
+    credentials_come_and_go(&kubectl, &spoke_clients[1]).await;
     nodes.iter().for_each(tokio::task::JoinHandle::abort);
     drop((operator, agents));
 }

@@ -10,8 +10,9 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +23,9 @@ use super::join::{Asker, Credentials, JoinError, api, certify};
 use crate::pki;
 use crate::shell::{Handle, now};
 use api::addon::v1alpha1::{ManagedClusterAddOn, Subject};
-use api::names::{DEFAULT_ADDON_NAMESPACE, KUBE_CLIENT_SIGNER};
+use api::condition::{Condition, ConditionStatus};
+use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, SUBJECT_PREFIX};
+use object::Key;
 use reconcile::{Query, View as _};
 
 /// Time between two looks for add-ons without credentials.
@@ -51,12 +54,21 @@ impl Addons<'_> {
     /// Looks for add-ons without fresh credentials until `stop`, and gets them some, several at a time.
     pub(super) async fn keep(&self, shell: Handle, stop: &CancellationToken) {
         let mut due: BTreeMap<Registration, Timestamp> = BTreeMap::new();
+        let mut kept = Kept::default();
         let mut running: BTreeSet<Registration> = BTreeSet::new();
         let mut attempts = FuturesUnordered::new();
         while !stop.is_cancelled() {
             let addons = shell.caches().list::<ManagedClusterAddOn>(Query::namespace(self.cluster));
-            let wanted: BTreeSet<Registration> =
-                addons.unwrap_or_default().iter().filter_map(|addon| registration(addon)).collect();
+            if let Ok(addons) = &addons
+                && kept.is_due(now())
+            {
+                let registered = addons.iter().filter_map(|addon| registration(addon)).map(|r| r.secret());
+                if let Err(error) = self.forget(&mut kept, &registered.collect()).await {
+                    warn!(%error, "cannot remove the credentials of an add-on that is gone yet");
+                }
+            }
+            let living = addons.iter().flatten().filter(|addon| addon.metadata.deletion_timestamp.is_none());
+            let wanted: BTreeSet<Registration> = living.filter_map(|addon| registration(addon)).collect();
             due.retain(|registration, _| wanted.contains(registration));
             for registration in wanted {
                 if !running.contains(&registration) && due.get(&registration).is_none_or(|at| *at <= now()) {
@@ -71,12 +83,64 @@ impl Addons<'_> {
                         now().saturating_add(RETRY).unwrap_or(Timestamp::MAX)
                     });
                     running.remove(&registration);
+                    kept.secrets.insert(registration.secret());
                     due.insert(registration, again);
                 }
                 () = sleep(LOOK) => {}
                 () = stop.cancelled() => {}
             }
         }
+    }
+
+    /// Removes the credentials of add-ons that are gone, or that do not register any more. The first time it looks for those that were
+    /// kept before this process began.
+    async fn forget(&self, kept: &mut Kept, registered: &BTreeSet<Key>) -> Result<(), JoinError> {
+        kept.looked = Some(now());
+        if !kept.is_complete {
+            let ours = format!("{ADDON_NAME_LABEL},{CLUSTER_NAME_LABEL}={}", self.cluster);
+            let secrets = Api::<Secret>::all(self.spoke.clone());
+            let found = secrets.list_metadata(&ListParams::default().labels(&ours)).await;
+            let found = found.map_err(api("list the credentials of add-ons"))?;
+            kept.secrets.extend(found.items.iter().filter_map(|secret| {
+                let addon = secret.metadata.labels.as_ref()?.get(ADDON_NAME_LABEL)?;
+                let name = secret.metadata.name.clone().filter(|name| *name == secret_name(addon))?;
+                Some(Key::namespaced(secret.metadata.namespace.clone()?, name))
+            }));
+            kept.is_complete = true;
+        }
+        let gone: Vec<Key> = kept.secrets.difference(registered).cloned().collect();
+        for key in gone {
+            let secrets: Api<Secret> = Api::namespaced(self.spoke.clone(), &key.namespace);
+            match secrets.delete(&key.name, &DeleteParams::default()).await {
+                Ok(_) => info!(secret = %key, "the add-on is gone, and so are its credentials"),
+                Err(kube::Error::Api(status)) if status.is_not_found() => {}
+                Err(error) => return Err(api("delete the credentials of the add-on")(error)),
+            }
+            kept.secrets.remove(&key);
+        }
+        Ok(())
+    }
+
+    /// Says on the hub that an add-on has a new certificate, in OCM's words.
+    async fn tell_rotated(&self, addon: &str, credentials: &Credentials) -> Result<(), JoinError> {
+        let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), self.cluster);
+        let (from, until) = credentials.validity();
+        let condition = Condition {
+            type_: "ClusterCertificateRotated".into(),
+            status: ConditionStatus::True,
+            reason: "ClientCertificateUpdated".into(),
+            message: format!("client certificate rotated starting from {from} to {until}"),
+            last_transition_time: Time(now()),
+            ..Condition::default()
+        };
+        let patch = json!({
+            "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
+            "metadata": {"name": addon, "namespace": self.cluster},
+            "status": {"conditions": [condition]},
+        });
+        let params = PatchParams::apply("wheelwright-agent-registration").force();
+        let told = addons.patch_status(addon, &params, &Patch::Apply(patch)).await;
+        told.map(drop).map_err(api("say that the add-on has a new certificate"))
     }
 
     /// Makes sure that an add-on has credentials; says when to look again.
@@ -101,7 +165,7 @@ impl Addons<'_> {
             return Ok(now().saturating_add(RETRY).unwrap_or(Timestamp::MAX));
         }
         let secrets: Api<Secret> = Api::namespaced(self.spoke.clone(), namespace);
-        let name = format!("{addon}-hub-kubeconfig");
+        let name = secret_name(addon);
         let kubeconfig = self.hub.stored_kubeconfig()?;
         let held = secrets.get_opt(&name).await.map_err(api("read the credentials of the add-on"))?;
         let fresh = held
@@ -120,7 +184,10 @@ impl Addons<'_> {
         let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-            "metadata": {"name": name, "namespace": namespace},
+            "metadata": {
+                "name": name, "namespace": namespace,
+                "labels": {ADDON_NAME_LABEL: addon, CLUSTER_NAME_LABEL: self.cluster},
+            },
             "data": {
                 "kubeconfig": bytes(&credentials.kubeconfig),
                 "cluster-name": bytes(self.cluster),
@@ -134,20 +201,75 @@ impl Addons<'_> {
             .await
             .map_err(api("keep the credentials of the add-on"))?;
         info!(addon, namespace, "the add-on has credentials for the hub");
+        self.tell_rotated(addon, &credentials).await?;
         Ok(credentials.renew_at())
     }
 }
 
-/// Returns the registrations of an add-on; one that is being deleted keeps its credentials for its last jobs.
+impl Registration {
+    /// The secret that holds the credentials.
+    fn secret(&self) -> Key {
+        Key::namespaced(&self.namespace, secret_name(&self.addon))
+    }
+}
+
+/// The secrets on the cluster that hold credentials of add-ons.
+#[derive(Default)]
+struct Kept {
+    secrets: BTreeSet<Key>,
+    /// Those of earlier processes are among them.
+    is_complete: bool,
+    /// When the last attempt to remove some of them began.
+    looked: Option<Timestamp>,
+}
+
+impl Kept {
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.looked.is_none_or(|looked| looked.saturating_add(RETRY).is_ok_and(|due| due <= now))
+    }
+}
+
+fn secret_name(addon: &str) -> String {
+    format!("{addon}-hub-kubeconfig")
+}
+
+/// Returns the registration of an add-on, with the defaults of OCM. One that is being deleted keeps its credentials for its last jobs.
 fn registration(addon: &ManagedClusterAddOn) -> Option<Registration> {
-    let status = addon.status.as_ref().filter(|_| addon.metadata.deletion_timestamp.is_none())?;
-    let registration =
-        status.registrations.iter().find(|registration| registration.signer_name == KUBE_CLIENT_SIGNER)?;
-    let Subject { user, groups, .. } = registration.subject.clone()?;
-    let namespace = if status.namespace.is_empty() {
-        DEFAULT_ADDON_NAMESPACE.to_owned()
-    } else {
-        status.namespace.clone()
-    };
-    Some(Registration { addon: addon.metadata.name.clone()?, namespace, user, groups })
+    let (name, cluster) = (addon.metadata.name.clone()?, addon.metadata.namespace.as_deref()?);
+    let registrations = &addon.status.as_ref()?.registrations;
+    let registration = registrations.iter().find(|asked| asked.signer_name == KUBE_CLIENT_SIGNER)?;
+    let Subject { mut user, mut groups, .. } = registration.subject.clone().unwrap_or_default();
+    let of_cluster = format!("{SUBJECT_PREFIX}cluster:{cluster}:addon:{name}");
+    if user.is_empty() {
+        user = format!("{of_cluster}:agent:{name}");
+    }
+    if groups.is_empty() {
+        groups = vec![of_cluster];
+    }
+    Some(Registration { namespace: addon.agent_namespace().to_owned(), addon: name, user, groups })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn what_a_registration_does_not_say_is_as_in_ocm() {
+        let registered = |spec: Value, status: Value| {
+            let metadata = json!({"name": "a", "namespace": "c1"});
+            registration(
+                &serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status}))
+                    .unwrap(),
+            )
+        };
+        let asked = json!([{"signerName": KUBE_CLIENT_SIGNER}]);
+        let of_cluster = "system:open-cluster-management:cluster:c1:addon:a";
+        let told = registered(json!({"installNamespace": "mine"}), json!({"registrations": asked})).unwrap();
+        assert_eq!((told.namespace.as_str(), told.user), ("mine", format!("{of_cluster}:agent:a")));
+        assert_eq!(told.groups, [of_cluster]);
+        let told = registered(json!({}), json!({"registrations": asked, "namespace": "theirs"})).unwrap();
+        assert_eq!(told.namespace, "theirs");
+        assert_eq!(registered(json!({}), json!({"registrations": []})), None);
+    }
 }

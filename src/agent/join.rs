@@ -116,6 +116,11 @@ impl Credentials {
         named.split(':').next().unwrap_or_default()
     }
 
+    /// From when to when it is valid.
+    pub(super) fn validity(&self) -> (Timestamp, Timestamp) {
+        (self.from, self.until)
+    }
+
     /// The time to renew it: 20 to 25 % of its life before the end, and different for each agent.
     pub(super) fn renew_at(&self) -> Timestamp {
         let life = self.from.duration_until(self.until);

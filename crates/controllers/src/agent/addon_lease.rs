@@ -10,7 +10,7 @@ use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, set_condition};
-use api::names::{DEFAULT_ADDON_NAMESPACE, addon_conditions, cluster_conditions};
+use api::names::{addon_conditions, cluster_conditions};
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, Site, StatusWrite, View, Watches};
 
@@ -54,8 +54,8 @@ impl Controller for AddonLeaseController {
         if cluster.is_some_and(|cluster| is_unknown(&cluster)) {
             return Ok(plan);
         }
-        let namespace = if status.namespace.is_empty() { DEFAULT_ADDON_NAMESPACE } else { &status.namespace };
-        let lease = view.get_on::<Lease>(Site::Spoke, &Key::namespaced(namespace, &key.name))?;
+        let lease = Key::namespaced(addon.agent_namespace(), &key.name);
+        let lease = view.get_on::<Lease>(Site::Spoke, &lease)?;
         let available = observe(&key.name, lease.as_deref(), &mut plan, now);
         set_condition(&mut status.conditions, available, now);
         let new = ManagedClusterAddOn { status: Some(status), ..ManagedClusterAddOn::clone(&addon) };

@@ -46,6 +46,16 @@ fn default_namespace() -> String {
     names::DEFAULT_ADDON_NAMESPACE.into()
 }
 
+impl ManagedClusterAddOn {
+    /// The namespace of the add-on's agent on its cluster: as the hub found, else as the add-on says, else OCM's default.
+    pub fn agent_namespace(&self) -> &str {
+        let found = self.status.as_ref().map(|status| status.namespace.as_str());
+        let said = self.spec.install_namespace.as_str();
+        let named = found.into_iter().chain([said]).find(|namespace| !namespace.is_empty());
+        named.unwrap_or(names::DEFAULT_ADDON_NAMESPACE)
+    }
+}
+
 /// How the add-on does on this cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
