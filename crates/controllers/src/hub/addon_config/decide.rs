@@ -174,7 +174,8 @@ impl Rollout {
         }
         let own = self.own(addon.as_deref(), view)?;
         let wants = resolve([self.defaults.as_slice(), &node.configs, &own]);
-        if self.missing(&wants).is_some() {
+        if let Some(config) = self.missing(&wants).cloned() {
+            self.incomplete.insert(name.to_owned(), config);
             return Ok(None);
         }
         let unknown =
@@ -215,7 +216,11 @@ impl Rollout {
             let own = self.own(Some(&addon), view)?;
             let wants = resolve([self.defaults.as_slice(), &own]);
             let runs = progress::cluster(&addon, &wants).runs;
-            if self.missing(&wants).is_none() && runs != Some(Hash(address(&wants))) {
+            if let Some(config) = self.missing(&wants).cloned() {
+                self.incomplete.insert(cluster, config);
+            } else if runs == Some(Hash(address(&wants))) {
+                decided.ready.insert(cluster);
+            } else {
                 decided.assigned.insert(cluster, wants);
             }
         }
@@ -260,9 +265,16 @@ impl Decided {
 }
 
 fn missing_condition(config: &Config) -> Observation {
-    let message = format!(
-        "{} {} does not exist; clusters keep what they run until it does",
-        config.kind.resource, config.key
-    );
+    let message = format!("{}; clusters keep what they run until it does", absent(config));
     Observation::new(addon_conditions::PROGRESSING, False, "ConfigurationMissing").message(message)
+}
+
+/// What an add-on whose own configuration does not exist says.
+pub(super) fn incomplete_condition(config: &Config) -> Observation {
+    let message = format!("{}; the cluster keeps what it runs until it does", absent(config));
+    Observation::new(addon_conditions::CONFIGURED, False, "ConfigurationMissing").message(message)
+}
+
+fn absent(config: &Config) -> String {
+    format!("{} {} does not exist", config.kind.resource, config.key)
 }

@@ -30,6 +30,8 @@ pub(super) struct Rollout {
     pub(super) settled: bool,
     pub(super) addons: BTreeMap<String, Arc<ManagedClusterAddOn>>,
     pub(super) unreachable: BTreeSet<String>,
+    /// Clusters with a configuration that does not exist, once they were decided about.
+    pub(super) incomplete: BTreeMap<String, Config>,
     /// Clusters that cannot be read, or whose add-on cannot; they are unreachable too.
     pub(super) unreadable: BTreeSet<String>,
     /// Content of configurations by [`Config`], where the hub keeps snapshots of it.
@@ -67,6 +69,7 @@ impl Rollout {
             settled: true,
             addons: BTreeMap::new(),
             unreachable: BTreeSet::new(),
+            incomplete: BTreeMap::new(),
             unreadable: BTreeSet::new(),
             contents: BTreeMap::new(),
             cma: Arc::clone(&cma),

@@ -5,11 +5,12 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::decide::Decided;
+use super::decide::{Decided, incomplete_condition};
 use super::facts::Rollout;
 use super::memory::remember;
 use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ClusterManagementAddOnStatus, ManagedClusterAddOn};
+use api::condition::set_condition;
 use api::names::SYSTEM_NAMESPACE;
 use engine::addon::config::Config;
 use engine::addon::{config_refs, progress, registration, snapshot, spec_hash};
@@ -66,6 +67,9 @@ impl Rollout {
                 if let Some(template) = self.template(configs, view)? {
                     registration::fill(&mut new, &template);
                 }
+            } else if let Some(config) = self.incomplete.get(cluster) {
+                let conditions = &mut new.status.get_or_insert_default().conditions;
+                set_condition(conditions, incomplete_condition(config), now);
             } else if ready.contains(cluster) {
                 progress::configured(&mut new.status.get_or_insert_default().conditions, true, now);
             } else if !self.has_template && self.is_waiting(cluster) {
