@@ -239,6 +239,8 @@ pub mod addon_conditions {
     pub const CONFIGURED: &str = "Configured";
     /// The works are applied.
     pub const MANIFEST_APPLIED: &str = "ManifestApplied";
+    /// The jobs that run before the add-on is deleted are complete.
+    pub const HOOK_MANIFEST_COMPLETED: &str = "HookManifestCompleted";
     /// The registration is set up on the hub.
     pub const REGISTRATION_APPLIED: &str = "RegistrationApplied";
 }

@@ -77,7 +77,13 @@ fn refusal(work: &ManifestWork) -> Option<String> {
         manifests.iter().filter_map(|m| Some((m, find_condition(&m.conditions, work_conditions::APPLIED)?)));
     let first = failed.into_iter().find(|(_, condition)| condition.is_false());
     Some(first.map_or_else(
-        || applied.message.clone(),
+        || {
+            if applied.message.is_empty() {
+                "the agent cannot apply the work".into()
+            } else {
+                applied.message.clone()
+            }
+        },
         |(m, c)| format!("{} {}: {}", m.resource_meta.kind, m.resource_meta.name, c.message),
     ))
 }

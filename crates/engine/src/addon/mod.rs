@@ -7,6 +7,7 @@ pub mod config;
 pub mod config_refs;
 pub mod decorate;
 pub mod health;
+pub mod hook;
 pub mod pack;
 pub mod progress;
 pub mod registration;

@@ -6,12 +6,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::config::{Config, address, annotation};
+use super::hook::is_hook;
 use super::pack;
 use super::resource::plural;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::names::{
-    ADDON_DELETION_ORPHAN, ADDON_NAME_LABEL, ADDON_PRE_DELETE, CONFIG_FENCE_ANNOTATION,
-    CONFIG_SPEC_HASH_ANNOTATION,
+    ADDON_DELETION_ORPHAN, ADDON_NAME_LABEL, CONFIG_FENCE_ANNOTATION, CONFIG_SPEC_HASH_ANNOTATION,
 };
 use api::work::v1::{
     DeleteOption, DeletePropagationPolicy, FeedbackRule, FeedbackType, JsonPath, ManifestConfigOption,
@@ -96,13 +96,6 @@ pub fn build(
     Ok(packed.into_iter().map(work).collect())
 }
 
-/// Whether a manifest runs before the add-on is deleted instead of when it is installed.
-fn is_hook(manifest: &Object) -> bool {
-    let marked = manifest.annotations().contains_key(ADDON_PRE_DELETE)
-        || manifest.labels().contains_key(ADDON_PRE_DELETE);
-    marked && matches!(manifest.kind(), "Job" | "Pod")
-}
-
 /// Says which objects stay on the cluster when the add-on goes; nothing where none does.
 fn delete_option(manifests: &[Object]) -> Option<DeleteOption> {
     let stays = |manifest: &&Object| manifest.annotations().contains_key(ADDON_DELETION_ORPHAN);
@@ -114,7 +107,8 @@ fn delete_option(manifests: &[Object]) -> Option<DeleteOption> {
     })
 }
 
-fn identifier(manifest: &Object) -> ResourceIdentifier {
+/// How the configuration of a work names an object.
+pub(super) fn identifier(manifest: &Object) -> ResourceIdentifier {
     let reference = manifest.reference();
     ResourceIdentifier {
         group: reference.gvk.group.clone(),

@@ -6,6 +6,7 @@
     reason = "a test panics where something is not as it should be; clippy allows it in functions marked as tests only"
 )]
 
+mod addons;
 mod broken;
 mod fixtures;
 mod histories;

@@ -16,7 +16,7 @@ use api::work::v1::ManifestWork;
 use engine::addon::config::Config;
 use engine::addon::health::{self, WorksStatus};
 use engine::addon::registration::{self, Sources};
-use engine::addon::{config_refs, snapshot, template, works};
+use engine::addon::{config_refs, hook, snapshot, template, works};
 use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Plan, Query, Read, StatusWrite, View};
 
@@ -33,6 +33,8 @@ pub(super) struct Deployment {
     pub(super) addon: Arc<ManagedClusterAddOn>,
     pub(super) cluster: Arc<ManagedCluster>,
     pub(super) works: Vec<Arc<ManifestWork>>,
+    /// The work with the jobs that run before the add-on is deleted.
+    pub(super) hook: Option<Arc<ManifestWork>>,
     /// The configurations that the rollout assigned.
     pub(super) configs: Vec<Config>,
     pub(super) has_template: bool,
@@ -49,18 +51,24 @@ pub(super) struct Deployment {
 impl Deployment {
     pub(super) fn read(addon: Arc<ManagedClusterAddOn>, view: &impl View) -> Read<Option<Self>> {
         let (name, namespace) = (addon.name(), addon.namespace());
-        let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
+        let cma = view.get::<ClusterManagementAddOn>(&Key::cluster(name))?;
         let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(namespace))? else { return Ok(None) };
-        if !config_refs::is_managed(&cma) {
+        // The add-ons of a deleted ClusterManagementAddOn are collected after it, and finish from their snapshots.
+        let is_ours = cma.as_ref().map_or(addon.is_terminating(), |cma| config_refs::is_managed(cma));
+        if !is_ours {
             return Ok(None);
         }
         let mut works = view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, name).within(namespace))?;
         let is_hosted = |work: &ManifestWork| work.label(ADDON_NAMESPACE_LABEL).is_some();
+        let hook = works.iter().find(|work| work.name() == hook::name(name)).cloned();
         works.retain(|work| works::is_deploy(name, work) && !is_hosted(work));
         let status = addon.status.as_ref();
         let configs =
             status.and_then(|status| config_refs::desired(&status.config_references)).unwrap_or_default();
-        let has_template = config_refs::has_template(&cma);
+        let has_template = cma.as_ref().map_or_else(
+            || configs.iter().any(config_refs::is_template),
+            |cma| config_refs::has_template(cma),
+        );
         let policy = addon_reads::policy_object(name, view)?;
         let needs_health =
             has_template && policy.is_none_or(|policy| policy.spec.success != Success::Applied);
@@ -73,6 +81,7 @@ impl Deployment {
             addon,
             cluster,
             works,
+            hook,
             configs,
             has_template,
         };
@@ -124,7 +133,16 @@ impl Deployment {
         let rendered = match &self.sources {
             Ok(Some(sources)) => {
                 registration::fill(&mut new, sources);
-                self.render(sources).map(|wanted| self.deploy(&mut plan, &wanted))
+                match self.render(sources).and_then(|manifests| self.build(sources, manifests)) {
+                    Ok((wanted, hook)) => {
+                        if let Some(held) = self.hold(hook.is_some()) {
+                            return held;
+                        }
+                        self.deploy(&mut plan, &wanted);
+                        Ok(())
+                    }
+                    Err(error) => Err(error),
+                }
             }
             Ok(None) => {
                 if self.has_template && !self.configs.is_empty() {
@@ -140,7 +158,8 @@ impl Deployment {
         plan
     }
 
-    fn render(&self, sources: &Sources) -> Result<Vec<ManifestWork>, String> {
+    /// The manifests of the template for this cluster.
+    pub(super) fn render(&self, sources: &Sources) -> Result<Vec<Object>, String> {
         let input = template::Input {
             addon: self.name(),
             cluster: self.addon.namespace(),
@@ -148,11 +167,19 @@ impl Deployment {
             config: sources.config.as_ref(),
             registries: registries(&self.cluster),
         };
-        let manifests = template::render(&input)
-            .map_err(|e| format!("failed to get manifest from agent interface: {e}"))?;
+        template::render(&input).map_err(|e| format!("failed to get manifest from agent interface: {e}"))
+    }
+
+    /// The works that deploy the manifests, and the one that runs before the deletion.
+    fn build(
+        &self,
+        sources: &Sources,
+        manifests: Vec<Object>,
+    ) -> Result<(Vec<ManifestWork>, Option<ManifestWork>), String> {
+        let hook = hook::build(&self.addon, &manifests);
         let user = &sources.template.agent_spec.manifest_configs;
         let built = works::build(&self.addon, &self.configs, manifests, &self.works(), user);
-        built.map_err(|e| format!("failed to build manifestwork: {e}"))
+        Ok((built.map_err(|e| format!("failed to build manifestwork: {e}"))?, hook))
     }
 
     /// Writes the permissions, then the works, each only where it differs; then deletes the works that are not wanted any more.
@@ -189,7 +216,7 @@ pub(super) fn remove<'a>(bindings: impl IntoIterator<Item = &'a Arc<RoleBinding>
     living.map(|binding| Action::delete(binding.as_ref())).collect()
 }
 
-fn without_status(work: &ManifestWork) -> Object {
+pub(super) fn without_status(work: &ManifestWork) -> Object {
     let mut object = Object::from_typed(work);
     object.0.remove("status");
     object

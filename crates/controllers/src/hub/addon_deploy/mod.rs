@@ -8,9 +8,11 @@
 //! cluster two writes.
 
 mod deployment;
+mod hook;
 mod status;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -22,7 +24,7 @@ use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
 use api::gitops::v1alpha1::RolloutPolicy;
-use api::names::{ADDON_NAME_LABEL, cluster_conditions};
+use api::names::{ADDON_NAME_LABEL, ADDON_PRE_DELETE, cluster_conditions};
 use api::work::v1::ManifestWork;
 use engine::addon::health::WorksStatus;
 use engine::addon::{config_refs, registration};
@@ -101,10 +103,18 @@ impl Controller for AddonDeployController {
             plan.step(remove(&bindings_of(key, view)?));
             return Ok(plan);
         };
-        // The works of an add-on that is being deleted go with it, by their owner reference. Its last jobs need their permissions.
-        let addon = Some(addon).filter(|addon| !addon.is_terminating());
-        let deployment = addon.map(|addon| Deployment::read(addon, view)).transpose()?.flatten();
-        let Some(deployment) = deployment else { return Ok(Plan::nothing()) };
+        let is_deleted = addon.is_terminating();
+        // The works of an add-on that is being deleted go with it, by their owner reference.
+        if is_deleted && !addon.has_finalizer(ADDON_PRE_DELETE) {
+            return Ok(Plan::nothing());
+        }
+        let Some(deployment) = Deployment::read(Arc::clone(&addon), view)? else {
+            let is_alone = is_deleted && view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?.is_none();
+            return Ok(if is_alone { hook::release(&addon) } else { Plan::nothing() });
+        };
+        if is_deleted {
+            return Ok(deployment.finish(now));
+        }
         let is_refused = matches!(deployment.works_status, WorksStatus::Refused(_));
         let refused_since = view.index(|refusals: &mut Refusals| refusals.since(key, is_refused, now))?;
         Ok(deployment.plan(refused_since, now))

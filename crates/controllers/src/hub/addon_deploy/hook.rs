@@ -1,0 +1,105 @@
+//! The deletion of an add-on that has jobs to run on its cluster first.
+//!
+//! A finalizer holds the add-on from before its first work until its jobs are complete. Its works and its permissions stay until then.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::deployment::{Deployment, without_status};
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::condition::ConditionStatus::False;
+use api::condition::{Observation, set_condition};
+use api::names::ADDON_PRE_DELETE;
+use api::names::addon_conditions::HOOK_MANIFEST_COMPLETED;
+use api::work::v1::ManifestWork;
+use engine::addon::{config_refs, hook, works};
+use object::{Key, Metadata as _, ObjectRef};
+use reconcile::{Action, Event, EventType, Plan, StatusWrite};
+
+/// How long the jobs may take before an event says that they do not end.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+
+impl Deployment {
+    /// Holds an add-on that has jobs to run before it is deleted, and lets go of one that has none any more; `None` where that is so.
+    /// Nothing else is written in the same plan, because the add-on is another one then.
+    pub(super) fn hold(&self, has_hook: bool) -> Option<Plan> {
+        let write = if has_hook {
+            Action::add_finalizers(&*self.addon, &[ADDON_PRE_DELETE])
+        } else {
+            Action::remove_finalizers(&*self.addon, &[ADDON_PRE_DELETE])
+        };
+        write.map(|write| {
+            let mut plan = Plan::nothing();
+            plan.step([write]);
+            plan
+        })
+    }
+
+    /// Runs the jobs of an add-on that is being deleted, and lets go of it when they are complete. A cluster that the hub does not
+    /// accept gets no jobs any more.
+    pub(super) fn finish(&self, now: Timestamp) -> Plan {
+        let rendered = match &self.sources {
+            Ok(Some(sources)) => self.render(sources),
+            Ok(None) if self.has_template && self.configs.iter().any(config_refs::is_template) => {
+                Err("the snapshot of its template does not exist".to_owned())
+            }
+            Ok(None) => Ok(Vec::new()),
+            Err(error) => Err(error.clone()),
+        };
+        match rendered.map(|manifests| hook::build(&self.addon, &manifests)) {
+            Ok(None) => release(&self.addon),
+            Ok(Some(_)) | Err(_) if !self.cluster.spec.hub_accepts_client => release(&self.addon),
+            Ok(Some(wanted)) => self.run(&wanted, now),
+            Err(error) => self.wait(Vec::new(), &error, now),
+        }
+    }
+
+    /// Has the jobs run, and lets go when they are complete.
+    fn run(&self, wanted: &ManifestWork, now: Timestamp) -> Plan {
+        let live = self.hook.as_deref().filter(|live| works::is_as_wanted(live, wanted));
+        match live.map(hook::unfinished).as_deref() {
+            Some([]) => release(&self.addon),
+            Some([first, ..]) => self.wait(Vec::new(), &format!("{first} has not completed"), now),
+            None => {
+                let write = Action::apply(without_status(wanted));
+                self.wait(vec![write], "it has just been written", now)
+            }
+        }
+    }
+
+    /// Says what the deletion waits for, and how a person goes on without it.
+    fn wait(&self, writes: Vec<Action>, why: &str, now: Timestamp) -> Plan {
+        let mut plan = Plan::nothing();
+        plan.step(writes);
+        let work = hook::name(self.name());
+        let message = format!(
+            "hook manifestWork {work} is not completed: {why}. To delete the add-on without it, remove the finalizer {ADDON_PRE_DELETE}."
+        );
+        let mut new = ManagedClusterAddOn::clone(&self.addon);
+        let open = Observation::new(HOOK_MANIFEST_COMPLETED, False, "HookManifestIsNotCompleted");
+        set_condition(&mut new.status.get_or_insert_default().conditions, open.message(message.clone()), now);
+        plan.status = StatusWrite::between(self.addon.as_ref(), &new);
+        let deleted = self.addon.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
+        let until = deleted.saturating_add(PATIENCE).unwrap_or(Timestamp::MAX);
+        if until > now {
+            plan.wake(until);
+        } else {
+            plan.events.push(Event {
+                regarding: ObjectRef::of::<ManagedClusterAddOn>(Key::of(&*self.addon)),
+                uid: self.addon.uid().to_owned(),
+                related: None,
+                event_type: EventType::Warning,
+                reason: "HookNotCompleted".into(),
+                action: "Delete".into(),
+                message,
+            });
+        }
+        plan
+    }
+}
+
+/// Lets an add-on go.
+pub(super) fn release(addon: &ManagedClusterAddOn) -> Plan {
+    let mut plan = Plan::nothing();
+    plan.step(Action::remove_finalizers(addon, &[ADDON_PRE_DELETE]));
+    plan
+}

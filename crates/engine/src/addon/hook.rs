@@ -1,0 +1,133 @@
+//! The jobs of an add-on that run on its cluster before it is deleted.
+//!
+//! They are manifests of kind Job or Pod that carry a mark. They have a work of their own, which exists from the deletion of the add-on
+//! until the jobs are complete.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::works::identifier;
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::condition::{Condition, find_condition};
+use api::names::{ADDON_NAME_LABEL, ADDON_PRE_DELETE, work_conditions};
+use api::work::v1::{
+    FeedbackRule, ManifestCondition, ManifestConfigOption, ManifestWork, ManifestWorkSpec, ManifestsTemplate,
+    ResourceIdentifier,
+};
+use object::{Metadata as _, Object};
+
+/// Whether a manifest runs before the add-on is deleted instead of when it is installed.
+pub fn is_hook(manifest: &Object) -> bool {
+    let marked = manifest.annotations().contains_key(ADDON_PRE_DELETE)
+        || manifest.labels().contains_key(ADDON_PRE_DELETE);
+    marked && matches!(manifest.kind(), "Job" | "Pod")
+}
+
+/// Name of the work with the jobs of an add-on.
+pub fn name(addon: &str) -> String {
+    format!("addon-{addon}-pre-delete")
+}
+
+/// The work with the jobs among the manifests of an add-on; `None` where there is none.
+pub fn build(addon: &ManagedClusterAddOn, manifests: &[Object]) -> Option<ManifestWork> {
+    let hooks: Vec<&Object> = manifests.iter().filter(|manifest| is_hook(manifest)).collect();
+    if hooks.is_empty() {
+        return None;
+    }
+    let metadata = ObjectMeta {
+        namespace: addon.metadata.namespace.clone(),
+        name: Some(name(addon.name())),
+        labels: Some([(ADDON_NAME_LABEL.to_owned(), addon.name().to_owned())].into()),
+        owner_references: Some(vec![addon.controller_reference()]),
+        ..ObjectMeta::default()
+    };
+    let config = |hook: &&Object| ManifestConfigOption {
+        resource_identifier: identifier(hook),
+        feedback_rules: vec![FeedbackRule::default()],
+        ..ManifestConfigOption::default()
+    };
+    let spec = ManifestWorkSpec {
+        manifest_configs: hooks.iter().map(config).collect(),
+        workload: ManifestsTemplate {
+            manifests: hooks.iter().map(|hook| hook.0.clone()).collect(),
+            ..ManifestsTemplate::default()
+        },
+        ..ManifestWorkSpec::default()
+    };
+    Some(ManifestWork { metadata, spec, ..ManifestWork::default() })
+}
+
+/// The jobs of a work that are not complete, or not known to be.
+pub fn unfinished(work: &ManifestWork) -> Vec<String> {
+    let status = work.status.as_ref();
+    let available = status.and_then(|status| find_condition(&status.conditions, work_conditions::AVAILABLE));
+    let is_current = |condition: &&Condition| condition.observed_generation == work.metadata.generation;
+    let is_available = available.filter(is_current).is_some_and(Condition::is_true);
+    let reported = status.map(|status| status.resource_status.manifests.as_slice()).unwrap_or_default();
+    let jobs = work.spec.manifest_configs.iter().map(|config| &config.resource_identifier);
+    let left = jobs.filter(|job| !is_available || !reported.iter().any(|told| is_complete(job, told)));
+    left.map(|job| format!("{} {}/{}", job.resource, job.namespace, job.name)).collect()
+}
+
+fn is_complete(job: &ResourceIdentifier, told: &ManifestCondition) -> bool {
+    let meta = &told.resource_meta;
+    let is_it = (&meta.group, &meta.resource, &meta.namespace, &meta.name)
+        == (&job.group, &job.resource, &job.namespace, &job.name);
+    let want = if job.resource == "pods" { ("PodPhase", "Succeeded") } else { ("JobComplete", "True") };
+    let values = told.status_feedback.values.iter();
+    is_it
+        && values
+            .into_iter()
+            .any(|value| (value.name.as_str(), value.field_value.string.as_deref()) == (want.0, Some(want.1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn manifest(kind: &str, metadata: Value) -> Object {
+        Object::from_value(json!({"apiVersion": "batch/v1", "kind": kind, "metadata": metadata})).unwrap()
+    }
+
+    fn work() -> ManifestWork {
+        let hook = json!({"name": "clean", "namespace": "ns", "annotations": {ADDON_PRE_DELETE: ""}});
+        let addon: ManagedClusterAddOn = serde_json::from_value(
+            json!({"metadata": {"name": "a", "namespace": "c1", "uid": "u"}, "spec": {}}),
+        )
+        .unwrap();
+        let manifests = [manifest("Job", hook), manifest("Job", json!({"name": "other"}))];
+        build(&addon, &manifests).unwrap()
+    }
+
+    #[test]
+    fn only_marked_jobs_and_pods_run_before_the_deletion() {
+        let hooks = work().spec.workload.manifests;
+        assert_eq!(hooks.iter().map(|hook| &hook["metadata"]["name"]).collect::<Vec<_>>(), ["clean"]);
+        let label = json!({"name": "x", "labels": {ADDON_PRE_DELETE: ""}});
+        assert!(is_hook(&manifest("Pod", label.clone())) && !is_hook(&manifest("ConfigMap", label)));
+    }
+
+    #[test]
+    fn a_job_is_complete_when_its_cluster_reports_so_for_this_work() {
+        let mut work = work();
+        work.metadata.generation = Some(2);
+        assert_eq!(unfinished(&work), ["jobs ns/clean"]);
+        let mut told = |generation: i64, complete: &str| {
+            let value = json!({"name": "JobComplete", "fieldValue": {"type": "String", "string": complete}});
+            let meta = json!({"ordinal": 0, "group": "batch", "resource": "jobs", "name": "clean", "namespace": "ns"});
+            let available = json!({
+                "type": "Available", "status": "True", "reason": "R", "message": "", "observedGeneration": generation,
+                "lastTransitionTime": "2026-01-02T03:04:05Z",
+            });
+            work.status = Some(
+                serde_json::from_value(json!({
+                    "conditions": [available],
+                    "resourceStatus": {"manifests": [{"resourceMeta": meta, "conditions": [], "statusFeedback": {"values": [value]}}]},
+                }))
+                .unwrap(),
+            );
+            unfinished(&work).len()
+        };
+        assert_eq!([told(2, "False"), told(1, "True"), told(2, "True")], [1, 1, 0]);
+    }
+}
