@@ -138,6 +138,10 @@ pub const HUB_KUBECONFIG_SECRET: &str = "hub-kubeconfig-secret";
 /// The claim that says which version of Kubernetes a cluster runs.
 pub const KUBERNETES_VERSION_CLAIM: &str = "kubeversion.open-cluster-management.io";
 
+/// The reason of the condition `HubAcceptedManagedCluster` of a cluster that was accepted and could not get its permissions; OCM's word.
+pub const ACCEPT_FAILED: &str = "Error";
+/// The user whose requests to join a cluster are approved without a person, until the cluster has joined.
+pub const REQUESTER_ANNOTATION: &str = "registration.wheelwright.dev/requester";
 /// The ClusterRoleBinding whose subjects join clusters without a person: bootstrap identities.
 pub const AUTO_APPROVE_BINDING: &str = "wheelwright:auto-approved-bootstrap";
 

@@ -17,6 +17,7 @@ pub fn hub(register: &mut impl Register) {
     register.add::<hub::csr::CsrController>();
     register.add::<hub::cluster::ClusterController>();
     register.add::<hub::cluster_lease::ClusterLeaseController>();
+    register.add::<hub::cluster_defaults::ClusterDefaultsController>();
     register.add::<hub::clusterset::ClusterSetController>();
     register.add::<hub::clusterset_binding::ClusterSetBindingController>();
     register.add::<hub::placement::PlacementController>();

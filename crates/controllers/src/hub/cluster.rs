@@ -15,7 +15,8 @@ use api::condition::ConditionStatus::{False, True};
 use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::cluster_conditions::{DELETING, HUB_ACCEPTED};
 use api::names::{
-    CLUSTER_API_RESOURCE_FINALIZER, CLUSTER_NAME_LABEL, CLUSTER_RESOURCE_FINALIZER, WORK_FINALIZER,
+    ACCEPT_FAILED, CLUSTER_API_RESOURCE_FINALIZER, CLUSTER_NAME_LABEL, CLUSTER_RESOURCE_FINALIZER,
+    WORK_FINALIZER,
 };
 use api::work::v1::ManifestWork;
 use engine::registration::rbac;
@@ -36,7 +37,9 @@ impl Controller for ClusterController {
         watches.on::<ClusterRole>(|change, _| labelled(change));
         watches.on::<ClusterRoleBinding>(|change, _| labelled(change));
         watches.on::<RoleBinding>(|change, _| labelled(change));
-        watches.on::<Namespace>(|change, _| labelled(change));
+        watches.on::<Namespace>(|change, _| {
+            change.latest().map(|found| Key::cluster(found.name())).into_iter().collect()
+        });
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
@@ -44,6 +47,11 @@ impl Controller for ClusterController {
         let Some(cluster) = view.get::<ManagedCluster>(key)? else { return Ok(plan) };
         let observation = if cluster.is_terminating() {
             Some(clean_up(&mut plan, &cluster, view)?)
+        } else if cluster.spec.hub_accepts_client
+            && !cluster.holds(HUB_ACCEPTED)
+            && !may_have_namespace(&key.name, view)?
+        {
+            Some(namespace_taken(&key.name))
         } else if cluster.spec.hub_accepts_client {
             accept(&mut plan, &cluster, view)?;
             let accepted = Observation::new(HUB_ACCEPTED, True, "HubClusterAdminAccepted");
@@ -73,6 +81,22 @@ fn deleted_in_namespace<K: Kind>(change: &Change<K>) -> Vec<Key> {
 fn labelled<K: Kind>(change: &Change<K>) -> Vec<Key> {
     let cluster = change.latest().and_then(|object| object.label(CLUSTER_NAME_LABEL));
     cluster.filter(|name| !name.is_empty()).map(Key::cluster).into_iter().collect()
+}
+
+/// Whether the namespace of a cluster's name is free, or labelled for the cluster.
+///
+/// The agent of a cluster gets permissions in it, so a cluster must not be named like a namespace of the hub.
+/// See docs/hazards.md#cluster-named-like-a-namespace.
+pub(super) fn may_have_namespace(cluster: &str, view: &impl View) -> Read<bool> {
+    let namespace = view.get::<Namespace>(&Key::cluster(cluster))?;
+    Ok(namespace.is_none_or(|namespace| namespace.label(CLUSTER_NAME_LABEL) == Some(cluster)))
+}
+
+fn namespace_taken(cluster: &str) -> Observation {
+    let message = format!(
+        "the namespace {cluster} exists and has no label {CLUSTER_NAME_LABEL}={cluster}; add the label if it is for the cluster"
+    );
+    Observation::new(HUB_ACCEPTED, False, ACCEPT_FAILED).message(message)
 }
 
 fn ensure<K: Kind>(wanted: &K, view: &impl View) -> Read<Option<Action>> {
@@ -161,3 +185,7 @@ fn remaining<K: Kind>(resource: &str, objects: &[Arc<K>]) -> Observation {
     );
     Observation::new(DELETING, False, "ResourceRemaining").message(message)
 }
+
+#[cfg(test)]
+#[path = "tests/cluster.rs"]
+mod tests;

@@ -15,7 +15,7 @@ use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::cluster_conditions::{AVAILABLE, CLOCK_SYNCED, HUB_ACCEPTED};
-use api::names::{CLUSTER_LEASE, CLUSTER_NAME_LABEL, SKIP_CLOCK_SYNC_ANNOTATION};
+use api::names::{ACCEPT_FAILED, CLUSTER_LEASE, CLUSTER_NAME_LABEL, SKIP_CLOCK_SYNC_ANNOTATION};
 use engine::registration::lease;
 use engine::registration::liveness::{Liveness, SignOfLife};
 use object::{Key, Metadata as _, Object, ObjectRef};
@@ -80,7 +80,7 @@ impl Controller for ClusterLeaseController {
         match view.get::<Lease>(&Key::namespaced(&key.name, CLUSTER_LEASE))? {
             None if is_leaving => set_silent(&mut plan, &cluster, conditions, now),
             // A cluster gets its lease when it has been accepted or denied.
-            None if cluster.condition(HUB_ACCEPTED).is_some() => {
+            None if cluster.condition(HUB_ACCEPTED).is_some_and(|one| one.reason != ACCEPT_FAILED) => {
                 plan.step([Action::create(Object::from_typed(&new_lease(&key.name, now)))]);
             }
             None => {}

@@ -6,14 +6,19 @@
 
 use jiff::{Timestamp, Unit};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Subject};
 use serde_json::{Map, json};
 
+use super::cluster::may_have_namespace;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
-use api::names::cluster_conditions::{AVAILABLE, JOINED};
-use api::names::{AUTO_ACCEPTED_ANNOTATION, AUTO_APPROVE_BINDING, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER};
+use api::names::cluster_conditions::JOINED;
+use api::names::{
+    AUTO_ACCEPTED_ANNOTATION, AUTO_APPROVE_BINDING, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER,
+    REQUESTER_ANNOTATION,
+};
 use engine::registration::csr::{Ask, ask, is_decided};
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{
@@ -28,7 +33,10 @@ impl Controller for CsrController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedCluster>(|change, view| {
-            let facts = |cluster: &ManagedCluster| (cluster.spec.hub_accepts_client, is_alive(cluster));
+            let facts = |cluster: &ManagedCluster| {
+                let requester = cluster.annotation(REQUESTER_ANNOTATION).map(str::to_owned);
+                (cluster.spec.hub_accepts_client, has_joined(cluster), requester)
+            };
             let cluster = change.latest().filter(|_| change.differs_in(facts));
             cluster.map(|cluster| requests_of(cluster.name(), view)).unwrap_or_default()
         });
@@ -38,6 +46,11 @@ impl Controller for CsrController {
             };
             let addon = change.latest().filter(|_| change.differs_in(facts));
             addon.map(|addon| requests_of(addon.namespace(), view)).unwrap_or_default()
+        });
+        watches.on::<Namespace>(|change, view| {
+            let label = |namespace: &Namespace| namespace.label(CLUSTER_NAME_LABEL).map(str::to_owned);
+            let namespace = change.latest().filter(|_| change.differs_in(label));
+            namespace.map(|namespace| requests_of(namespace.name(), view)).unwrap_or_default()
         });
         watches.on::<ClusterRoleBinding>(|change, view| {
             let binding = change.latest().filter(|binding| binding.name() == AUTO_APPROVE_BINDING);
@@ -86,13 +99,15 @@ fn is_registered(cluster: &str, addon: &str, view: &impl View) -> Read<bool> {
     Ok(registrations.any(|registration| registration.signer_name == KUBE_CLIENT_SIGNER))
 }
 
-/// Whether the cluster has an agent that works, so that nobody else may get its certificate.
-fn is_alive(cluster: &ManagedCluster) -> bool {
-    cluster.holds(JOINED) && cluster.holds(AVAILABLE)
+/// Whether an agent has the identity of the cluster, or had it.
+fn has_joined(cluster: &ManagedCluster) -> bool {
+    cluster.condition(JOINED).is_some()
 }
 
-/// Approves a first request of a bootstrap identity, and accepts the cluster that it is for, once.
+/// Approves a request of a bootstrap identity, and accepts the cluster that it is for, once.
 ///
+/// That is for clusters that nobody has accepted yet. From then on an annotation names the user whose requests are approved, because an agent may
+/// lose its key before it has joined; a person may write it, too. Once the cluster has joined, its identity is given by a person only.
 /// See docs/hazards.md#bootstrap-credential.
 fn join(
     plan: &mut Plan,
@@ -107,7 +122,14 @@ fn join(
         return Ok(());
     }
     let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(name))? else { return Ok(()) };
-    if cluster.is_terminating() || is_alive(&cluster) {
+    if cluster.is_terminating() || has_joined(&cluster) || !may_have_namespace(name, view)? {
+        return Ok(());
+    }
+    let user = request.spec.username.as_deref().unwrap_or_default();
+    let requester = cluster.annotation(REQUESTER_ANNOTATION);
+    if requester.is_some_and(|requester| requester != user)
+        || (cluster.spec.hub_accepts_client && requester.is_none())
+    {
         return Ok(());
     }
     if !cluster.spec.hub_accepts_client {
@@ -116,7 +138,8 @@ fn join(
             return Ok(());
         }
         let time = now.round(Unit::Second).unwrap_or(now).to_string();
-        let patch = json!({"metadata": {"annotations": {AUTO_ACCEPTED_ANNOTATION: time}}, "spec": {"hubAcceptsClient": true}});
+        let annotations = json!({AUTO_ACCEPTED_ANNOTATION: time, REQUESTER_ANNOTATION: user});
+        let patch = json!({"metadata": {"annotations": annotations}, "spec": {"hubAcceptsClient": true}});
         plan.step([Action::patch(cluster.as_ref(), patch.as_object().cloned().unwrap_or_default())]);
     }
     approve(plan, request, Approval::JOIN, now);
@@ -186,99 +209,5 @@ fn approve(plan: &mut Plan, request: &CertificateSigningRequest, approval: Appro
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use k8s_openapi::ByteString;
-    use object::Object;
-    use reconcile::Caches;
-
-    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
-    /// What the agent `agent` of the cluster `c1` asks to be signed.
-    const PEM: &str = include_str!("c1-agent.csr");
-
-    struct Case {
-        requester: &'static str,
-        accepted: bool,
-        annotations: &'static [&'static str],
-        alive: bool,
-    }
-
-    const JOINING: Case = Case {
-        requester: "system:serviceaccount:ocm:bootstrap",
-        accepted: false,
-        annotations: &[],
-        alive: false,
-    };
-
-    /// The words of the actions that are planned.
-    fn check(case: &Case, want: &[&str]) {
-        let status = json!({"conditions": if case.alive { json!([
-            {"type": "ManagedClusterJoined", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
-            {"type": "ManagedClusterConditionAvailable", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
-        ]) } else { json!([]) }});
-        let annotations: Map<_, _> =
-            case.annotations.iter().map(|name| ((*name).to_owned(), json!("x"))).collect();
-        let cluster = json!({"metadata": {"name": "c1", "annotations": annotations}, "spec": {"hubAcceptsClient": case.accepted}, "status": status});
-        let subjects = json!([{"kind": "ServiceAccount", "name": "bootstrap", "namespace": "ocm"}]);
-        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"});
-        let binding =
-            json!({"metadata": {"name": AUTO_APPROVE_BINDING}, "roleRef": role, "subjects": subjects});
-        let mut caches = Caches::default();
-        let request = json!({
-            "metadata": {"name": "r", "labels": {CLUSTER_NAME_LABEL: "c1"}},
-            "spec": {"request": ByteString(PEM.into()), "signerName": KUBE_CLIENT_SIGNER, "username": case.requester},
-        });
-        let request: CertificateSigningRequest = Object::from_value(request).unwrap().to_typed().unwrap();
-        caches.replace(Site::Hub, vec![request], "1");
-        caches.replace::<ManagedCluster>(
-            Site::Hub,
-            vec![Object::from_value(cluster).unwrap().to_typed().unwrap()],
-            "1",
-        );
-        caches.replace::<ClusterRoleBinding>(
-            Site::Hub,
-            vec![Object::from_value(binding).unwrap().to_typed().unwrap()],
-            "1",
-        );
-        let plan = CsrController::plan(&Key::cluster("r"), &caches, NOW).unwrap();
-        let word = |action: &Action| match action {
-            Action::Patch { subresource: Subresource::Approval, .. } => "approve",
-            Action::Patch { .. } => "accept",
-            _ => "?",
-        };
-        let words: Vec<_> = plan.steps.iter().flatten().map(word).collect();
-        assert_eq!(words, want, "{}", case.requester);
-    }
-
-    #[test]
-    fn a_bootstrap_identity_joins_a_cluster_that_is_new() {
-        check(&JOINING, &["accept", "approve"]);
-        check(&Case { accepted: true, ..JOINING }, &["approve"]);
-    }
-
-    #[test]
-    fn a_cluster_that_a_person_denied_stays_denied() {
-        check(&Case { annotations: &[AUTO_ACCEPTED_ANNOTATION], ..JOINING }, &[]);
-    }
-
-    #[test]
-    fn a_cluster_whose_agent_is_alive_keeps_its_identity() {
-        check(&Case { accepted: true, alive: true, ..JOINING }, &[]);
-    }
-
-    #[test]
-    fn nobody_else_joins_without_a_person() {
-        for requester in
-            ["system:serviceaccount:ocm:other", "system:serviceaccount:other:bootstrap", "bootstrap", ""]
-        {
-            check(&Case { requester, accepted: true, ..JOINING }, &[]);
-        }
-    }
-
-    #[test]
-    fn an_identity_renews_itself_while_its_cluster_is_accepted() {
-        let requester = "system:open-cluster-management:c1:agent";
-        check(&Case { requester, accepted: true, alive: true, ..JOINING }, &["approve"]);
-        check(&Case { requester, accepted: false, ..JOINING }, &[]);
-    }
-}
+#[path = "tests/csr.rs"]
+mod tests;

@@ -7,6 +7,7 @@ pub(crate) mod addon_health;
 pub(crate) mod addon_install;
 pub(crate) mod bootstrap;
 pub(crate) mod cluster;
+pub(crate) mod cluster_defaults;
 pub(crate) mod cluster_lease;
 pub mod clusterset;
 pub(crate) mod clusterset_binding;
