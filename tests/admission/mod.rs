@@ -5,6 +5,7 @@
 mod clusters;
 mod hub;
 mod namespaced;
+mod operator;
 mod rows;
 
 use wheelwright::apiserver::{Options, Server};

@@ -110,7 +110,7 @@ pub(super) const ROWS: &[Row] = &[
         what: "renew another lease",
         request: "PUT /apis/coordination.k8s.io/v1/namespaces/c1/leases/another",
         body: r#"{"spec": {"holderIdentity": "y"}}"#,
-        may: &["argo", "admin", "operator"],
+        may: &["argo", "admin"],
         refused: &[],
     },
     Row {

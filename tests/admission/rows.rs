@@ -62,4 +62,4 @@ pub(super) struct Row {
 }
 
 /// The table, in parts.
-pub(super) const ROWS: &[&[Row]] = &[super::clusters::ROWS, super::namespaced::ROWS];
+pub(super) const ROWS: &[&[Row]] = &[super::clusters::ROWS, super::namespaced::ROWS, super::operator::ROWS];

@@ -17,7 +17,7 @@ use wheelwright::apiserver::{Credential, kubeconfig_yaml};
 use wheelwright::pki::{Authority, Identity, Profile, Subject, Usage};
 
 pub(crate) use kubectl::Kubectl;
-use process::{Process, free_port};
+pub(crate) use process::{Process, free_port};
 
 /// A kube-apiserver is ready 3 s after its start on an idle machine; the rest is for busy ones.
 const READY_WITHIN: Duration = Duration::from_secs(120);
@@ -126,6 +126,11 @@ impl Cluster {
     /// A client of the administrator; it does not repeat requests by itself.
     pub(crate) async fn client(&self) -> kube::Client {
         client_of(&self.kubeconfig).await
+    }
+
+    /// The certificate of the authority, in PEM.
+    pub(crate) fn ca_pem(&self) -> String {
+        self.authority.certificate_pem()
     }
 
     /// kubectl as the administrator.

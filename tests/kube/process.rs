@@ -14,14 +14,14 @@ const TAIL: usize = 20;
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
 
 /// A child that is killed when dropped.
-pub(super) struct Process {
+pub(crate) struct Process {
     name: &'static str,
     child: Child,
     log: PathBuf,
 }
 
 impl Process {
-    pub(super) fn start(name: &'static str, mut command: Command, dir: &Directory) -> Self {
+    pub(crate) fn start(name: &'static str, mut command: Command, dir: &Directory) -> Self {
         let log = dir.path(&format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log).unwrap();
         command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
@@ -29,18 +29,23 @@ impl Process {
         Self { name, child, log }
     }
 
+    /// All that the process has printed.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
     pub(super) fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
-    pub(super) fn assert_running(&mut self) {
+    pub(crate) fn assert_running(&mut self) {
         if let Some(status) = self.child.try_wait().unwrap() {
             panic!("{} ended with {status}:\n{}", self.name, self.log_tail());
         }
     }
 
     /// The end of the log.
-    pub(super) fn log_tail(&self) -> String {
+    pub(crate) fn log_tail(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         format!("{}:\n{}", self.log.display(), lines[lines.len().saturating_sub(TAIL)..].join("\n"))
@@ -60,7 +65,7 @@ impl Drop for Process {
 }
 
 /// A port of the loopback address that nobody listens on, and that this process gives out once.
-pub(super) fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let span = PORTS.end - PORTS.start;
     // Test processes that run beside each other start looking at different places.

@@ -26,9 +26,8 @@ impl Controller for BootstrapController {
     fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
         let mut plan = Plan::nothing();
         if key.name == BOOTSTRAP_ROLE {
-            let role = create_if_absent(&bootstrap_role(), view)?;
-            let binding = create_if_absent(&bootstrap_binding(), view)?;
-            plan.step(role.into_iter().chain(binding));
+            plan.step(create_if_absent(&bootstrap_role(), view)?);
+            plan.step(create_if_absent(&bootstrap_binding(), view)?);
         }
         Ok(plan)
     }

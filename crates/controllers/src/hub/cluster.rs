@@ -110,15 +110,18 @@ fn accept(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<(
     let metadata = ObjectMeta { name: Some(name.into()), labels, ..ObjectMeta::default() };
     plan.step(ensure(&Namespace { metadata, ..Namespace::default() }, view)?);
     plan.step(Action::add_finalizers(cluster, &FINALIZERS));
-    let mut permissions = Vec::new();
+    let mut roles = Vec::new();
     for role in rbac::shared_roles() {
-        permissions.extend(ensure(&role, view)?);
+        roles.extend(ensure(&role, view)?);
     }
-    permissions.extend(ensure(&rbac::cluster_role(name, true), view)?);
-    permissions.extend(ensure(&rbac::cluster_role_binding(name), view)?);
-    permissions.extend(ensure(&rbac::registration_binding(name), view)?);
-    permissions.extend(ensure(&rbac::work_binding(name), view)?);
-    plan.step(permissions);
+    roles.extend(ensure(&rbac::cluster_role(name, true), view)?);
+    // An API server refuses the binding of a role that does not exist.
+    plan.step(roles);
+    let mut bindings = Vec::new();
+    bindings.extend(ensure(&rbac::cluster_role_binding(name), view)?);
+    bindings.extend(ensure(&rbac::registration_binding(name), view)?);
+    bindings.extend(ensure(&rbac::work_binding(name), view)?);
+    plan.step(bindings);
     Ok(())
 }
 

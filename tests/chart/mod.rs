@@ -1,0 +1,236 @@
+//! The chart as helm renders it: the operator runs with its arguments, environment, service account and permissions, on a read-only root.
+
+use std::fs;
+use std::process::Command;
+
+use ::kube::Api;
+use api::crds;
+use api::gitops::v1alpha1::ConfigRepo;
+use axum::http::Request;
+use serde_json::{Value, json};
+
+use crate::kube::{Cluster, Directory, Process, free_port, helm};
+use crate::wait::eventually;
+
+/// What the operator may do beyond the kinds of OCM and its own, and beyond reading: all of it, so that a new way is seen in a review.
+const REACHED: &[&str] = &[
+    "apps/controllerrevisions: create,patch,delete",
+    "authorization.k8s.io/subjectaccessreviews: create",
+    "certificates.k8s.io/certificatesigningrequests/approval: patch",
+    "certificates.k8s.io/certificatesigningrequests: create",
+    "certificates.k8s.io/signers[kubernetes.io/kube-apiserver-client]: approve",
+    "coordination.k8s.io/leases: create",
+    "coordination.k8s.io/leases[managed-cluster-lease]: update",
+    "core/events: create,patch,update",
+    "core/namespaces: create,patch",
+    "events.k8s.io/events: create,patch,update",
+    "rbac.authorization.k8s.io/clusterrolebindings: create,patch,delete",
+    "rbac.authorization.k8s.io/clusterroles: create,patch,delete",
+    "rbac.authorization.k8s.io/rolebindings: create,patch,delete",
+    "register.open-cluster-management.io/managedclusters/accept: update,renew",
+    "register.open-cluster-management.io/managedclusters/clientcertificates: update,renew",
+];
+
+fn find<'o>(objects: &'o [Value], kind: &str) -> &'o Value {
+    objects.iter().find(|object| object["kind"] == kind).unwrap_or_else(|| panic!("the chart has no {kind}"))
+}
+
+/// A hub with everything of the chart, and the chart.
+async fn install(name: &str, values: &[&str]) -> (Cluster, Vec<Value>) {
+    let hub = Cluster::start(name).await;
+    let kubectl = hub.kubectl();
+    kubectl.install(crds::hub().into_iter());
+    kubectl.run(&["create", "namespace", helm::NAMESPACE]);
+    let objects = helm::render("wheelwright", values).unwrap();
+    let documents: Vec<String> = objects.iter().map(ToString::to_string).collect();
+    kubectl.run_with(&["apply", "--server-side", "-f", "-"], &documents.join("\n"));
+    (hub, objects)
+}
+
+/// Starts the container of the chart's Deployment.
+fn start_operator(hub: &Cluster, objects: &[Value], dir: &Directory) -> Process {
+    let pod = &find(objects, "Deployment")["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+    assert_eq!(container["volumeMounts"], json!([{"name": "cache", "mountPath": "/cache"}]));
+    for path in ["root", "cache", "account"] {
+        fs::create_dir(dir.path(path)).unwrap();
+    }
+    let account = dir.path("account");
+    let name = pod["serviceAccountName"].as_str().unwrap();
+    let token = hub.kubectl().run(&["create", "token", name, "-n", helm::NAMESPACE]);
+    fs::write(account.join("token"), token.trim()).unwrap();
+    fs::write(account.join("namespace"), helm::NAMESPACE).unwrap();
+    fs::write(account.join("ca.crt"), hub.ca_pem()).unwrap();
+    let (host, port) = hub.url.trim_start_matches("https://").split_once(':').unwrap();
+    let mut command = Command::new("unshare");
+    command.arg("-rm").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chart/read-only-root"));
+    command.args([dir.path("root"), dir.path("cache"), account]);
+    // What a kubelet adds to the environment.
+    command.args(["env", "-i", "HOSTNAME=operator-0"]);
+    command.arg(format!("KUBERNETES_SERVICE_HOST={host}")).arg(format!("KUBERNETES_SERVICE_PORT={port}"));
+    for variable in container["env"].as_array().unwrap() {
+        let text = |field: &str| variable[field].as_str().unwrap();
+        command.arg(format!("{}={}", text("name"), text("value")));
+    }
+    command.arg(env!("CARGO_BIN_EXE_wheelwright"));
+    command.args(container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()));
+    Process::start("operator", command, dir)
+}
+
+/// Serves a repository with one commit by git's own daemon.
+fn serve_repository(dir: &Directory, port: u16) -> Process {
+    let path = dir.path("fleet.git");
+    let repository = git2::Repository::init_bare(&path).unwrap();
+    let set = "apiVersion: cluster.open-cluster-management.io/v1beta2\nkind: ManagedClusterSet\nmetadata: {name: team}\n";
+    let mut index = git2::Index::new().unwrap();
+    for (file, text) in [("app/kustomization.yaml", "resources: [set.yaml]\n"), ("app/set.yaml", set)] {
+        let id = repository.blob(text.as_bytes()).unwrap();
+        index.add(&wheelwright::git::entry(file.to_owned(), id)).unwrap();
+    }
+    let tree = repository.find_tree(index.write_tree_to(&repository).unwrap()).unwrap();
+    let author = git2::Signature::now("Test", "test@example.com").unwrap();
+    repository.commit(Some("refs/heads/main"), &author, &author, "set", &tree, &[]).unwrap();
+    let mut command = Command::new("git");
+    command.args(["daemon", "--export-all", "--listen=127.0.0.1"]).arg(format!("--port={port}"));
+    command.arg(format!("--base-path={}", path.parent().unwrap().display()));
+    Process::start("git-daemon", command, dir)
+}
+
+#[tokio::test]
+async fn the_operator_runs_as_the_chart_says_on_a_read_only_root() {
+    let port = free_port();
+    let listen = format!("listen=\"127.0.0.1:{port}\"");
+    let (hub, objects) = install("chart", &[&listen, "extraArgs=[\"--local-repositories\"]"]).await;
+    let kubectl = hub.kubectl();
+    let dir = Directory::new("chart");
+    let git = free_port();
+    let mut daemon = serve_repository(&dir, git);
+    let mut operator = start_operator(&hub, &objects, &dir);
+    kubectl.run(&["label", "namespace", helm::NAMESPACE, "gitops.wheelwright.dev/operator-identity=allowed"]);
+    let repo = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+        "metadata": {"name": "fleet", "namespace": helm::NAMESPACE},
+        "spec": {"url": format!("git://127.0.0.1:{git}/fleet.git"), "path": "app", "interval": "5s"}});
+    let cluster = json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+        "metadata": {"name": "c1"}, "spec": {"hubAcceptsClient": true}});
+    kubectl.run_with(&["apply", "-f", "-"], &format!("{repo}\n{cluster}"));
+
+    let repos: Api<ConfigRepo> = Api::namespaced(hub.client().await, helm::NAMESPACE);
+    eventually("the commit is applied", async || {
+        daemon.assert_running();
+        operator.assert_running();
+        let status = repos.get_status("fleet").await.unwrap().status;
+        let conditions = status.map(|status| status.conditions).unwrap_or_default();
+        let ready = conditions.iter().find(|one| one.type_ == "Ready");
+        ready.is_some_and(|one| one.status == api::condition::ConditionStatus::True)
+    })
+    .await;
+    kubectl.run(&["get", "managedclusterset", "team"]);
+    eventually("the cluster has its permissions and its lease", async || {
+        let bound = ["clusterrolebinding", "open-cluster-management:managedcluster:c1"];
+        let lease = ["lease", "managed-cluster-lease", "-n", "c1"];
+        [&bound[..], &lease].iter().all(|what| {
+            let get = kubectl.command(&[&["get"], *what].concat()).output().unwrap();
+            get.status.success()
+        })
+    })
+    .await;
+    let label = "jsonpath={.metadata.labels.cluster\\.open-cluster-management\\.io/clusterset}";
+    assert_eq!(kubectl.run(&["get", "managedcluster", "c1", "-o", label]), "default");
+    let container = &find(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0];
+    for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
+        let path = container[probe]["httpGet"]["path"].as_str().unwrap();
+        let answer = get(port, path).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{probe}: {answer}");
+    }
+    let log = operator.log();
+    assert!(!log.contains("is forbidden"), "the role lacks a permission:\n{log}");
+}
+
+/// The first line of an answer.
+async fn get(port: u16, path: &str) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn the_operators_identity_reaches_what_the_list_says_and_no_more() {
+    let (hub, _) = install("reach", &[]).await;
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": "kube-system"}});
+    let request = Request::post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews")
+        .header("content-type", "application/json")
+        .header("impersonate-user", format!("system:serviceaccount:{}:wheelwright-operator", helm::NAMESPACE))
+        .header("impersonate-group", "system:serviceaccounts")
+        .header("impersonate-group", "system:authenticated")
+        .body(review.to_string().into_bytes())
+        .unwrap();
+    let answer = hub.client().await.request::<Value>(request).await.unwrap();
+    let mut reached: Vec<String> = Vec::new();
+    for rule in answer["status"]["resourceRules"].as_array().unwrap() {
+        let texts = |field: &str| -> Vec<&str> {
+            rule[field].as_array().into_iter().flatten().map(|text| text.as_str().unwrap()).collect()
+        };
+        let verbs: Vec<&str> =
+            texts("verbs").into_iter().filter(|verb| !matches!(*verb, "get" | "list" | "watch")).collect();
+        let names = texts("resourceNames").join(",");
+        let names = if names.is_empty() { names } else { format!("[{names}]") };
+        for group in texts("apiGroups") {
+            let own = ["cluster", "work", "addon"].map(|group| format!("{group}.open-cluster-management.io"));
+            let own = own.iter().any(|one| one == group) || group == "gitops.wheelwright.dev";
+            let group = if group.is_empty() { "core" } else { group };
+            for resource in texts("resources").into_iter().filter(|_| !own && !verbs.is_empty()) {
+                reached.push(format!("{group}/{resource}{names}: {}", verbs.join(",")));
+            }
+        }
+    }
+    // Everybody who is authenticated may ask about himself.
+    reached.retain(|line| !line.contains("/self"));
+    reached.sort_unstable();
+    reached.dedup();
+    assert_eq!(reached, REACHED);
+}
+
+#[test]
+fn values_that_the_schema_does_not_know_are_refused() {
+    for (value, why) in [
+        ("replicas=-1", "replicas"),
+        ("replica=2", "replica"),
+        ("log.format=\"xml\"", "format"),
+        ("listen=\"8080\"", "listen"),
+        ("serviceAccounts=[{\"namespace\":\"a\"}]", "names"),
+        ("image.pullPolicy=\"Sometimes\"", "pullPolicy"),
+    ] {
+        let refused = helm::render("wheelwright", &[value]).unwrap_err();
+        assert!(refused.contains(why), "{value}: {refused}");
+    }
+}
+
+#[test]
+fn what_values_ask_for_is_rendered_and_nothing_else() {
+    let count = |values: &[&str], kind: &str| {
+        let objects = helm::render("wheelwright", values).unwrap();
+        objects.iter().filter(|object| object["kind"] == kind).count()
+    };
+    for (kind, default, values, with) in [
+        ("PodDisruptionBudget", 1, "replicas=1", 0),
+        ("NetworkPolicy", 1, "networkPolicy.enabled=false", 0),
+        ("ValidatingAdmissionPolicy", 5, "admissionPolicies=false", 0),
+        ("ClusterRole", 2, "addonRoles=[\"agent\"]", 3),
+        (
+            "ClusterRole",
+            2,
+            "extraRules=[{\"apiGroups\":[\"\"],\"resources\":[\"pods\"],\"verbs\":[\"get\"]}]",
+            3,
+        ),
+        ("Role", 2, "configNamespaces=[\"team\"]", 3),
+        ("Role", 2, "serviceAccounts=[{\"namespace\":\"team\",\"names\":[\"deployer\"]}]", 3),
+    ] {
+        assert_eq!((count(&[], kind), count(&[values], kind)), (default, with), "{kind} with {values}");
+    }
+}
