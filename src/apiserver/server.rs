@@ -41,6 +41,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A connection that sends no head of a request for this long is closed. Clients close idle ones after 90 s at the latest, so that a
 /// request does not meet the end of its connection.
 const HEAD: Duration = Duration::from_secs(120);
+/// Requests that a connection of HTTP/2 has open at once, as for kube-apiserver.
+const STREAMS: u32 = 100;
 /// A peer that takes nothing of what it asked for is given up after this long, a watcher for example.
 const STALLED: Duration = Duration::from_secs(60);
 /// A handshake that takes longer is given up, so that idle connections hold nothing.
@@ -291,13 +293,17 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, hub: Arc<Hub>, stranger
         return;
     };
     let (_, session) = stream.get_ref();
+    let is_http2 = session.alpn_protocol() == Some(b"h2");
     let peer = tls::peer(&hub, session, stranger);
     let stop = hub.stop.clone();
     let service = tower::service_fn(move |request: axum::http::Request<hyper::body::Incoming>| {
         handler::handle(hub.clone(), peer.clone(), request.map(Body::new))
     });
-    let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new()).http1_only();
+    // What was agreed on in the handshake is spoken, so that nothing waits for the first bytes to guess.
+    let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+    let mut builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(HEAD)).max_concurrent_streams(STREAMS);
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     tokio::pin!(connection);
     // A connection that breaks is the client's business.

@@ -50,8 +50,11 @@ impl Kubectl {
         let mut command = self.command(args);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(document.as_bytes()).unwrap();
-        child.wait_with_output().unwrap()
+        let written = child.stdin.take().unwrap().write_all(document.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        // kubectl that fails early says why, and reads nothing.
+        assert!(written.is_ok() || !output.status.success(), "{written:?}");
+        output
     }
 
     /// Runs it and returns its standard error; the test fails if it succeeds.
