@@ -196,6 +196,22 @@ pub(crate) fn prepare_hub(hub: &Cluster) {
         "--verb=get,list,watch,create,patch,delete",
         "--resource=serviceaccounts,configmaps",
     ]);
+    // The repository holds the role of an add-on, and the add-on gets it.
+    kubectl.run(&[
+        "create",
+        "clusterrole",
+        "addon-role",
+        "--verb=bind,escalate",
+        "--resource=clusterroles",
+        "--resource-name=managed-serviceaccount-addon-agent",
+    ]);
+    kubectl.run(&[
+        "create",
+        "clusterrolebinding",
+        "addon-role",
+        "--clusterrole=addon-role",
+        "--user=operator",
+    ]);
     kubectl.run(&["create", "clusterrolebinding", "extra", "--clusterrole=extra", "--user=operator"]);
 }
 
