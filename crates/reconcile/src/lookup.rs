@@ -50,7 +50,7 @@ pub enum ServerHealth {
 
 impl ServerHealth {
     /// How long an answer holds: the period of the health check of OCM's agent.
-    pub const VALID: SignedDuration = SignedDuration::from_mins(1);
+    pub(crate) const VALID: SignedDuration = SignedDuration::from_mins(1);
 }
 
 /// A resource of an API version, such as `deployments`.

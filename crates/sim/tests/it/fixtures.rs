@@ -9,6 +9,7 @@ use api::condition::find_condition;
 use api::work::v1::ManifestWork;
 use object::{Key, Object};
 use sim::{World, workload};
+use store::{ListOptions, ResourcePath};
 
 pub(crate) const ADDON: &str = "managed-serviceaccount";
 
@@ -136,4 +137,26 @@ pub(crate) fn progress(world: &World) -> (String, String) {
 
 pub(crate) fn is_completed(world: &World) -> bool {
     progress(world).0 == "Completed"
+}
+
+pub(crate) fn config_maps(world: &World) -> Vec<String> {
+    let all = ResourcePath::resource("", "v1", "configmaps");
+    let list = world.spokes["cluster1"].store.list(&all, &ListOptions::default()).unwrap();
+    list.items.iter().map(|item| format!("{}={}", item.name(), item.at(&["data", "v"]).unwrap())).collect()
+}
+
+pub(crate) fn work(world: &mut World, maps: &[(&str, &str)]) {
+    work_of(world, "w", maps);
+}
+
+pub(crate) fn work_of(world: &mut World, name: &str, maps: &[(&str, &str)]) {
+    let manifest = |(name, value): &(&str, &str)| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"v": value}});
+    put(
+        world,
+        json!({
+            "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": name, "namespace": "cluster1"},
+            "spec": {"workload": {"manifests": maps.iter().map(manifest).collect::<Vec<_>>()}},
+        }),
+    );
+    world.run_for(seconds(10)).unwrap();
 }

@@ -11,6 +11,7 @@ mod broken;
 mod fixtures;
 mod histories;
 mod liveness;
+mod manifests;
 mod permissions;
 mod placements;
 mod reports;

@@ -1,5 +1,7 @@
 use super::*;
 
+const ACCOUNT: &str = "system:serviceaccount:config:deployer";
+
 /// An API server on which only the service account may write ConfigMaps.
 fn allow_the_account(
     sites: &mut sim::Sites<'_>,
