@@ -50,6 +50,14 @@ impl Running {
         false
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     fn kill_9(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

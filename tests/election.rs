@@ -1,21 +1,31 @@
 //! One leader at a time: the election by Lease, and what a leader does last.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use api::cluster::v1::ManagedCluster;
 use api::crds;
+use api::work::v1::ManifestWork;
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
-use kube::api::Api;
+use kube::api::{Api, ListParams};
+use object::{Key, Object};
+use reconcile::{Action, Controller, Plan, Read, Register as _, View, Watches};
+use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use wheelwright::apiserver::{Options, Server};
 use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
-use wheelwright::shell::{Election, ElectionOptions, Selection, now};
+use wheelwright::shell::{Election, ElectionOptions, Selection, Shell, ShellOptions, now};
 
+use crate::e2e::Running;
 use crate::kube::Cluster;
+use crate::wait::eventually;
 
 /// A third of the times of a real election: short, and still longer than a busy machine keeps a process waiting.
 fn options(identity: &str) -> ElectionOptions {
@@ -23,6 +33,7 @@ fn options(identity: &str) -> ElectionOptions {
         lease: Duration::from_secs(5),
         renew_deadline: Duration::from_secs(4),
         retry: Duration::from_millis(100),
+        identity: identity.into(),
         ..ElectionOptions::new("default", "leader", identity)
     }
 }
@@ -87,13 +98,14 @@ async fn a_leader_that_stops_gives_the_lease_back_after_its_last_write() {
             }
         }
     });
+    let slow = Client::new(slow, "default");
     let dir = tempfile::tempdir().unwrap();
     let stop = CancellationToken::new();
     let running = tokio::spawn(operator::run(
         OperatorOptions {
-            hub: Client::new(slow, "default"),
+            hub: slow.clone(),
             controllers: Selection::parse("clusterset", &operator::controller_names()).unwrap(),
-            election: Some(options("first")),
+            election: Some(Election::new(slow, options("first"))),
             listen: None,
             sources: SourceOptions { cache: dir.path().to_owned(), local_repositories: false },
         },
@@ -106,4 +118,195 @@ async fn a_leader_that_stops_gives_the_lease_back_after_its_last_write() {
     assert!(written.iter().any(|path| !path.contains("/leases")), "{written:?}");
     assert!(written.last().unwrap().ends_with("/leases/leader"), "{written:?}");
     assert_eq!(holder(&client).await, None);
+}
+
+/// Creates a hundred ConfigMaps for the one that asks for them, in one step.
+struct Hundred;
+
+impl Controller for Hundred {
+    const NAME: &'static str = "hundred";
+    type Primary = ConfigMap;
+
+    fn watches<W: Watches>(_: &mut W) {}
+
+    fn plan(key: &Key, _: &impl View, _: Timestamp) -> Read<Plan> {
+        let mut plan = Plan::nothing();
+        if key.name == "go" {
+            plan.step((0..100).map(|i| {
+                let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("map-{i}"), "namespace": "default"}});
+                Action::create(Object::from_value(map).unwrap())
+            }));
+        }
+        Ok(plan)
+    }
+}
+
+#[tokio::test]
+async fn no_write_leaves_after_the_deadline_of_a_leader() {
+    let hub = Server::start(Options::new(now)).await.unwrap();
+    let client = hub.client();
+    // A hub that takes a second for every write, and hangs for those of the lease once the plan writes.
+    let sent: Arc<Mutex<Vec<Instant>>> = Arc::default();
+    let slow = tower::service_fn({
+        let (client, sent) = (client.clone(), Arc::clone(&sent));
+        move |request: http::Request<kube::client::Body>| {
+            let (client, sent) = (client.clone(), Arc::clone(&sent));
+            async move {
+                let is_write = request.method() == http::Method::POST;
+                if request.uri().path().contains("/leases") {
+                    if !sent.lock().unwrap().is_empty() {
+                        std::future::pending::<()>().await;
+                    }
+                } else if is_write {
+                    sent.lock().unwrap().push(Instant::now());
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                client.send(request).await
+            }
+        }
+    });
+    let slow = Client::new(slow, "default");
+    let deadline = Duration::from_secs(2);
+    let options = ElectionOptions { renew_deadline: deadline, ..options("first") };
+    let mut election = Election::new(slow.clone(), options);
+    let (stop, leadership) = (CancellationToken::new(), election.leadership());
+    assert!(election.win(&stop).await);
+    let shell_options = ShellOptions {
+        hub: slow,
+        spoke: None,
+        scope: Default::default(),
+        controllers: Selection::default(),
+        push: None,
+        leadership: Some(leadership.clone()),
+    };
+    let shell = Shell::new(shell_options, |register| register.add::<Hundred>());
+    let api: Api<ConfigMap> = Api::namespaced(client, "default");
+    let mut go = ConfigMap::default();
+    go.metadata.name = Some("go".into());
+    api.create(&Default::default(), &go).await.unwrap();
+
+    let ended = tokio::join!(shell.run(stop.clone()), async {
+        election.keep(&stop).await;
+        let ended = Instant::now();
+        stop.cancel();
+        ended
+    });
+    let sent = sent.lock().unwrap().clone();
+    assert!(!leadership.holds());
+    assert!((1..100).contains(&sent.len()), "{} of a hundred began", sent.len());
+    assert!(
+        sent.iter().all(|at| *at <= ended.1),
+        "{:?} after the deadline",
+        sent.last().unwrap().duration_since(ended.1)
+    );
+    assert!(ended.1.elapsed() < Duration::from_secs(1), "nothing is waited for: {:?}", ended.1.elapsed());
+}
+
+/// A repository whose commits change the works of every cluster.
+fn commit(repository: &Path, word: &str) {
+    let group = "addon.open-cluster-management.io";
+    let files = [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet", "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
+            "metadata": {"name": "global", "namespace": "fleet"}, "spec": {"clusterSet": "global"}}),
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
+            "metadata": {"name": "all", "namespace": "fleet"}, "spec": {"tolerations": [{"operator": "Exists"}]}}),
+        json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "AddOnTemplate", "metadata": {"name": "bench"},
+        "spec": {"addonName": "bench", "agentSpec": {"workload": {"manifests": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bench", "namespace": "default"}, "data": {"word": word}},
+        ]}}}}),
+        json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "ClusterManagementAddOn", "metadata": {"name": "bench"},
+        "spec": {
+            "supportedConfigs": [{"group": group, "resource": "addontemplates", "defaultConfig": {"name": "bench"}}],
+            "installStrategy": {"type": "Placements", "placements": [
+                {"namespace": "fleet", "name": "all", "rolloutStrategy": {"type": "All"}}]},
+        }}),
+    ];
+    let git = git2::Repository::init_bare(repository).unwrap();
+    let mut builder = git.treebuilder(None).unwrap();
+    for (i, file) in files.iter().enumerate() {
+        let blob = git.blob(file.to_string().as_bytes()).unwrap();
+        builder.insert(format!("{i}.yaml"), blob, 0o100_644).unwrap();
+    }
+    let tree = git.find_tree(builder.write().unwrap()).unwrap();
+    let author = git2::Signature::now("Test", "test@example.com").unwrap();
+    let parent = git.refname_to_id("refs/heads/main").ok().map(|id| git.find_commit(id).unwrap());
+    let parents: Vec<_> = parent.iter().collect();
+    git.commit(Some("refs/heads/main"), &author, &author, word, &tree, &parents).unwrap();
+}
+
+/// The words that the works carry, and their versions.
+async fn works(client: &Client) -> Vec<(String, String)> {
+    let works: Api<ManifestWork> = Api::all(client.clone());
+    let listed = works.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
+    let word = |work: &ManifestWork| {
+        let spec = serde_json::to_value(&work.spec).unwrap();
+        spec["workload"]["manifests"][0]["data"]["word"].as_str().unwrap_or_default().to_owned()
+    };
+    listed.iter().map(|work| (word(work), work.metadata.resource_version.clone().unwrap())).collect()
+}
+
+fn signal(process: &Running, name: &str) {
+    let sent = std::process::Command::new("kill").arg(name).arg(process.id().to_string()).status().unwrap();
+    assert!(sent.success());
+}
+
+#[tokio::test]
+async fn a_leader_that_was_stopped_writes_nothing_when_it_goes_on() {
+    const CLUSTERS: usize = 60;
+    let hub = Cluster::start("stopped").await;
+    hub.kubectl().install(crds::hub().into_iter());
+    let client = hub.client().await;
+    let dir = tempfile::tempdir().unwrap();
+    let repository = dir.path().join("fleet.git");
+    commit(&repository, "one");
+    let clusters: Api<ManagedCluster> = Api::all(client.clone());
+    for i in 0..CLUSTERS {
+        let cluster = json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+            "metadata": {"name": format!("cluster-{i:03}")}, "spec": {"hubAcceptsClient": true},
+        });
+        clusters.create(&Default::default(), &serde_json::from_value(cluster).unwrap()).await.unwrap();
+    }
+    let start = |name: &str| {
+        let cache = dir.path().join(name);
+        let repo = repository.to_str().unwrap();
+        let kubeconfig = hub.kubeconfig.to_str().unwrap();
+        let args = [
+            "operator",
+            "--kubeconfig",
+            kubeconfig,
+            "--repo",
+            repo,
+            "--local-repositories",
+            "--leader-elect",
+        ];
+        let args: Vec<&str> = args.into_iter().chain(["--cache-dir", cache.to_str().unwrap()]).collect();
+        Running::start(name, dir.path(), &args)
+    };
+    let all = async |word: &str| {
+        let works = works(&client).await;
+        works.len() == CLUSTERS && works.iter().all(|(held, _)| held == word)
+    };
+    let mut first = start("first");
+    eventually("the first version on all clusters", async || all("one").await).await;
+    let _second = start("second");
+
+    // It is stopped in the middle of its writes.
+    commit(&repository, "two");
+    eventually("the second version on some", async || {
+        works(&client).await.iter().any(|(word, _)| word == "two")
+    })
+    .await;
+    signal(&first, "-STOP");
+    let stopped = Instant::now();
+    eventually("the second version on all clusters", async || all("two").await).await;
+    commit(&repository, "three");
+    eventually("the third version on all clusters", async || all("three").await).await;
+    let before = works(&client).await;
+    assert!(stopped.elapsed() > Duration::from_secs(8), "another leads only after the deadline of the first");
+
+    signal(&first, "-CONT");
+    eventually("the first ends", async || !first.is_running()).await;
+    assert_eq!(works(&client).await, before, "a leader of the past wrote");
 }

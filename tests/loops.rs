@@ -73,6 +73,7 @@ fn run(hub: kube::Client) -> Running {
         scope: Default::default(),
         controllers: Selection::default(),
         push: None,
+        leadership: None,
     };
     let shell = Shell::new(options, |register| register.add::<Copier>());
     let (handle, stop) = (shell.handle(), CancellationToken::new());

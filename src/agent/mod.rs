@@ -96,6 +96,7 @@ async fn live(options: &AgentOptions, stop: &CancellationToken) -> Result<(), Jo
             scope: Scope::OneCluster(options.cluster.clone()),
             controllers: Selection::default(),
             push: None,
+            leadership: None,
         },
         controllers::agent,
     );

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-use crate::shell::{Election, ElectionOptions, Selection, Shell, ShellOptions};
+use crate::shell::{Election, Selection, Shell, ShellOptions};
 use reconcile::{Controller, Register, Scope};
 
 /// The options of an operator.
@@ -17,7 +17,7 @@ pub struct OperatorOptions {
     /// Which controllers run.
     pub controllers: Selection,
     /// The election to win before anything is written; without one the operator must be the only one.
-    pub election: Option<ElectionOptions>,
+    pub election: Option<Election>,
     /// The address that serves health and metrics.
     pub listen: Option<SocketAddr>,
     /// Where and what may be fetched.
@@ -39,14 +39,15 @@ pub fn controller_names() -> Vec<&'static str> {
 
 /// Runs until `stop`, or until leadership is lost.
 pub async fn run(options: OperatorOptions, stop: CancellationToken) {
-    let OperatorOptions { hub, controllers, election, listen, sources } = options;
+    let OperatorOptions { hub, controllers, mut election, listen, sources } = options;
     let sources = source::SourceController::new(hub.clone(), sources);
     let shell_options = ShellOptions {
-        hub: hub.clone(),
+        hub,
         spoke: None,
         scope: Scope::Everything,
         controllers,
         push: Some(sources.push()),
+        leadership: election.as_ref().map(Election::leadership),
     };
     let shell = Shell::new(shell_options, controllers::hub);
     let handle = shell.handle();
@@ -60,7 +61,6 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
             }
         });
     }
-    let mut election = election.map(|options| Election::new(hub, options));
     if let Some(election) = &mut election
         && !election.win(&over).await
     {

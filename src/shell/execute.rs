@@ -1,6 +1,7 @@
 //! Executes actions: one request each, with a time limit, and what a failure calls for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderValue;
 use kube::Error;
@@ -8,11 +9,12 @@ use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Precondit
 use kube::error::DiscoveryError;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::sleep;
 use tracing::debug;
 
+use super::client::retry_after;
 use super::process::PushFn;
-use super::{REQUEST_TIMEOUT, Resources, crd};
+use super::{Leadership, Resources, crd};
 use object::{Object, ObjectRef};
 use reconcile::{Act, Action, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource};
 
@@ -20,11 +22,16 @@ use reconcile::{Act, Action, Failure, FailureKind, Outcome, Precondition, Push, 
 /// ten thousand objects does not hold up the single write of another. The server protects itself by priority and fairness.
 const WRITES_IN_FLIGHT: usize = 32;
 
+/// The longest wait that a server can ask for with `Retry-After`.
+const LONGEST_LEFT_ALONE: Duration = Duration::from_secs(60);
+
 /// What actions are executed against.
 pub(super) struct Executor {
     pub hub: Arc<Resources>,
     pub spoke: Option<Arc<Resources>>,
     pub push: Option<PushFn>,
+    /// Until when this process may write; without one it may always.
+    pub leadership: Option<Leadership>,
     /// By controller.
     slots: Vec<Semaphore>,
 }
@@ -36,17 +43,18 @@ pub(super) struct Server<'a> {
     slots: &'a Semaphore,
     /// The user that requests impersonate.
     impersonate: Option<&'a str>,
+    leadership: Option<&'a Leadership>,
 }
 
+/// The reason why a request was not sent.
+#[derive(Debug, thiserror::Error)]
+#[error("this process is no longer the leader")]
+struct NotLeading;
+
 impl Executor {
-    pub(super) fn new(
-        hub: Arc<Resources>,
-        spoke: Option<Arc<Resources>>,
-        push: Option<PushFn>,
-        controllers: usize,
-    ) -> Self {
+    pub(super) fn new(hub: Arc<Resources>, spoke: Option<Arc<Resources>>, controllers: usize) -> Self {
         let slots = (0..controllers).map(|_| Semaphore::new(WRITES_IN_FLIGHT)).collect();
-        Self { hub, spoke, push, slots }
+        Self { hub, spoke, push: None, leadership: None, slots }
     }
 
     /// Executes one action. Only requests hold a slot of the controller: not a push, and not the wait for a CRD.
@@ -94,10 +102,13 @@ impl Executor {
             let message = "this process has no spoke to write to; only the agent has".into();
             return Err(Failure { kind: FailureKind::Invalid, message });
         };
-        Ok(Server { resources, slots, impersonate: None })
+        Ok(Server { resources, slots, impersonate: None, leadership: self.leadership.as_ref() })
     }
 
     async fn push(&self, push: &Push) -> Outcome {
+        if self.leadership.as_ref().is_some_and(|leadership| !leadership.holds()) {
+            return Err(Failure { kind: FailureKind::Unavailable, message: NotLeading.to_string() });
+        }
         match &self.push {
             Some(to_remote) => to_remote(Push::clone(push)).await.map(|()| None),
             None => Err(Failure {
@@ -213,11 +224,19 @@ impl<'a> Server<'a> {
             let user = HeaderValue::from_str(user).map_err(|e| Error::Service(e.into()))?;
             request.headers_mut().insert("Impersonate-User", user);
         }
-        let _slot = self.slots.acquire().await.map_err(|e| Error::Service(e.into()))?;
+        let slot = self.slots.acquire().await.map_err(|e| Error::Service(e.into()))?;
+        // Asked last: the wait for a slot may be long, and the process may have been stopped meanwhile.
+        if self.leadership.is_some_and(|leadership| !leadership.holds()) {
+            return Err(Error::Service(NotLeading.into()));
+        }
         debug!(method = %request.method(), uri = %request.uri(), "write");
-        timeout(REQUEST_TIMEOUT, self.resources.client().request(request))
-            .await
-            .map_err(|e| Error::Service(e.into()))?
+        let answered = self.resources.client().request(request).await;
+        drop(slot);
+        if let Err(error) = &answered {
+            // The turn of the key ends when the server wants to be asked again, and so do those that the controller would begin.
+            sleep(retry_after(error).min(LONGEST_LEFT_ALONE)).await;
+        }
+        answered
     }
 }
 

@@ -26,6 +26,7 @@ pub(super) struct Metrics {
     write_seconds: Family<ByAction, Histogram, Buckets>,
     write_failures: Family<ByFailure, Counter>,
     watch_restarts: Family<ByKind, Counter>,
+    resource_version_resets: Family<ByKind, Counter>,
 }
 
 /// 1 ms doubled 16 times is 65 s.
@@ -81,6 +82,7 @@ impl Default for Metrics {
             write_seconds: Family::new_with_constructor(buckets),
             write_failures: Family::default(),
             watch_restarts: Family::default(),
+            resource_version_resets: Family::default(),
         }
     }
 }
@@ -139,6 +141,10 @@ impl Metrics {
         self.watch_restarts.get_or_create(&ByKind { kind: gvk.to_string() }).inc();
     }
 
+    pub(super) fn versions_went_back(&self, gvk: &Gvk) {
+        self.resource_version_resets.get_or_create(&ByKind { kind: gvk.to_string() }).inc();
+    }
+
     /// The counters, and the state of the dispatcher as it is now, in the OpenMetrics text format.
     pub(super) fn encode(
         &self,
@@ -181,6 +187,8 @@ impl Metrics {
             "Watches that ended or failed and began again",
             self.watch_restarts.clone(),
         );
+        let help = "Lists whose resource version was lower than before, as after a restore of etcd";
+        registry.register("resource_version_resets", help, self.resource_version_resets.clone());
         registry.register("queue_depth", "Keys that are due or running", depth);
         registry.register("unreadable_objects", "Objects that do not fit their types", unreadable_objects);
         let mut text = String::new();

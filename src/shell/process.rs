@@ -8,12 +8,13 @@ use futures::future::BoxFuture;
 use jiff::SignedDuration;
 use kube::Client;
 use kube::runtime::events::{Recorder, Reporter};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
 use super::clock::now;
+use super::election::Leadership;
 use super::execute::Executor;
 use super::resources::Resources;
 use super::runtime::{Runtime, Watches};
@@ -26,8 +27,7 @@ use reconcile::{
 
 /// How long changes are gathered before their keys are planned.
 const COALESCE: SignedDuration = SignedDuration::from_millis(50);
-/// How long writes may take to end after a stop was asked for: less than a lease is respected after its holder gave up renewing it,
-/// 15 s - 10 s.
+/// How long writes may take to end after a stop was asked for. Where the leadership ends before, they end with it.
 const DRAIN: Duration = Duration::from_secs(4);
 
 /// Commits and pushes files; supplied by the source controller.
@@ -45,6 +45,8 @@ pub struct ShellOptions {
     pub controllers: Selection,
     /// How [`Action::Push`](reconcile::Action::Push) is executed.
     pub push: Option<PushFn>,
+    /// Until when the process may write; without one it may always.
+    pub leadership: Option<Leadership>,
 }
 
 /// Controllers and their dispatcher, ready to run.
@@ -63,7 +65,7 @@ pub struct Handle {
 impl Shell {
     /// Registers controllers; nothing runs yet.
     pub fn new(options: ShellOptions, register: impl FnOnce(&mut Registrar)) -> Self {
-        let ShellOptions { hub, spoke, scope, controllers: selection, push } = options;
+        let ShellOptions { hub, spoke, scope, controllers: selection, push, leadership } = options;
         let limits = Limits { coalesce: COALESCE, computations: threads::cores() };
         let mut registrar = Registrar { selection, dispatcher: Dispatcher::new(limits, spoke.is_some()) };
         register(&mut registrar);
@@ -73,7 +75,8 @@ impl Shell {
         let recorders = controllers.iter().map(|info| Recorder::new(hub.clone(), reporter(info.reporter)));
         let recorders = recorders.collect();
         let spoke = spoke.map(|client| Arc::new(Resources::new(client)));
-        let executor = Executor::new(Arc::new(Resources::new(hub)), spoke, push, controllers.len());
+        let mut executor = Executor::new(Arc::new(Resources::new(hub)), spoke, controllers.len());
+        (executor.push, executor.leadership) = (push, leadership);
         let runtime = Arc::new(Runtime::new(dispatcher, executor, scope, recorders));
         Self { handle: Handle { runtime, started: Arc::default() }, controllers }
     }
@@ -105,7 +108,9 @@ impl Shell {
             let next = runtime.dispatch(&threads, &tasks, &mut watches);
             let due = async {
                 match next {
-                    Some(at) => sleep(now().duration_until(at).unsigned_abs()).await,
+                    Some(at) => {
+                        sleep(now().duration_until(at).max(SignedDuration::ZERO).unsigned_abs()).await
+                    }
                     None => std::future::pending().await,
                 }
             };
@@ -117,9 +122,23 @@ impl Shell {
             }
         }
         tasks.close();
-        if timeout(DRAIN, tasks.wait()).await.is_err() {
+        let may_write = async {
+            match &runtime.executor.leadership {
+                Some(leadership) => leadership.clone().ended().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = tasks.wait() => {}
+            () = may_write => {}
+            () = sleep(DRAIN) => {}
+        }
+        if !tasks.is_empty() {
             warn!("stopped before all plans were executed; they are planned again at the next start");
         }
+        // Whatever is still on its way ends here, before the lease is given back.
+        runtime.cut.cancel();
+        tasks.wait().await;
         for watch in watches.values() {
             watch.abort();
         }

@@ -7,12 +7,14 @@ use kube::core::{GroupVersionKind, Request};
 use kube::discovery::{self, Scope as KindScope};
 use kube::{Client, Error};
 
+use super::freshness::Contact;
 use object::{Gvk, Key};
 
 /// An API server and what is known of the kinds it serves.
 pub struct Resources {
     client: Client,
     known: RwLock<BTreeMap<Gvk, Served>>,
+    pub(super) contact: Contact,
 }
 
 /// How a kind is served.
@@ -44,7 +46,7 @@ impl Served {
 impl Resources {
     /// Starts knowing nothing.
     pub fn new(client: Client) -> Self {
-        Self { client, known: RwLock::default() }
+        Self { client, known: RwLock::default(), contact: Contact::default() }
     }
 
     /// The client.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use jiff::Timestamp;
@@ -14,19 +15,22 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, debug, error, warn};
 
+use super::client::retry_after;
 use super::clock::now;
 use super::events::record;
 use super::execute::{self, Executor};
+use super::freshness::Freshness;
 use super::lookup;
 use super::metrics::Metrics;
 use super::resources::Resources;
+use super::restarts::Restarts;
 use super::telemetry::turn_span;
 use super::threads::Threads;
 use super::watch::{self, Target};
 use object::Gvk;
 use reconcile::{
     Act, Backoff, Command, Dispatcher, Ended, Event, FailureKind, Lookup, Narrowed, Representation, Scope,
-    Site, WatchedKind,
+    Site, WatchEvent, WatchedKind,
 };
 
 /// The state that the tasks and threads of a shell share.
@@ -41,6 +45,8 @@ pub(super) struct Runtime {
     pub(super) metrics: Metrics,
     /// Cancelled when the dispatcher panicked in the middle of a change: its state may be half of what it should be.
     pub(super) broken: CancellationToken,
+    /// Cancelled when what is being written has to end.
+    pub(super) cut: CancellationToken,
 }
 
 /// The watches that run.
@@ -61,6 +67,7 @@ impl Runtime {
             recorders,
             metrics: Metrics::default(),
             broken: CancellationToken::new(),
+            cut: CancellationToken::new(),
         }
     }
 
@@ -98,10 +105,12 @@ impl Runtime {
                 Command::Compute(computation) => threads.compute(computation),
                 Command::Act(act) => {
                     let span = turn_span(act.controller, &act.key.to_string(), Some(act.turn));
-                    tasks.spawn(Arc::clone(self).act(act).instrument(span));
+                    let act = Arc::clone(self).act(act).instrument(span);
+                    tasks.spawn(self.cut.clone().run_until_cancelled_owned(act));
                 }
                 Command::LookUp(site, lookup) => {
-                    tasks.spawn(Arc::clone(self).look_up(site, lookup));
+                    let look_up = Arc::clone(self).look_up(site, lookup);
+                    tasks.spawn(self.cut.clone().run_until_cancelled_owned(look_up));
                 }
                 Command::Watch(kind) => {
                     let id = kind.id();
@@ -116,7 +125,8 @@ impl Runtime {
                 Command::Ended(ended) => {
                     self.report(&ended);
                     if !ended.events.is_empty() {
-                        tasks.spawn(Arc::clone(self).record(ended.lane, ended.events));
+                        let record = Arc::clone(self).record(ended.lane, ended.events);
+                        tasks.spawn(self.cut.clone().run_until_cancelled_owned(record));
                     }
                 }
                 Command::Refused(event) => {
@@ -177,14 +187,14 @@ impl Runtime {
 
     /// Watches a kind, without which nothing may go on.
     async fn watch(self: Arc<Self>, kind: Arc<WatchedKind>) {
+        let tell = |event| self.tell(|dispatcher, now| dispatcher.watched(&kind, event, now));
         let watch = async {
-            while let Some(target) = self.target(&kind).await {
-                let tell = |event| self.tell(|dispatcher, now| dispatcher.watched(&kind, event, now));
-                watch::watch(target, &self.metrics, tell).await;
+            let Some(resources) = self.resources(kind.site) else { return };
+            let mut freshness = Freshness::new(&resources.contact);
+            while let Some(target) = self.target(&kind, &mut freshness).await {
+                watch::watch(target, &self.metrics, &mut freshness, tell).await;
                 // The definition of the kind went, or it is served in another scope.
-                if let Some(resources) = self.resources(kind.site) {
-                    resources.forget(&kind.gvk);
-                }
+                resources.forget(&kind.gvk);
                 self.tell(|dispatcher, now| dispatcher.not_served(&kind.gvk, now));
                 sleep(Backoff::FIRST.unsigned_abs()).await;
             }
@@ -203,21 +213,24 @@ impl Runtime {
     }
 
     /// The collection to watch for a kind, asking the API server until it serves it.
-    async fn target(&self, kind: &Arc<WatchedKind>) -> Option<Target> {
+    async fn target(&self, kind: &Arc<WatchedKind>, freshness: &mut Freshness<'_>) -> Option<Target> {
         let resources = self.resources(kind.site)?;
-        let mut failures = 0;
+        let mut restarts = Restarts::default();
         let served = loop {
             match resources.served(&kind.gvk).await {
                 Ok(served) => break served,
                 Err(error) => {
-                    failures += 1;
+                    if freshness.failed(&error) {
+                        self.tell(|dispatcher, now| dispatcher.watched(kind, WatchEvent::Stale, now));
+                    }
+                    let wait = restarts.after(Duration::ZERO, retry_after(&error));
                     let error = match &error {
                         // The server answers so for a group version of which it serves no kind.
                         kube::Error::Api(status) if status.is_not_found() => execute::NOT_SERVED.into(),
                         error => execute::said(error),
                     };
                     warn!(kind = %kind.gvk, error, "cannot watch yet; nothing that depends on it is decided until this ends");
-                    sleep(Backoff::wait(FailureKind::Unavailable, failures).unsigned_abs()).await;
+                    sleep(wait).await;
                 }
             }
         };

@@ -2,33 +2,42 @@
 //!
 //! `kube::runtime::watcher` hides the resource version of its lists; the caches need it to tell an object that was deleted
 //! while nobody watched from one that was written since. So this is the plain protocol: list in pages, watch from there, list
-//! again when the server has forgotten the version (410) or the connection failed.
+//! again when the server has forgotten the version (410), when its versions went back, or when the connection failed.
+//!
+//! A watch that does not last is begun again after a wait that doubles, with jitter, and never before a server that is too busy
+//! wants to be asked again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{AsyncBufReadExt as _, StreamExt as _};
+use futures::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::core::params::{ListParams, WatchParams};
 use kube::core::{Request, Status};
 use kube::{Client, Error};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, warn};
 
 use super::client::{is_too_large, retry_after};
+use super::freshness::Freshness;
 use super::metrics::Metrics;
+use super::restarts::Restarts;
 use super::said;
-use object::Key;
-use reconcile::{Backoff, FailureKind, Representation, WatchEvent, WatchedKind};
+use object::{Key, version};
+use reconcile::{Representation, WatchEvent, WatchedKind};
 
 /// Objects per page of a list: 500 objects of 4 KiB are 2 MiB. Fewer are asked for where an answer would be too long.
 const PAGE: u32 = 500;
+/// Longest list: 300,000 add-ons of 7 KiB.
+const LIST_BYTES: usize = 2 << 30;
+/// Longest event. etcd takes objects of 1.5 MiB, and API servers requests of 3 MiB; JSON may be longer than either.
+const EVENT_BYTES: u64 = 16 << 20;
 /// How long one watch request lasts before it is renewed (seconds); shorter than the idle timeout of common proxies.
 const WATCH_SECONDS: u32 = 290;
-/// Patience beyond that before a silent connection counts as lost.
-const WATCH_GRACE: Duration = Duration::from_secs(10);
+/// How long a watch may say nothing. API servers send a bookmark every minute.
+const SILENCE: Duration = Duration::from_secs(90);
 
 /// A collection to watch.
 pub(super) struct Target {
@@ -70,34 +79,78 @@ struct IdentityMeta {
     resource_version: String,
 }
 
+/// The end of a watch.
+struct Ended {
+    why: String,
+    /// The version to watch from again; without one the kind is listed again.
+    resume: Option<String>,
+    /// How long the server wants to be left alone.
+    left_alone: Duration,
+}
+
+impl Ended {
+    fn list_again(why: impl Into<String>) -> Self {
+        Self { why: why.into(), resume: None, left_alone: Duration::ZERO }
+    }
+
+    fn resume(why: impl Into<String>, from: String) -> Self {
+        Self { why: why.into(), resume: Some(from), left_alone: Duration::ZERO }
+    }
+}
+
 /// Lists and watches until it is dropped, or until the server no longer serves the collection.
-pub(super) async fn watch(target: Target, metrics: &Metrics, mut tell: impl FnMut(WatchEvent) + Send) {
-    let mut failures = 0;
+pub(super) async fn watch(
+    target: Target,
+    metrics: &Metrics,
+    freshness: &mut Freshness<'_>,
+    mut tell: impl FnMut(WatchEvent) + Send,
+) {
+    let (mut restarts, mut from, mut newest) = (Restarts::default(), None, 0);
     loop {
-        let mut left_alone = Duration::ZERO;
-        match list(&target).await {
-            Ok((listed, resource_version)) => {
-                failures = 0;
+        let begun = match from.take() {
+            Some(resource_version) => Ok(resource_version),
+            None => list(&target).await.map(|(listed, resource_version)| {
+                let at = version(&resource_version);
+                if at < newest {
+                    let (kind, from, to) = (&target.kind.gvk, newest, at);
+                    warn!(%kind, from, to, "resource versions went back, as after a restore; all is read anew");
+                    metrics.versions_went_back(kind);
+                }
+                newest = at;
+                freshness.confirmed();
                 tell(listed);
-                let ended = follow(&target, resource_version, &mut tell).await;
-                debug!(kind = %target.kind.gvk, reason = %ended, "the watch ended; listing again");
+                resource_version
+            }),
+        };
+        let wait = match begun {
+            Ok(resource_version) => {
+                let since = Instant::now();
+                let mut tell = |event| {
+                    freshness.confirmed();
+                    tell(event);
+                };
+                let Ended { why, resume, left_alone } = follow(&target, resource_version, &mut tell).await;
+                debug!(kind = %target.kind.gvk, reason = %why, lists = resume.is_none(), "the watch ended");
+                newest = resume.as_deref().map_or(newest, version);
+                from = resume;
+                restarts.after(since.elapsed(), left_alone)
             }
             Err(Error::Api(status)) if status.is_not_found() => return,
             Err(error) => {
-                failures += 1;
-                left_alone = retry_after(&error);
-                warn!(kind = %target.kind.gvk, error = said(&error), "cannot list; nothing that depends on it is decided until this ends");
+                warn!(kind = %target.kind.gvk, error = said(&error), "cannot list");
+                if freshness.failed(&error) {
+                    tell(WatchEvent::Stale);
+                }
+                restarts.after(Duration::ZERO, retry_after(&error))
             }
-        }
+        };
         metrics.watch_restarted(&target.kind.gvk);
-        let wait =
-            if failures == 0 { Backoff::CONFLICT } else { Backoff::wait(FailureKind::Unavailable, failures) };
-        tokio::time::sleep(wait.unsigned_abs().max(left_alone)).await;
+        sleep(wait).await;
     }
 }
 
 async fn list(target: &Target) -> Result<(WatchEvent, String), Error> {
-    let mut objects = Vec::new();
+    let (mut objects, mut bytes) = (Vec::new(), 0);
     let mut params = ListParams {
         limit: Some(PAGE),
         field_selector: selector(&target.fields),
@@ -105,19 +158,17 @@ async fn list(target: &Target) -> Result<(WatchEvent, String), Error> {
         ..ListParams::default()
     };
     loop {
-        let request = Request::new(&target.path);
-        let request = match target.kind.representation {
-            Representation::Typed | Representation::Whole => request.list(&params),
-            Representation::Metadata => request.list_metadata(&params),
-        };
-        let request = request.map_err(Error::BuildRequest)?;
-        let text = match target.client.request_text(request).await {
+        let text = match page(target, &params).await {
             Err(error) if is_too_large(&error) && params.limit > Some(1) => {
                 params.limit = params.limit.map(|limit| limit / 2);
                 continue;
             }
             answered => answered?,
         };
+        bytes += text.len();
+        if bytes > LIST_BYTES {
+            return Err(Error::Service(format!("the list has more than {LIST_BYTES} bytes").into()));
+        }
         let page: Page<'_> = serde_json::from_str(&text).map_err(Error::SerdeError)?;
         objects.extend(page.items.into_iter().map(|item| target.kind.decode(item.get())));
         match page.metadata.continue_ {
@@ -131,53 +182,99 @@ async fn list(target: &Target) -> Result<(WatchEvent, String), Error> {
     }
 }
 
-/// Follows changes until the watch cannot go on; says why.
-async fn follow(target: &Target, mut resource_version: String, tell: &mut impl FnMut(WatchEvent)) -> String {
+async fn page(target: &Target, params: &ListParams) -> Result<String, Error> {
+    let request = Request::new(&target.path);
+    let request = match target.kind.representation {
+        Representation::Typed | Representation::Whole => request.list(params),
+        Representation::Metadata => request.list_metadata(params),
+    };
+    target.client.request_text(request.map_err(Error::BuildRequest)?).await
+}
+
+/// The resource version at which the server is.
+async fn present(target: &Target) -> Result<u64, Error> {
+    let text = page(target, &ListParams { limit: Some(1), ..ListParams::default() }).await?;
+    let page: Page<'_> = serde_json::from_str(&text).map_err(Error::SerdeError)?;
+    Ok(version(&page.metadata.resource_version.unwrap_or_default()))
+}
+
+/// Follows changes until the watch ends.
+async fn follow(target: &Target, mut at: String, tell: &mut impl FnMut(WatchEvent)) -> Ended {
+    let stream = match open(target, &at).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            let is_busy = matches!(&error, Error::Api(status) if status.code == 429);
+            let left_alone = retry_after(&error);
+            return Ended { why: said(&error), resume: is_busy.then_some(at), left_alone };
+        }
+    };
+    let mut stream = std::pin::pin!(stream);
     loop {
-        let params = WatchParams {
-            timeout: Some(WATCH_SECONDS),
-            bookmarks: true,
-            field_selector: selector(&target.fields),
-            label_selector: selector(&target.labels),
-            ..WatchParams::default()
-        };
-        let request = Request::new(&target.path);
-        let request = match target.kind.representation {
-            Representation::Typed | Representation::Whole => request.watch(&params, &resource_version),
-            Representation::Metadata => request.watch_metadata(&params, &resource_version),
-        };
-        let mut request = match request {
-            Ok(request) => request,
-            Err(error) => return error.to_string(),
-        };
-        // A compressed watch would be held back until a block of it is full.
-        request
-            .headers_mut()
-            .insert(http::header::ACCEPT_ENCODING, http::HeaderValue::from_static("identity"));
-        let stream = match target.client.request_stream(request).await {
-            Ok(stream) => stream,
-            Err(error) => return error.to_string(),
-        };
-        let mut lines = std::pin::pin!(stream.lines());
-        let patience = Duration::from_secs(WATCH_SECONDS.into()) + WATCH_GRACE;
-        loop {
-            match timeout(patience, lines.next()).await {
-                Ok(Some(Ok(line))) => match take(target, &line, tell) {
-                    Ok(Some(newer)) => resource_version = newer,
-                    Ok(None) => {}
-                    Err(ended) => return ended,
-                },
-                Ok(Some(Err(error))) => return error.to_string(),
-                Ok(None) => break,
-                Err(_) => return "the connection went silent".into(),
+        let mut line = Vec::new();
+        match timeout(SILENCE, next_line(&mut stream, &mut line)).await {
+            Ok(Ok(())) if line.is_empty() => return Ended::resume("the server ended it", at),
+            Ok(Ok(())) => match take(target, &line, tell) {
+                // A server that was restored counts on from an earlier version, and tells nothing of what was written since.
+                Ok(Some(newer)) if is_older(&newer, &at) => {
+                    return Ended::list_again("the resource version went back");
+                }
+                Ok(Some(newer)) => at = newer,
+                Ok(None) => {}
+                Err(why) => return Ended::list_again(why),
+            },
+            Ok(Err(error)) => return Ended::list_again(error.to_string()),
+            Err(_) => {
+                return match present(target).await {
+                    Ok(present) if present >= version(&at) => Ended::resume("it went silent", at),
+                    Ok(_) => Ended::list_again("it went silent, and the resource version went back"),
+                    Err(error) => Ended::list_again(format!("it went silent: {}", said(&error))),
+                };
             }
         }
     }
 }
 
+fn is_older(newer: &str, at: &str) -> bool {
+    let newer = version(newer);
+    newer != 0 && newer < version(at)
+}
+
+async fn open(target: &Target, at: &str) -> Result<impl AsyncBufRead + use<>, Error> {
+    let params = WatchParams {
+        timeout: Some(WATCH_SECONDS),
+        bookmarks: true,
+        field_selector: selector(&target.fields),
+        label_selector: selector(&target.labels),
+        ..WatchParams::default()
+    };
+    let request = Request::new(&target.path);
+    let request = match target.kind.representation {
+        Representation::Typed | Representation::Whole => request.watch(&params, at),
+        Representation::Metadata => request.watch_metadata(&params, at),
+    };
+    let mut request = request.map_err(Error::BuildRequest)?;
+    // A compressed watch would be held back until a block of it is full.
+    let identity = http::HeaderValue::from_static("identity");
+    request.headers_mut().insert(http::header::ACCEPT_ENCODING, identity);
+    target.client.request_stream(request).await
+}
+
+/// Reads a line; an empty one is the end of the stream.
+async fn next_line(stream: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> std::io::Result<()> {
+    stream.take(EVENT_BYTES).read_until(b'\n', line).await?;
+    if !line.is_empty() && !line.ends_with(b"\n") {
+        let why = match u64::try_from(line.len()) {
+            Ok(EVENT_BYTES) => format!("an event has more than {EVENT_BYTES} bytes"),
+            Ok(_) | Err(_) => "the connection broke within an event".into(),
+        };
+        return Err(std::io::Error::other(why));
+    }
+    Ok(())
+}
+
 /// Takes one event; the resource version to go on from, or why the watch is over.
-fn take(target: &Target, line: &str, tell: &mut impl FnMut(WatchEvent)) -> Result<Option<String>, String> {
-    let event: Event<'_> = serde_json::from_str(line).map_err(|e| format!("unreadable event: {e}"))?;
+fn take(target: &Target, line: &[u8], tell: &mut impl FnMut(WatchEvent)) -> Result<Option<String>, String> {
+    let event: Event<'_> = serde_json::from_slice(line).map_err(|e| format!("unreadable event: {e}"))?;
     let identity = || serde_json::from_str::<Identity>(event.object.get()).unwrap_or_default().metadata;
     match event.event_type {
         "ADDED" | "MODIFIED" => {
@@ -201,3 +298,7 @@ fn take(target: &Target, line: &str, tell: &mut impl FnMut(WatchEvent)) -> Resul
 fn selector(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
+
+#[cfg(test)]
+#[path = "tests/watch.rs"]
+mod tests;

@@ -10,6 +10,9 @@ use super::{Change, Delta, Query, Read, ReadError, Unreadable};
 use api::names::INDEXED_LABELS;
 use object::{Key, Stored, version};
 
+/// The version of an object whose server counts in no numbers, as some aggregated API servers do. Its events come in order all the same.
+const OPAQUE: u64 = 0;
+
 /// The objects of one kind. A clone costs the same however many objects there are, and a change of one copies the path to it.
 #[derive(Debug)]
 pub(crate) struct Cached<K> {
@@ -95,10 +98,11 @@ impl<K: Stored> Cached<K> {
         if is_newer { None } else { self.take(key) }
     }
 
-    /// Takes an object that an own write returned, unless the watch has seen its deletion already.
+    /// Takes an object that an own write returned, unless the watch has seen its deletion already, or its version cannot be compared
+    /// with what the watch says.
     pub(crate) fn write(&mut self, object: Arc<K>) -> Option<Change<K>> {
         let was_deleted = object.version() <= self.seen && !self.objects.contains_key(&object.key());
-        if was_deleted { None } else { self.put(object) }
+        if was_deleted || object.version() == OPAQUE { None } else { self.put(object) }
     }
 
     /// Takes the news that an object does not fit the type.
@@ -116,7 +120,9 @@ impl<K: Stored> Cached<K> {
         self.unreadable.contains_key(key)
     }
 
-    /// Takes a complete list of resource version `at`: objects that it lacks are gone, unless an own write is newer.
+    /// Takes a complete list of resource version `at`: what it says holds, unless an own write is newer.
+    ///
+    /// A version below what was seen means that the server counts anew, as after a restore of etcd. Then nothing that is held is newer.
     pub(crate) fn replace(
         &mut self,
         all: Vec<Arc<K>>,
@@ -124,7 +130,9 @@ impl<K: Stored> Cached<K> {
         at: u64,
     ) -> Vec<Change<K>> {
         self.complete = true;
-        self.seen = self.seen.max(at);
+        let counts_anew = at < self.seen;
+        let newest = if counts_anew { u64::MAX } else { at };
+        self.seen = at;
         let mut changes = Vec::new();
         if !self.objects.is_empty() {
             let listed: BTreeSet<Key> = all
@@ -133,11 +141,17 @@ impl<K: Stored> Cached<K> {
                 .chain(unreadable.iter().map(|refused| refused.key.clone()))
                 .collect();
             let gone =
-                self.objects.iter().filter(|(key, held)| !listed.contains(*key) && held.version() <= at);
+                self.objects.iter().filter(|(key, held)| !listed.contains(*key) && held.version() <= newest);
             let gone: Vec<Key> = gone.map(|(key, _)| key.clone()).collect();
             changes.extend(gone.iter().filter_map(|key| self.take(key)));
         }
-        changes.extend(all.into_iter().filter_map(|object| self.put(object)));
+        for object in all {
+            let held = self.objects.get(&object.key()).map(|held| held.version());
+            let is_same = |held| held == object.version() && held != OPAQUE && !counts_anew;
+            if held.is_none_or(|held| held <= newest && !is_same(held)) {
+                changes.push(self.set(object));
+            }
+        }
         self.unreadable = RedBlackTreeMapSync::new_sync();
         for refused in unreadable {
             self.refuse(refused);
@@ -145,16 +159,28 @@ impl<K: Stored> Cached<K> {
         changes
     }
 
+    /// Takes the news that the kind cannot be read any more: what is held may be long out of date.
+    pub(crate) fn expire(&mut self) {
+        self.complete = false;
+    }
+
+    /// Takes an object unless what is held is newer.
     fn put(&mut self, new: Arc<K>) -> Option<Change<K>> {
+        let held = self.objects.get(&new.key());
+        if new.version() != OPAQUE && held.is_some_and(|held| held.version() >= new.version()) {
+            self.unreadable.remove_mut(&new.key());
+            return None;
+        }
+        Some(self.set(new))
+    }
+
+    fn set(&mut self, new: Arc<K>) -> Change<K> {
         let key = new.key();
         self.unreadable.remove_mut(&key);
         let old = self.objects.get(&key).cloned();
-        if old.as_ref().is_some_and(|held| held.version() >= new.version()) {
-            return None;
-        }
         self.index(&key, old.as_deref(), Some(&new));
         self.objects.insert_mut(key, Arc::clone(&new));
-        Some(Change { old, new: Some(new) })
+        Change { old, new: Some(new) }
     }
 
     fn take(&mut self, key: &Key) -> Option<Change<K>> {

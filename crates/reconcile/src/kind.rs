@@ -67,6 +67,8 @@ pub enum WatchEvent {
         /// The resource version of the deletion.
         resource_version: String,
     },
+    /// The kind could not be listed for so long that what was read of it is not relied upon any more, until the next list.
+    Stale,
 }
 
 impl WatchedKind {

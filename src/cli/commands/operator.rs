@@ -17,7 +17,7 @@ use crate::cli::{CommandError, CommandResult};
 use crate::git::Remote;
 use crate::operator::source::SourceOptions;
 use crate::operator::{self, OperatorOptions};
-use crate::shell::{ElectionOptions, Selection};
+use crate::shell::{Election, ElectionOptions, Selection};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
 
@@ -81,14 +81,15 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         if let Some(url) = &args.repo {
             create_config_repo(&hub, args, url).await?;
         }
-        let identity = format!(
-            "{}_{}",
-            std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into()),
-            std::process::id()
-        );
-        let election = args
-            .leader_elect
-            .then(|| ElectionOptions::new(&args.namespace, "wheelwright-operator", identity));
+        let election = match args.leader_elect {
+            true => {
+                let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into());
+                let options = ElectionOptions::new(&args.namespace, "wheelwright-operator", &host);
+                // On a connection of its own, so that no renewal waits behind other requests.
+                Some(Election::new(args.hub.connect().await?, options))
+            }
+            false => None,
+        };
         let stop = stop_on_signal();
         operator::run(
             OperatorOptions { hub, controllers, election, listen: args.listen, sources },

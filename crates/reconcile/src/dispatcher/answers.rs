@@ -158,7 +158,8 @@ impl Dispatcher {
             Feed::Watch(WatchEvent::Deleted { key, resource_version }) => {
                 self.gone(&lookup(key), version(&resource_version), now);
             }
-            Feed::Own(_) => {}
+            // The objects are read one by one, and a read that fails says so.
+            Feed::Watch(WatchEvent::Stale) | Feed::Own(_) => {}
         }
     }
 

@@ -43,7 +43,12 @@ enum Restarts {
 impl Dispatcher {
     /// Takes what the watch of a kind tells.
     pub fn watched(&mut self, kind: &WatchedKind, event: WatchEvent, now: Timestamp) {
-        self.answered(kind.site, now);
+        match event {
+            WatchEvent::Listed { .. } | WatchEvent::Applied(_) | WatchEvent::Deleted { .. } => {
+                self.answered(kind.site, now);
+            }
+            WatchEvent::Stale => {}
+        }
         self.feed(kind, Feed::Watch(event), now);
     }
 
@@ -139,8 +144,10 @@ impl Dispatcher {
 
 /// Takes something about a typed kind.
 pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed, now: Timestamp) {
-    if matches!(feed, Feed::Watch(WatchEvent::Listed { .. })) {
-        dispatcher.listed::<K>(site);
+    match feed {
+        Feed::Watch(WatchEvent::Listed { .. }) => dispatcher.listed::<K>(site),
+        Feed::Watch(WatchEvent::Stale) => dispatcher.expired::<K>(site),
+        Feed::Watch(WatchEvent::Applied(_) | WatchEvent::Deleted { .. }) | Feed::Own(_) => {}
     }
     let taken = take(dispatcher.caches.kind_mut::<K>(site), feed);
     let Taken { changes, priority, restarts, refused } = taken;
@@ -213,6 +220,10 @@ fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Taken<K
                 restarts = Restarts::All;
             }
             cached.lose(&key, &resource_version).into_iter().collect()
+        }
+        Feed::Watch(WatchEvent::Stale) => {
+            cached.expire();
+            Vec::new()
         }
         Feed::Own(Decoded::Object(object)) => {
             restarts = Restarts::Never;

@@ -61,6 +61,7 @@ impl Dispatcher {
         let kind = WatchedKind::typed::<K>(site);
         let id = (site, kind.gvk.clone());
         if let Some(lane) = self.lanes.last_mut() {
+            lane.needs.insert(id.clone());
             lane.missing.insert(id.clone());
         }
         if !self.kinds.contains_key(&id) {

@@ -63,7 +63,9 @@ pub(super) struct Kind {
 pub(super) struct Lane {
     pub(super) controller: ErasedController,
     pub(super) queue: WorkQueue,
-    /// Kinds whose first list has not been read; nothing is decided before.
+    /// The kinds that it registered.
+    pub(super) needs: BTreeSet<(Site, Gvk)>,
+    /// Those of them that have not been read, or not for too long; nothing is decided before.
     pub(super) missing: BTreeSet<(Site, Gvk)>,
     pub(super) index: IndexSlot,
     pub(super) deciding: Deciding,
@@ -97,6 +99,7 @@ impl Lane {
         Self {
             controller: ErasedController::of::<C>(),
             queue: WorkQueue::with_spacing(spacing),
+            needs: BTreeSet::new(),
             missing: BTreeSet::new(),
             index: IndexSlot::default(),
             deciding: Deciding::Nothing,
@@ -155,6 +158,16 @@ impl Dispatcher {
     /// The API server whose objects are observed.
     pub(super) fn observed_site(&self) -> Site {
         if self.has_spoke { Site::Spoke } else { Site::Hub }
+    }
+
+    /// Marks a typed kind as not read any more: no controller that needs it decides anything.
+    pub(super) fn expired<K: object::Kind>(&mut self, site: Site) {
+        let id = (site, Gvk::of::<K>());
+        for lane in &mut self.lanes {
+            if lane.needs.contains(&id) {
+                lane.missing.insert(id.clone());
+            }
+        }
     }
 
     /// Marks a typed kind as read.

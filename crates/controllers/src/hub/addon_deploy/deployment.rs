@@ -191,7 +191,8 @@ impl Deployment {
         let live = |wanted: &ManifestWork| self.works.iter().find(|work| work.name() == wanted.name());
         let differs =
             |wanted: &&ManifestWork| live(wanted).is_none_or(|work| !works::is_as_wanted(work, wanted));
-        plan.step(wanted.iter().filter(differs).map(|work| Action::apply(without_status(work))));
+        let apply = |work| Action::apply(fenced(without_status(work), live(work)));
+        plan.step(wanted.iter().filter(differs).map(apply));
         let is_surplus = |work: &&Arc<ManifestWork>| {
             !work.is_terminating() && !wanted.iter().any(|wanted| wanted.name() == work.name())
         };
@@ -214,6 +215,15 @@ pub(super) fn bindings_of(addon: &Key, view: &impl View) -> Read<Vec<Arc<RoleBin
 pub(super) fn remove<'a>(bindings: impl IntoIterator<Item = &'a Arc<RoleBinding>>) -> Vec<Action> {
     let living = bindings.into_iter().filter(|binding| !binding.is_terminating());
     living.map(|binding| Action::delete(binding.as_ref())).collect()
+}
+
+/// The work, to be applied to what was read: a leader of the past that goes on must not put an older work in the place of a newer one
+/// (`docs/design/dispatcher.md`).
+fn fenced(mut work: Object, live: Option<&Arc<ManifestWork>>) -> Object {
+    if let Some(version) = live.and_then(|live| live.metadata.resource_version.clone()) {
+        work.metadata_mut().insert("resourceVersion".into(), version.into());
+    }
+    work
 }
 
 pub(super) fn without_status(work: &ManifestWork) -> Object {

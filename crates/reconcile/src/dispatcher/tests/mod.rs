@@ -4,4 +4,5 @@ mod harness;
 mod index;
 mod lookups;
 mod memo;
+mod stale;
 mod turns;

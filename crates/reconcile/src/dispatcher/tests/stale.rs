@@ -1,0 +1,48 @@
+//! A kind that cannot be listed any more.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use std::sync::Arc;
+
+use super::harness::{Harness, Map, copy, map};
+use crate::{Controller, Plan, Read, View, WatchEvent, Watches};
+use object::Key;
+
+/// Copies each ConfigMap; it needs Namespaces to decide.
+struct Copier;
+
+impl Controller for Copier {
+    const NAME: &'static str = "copier";
+    type Primary = Map;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.read::<Namespace>();
+    }
+
+    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+        let mut plan = Plan::nothing();
+        if view.get::<Map>(key)?.is_some() {
+            plan.step([copy(key)]);
+        }
+        Ok(plan)
+    }
+}
+
+#[test]
+fn nothing_is_decided_on_a_kind_that_is_stale_until_it_is_listed_again() {
+    let mut harness = Harness::new::<Copier>();
+    harness.listed("ConfigMap", &[]);
+    harness.listed("Namespace", &[]);
+    let namespaces = Arc::clone(&harness.kinds["Namespace"]);
+    harness.dispatcher.watched(&namespaces, WatchEvent::Stale, harness.now);
+    harness.changed("ConfigMap", map("a"));
+    harness.after(60);
+    assert!(harness.acts.is_empty());
+    assert!(!harness.dispatcher.controllers().any(|info| info.is_ready));
+    assert!(harness.dispatcher.caches().get::<Namespace>(&Key::cluster("a")).is_err());
+
+    harness.listed("Namespace", &[]);
+    harness.after(60);
+    assert_eq!(harness.acts.len(), 1);
+    assert!(harness.dispatcher.controllers().all(|info| info.is_ready));
+}

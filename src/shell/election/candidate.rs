@@ -1,0 +1,232 @@
+//! A candidate: takes the lease, renews it, gives it back.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::Leadership;
+use crate::shell::clock::now;
+use object::hex;
+
+/// How long giving the lease back may take; then the next leader waits until the lease expires.
+const RELEASE_WITHIN: Duration = Duration::from_secs(2);
+
+/// How an operator takes part in an election.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ElectionOptions {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// Who we are: unique among all candidates.
+    pub identity: String,
+    /// How long a lease that is not renewed is still respected.
+    pub lease: Duration,
+    /// How long a leader may write after it sent its last renewal; shorter than `lease`, so that it stops before another starts.
+    pub renew_deadline: Duration,
+    /// Time between two attempts.
+    pub retry: Duration,
+}
+
+impl ElectionOptions {
+    /// The times are 12 s, 8 s and 2 s, so that a leader that dies is replaced within 15 s: its last renewal is seen 2 s later at most,
+    /// and respected for 12 s. client-go's are 15 s, 10 s and 2 s.
+    ///
+    /// The identity is that of the host with a random part, as in client-go: two hosts may have one name, and two pods one process id.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>, host: &str) -> Self {
+        let mut random = [0; 8];
+        // Without randomness the process id is what is left.
+        let filled = SystemRandom::new().fill(&mut random).is_ok();
+        let suffix = if filled { hex(random) } else { std::process::id().to_string() };
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+            identity: format!("{host}_{suffix}"),
+            lease: Duration::from_secs(12),
+            renew_deadline: Duration::from_secs(8),
+            retry: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A candidate.
+pub struct Election {
+    api: Api<Lease>,
+    options: ElectionOptions,
+    /// The lease as last read, and when (by our clock) it last changed.
+    observed: Option<(Lease, Instant)>,
+    prolong: watch::Sender<Instant>,
+    leadership: Leadership,
+}
+
+/// What an attempt came to.
+enum Attempt {
+    /// The lease is ours; the renewal was sent at this time.
+    Ours(Instant),
+    /// Another holds it.
+    Others,
+}
+
+impl Election {
+    /// Becomes a candidate. The client should have a connection of its own, so that no renewal waits behind other requests.
+    pub fn new(client: Client, options: ElectionOptions) -> Self {
+        let (prolong, leadership) = Leadership::new();
+        Self {
+            api: Api::namespaced(client, &options.namespace),
+            options,
+            observed: None,
+            prolong,
+            leadership,
+        }
+    }
+
+    /// Until when this process may write.
+    pub fn leadership(&self) -> Leadership {
+        self.leadership.clone()
+    }
+
+    /// Waits until elected; `false` when `stop` came first.
+    pub async fn win(&mut self, stop: &CancellationToken) -> bool {
+        info!(lease = %self.options.name, identity = self.options.identity, "waiting to be elected");
+        loop {
+            let limit = self.options.renew_deadline;
+            match stop.run_until_cancelled(timeout(limit, self.attempt())).await {
+                None => return false,
+                Some(Ok(Ok(Attempt::Ours(sent)))) => {
+                    self.prolong(sent);
+                    // An answer that took all the time is no leadership.
+                    if self.leadership.holds() {
+                        return true;
+                    }
+                }
+                Some(Ok(Ok(Attempt::Others))) => {}
+                Some(Ok(Err(error))) => warn!(%error, "cannot take part in the election"),
+                Some(Err(_)) => warn!("cannot take part in the election: the API server does not answer"),
+            }
+            if stop.run_until_cancelled(sleep(self.wait())).await.is_none() {
+                return false;
+            }
+        }
+    }
+
+    /// Keeps leading until `stop`, or until the leadership ends. Call [`release`](Self::release) after the last write.
+    pub async fn keep(&mut self, stop: &CancellationToken) {
+        loop {
+            let until = self.leadership.until();
+            let renewal = timeout_at(until, async {
+                sleep(self.options.retry).await;
+                // A request that hangs must not take the time of those after it.
+                timeout(self.options.renew_deadline / 2, self.attempt()).await
+            });
+            match stop.run_until_cancelled(renewal).await {
+                None => return,
+                Some(Ok(Ok(Ok(Attempt::Ours(sent))))) => self.prolong(sent),
+                Some(Ok(Ok(Ok(Attempt::Others)))) => break,
+                Some(Ok(Ok(Err(error)))) => warn!(%error, "cannot renew the lease"),
+                Some(Ok(Err(_))) => warn!("cannot renew the lease: the API server does not answer"),
+                Some(Err(_)) => break,
+            }
+        }
+        self.prolong.send_replace(Instant::now());
+        warn!("no longer the leader");
+    }
+
+    fn prolong(&self, sent: Instant) {
+        self.prolong.send_replace(sent + self.options.renew_deadline);
+    }
+
+    /// The time until the next attempt: earlier than usual where the lease of another expires before.
+    fn wait(&self) -> Duration {
+        let expires = self.observed.as_ref().map(|(lease, since)| *since + self.respected(lease));
+        let left =
+            expires.map(|at| at.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero());
+        left.map_or(self.options.retry, |left| left.min(self.options.retry))
+    }
+
+    /// Takes or renews the lease if it is ours, free or expired.
+    async fn attempt(&mut self) -> Result<Attempt, kube::Error> {
+        let current = self.api.get_opt(&self.options.name).await?;
+        if let Some(current) = &current {
+            let version = |lease: &Lease| lease.metadata.resource_version.clone();
+            if self.observed.as_ref().is_none_or(|(seen, _)| version(seen) != version(current)) {
+                self.observed = Some((current.clone(), Instant::now()));
+            }
+            let holder = current.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+            let is_others =
+                holder.is_some_and(|holder| !holder.is_empty() && holder != self.options.identity);
+            if is_others && !self.is_expired() {
+                return Ok(Attempt::Others);
+            }
+        }
+        let (sent, claim) = (Instant::now(), self.claim(current.as_ref()));
+        let params = PostParams::default();
+        let written = match current {
+            Some(_) => self.api.replace(&self.options.name, &params, &claim).await,
+            None => self.api.create(&params, &claim).await,
+        };
+        self.observed = Some((written?, Instant::now()));
+        Ok(Attempt::Ours(sent))
+    }
+
+    fn is_expired(&self) -> bool {
+        self.observed.as_ref().is_some_and(|(lease, since)| since.elapsed() >= self.respected(lease))
+    }
+
+    /// How long a lease is respected: as long as its holder said.
+    fn respected(&self, lease: &Lease) -> Duration {
+        let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
+        seconds.and_then(|s| u64::try_from(s).ok()).map_or(self.options.lease, Duration::from_secs)
+    }
+
+    /// The lease with us as its holder.
+    fn claim(&self, current: Option<&Lease>) -> Lease {
+        let mut lease = current.cloned().unwrap_or_default();
+        lease.metadata.name = Some(self.options.name.clone());
+        let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+        let now = MicroTime(now());
+        if spec.holder_identity.as_deref() != Some(&self.options.identity) {
+            spec.lease_transitions = Some(if current.is_some() {
+                spec.lease_transitions.unwrap_or_default().saturating_add(1)
+            } else {
+                0
+            });
+            spec.acquire_time = Some(now.clone());
+        }
+        spec.holder_identity = Some(self.options.identity.clone());
+        spec.lease_duration_seconds = i32::try_from(self.options.lease.as_secs()).ok();
+        spec.renew_time = Some(now);
+        lease
+    }
+
+    /// Frees the lease if it is still ours, so that the next leader need not wait for it to expire. A server that does not answer in
+    /// two seconds is left alone.
+    pub async fn release(self) {
+        self.prolong.send_replace(Instant::now());
+        let Some((mut lease, _)) = self.observed else { return };
+        let ours =
+            lease.spec.as_mut().filter(|spec| spec.holder_identity.as_ref() == Some(&self.options.identity));
+        let Some(spec) = ours else { return };
+        spec.holder_identity = None;
+        spec.lease_duration_seconds = Some(1);
+        let params = PostParams::default();
+        let freed = timeout(RELEASE_WITHIN, self.api.replace(&self.options.name, &params, &lease)).await;
+        let error = match freed {
+            Ok(Ok(_)) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the API server does not answer".into(),
+        };
+        warn!(error, "cannot give the lease back; the next leader waits until it expires");
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/candidate.rs"]
+mod tests;

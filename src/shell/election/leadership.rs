@@ -1,0 +1,39 @@
+//! Until when a process may write.
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+/// Until when a process may write, as its election says. A process that was stopped for a while finds it ended when it goes on.
+#[derive(Clone, Debug)]
+pub struct Leadership(watch::Receiver<Instant>);
+
+impl Leadership {
+    /// One that has ended already, with the sender that begins and prolongs it.
+    pub(super) fn new() -> (watch::Sender<Instant>, Self) {
+        let (sender, receiver) = watch::channel(Instant::now());
+        (sender, Self(receiver))
+    }
+
+    /// Whether the process may write now.
+    pub fn holds(&self) -> bool {
+        Instant::now() < *self.0.borrow()
+    }
+
+    /// When it ends unless it is prolonged.
+    pub(super) fn until(&self) -> Instant {
+        *self.0.borrow()
+    }
+
+    /// Waits until the process may write no more.
+    pub async fn ended(mut self) {
+        loop {
+            let until = *self.0.borrow_and_update();
+            match timeout_at(until, self.0.changed()).await {
+                Ok(Ok(())) => {}
+                // Nobody is left to prolong it.
+                Ok(Err(_)) => return sleep_until(until).await,
+                Err(_) => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Elections against API servers that misbehave, on a paused clock.
+
+use std::sync::{Arc, Mutex};
+
+use http::{Method, Request, Response, StatusCode};
+use kube::client::Body;
+use tokio::time::timeout;
+
+use super::*;
+
+/// An API server with one Lease.
+#[derive(Default)]
+struct Api {
+    lease: Option<serde_json::Value>,
+    version: u64,
+    behaviour: Behaviour,
+}
+
+/// How it answers from now on.
+#[derive(Clone, Copy, Default)]
+enum Behaviour {
+    #[default]
+    Well,
+    /// Every answer takes this long; a write is stored at once.
+    After(Duration),
+    /// As many requests fail at once, and later ones are never answered.
+    FailsAndHangs(u32),
+}
+
+#[derive(Clone, Default)]
+struct Server(Arc<Mutex<Api>>);
+
+impl Server {
+    fn client(&self) -> Client {
+        let server = self.clone();
+        Client::new(tower::service_fn(move |request| server.clone().answer(request)), "default")
+    }
+
+    fn behave(&self, behaviour: Behaviour) {
+        self.0.lock().unwrap().behaviour = behaviour;
+    }
+
+    fn holder(&self) -> Option<String> {
+        let held = self.0.lock().unwrap();
+        Some(held.lease.as_ref()?.get("spec")?.get("holderIdentity")?.as_str()?.to_owned())
+    }
+
+    async fn answer(self, request: Request<Body>) -> Result<Response<Body>, std::convert::Infallible> {
+        let method = request.method().clone();
+        let body = request.into_body().collect_bytes().await.unwrap();
+        let mut behaviour = self.0.lock().unwrap().behaviour;
+        match &mut behaviour {
+            Behaviour::Well | Behaviour::After(_) => {}
+            Behaviour::FailsAndHangs(0) => std::future::pending().await,
+            Behaviour::FailsAndHangs(left) => {
+                *left -= 1;
+                self.behave(behaviour);
+                return Ok(status(StatusCode::INTERNAL_SERVER_ERROR));
+            }
+        }
+        let answer = self.0.lock().unwrap().take(&method, &body);
+        if let Behaviour::After(delay) = behaviour {
+            sleep(delay).await;
+        }
+        Ok(answer)
+    }
+}
+
+impl Api {
+    fn take(&mut self, method: &Method, body: &[u8]) -> Response<Body> {
+        if method == Method::GET {
+            return self.lease.as_ref().map_or_else(|| status(StatusCode::NOT_FOUND), json);
+        }
+        let mut new: serde_json::Value = serde_json::from_slice(body).unwrap();
+        let version = |lease: &serde_json::Value| lease["metadata"]["resourceVersion"].clone();
+        if self.lease.as_ref().map(version).unwrap_or_default() != version(&new) {
+            return status(StatusCode::CONFLICT);
+        }
+        self.version += 1;
+        new["metadata"]["resourceVersion"] = self.version.to_string().into();
+        json(self.lease.insert(new))
+    }
+}
+
+fn json(value: &serde_json::Value) -> Response<Body> {
+    Response::new(Body::from(serde_json::to_vec(value).unwrap()))
+}
+
+fn status(code: StatusCode) -> Response<Body> {
+    let reason = match code {
+        StatusCode::NOT_FOUND => "NotFound",
+        StatusCode::CONFLICT => "Conflict",
+        _ => "InternalError",
+    };
+    let body =
+        serde_json::json!({"kind": "Status", "code": code.as_u16(), "reason": reason, "message": "no"});
+    Response::builder().status(code).body(Body::from(serde_json::to_vec(&body).unwrap())).unwrap()
+}
+
+fn candidate(server: &Server, host: &str) -> Election {
+    Election::new(server.client(), ElectionOptions::new("default", "leader", host))
+}
+
+/// How long a leader keeps its leadership when the API server begins to behave so right after a renewal.
+async fn kept(behaviour: Behaviour) -> Duration {
+    let (server, stop) = (Server::default(), CancellationToken::new());
+    let mut election = candidate(&server, "a");
+    assert!(election.win(&stop).await);
+    let (renewed, leadership) = (Instant::now(), election.leadership());
+    server.behave(behaviour);
+    assert!(leadership.holds());
+    timeout(Duration::from_secs(600), election.keep(&stop)).await.expect("it ends");
+    assert!(!leadership.holds());
+    renewed.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_of_a_renewal_holds_while_a_request_hangs() {
+    let deadline = ElectionOptions::new("", "", "").renew_deadline;
+    for failures in 0..=4 {
+        assert_eq!(kept(Behaviour::FailsAndHangs(failures)).await, deadline, "{failures} failures first");
+    }
+}
+
+/// What counts is when a renewal was sent: the server may have stored it at once, and others count from there.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_late_prolongs_nothing() {
+    let deadline = ElectionOptions::new("", "", "").renew_deadline;
+    assert_eq!(kept(Behaviour::After(Duration::from_secs(9))).await, deadline);
+
+    let server = Server::default();
+    server.behave(Behaviour::After(deadline * 3 / 5));
+    let mut election = candidate(&server, "a");
+    let won = timeout(Duration::from_secs(120), election.win(&CancellationToken::new())).await;
+    assert!(won.is_err(), "an answer to the read and one to the write take longer than the deadline");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_slow_keeps_its_leader() {
+    let (server, stop) = (Server::default(), CancellationToken::new());
+    let mut election = candidate(&server, "a");
+    assert!(election.win(&stop).await);
+    server.behave(Behaviour::After(Duration::from_secs(1)));
+    assert!(timeout(Duration::from_secs(600), election.keep(&stop)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_dies_is_replaced_within_fifteen_seconds_and_after_its_deadline() {
+    for later in 0..20 {
+        let (server, stop) = (Server::default(), CancellationToken::new());
+        let (mut first, mut second) = (candidate(&server, "a"), candidate(&server, "b"));
+        assert!(first.win(&stop).await);
+        let leadership = first.leadership();
+        let lives = Duration::from_millis(20_000 + 100 * later);
+        let (_, waited) = tokio::join!(timeout(lives, first.keep(&stop)), timeout(lives, second.win(&stop)));
+        assert!(waited.is_err(), "the first renewed it all the time");
+        let died = Instant::now();
+        assert!(second.win(&stop).await);
+        assert!(died.elapsed() <= Duration::from_secs(15), "{:?}", died.elapsed());
+        assert!(!leadership.holds(), "never two at one time");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn giving_the_lease_back_takes_two_seconds_at_most() {
+    let (server, stop) = (Server::default(), CancellationToken::new());
+    let mut election = candidate(&server, "a");
+    assert!(election.win(&stop).await);
+    server.behave(Behaviour::FailsAndHangs(0));
+    let since = Instant::now();
+    election.release().await;
+    assert_eq!(since.elapsed(), RELEASE_WITHIN);
+    assert!(server.holder().is_some());
+}
+
+#[test]
+fn candidates_of_one_host_differ() {
+    let identity = || ElectionOptions::new("default", "leader", "host").identity;
+    assert!(identity().starts_with("host_"));
+    assert_ne!(identity(), identity());
+}

@@ -1,0 +1,50 @@
+//! How long to wait before a watch is begun again.
+
+use std::time::Duration;
+
+use ring::rand::{SecureRandom as _, SystemRandom};
+
+/// The first wait; doubled with each watch that does not last. The numbers are those of client-go's reflector.
+const FIRST: Duration = Duration::from_millis(800);
+/// The longest wait without jitter.
+const LONGEST: Duration = Duration::from_secs(30);
+/// A watch that lasted so long was well.
+const LASTED: Duration = Duration::from_secs(30);
+
+/// The watches of one kind that did not last, in a row.
+#[derive(Default)]
+pub(super) struct Restarts(u32);
+
+impl Restarts {
+    /// The wait after a watch that lasted so long, on a server that wants to be left alone for a while: up to twice as long, so that
+    /// the kinds of a process, and the processes of a fleet, do not come back together.
+    pub(super) fn after(&mut self, lasted: Duration, left_alone: Duration) -> Duration {
+        self.0 = if lasted >= LASTED { 0 } else { self.0.saturating_add(1) };
+        let doubled = match self.0 {
+            0 => Duration::ZERO,
+            failures => FIRST.saturating_mul(1 << failures.saturating_sub(1).min(6)).min(LONGEST),
+        };
+        // Without randomness there is no jitter.
+        let mut random = [0];
+        let _ = SystemRandom::new().fill(&mut random);
+        let wait = doubled.max(left_alone);
+        wait + wait * u32::from(random[0]) / 256
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_with_jitter_until_a_watch_lasts() {
+        let mut restarts = Restarts::default();
+        for seconds in [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0] {
+            let wait = restarts.after(Duration::ZERO, Duration::ZERO).as_secs_f64();
+            assert!((seconds..seconds * 2.0).contains(&wait), "{wait} after {seconds}");
+        }
+        assert_eq!(restarts.after(LASTED, Duration::ZERO), Duration::ZERO);
+        let asked = Duration::from_secs(5);
+        assert!(restarts.after(Duration::ZERO, asked) >= asked);
+    }
+}

@@ -1,0 +1,225 @@
+//! Watches of API servers that misbehave, on a paused clock.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use futures::StreamExt as _;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Bytes, Frame};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::client::Body;
+use reconcile::{Command, Controller, Dispatcher, Limits, Plan, Read, Register as _, View, Watches};
+use tower::BoxError;
+
+use super::super::freshness::Contact;
+use super::*;
+
+/// A controller that has one kind watched.
+struct Idle;
+
+impl Controller for Idle {
+    const NAME: &'static str = "idle";
+    type Primary = ConfigMap;
+
+    fn watches<W: Watches>(_: &mut W) {}
+
+    fn plan(_: &Key, _: &impl View, _: Timestamp) -> Read<Plan> {
+        Ok(Plan::nothing())
+    }
+}
+
+/// What a server does with a request.
+enum Answer {
+    /// An empty list at a resource version.
+    Listed(u32),
+    /// A stream of these lines, which stays open.
+    Streams(Bytes),
+    /// A stream that ends at once.
+    Ends,
+    /// This code, and the seconds after which to come back.
+    Refused(u16, u32),
+    /// The connection breaks.
+    Breaks,
+}
+
+/// What was asked, and what was told because of it.
+#[derive(Default)]
+struct Log {
+    /// Whether it was a watch, when, and from which version.
+    requests: Vec<(bool, Duration, String)>,
+    /// When the kind was told to be stale.
+    stale: Vec<Duration>,
+    listed: usize,
+}
+
+impl Log {
+    fn count(&self, watches: bool) -> usize {
+        self.requests.iter().filter(|(is_watch, ..)| *is_watch == watches).count()
+    }
+}
+
+/// Watches for a while on a server that answers by `answer`, which is given the number of lists and watches before.
+async fn watched(time: Duration, answer: fn(is_watch: bool, before: (usize, usize)) -> Answer) -> Log {
+    let (log, started) = (Arc::new(Mutex::new(Log::default())), Instant::now());
+    let service = tower::service_fn({
+        let log = Arc::clone(&log);
+        move |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            let is_watch = query.contains("watch=true");
+            let mut log = log.lock().unwrap();
+            let before = (log.count(false), log.count(true));
+            let from =
+                query.split('&').find_map(|pair| pair.strip_prefix("resourceVersion=")).unwrap_or_default();
+            log.requests.push((is_watch, started.elapsed(), from.into()));
+            let answer = respond(answer(is_watch, before));
+            async move { answer }
+        }
+    });
+    let mut dispatcher = Dispatcher::new(Limits { coalesce: SignedDuration::ZERO, computations: 1 }, false);
+    dispatcher.add::<Idle>();
+    let mut commands = VecDeque::from(dispatcher.due(Timestamp::UNIX_EPOCH));
+    let kind = loop {
+        if let Command::Watch(kind) = commands.pop_front().expect("the kind is watched") {
+            break kind;
+        }
+    };
+    let target = Target {
+        client: Client::new(service, "default"),
+        kind,
+        path: "/api/v1/configmaps".into(),
+        fields: String::new(),
+        labels: String::new(),
+    };
+    let (metrics, contact) = (Metrics::default(), Contact::default());
+    let mut freshness = Freshness::new(&contact);
+    let told = Arc::clone(&log);
+    let tell = |event| match event {
+        WatchEvent::Stale => told.lock().unwrap().stale.push(started.elapsed()),
+        WatchEvent::Listed { .. } => told.lock().unwrap().listed += 1,
+        WatchEvent::Applied(_) | WatchEvent::Deleted { .. } => {}
+    };
+    let _ = timeout(time, watch(target, &metrics, &mut freshness, tell)).await;
+    std::mem::take(&mut log.lock().unwrap())
+}
+
+fn respond(answer: Answer) -> Result<Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError> {
+    let json = |code: u16, text: String| {
+        let body = Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync();
+        Ok(Response::builder().status(code).body(body)?)
+    };
+    match answer {
+        Answer::Listed(at) => {
+            json(200, format!(r#"{{"metadata": {{"resourceVersion": "{at}"}}, "items": []}}"#))
+        }
+        Answer::Refused(code, seconds) => {
+            let details = format!(r#"{{"retryAfterSeconds": {seconds}}}"#);
+            json(
+                code,
+                format!(r#"{{"kind": "Status", "code": {code}, "message": "no", "details": {details}}}"#),
+            )
+        }
+        Answer::Ends => json(200, String::new()),
+        Answer::Breaks => Err("the connection broke".into()),
+        Answer::Streams(lines) => {
+            let first = futures::stream::once(async move { Ok(Frame::data(lines)) });
+            Ok(Response::new(StreamBody::new(first.chain(futures::stream::pending())).boxed_unsync()))
+        }
+    }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_watches_for_a_while_is_left_alone_for_that_while() {
+    let log = watched(Duration::from_secs(10), |is_watch, _| match is_watch {
+        true => Answer::Refused(429, 5),
+        false => Answer::Listed(7),
+    });
+    let log = log.await;
+    assert_eq!((log.count(false), log.count(true) <= 2), (1, true), "{:?}", log.requests);
+    assert!(log.requests.iter().all(|(is_watch, _, from)| !is_watch || from == "7"), "{:?}", log.requests);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_watches_do_not_last_is_asked_ever_less() {
+    for answer in [
+        (|is_watch, _| if is_watch { Answer::Ends } else { Answer::Listed(7) })
+            as fn(bool, (usize, usize)) -> Answer,
+        |is_watch, _| if is_watch { Answer::Breaks } else { Answer::Listed(7) },
+        |is_watch, _| if is_watch { Answer::Refused(403, 0) } else { Answer::Listed(7) },
+        |is_watch, _| if is_watch { Answer::Streams(Bytes::from_static(b"{}\n")) } else { Answer::Listed(7) },
+        |_, _| Answer::Refused(500, 0),
+    ] {
+        let log = watched(10 * MINUTE, answer).await;
+        assert!((15..70).contains(&log.requests.len()), "{:?}", log.requests);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_says_nothing_goes_on_from_where_it_was() {
+    let log = watched(10 * MINUTE, |is_watch, _| match is_watch {
+        true => Answer::Streams(Bytes::from_static(
+            b"{\"type\": \"BOOKMARK\", \"object\": {\"metadata\": {\"resourceVersion\": \"9\"}}}\n",
+        )),
+        false => Answer::Listed(9),
+    });
+    let log = log.await;
+    assert_eq!(log.listed, 1, "one object is read to see that nothing went back: {:?}", log.requests);
+    assert_eq!(log.count(true), 7, "{:?}", log.requests);
+    assert!(log.requests.iter().skip(2).all(|(is_watch, _, from)| !is_watch || from == "9"));
+}
+
+/// After etcd was restored from a backup, the server counts on from an earlier version.
+#[tokio::test(start_paused = true)]
+async fn a_kind_is_listed_again_when_the_resource_version_goes_back() {
+    let silent = watched(2 * MINUTE, |is_watch, (lists, _)| match (is_watch, lists) {
+        (true, _) => Answer::Streams(Bytes::new()),
+        (false, 0) => Answer::Listed(100),
+        (false, _) => Answer::Listed(50),
+    });
+    let silent = silent.await;
+    assert_eq!((silent.listed, silent.count(true)), (2, 2), "{:?}", silent.requests);
+
+    let told = watched(MINUTE, |is_watch, (lists, watches)| match (is_watch, lists + watches) {
+        (false, 0) => Answer::Listed(100),
+        (false, _) => Answer::Listed(50),
+        (true, 1) => Answer::Streams(Bytes::from_static(
+            b"{\"type\": \"BOOKMARK\", \"object\": {\"metadata\": {\"resourceVersion\": \"50\"}}}\n",
+        )),
+        (true, _) => Answer::Streams(Bytes::new()),
+    });
+    let told = told.await;
+    assert_eq!((told.listed, told.count(true)), (2, 2), "{:?}", told.requests);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_cannot_be_listed_any_more_is_stale_after_five_minutes() {
+    let refused = watched(60 * MINUTE, |is_watch, (lists, _)| match (is_watch, lists) {
+        (true, _) => Answer::Breaks,
+        (false, 0) => Answer::Listed(7),
+        (false, _) => Answer::Refused(403, 0),
+    });
+    let refused = refused.await;
+    assert_eq!(refused.stale.len(), 1, "{:?}", refused.stale);
+    assert!(refused.stale[0] >= 5 * MINUTE && refused.stale[0] <= 7 * MINUTE, "{:?}", refused.stale);
+
+    // A server that is away altogether makes nothing stale.
+    let away = watched(60 * MINUTE, |is_watch, (lists, _)| match (is_watch, lists) {
+        (false, 0) => Answer::Listed(7),
+        (_, _) => Answer::Breaks,
+    });
+    assert!(away.await.stale.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_without_end_is_not_read() {
+    let log = watched(MINUTE, |is_watch, _| match is_watch {
+        true => Answer::Streams(Bytes::from(vec![b' '; 17 << 20])),
+        false => Answer::Listed(7),
+    });
+    let log = log.await;
+    assert!(log.listed > 1, "{:?}", log.requests);
+}
