@@ -6,6 +6,7 @@ use std::time::Duration;
 use git2::{ObjectType, Oid, Repository};
 
 use super::forge::{Forge, commit_tree, raw_tree};
+use super::web::{Behaviour, Web};
 use crate::git::{Error, History, RefSpec};
 use object::tree::{Checkout, Entry};
 
@@ -183,6 +184,22 @@ fn a_delta_bomb_is_refused_before_it_is_allocated() {
     let server = forge.serve();
     let message = refusal(&forge, &server.url);
     assert!(message.contains("objects of at most 32 MiB"), "{message}");
+}
+
+#[test]
+fn a_large_object_is_refused_while_the_pack_arrives() {
+    let forge = Forge::new();
+    forge.commit("main", &[("large", &"0".repeat(40 << 20))]);
+    let (server, web) = (forge.serve(), Web::start(&forge, Behaviour::default()));
+    let mut over_https = forge.mirror("https", &web.url);
+    over_https.set_credentials(web.credentials(&[])).unwrap();
+    let main = RefSpec::branch("main").unwrap();
+    let error = over_https.fetch(&main, History::default()).unwrap_err();
+    for message in [refusal(&forge, &server.url), error.to_string()] {
+        assert!(message.contains("sends a pack that is refused: an object of more than 32 MiB"), "{message}");
+    }
+    forge.commit_on(None, "main", &[("small", "1")]);
+    assert!(fetch(&forge, &server.url).is_ok() && over_https.fetch(&main, History::default()).is_ok());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::Session;
+use super::pack::Answer;
 use super::session::Part;
 use super::ssh::Connection;
 use crate::git::Error;
@@ -79,22 +80,27 @@ pub(super) struct Duplex {
     session: Arc<Session>,
     wire: Wire,
     part: Part,
+    /// The answer to a fetch; `None` for a push, whose answer has no pack.
+    answer: Option<Answer>,
 }
 
 impl Duplex {
-    pub(super) fn new(session: Arc<Session>, wire: Wire) -> Self {
-        Self { session, wire, part: Part::Advertisement }
+    pub(super) fn new(session: Arc<Session>, wire: Wire, answer: Option<Answer>) -> Self {
+        Self { session, wire, part: Part::Advertisement, answer }
     }
 }
 
 impl Read for Duplex {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Self { session, wire, part } = self;
+        let Self { session, wire, part, answer } = self;
         session.wait(async {
             let length = wire.read(buffer, session).await?;
             session.count(*part, length)?;
-            if *part == Part::Advertisement {
-                session.check_format(buffer.get(..length).unwrap_or_default())?;
+            let bytes = buffer.get(..length).unwrap_or_default();
+            match (part, answer) {
+                (Part::Advertisement, _) => session.check_format(bytes)?,
+                (Part::Answer, Some(answer)) => answer.take(bytes).map_err(|why| session.refuse(&why))?,
+                (Part::Answer, None) => {}
             }
             Ok(length)
         })
@@ -103,7 +109,7 @@ impl Read for Duplex {
 
 impl Write for Duplex {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Self { session, wire, part } = self;
+        let Self { session, wire, part, .. } = self;
         // The server sends the list of references before it reads a request.
         *part = Part::Answer;
         session.wait(wire.write(bytes, session))?;

@@ -15,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+use super::pack::Answer;
 use super::session::Part;
 use super::{Proxy, Session, tls};
 use crate::git::Error;
@@ -28,7 +29,9 @@ pub(super) struct Exchange {
     command: &'static str,
     part: Part,
     request: Vec<u8>,
-    answer: Option<Incoming>,
+    body: Option<Incoming>,
+    /// The answer to a fetch; `None` for others, which have no pack.
+    answer: Option<Answer>,
     /// The part of the answer that arrived and was not read yet.
     rest: Bytes,
 }
@@ -39,26 +42,33 @@ impl Exchange {
             Service::UploadPackLs | Service::ReceivePackLs => Part::Advertisement,
             Service::UploadPack | Service::ReceivePack => Part::Answer,
         };
-        Self { session, command, part, request: Vec::new(), answer: None, rest: Bytes::new() }
+        let answer = match service {
+            Service::UploadPack => Some(Answer::new()),
+            Service::UploadPackLs | Service::ReceivePackLs | Service::ReceivePack => None,
+        };
+        Self { session, command, part, request: Vec::new(), body: None, answer, rest: Bytes::new() }
     }
 }
 
 impl Read for Exchange {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.answer.is_none() {
+        if self.body.is_none() {
             let request = std::mem::take(&mut self.request);
             let sent = send(&self.session, self.part, self.command, request);
-            self.answer = Some(self.session.wait_to_connect(sent)?);
+            self.body = Some(self.session.wait_to_connect(sent)?);
         }
         let (session, part) = (&self.session, self.part);
         while self.rest.is_empty() {
-            let Some(answer) = &mut self.answer else { return Ok(0) };
+            let (Some(body), answer) = (&mut self.body, &mut self.answer) else { return Ok(0) };
             let next = session.wait(async {
-                let Some(frame) = answer.frame().await else { return Ok(None) };
+                let Some(frame) = body.frame().await else { return Ok(None) };
                 let data = frame.map_err(|e| session.unreachable(e))?.into_data().unwrap_or_default();
                 session.count(part, data.len())?;
                 if part == Part::Advertisement {
                     session.check_format(&data)?;
+                }
+                if let Some(answer) = answer {
+                    answer.take(&data).map_err(|why| session.refuse(&why))?;
                 }
                 Ok(Some(data))
             })?;

@@ -10,6 +10,7 @@
 mod daemon;
 mod duplex;
 mod http;
+mod pack;
 mod proxy;
 mod session;
 mod ssh;

@@ -182,6 +182,11 @@ impl Session {
         )))
     }
 
+    /// An error for an answer that is refused.
+    pub(super) fn refuse(&self, why: &str) -> Error {
+        Error::Content(format!("{} sends a pack that is refused: {why}", self.remote))
+    }
+
     /// Looks at the first bytes of a list of references.
     ///
     /// # Errors

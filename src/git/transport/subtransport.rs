@@ -10,6 +10,7 @@ use git2::{Error as Git2Error, ErrorClass, ErrorCode};
 
 use super::duplex::Duplex;
 use super::http::Exchange;
+use super::pack::Answer;
 use super::{Session, daemon, ssh};
 
 /// Makes libgit2 use our transports.
@@ -53,7 +54,11 @@ impl SmartSubtransport for Connections {
             "git" => self.session.wait_to_connect(daemon::connect(&self.session, command)),
             _ => return Ok(Box::new(Exchange::new(session, service, command))),
         };
-        Ok(Box::new(Duplex::new(session, wire.map_err(failed)?)))
+        let answer = match service {
+            Service::UploadPackLs | Service::UploadPack => Some(Answer::new()),
+            Service::ReceivePackLs | Service::ReceivePack => None,
+        };
+        Ok(Box::new(Duplex::new(session, wire.map_err(failed)?, answer)))
     }
 
     fn close(&self) -> Result<(), Git2Error> {
