@@ -70,7 +70,11 @@ fn set_account(kubectl: &Kubectl, account: &str) {
 
 fn start_operator(hub: &Cluster, dir: &Path) -> Running {
     let kubeconfig = hub.kubeconfig_for("operator", &[]);
-    Running::start("operator", dir, &["operator", "--kubeconfig", kubeconfig.to_str().unwrap()])
+    Running::start(
+        "operator",
+        dir,
+        &["operator", "--kubeconfig", kubeconfig.to_str().unwrap(), "--local-repositories"],
+    )
 }
 
 #[tokio::test]
