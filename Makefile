@@ -25,6 +25,10 @@ lint: ## Check format, lints, and the dependencies
 mutants: ## Change the safety core piece by piece and list the changes that no test notices; takes hours
 	@tests/mutants
 
+.PHONY: chaos
+chaos: ## Kill the embedded hub 200 times, and send 10,000 random sequences of requests to both hubs
+	HUB_KILLS=200 FUZZ_SEQUENCES=10000 $(CARGO) test --test it -- hub:: both_hubs_answer --nocapture
+
 .PHONY: bless
 bless: ## Rewrite the golden files and everything generated; read the difference before you commit it
 	BLESS=1 $(CARGO) test --workspace --lib --tests

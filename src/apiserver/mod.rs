@@ -23,6 +23,7 @@ mod keys;
 mod kubeconfig;
 mod lock;
 mod openapi;
+mod percent;
 mod protobuf;
 mod request;
 mod resources;

@@ -3,6 +3,7 @@
 use axum::extract::Query;
 use axum::http::{HeaderMap, Method, Uri, header};
 
+use super::percent;
 use store::{
     ApiError, DeleteOptions, FieldError, FieldValidation, ListOptions, Propagation, ResourcePath, User,
     WatchOptions, WriteOptions,
@@ -79,7 +80,7 @@ impl ApiRequest {
         Self {
             user,
             method,
-            path: percent_decoded(uri.path()),
+            path: percent::decoded(uri.path()),
             query: Parameters::read(uri),
             accept: Accept::read(&text(header::ACCEPT)),
             content_type,
@@ -122,8 +123,8 @@ impl ApiRequest {
     pub(super) fn verb(&self, target: &ResourcePath) -> Result<Verb, ApiError> {
         let named = !target.name.is_empty();
         match self.method {
-            Method::GET | Method::HEAD if self.query.is("watch") => Ok(Verb::Watch),
             Method::GET | Method::HEAD if named => Ok(Verb::Get),
+            Method::GET | Method::HEAD if self.query.is("watch") => Ok(Verb::Watch),
             Method::GET | Method::HEAD => Ok(Verb::List),
             Method::POST if !named || !target.subresource.is_empty() => Ok(Verb::Create),
             Method::PUT if named => Ok(Verb::Update),
@@ -148,10 +149,15 @@ impl ApiRequest {
         let text = |name: &str| self.query.get(name).unwrap_or_default().to_owned();
         // A list is made at once, so no time limits it; a value that is no number is refused all the same.
         self.query.number::<i64>("timeoutSeconds")?;
+        let limit = self.query.number::<i64>("limit")?.unwrap_or(0);
+        if self.query.get("sendInitialEvents").is_some() {
+            let error = FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list");
+            return Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &[error]));
+        }
         Ok(ListOptions {
             labels: text("labelSelector"),
             fields: text("fieldSelector"),
-            limit: self.query.number("limit")?.unwrap_or(0),
+            limit: usize::try_from(limit).unwrap_or(0),
             continue_token: text("continue"),
             resource_version: text("resourceVersion"),
             resource_version_match: text("resourceVersionMatch"),
@@ -185,6 +191,11 @@ impl ApiRequest {
                 return Err(unsupported(kind, "fieldValidation", other, &["Ignore", "Strict", "Warn"]));
             }
         };
+        if kind == "PatchOptions" && !is_apply && self.query.get("force").is_some() {
+            let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
+            return Err(ApiError::invalid("meta.k8s.io", kind, "", &[error]));
+        }
+        check_manager(kind, self.query.get("fieldManager").unwrap_or_default())?;
         // Only an apply must name its manager; for all else the first word of the user agent stands in.
         let fallback = if is_apply { "" } else { self.user_agent.split('/').next().unwrap_or_default() };
         let manager = self.query.get("fieldManager").unwrap_or(fallback);
@@ -206,6 +217,16 @@ impl ApiRequest {
         let policy =
             text("/propagationPolicy").or_else(|| self.query.get("propagationPolicy").map(str::to_owned));
         let orphan = body.get("orphanDependents").and_then(|v| v.as_bool());
+        if orphan.is_some() && policy.as_deref().is_some_and(|policy| !policy.is_empty()) {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            let error = FieldError::invalid("propagationPolicy", &policy.into(), why);
+            return Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", &[error]));
+        }
+        if body.get("gracePeriodSeconds").is_some_and(|seconds| !seconds.is_null() && !seconds.is_i64())
+            || text("/kind").is_some_and(|kind| kind != "DeleteOptions")
+        {
+            return Err(ApiError::bad_request("the body is no DeleteOptions"));
+        }
         let propagation = match (policy.as_deref(), orphan) {
             (None | Some(""), None) => None,
             (None | Some(""), Some(true)) | (Some("Orphan"), _) => Some(Propagation::Orphan),
@@ -237,13 +258,25 @@ impl ApiRequest {
     }
 
     fn dry_run(&self, kind: &str, in_body: &[&str]) -> Result<bool, ApiError> {
-        let given: Vec<&str> =
-            self.query.all("dryRun").chain(in_body.iter().copied()).filter(|v| !v.is_empty()).collect();
+        let given: Vec<&str> = self.query.all("dryRun").chain(in_body.iter().copied()).collect();
         match given.iter().find(|v| **v != "All") {
             Some(other) => Err(unsupported(kind, "dryRun", other, &["All"])),
             None => Ok(!given.is_empty()),
         }
     }
+}
+
+/// 422 for a name of a manager that is too long or cannot be printed (apimachinery `ValidateFieldManager`).
+fn check_manager(kind: &str, manager: &str) -> Result<(), ApiError> {
+    const LONGEST: u64 = 128;
+    let error = if manager.len() as u64 > LONGEST {
+        FieldError::too_long("fieldManager", LONGEST)
+    } else if manager.chars().any(char::is_control) {
+        FieldError::invalid("fieldManager", &manager.into(), "should only contain printable characters")
+    } else {
+        return Ok(());
+    };
+    Err(ApiError::invalid("meta.k8s.io", kind, "", &[error]))
 }
 
 /// 422 for an option with a value that it cannot have.
@@ -310,23 +343,6 @@ impl Accept {
             _ => None,
         }
     }
-}
-
-/// Undoes `%xx`; what is no valid escape, or not UTF-8, stays as near as can be.
-fn percent_decoded(path: &str) -> String {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        let escaped = if first == b'%' { tail.first_chunk::<2>().and_then(hex_byte) } else { None };
-        bytes.push(escaped.unwrap_or(first));
-        rest = tail.get(if escaped.is_some() { 2 } else { 0 }..).unwrap_or_default();
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn hex_byte(digits: &[u8; 2]) -> Option<u8> {
-    let [high, low] = digits.map(|d| char::from(d).to_digit(16));
-    u8::try_from(high? * 16 + low?).ok()
 }
 
 #[cfg(test)]

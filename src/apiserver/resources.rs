@@ -95,7 +95,7 @@ fn list(hub: &Hub, request: &ApiRequest, target: &ResourcePath) -> Answer {
 }
 
 fn show_list(hub: &Hub, request: &ApiRequest, target: &ResourcePath, list: &List) -> Answer {
-    let metadata = respond::list_metadata(list);
+    let metadata = respond::list_metadata(list, resource_of(hub, target)?.is_custom());
     Ok(match request.accept {
         Accept::Table => {
             let resource = resource_of(hub, target)?;

@@ -97,10 +97,11 @@ impl Serialize for Item<'_> {
 }
 
 /// `metadata` of a list.
-pub(super) fn list_metadata(list: &List) -> Value {
+pub(super) fn list_metadata(list: &List, custom: bool) -> Value {
     let mut metadata = json!({ "resourceVersion": list.resource_version });
     if let Some(fields) = metadata.as_object_mut() {
-        if !list.continue_token.is_empty() {
+        // Unstructured lists of Go have it always.
+        if custom || !list.continue_token.is_empty() {
             fields.insert("continue".into(), list.continue_token.clone().into());
         }
         if let Some(remaining) = list.remaining {

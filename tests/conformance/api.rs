@@ -186,6 +186,11 @@ fn join(base: &str, name: &str) -> String {
 }
 
 impl Reply {
+    /// What was read in another way than as one answer.
+    pub(super) fn made(request: &str, body: Value) -> Self {
+        Self { request: request.into(), code: 200, warnings: Vec::new(), body }
+    }
+
     /// Asserts the status code.
     #[track_caller]
     pub(super) fn is(self, code: u16) -> Self {

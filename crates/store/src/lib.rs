@@ -17,6 +17,7 @@ mod api_resource;
 mod builtin;
 mod collect;
 mod collection;
+mod cost;
 mod crd;
 mod delete;
 mod error;

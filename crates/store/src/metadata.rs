@@ -36,9 +36,13 @@ pub(super) fn keep_system_fields(old: &Object, new: &mut Object) {
             }
         }
     }
-    for field in
-        ["creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]
-    {
+    if new.at(&["metadata", "deletionTimestamp"]).is_none_or(Value::is_null) {
+        match old.at(&["metadata", "deletionTimestamp"]) {
+            Some(value) => new.metadata_mut().insert("deletionTimestamp".into(), value.clone()),
+            None => new.metadata_mut().remove("deletionTimestamp"),
+        };
+    }
+    for field in ["creationTimestamp", "generation", "deletionGracePeriodSeconds", "selfLink"] {
         match old.at(&["metadata", field]) {
             Some(value) => new.metadata_mut().insert(field.into(), value.clone()),
             None => new.metadata_mut().remove(field),
@@ -140,10 +144,15 @@ fn validate_owners(object: &Object, errors: &mut Vec<FieldError>) {
     let owners =
         object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).cloned().unwrap_or_default();
     let mut controllers = 0;
-    for (i, owner) in owners.iter().enumerate() {
+    for owner in &owners {
+        let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
+        if matches!((text("apiVersion"), text("kind")), ("v1" | "events.k8s.io/v1", "Event")) {
+            let why = format!("{}, Kind=Event is disallowed from being an owner", text("apiVersion"));
+            errors.push(FieldError::invalid("metadata.ownerReferences", owner, why));
+        }
         for field in ["apiVersion", "kind", "name", "uid"] {
             if owner.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
-                let path = format!("metadata.ownerReferences[{i}].{field}");
+                let path = format!("metadata.ownerReferences.{field}");
                 errors.push(FieldError::invalid(
                     path,
                     &"".into(),
@@ -162,7 +171,7 @@ fn validate_owners(object: &Object, errors: &mut Vec<FieldError>) {
 /// What is wrong with the change of metadata from `old` to `new`.
 pub(super) fn validate_update(old: &Object, new: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    for field in ["name", "namespace", "uid", "creationTimestamp"] {
+    for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"] {
         let (before, after) = (old.at(&["metadata", field]), new.at(&["metadata", field]));
         if before != after {
             errors.push(FieldError::invalid(

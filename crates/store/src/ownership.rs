@@ -98,7 +98,10 @@ pub(super) fn update(request: &WriteRequest<'_>, old: Option<&Object>, new: &Obj
         // What the server says about a new object is nobody's.
         let unowned = request.scope.resource().builtin.map_or(&[][..], |kind| kind.unowned_fields);
         for fields in [&mut before, &mut after].into_iter().filter_map(Value::as_object_mut) {
-            fields.retain(|field, _| field != "status" && !unowned.contains(&field.as_str()));
+            fields.remove("status");
+            for path in unowned {
+                remove(fields, path);
+            }
         }
     }
     let reset = new
@@ -129,5 +132,19 @@ pub(super) fn write(object: &mut Object, fields: Vec<Value>) {
         object.metadata_mut().remove("managedFields");
     } else {
         object.metadata_mut().insert("managedFields".into(), fields.into());
+    }
+}
+
+/// Removes the field at a path such as `spec.clusterIP`.
+fn remove(fields: &mut Map<String, Value>, path: &str) {
+    match path.split_once('.') {
+        None => {
+            fields.remove(path);
+        }
+        Some((first, rest)) => {
+            if let Some(below) = fields.get_mut(first).and_then(Value::as_object_mut) {
+                remove(below, rest);
+            }
+        }
     }
 }

@@ -35,7 +35,7 @@ impl Filter {
     ) -> Result<Self, ApiError> {
         let refused = |e: InvalidSelector| ApiError::bad_request(format!("unable to parse requirement: {e}"));
         let labels = labels.parse().map_err(refused)?;
-        let fields = FieldSelector::parse(fields).map_err(|e| ApiError::bad_request(e.to_string()))?;
+        let mut fields = FieldSelector::parse(fields).map_err(|e| ApiError::bad_request(e.to_string()))?;
         for (path, ..) in &fields.requirements {
             let known =
                 path == "metadata.name" || path == "metadata.namespace" || version.selectable.contains(path);
@@ -50,6 +50,9 @@ impl Filter {
                 return Err(ApiError::bad_request(why));
             }
         }
+        if target.resource == "events" {
+            fields.requirements.iter_mut().for_each(|(path, ..)| *path = stored_event_field(path));
+        }
         let name = (!target.name.is_empty()).then(|| target.name.clone());
         Ok(Self { namespace: target.namespace.clone(), name, labels, fields })
     }
@@ -59,6 +62,15 @@ impl Filter {
             && self.name.as_deref().is_none_or(|name| object.name() == name)
             && self.labels.matches_with(|key| object.label(key))
             && self.fields.matches(|path| field_text(object, path))
+    }
+}
+
+/// The field of a stored event, which is one of the core group, that a field selector of either group names.
+fn stored_event_field(path: &str) -> String {
+    match path {
+        "source" => "source.component".into(),
+        "reportingController" => "reportingComponent".into(),
+        path => path.replacen("regarding.", "involvedObject.", 1),
     }
 }
 

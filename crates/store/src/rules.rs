@@ -3,8 +3,8 @@
 use kube_cel::{CompiledSchema, ErrorKind, RootContext, Validator, compile_schema};
 use serde_json::Value;
 
-use super::FieldError;
 use super::request_scope::RequestScope;
+use super::{FieldError, cost};
 
 thread_local! {
     // Registering the functions of Kubernetes takes longer than most rules; the registry itself cannot be shared between threads.
@@ -30,6 +30,10 @@ impl Rules {
 
     /// What the rules say about an object, and its change from `old`.
     pub(super) fn check(&self, scope: &RequestScope, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        if cost::steps(&self.compiled, object, old) > cost::BUDGET {
+            let why = "validation failed due to running out of cost budget, no further validation rules will be run";
+            return vec![FieldError::forbidden("<nil>", why)];
+        }
         let resource = scope.resource();
         let root = RootContext {
             api_version: scope.api_version(),

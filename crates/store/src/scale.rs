@@ -25,6 +25,7 @@ pub(super) fn read(version: &Version, object: &Object) -> Option<Object> {
         }
     }
     let mut status = json!({ "replicas": number(object, &scale.status_replicas).unwrap_or(0) });
+    let selector = selector.filter(|text| !text.is_empty());
     if let (Some(selector), Some(status)) = (selector, status.as_object_mut()) {
         status.insert("selector".into(), selector.into());
     }

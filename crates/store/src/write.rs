@@ -15,11 +15,9 @@ use super::{
     metadata, ownership, prune, scale, subresource, validate,
 };
 
-/// Whose the written fields become.
+/// Whose the written fields become: the writer's where they changed, or as the entries of an apply say.
 enum Owning {
-    /// Those that changed become the writer's.
     Update,
-    /// Those that were applied; the entries are computed already.
     Apply(Vec<Value>),
 }
 
@@ -70,9 +68,12 @@ impl Store {
     ) -> Result<Written, ApiError> {
         let mut request = self.write_request(target, options, now)?;
         let Some(old) = self.current(&request)? else {
-            if request.scope.resource().create_on_update && target.subresource.is_empty() {
-                let object = request.read_body(body)?;
-                return self.insert(request, object, Owning::Update);
+            if target.subresource.is_empty() {
+                let mut object = request.read_body(body)?;
+                if request.scope.resource().create_on_update {
+                    object.metadata_mut().remove("resourceVersion");
+                    return self.insert(request, object, Owning::Update);
+                }
             }
             return Err(ApiError::not_found(target));
         };
@@ -81,10 +82,10 @@ impl Store {
                 scale::write(request.scope.version(), &old, &body).ok_or_else(ApiError::no_such_path)?;
             return self.scaled(request, &old, new);
         }
-        let new = request.read_body(body)?;
-        if new.name().is_empty() {
+        if body.name().is_empty() {
             return Err(ApiError::bad_request("name must be provided"));
         }
+        let new = request.read_body(body)?;
         if new.resource_version().is_empty() && !request.scope.resource().unconditional_update {
             let error =
                 FieldError::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
@@ -109,6 +110,9 @@ impl Store {
         let old = self.current(&request)?;
         if let Patch::Apply(config) = patch {
             return self.apply(request, old, config);
+        }
+        if matches!(patch, Patch::Strategic(_)) && request.scope.resource().is_custom() {
+            return Err(super::patching::no_strategic_merge());
         }
         let old = old.ok_or_else(|| ApiError::not_found(target))?;
         let shown = if target.subresource == "scale" {
@@ -149,7 +153,7 @@ impl Store {
             let why = format!("invalid object type: {}/{}, Kind={}", found.group, found.version, found.kind);
             return Err(ApiError::bad_request(why));
         }
-        if config.name().is_empty() {
+        if config.name().is_empty() && old.is_none() {
             let why = format!(
                 "the name of the object ({} based on URL) was undeterminable: name must be provided",
                 request.target.name
@@ -164,6 +168,13 @@ impl Store {
         let applied = ownership::apply(&request, old.as_deref(), &config)?;
         match old {
             Some(old) => self.replace(request, &old, applied.object, Owning::Apply(applied.managed_fields)),
+            None if !config.uid().is_empty() => {
+                let uid = config.uid();
+                let why = format!(
+                    "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                );
+                Err(ApiError::conflict(request.target, &why))
+            }
             None => {
                 let mut object = applied.object;
                 object.metadata_mut().remove("resourceVersion");

@@ -18,6 +18,13 @@ pub(super) fn check_unchanged(
     }
 }
 
+/// Refuses a number below zero.
+pub(super) fn check_not_negative(object: &Object, path: &[&str], errors: &mut Vec<FieldError>) {
+    if let Some(number) = object.at(path).filter(|number| number.as_i64().is_some_and(|n| n < 0)) {
+        errors.push(FieldError::invalid(path.join("."), number, "must be greater than or equal to 0"));
+    }
+}
+
 /// Refuses keys of data that could not be file names.
 pub(super) fn check_keys(object: &Object, fields: &[&str], errors: &mut Vec<FieldError>) {
     for field in fields {

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{World, config_map, refusal};
 use crate::{Patch, WriteOptions};
+use object::Object;
 use serde_json::Value;
 
 fn patched(patch: Patch) -> Result<crate::Written, crate::ApiError> {
@@ -56,4 +57,38 @@ fn an_object_is_no_deeper_than_what_can_be_read_back() {
 /// A value of this many levels.
 fn nested(levels: usize) -> Value {
     (0..levels).fold(json!("x"), |below, _| json!({ "d": below }))
+}
+
+/// Creates an object whose list has so many entries, in a kind with this rule for the list.
+fn ruled(rule: &str, entries: usize) -> Result<crate::Written, crate::ApiError> {
+    let mut world = World::new();
+    let list = json!({ "type": "array", "items": { "type": "string" }, "x-kubernetes-validations": [{ "rule": rule }] });
+    let schema = json!({ "type": "object", "properties": { "list": list } });
+    let version =
+        json!({ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } });
+    world
+        .create(json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": { "name": "rules.test.dev" },
+            "spec": { "group": "test.dev", "scope": "Cluster", "names": { "plural": "rules", "kind": "Rule" }, "versions": [version] },
+        }))
+        .unwrap();
+    let list: Vec<String> = (0..entries).map(|i| format!("entry {i}")).collect();
+    let object = Object::from_value(
+        json!({ "apiVersion": "test.dev/v1", "kind": "Rule", "metadata": { "name": "a" }, "list": list }),
+    );
+    let target = crate::ResourcePath::resource("test.dev", "v1", "rules");
+    world.store.create(&target, object.unwrap(), &WriteOptions::manager("test"), world.now)
+}
+
+#[test]
+fn a_rule_that_would_take_too_long_is_not_evaluated() {
+    let cubic = "self.all(x, self.all(y, self.all(z, x + y != z)))";
+    ruled(cubic, 10).unwrap();
+    ruled("self.all(x, self.exists_one(y, x == y))", 100).unwrap();
+    let doubling = format!("self{}.size() > 0", ".map(x, x + x)".repeat(40));
+    for (rule, entries) in [(cubic, 1000), (doubling.as_str(), 2)] {
+        let (code, _, message) = refusal(ruled(rule, entries));
+        assert!(code == 422 && message.contains("cost budget"), "{message}");
+    }
 }

@@ -4,12 +4,15 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::Value;
 
 use crate::builtin::BuiltinKind;
-use crate::builtin::checks::check_unchanged;
+use crate::builtin::checks::{check_not_negative, check_unchanged};
 use crate::builtin::columns::{AGE, NAME, column};
 use object::Object;
 
 pub(super) static KIND: BuiltinKind = BuiltinKind {
-    validate: |old, new, errors| check_unchanged(old, new, &["data"], errors),
+    validate: |old, new, errors| {
+        check_unchanged(old, new, &["data"], errors);
+        check_not_negative(new, &["revision"], errors);
+    },
     columns: &[
         NAME,
         column("Controller", |o, _| controller(o).into()),

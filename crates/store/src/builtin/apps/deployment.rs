@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::fill_rolling_update;
 use crate::Generation;
+use crate::builtin::checks::check_not_negative;
 use crate::builtin::columns::{AGE, NAME, column, count, ratio};
 use crate::builtin::{BuiltinKind, pod_spec, set_status};
 
@@ -27,7 +28,10 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
         fill_rolling_update(object, "strategy", json!({ "maxUnavailable": "25%", "maxSurge": "25%" }));
         pod_spec::fill(object, "/spec/template/spec");
     },
-    validate: pod_spec::check_workload,
+    validate: |old, new, errors| {
+        check_not_negative(new, &["spec", "replicas"], errors);
+        pod_spec::check_workload(old, new, errors);
+    },
     prepare_for_create: |_, object| set_status(object, json!({})),
     columns: &[
         NAME,

@@ -1,7 +1,9 @@
 //! The kind Event.
 
 use k8s_openapi::api::core::v1::Event;
+use serde_json::Value;
 
+use crate::FieldError;
 use crate::builtin::BuiltinKind;
 use crate::builtin::columns::{NAME, PrinterColumn, age, column, or, text};
 
@@ -21,6 +23,15 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
         "source",
         "type",
     ],
+    validate: |_, new, errors| {
+        // An object of the cluster has its events in `default`.
+        let found = new.at(&["involvedObject", "namespace"]).and_then(Value::as_str).unwrap_or_default();
+        let fits = found == new.namespace() || (found.is_empty() && new.namespace() == "default");
+        if !fits {
+            let why = "does not match event.namespace";
+            errors.push(FieldError::invalid("involvedObject.namespace", &found.into(), why));
+        }
+    },
     columns: COLUMNS,
     ..BuiltinKind::of::<Event>()
 };

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 
+use crate::FieldError;
 use crate::builtin::BuiltinKind;
 use crate::builtin::checks::{check_immutable, check_keys, check_unchanged};
 use crate::builtin::columns::{AGE, NAME, column, entries, or, text};
@@ -16,6 +17,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
     fill: fold_string_data,
     validate: |old, new, errors| {
         check_keys(new, &["data"], errors);
+        check_type(new, errors);
         check_immutable(old, new, &["data"], errors);
         check_unchanged(old, new, &["type"], errors);
     },
@@ -27,6 +29,26 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
     ],
     ..BuiltinKind::of::<Secret>()
 };
+
+/// Secrets of a known type hold what the type is for.
+fn check_type(secret: &Object, errors: &mut Vec<FieldError>) {
+    let has = |key: &str| secret.at(&["data", key]).is_some();
+    let wanted: &[&str] = match text(secret, &["type"]) {
+        "kubernetes.io/tls" => &["tls.crt", "tls.key"],
+        "kubernetes.io/ssh-auth" => &["ssh-privatekey"],
+        "kubernetes.io/dockerconfigjson" => &[".dockerconfigjson"],
+        "kubernetes.io/basic-auth" if !has("username") && !has("password") => &["username", "password"],
+        _ => &[],
+    };
+    for key in wanted.iter().filter(|key| !has(key)) {
+        errors.push(FieldError::required(format!("data[{key}]"), ""));
+    }
+    const ACCOUNT: &str = "kubernetes.io/service-account.name";
+    let is_token = text(secret, &["type"]) == "kubernetes.io/service-account-token";
+    if is_token && secret.annotations().get(ACCOUNT).is_none_or(|name| name.is_empty()) {
+        errors.push(FieldError::required(format!("metadata.annotations[{ACCOUNT}]"), ""));
+    }
+}
 
 fn fold_string_data(secret: &mut Object) {
     let Some(Value::Object(texts)) = secret.0.remove("stringData") else { return };

@@ -3,17 +3,19 @@
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 
-use crate::NameRule;
 use crate::builtin::columns::{AGE, NAME, column, or, text};
 use crate::builtin::{BuiltinKind, set_status};
+use crate::{FieldError, NameRule};
 use object::Object;
 
 pub(super) static KIND: BuiltinKind = BuiltinKind {
     short_names: &["svc"],
     categories: &["all"],
     has_status: true,
+    create_on_update: true,
     names: NameRule::Label1035,
     selectable_fields: &["spec.clusterIP", "spec.type"],
+    unowned_fields: &["spec.clusterIP", "spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy"],
     defaults: &[
         ("core.v1.ServiceSpec", "type", r#""ClusterIP""#),
         ("core.v1.ServiceSpec", "sessionAffinity", r#""None""#),
@@ -26,6 +28,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
         allocate(service, &address);
     },
     prepare_for_update: |_, old, new| keep_allocation(old, new),
+    validate: |_, new, errors| check(new, errors),
     columns: &[
         NAME,
         column("Type", |o, _| or(text(o, &["spec", "type"]), "ClusterIP").into()),
@@ -68,6 +71,78 @@ fn keep_allocation(old: &Object, new: &mut Object) {
             new.field_mut("spec").entry(field).or_insert_with(|| value.clone());
         }
     }
+}
+
+fn check(service: &Object, errors: &mut Vec<FieldError>) {
+    let one_of = |field: &str, known: &[&str], errors: &mut Vec<FieldError>| {
+        let found = text(service, &["spec", field]);
+        // The defaults of a service without a spec come after this check.
+        if !found.is_empty() && !known.contains(&found) {
+            errors.push(FieldError::unsupported(
+                format!("spec.{field}"),
+                &found.into(),
+                known.iter().copied(),
+            ));
+        }
+    };
+    one_of("type", &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"], errors);
+    one_of("sessionAffinity", &["ClientIP", "None"], errors);
+    let is_external = text(service, &["spec", "type"]) == "ExternalName";
+    if is_external && text(service, &["spec", "externalName"]).is_empty() {
+        errors.push(FieldError::required("spec.externalName", ""));
+    }
+    let ports = service.at(&["spec", "ports"]).and_then(Value::as_array).cloned().unwrap_or_default();
+    let is_headless = text(service, &["spec", "clusterIP"]) == "None";
+    if ports.is_empty() && !is_headless && !is_external {
+        errors.push(FieldError::required("spec.ports", ""));
+    }
+    for (i, port) in ports.iter().enumerate() {
+        check_port(port, &format!("spec.ports[{i}]"), errors);
+        let name = port.get("name").and_then(Value::as_str).unwrap_or_default();
+        let before = ports.iter().take(i).any(|other| other.get("name") == port.get("name"));
+        if name.is_empty() && ports.len() > 1 {
+            errors.push(FieldError::required(format!("spec.ports[{i}].name"), ""));
+        } else if !name.is_empty() && before {
+            errors.push(FieldError::duplicate(format!("spec.ports[{i}].name"), &name.into()));
+        }
+    }
+}
+
+fn check_port(port: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let protocol = port.get("protocol").and_then(Value::as_str).unwrap_or_default();
+    let protocols = ["SCTP", "TCP", "UDP"];
+    if !protocols.contains(&protocol) {
+        errors.push(FieldError::unsupported(
+            format!("{path}.protocol"),
+            &protocol.into(),
+            protocols.into_iter(),
+        ));
+    }
+    for field in ["port", "targetPort"] {
+        let value = port.get(field).unwrap_or(&Value::Null);
+        let fits = match value {
+            Value::String(name) => field == "targetPort" && is_port_name(name),
+            other => other.as_i64().is_some_and(|number| (1..=65535).contains(&number)),
+        };
+        if !fits {
+            errors.push(FieldError::invalid(
+                format!("{path}.{field}"),
+                value,
+                "must be between 1 and 65535, inclusive",
+            ));
+        }
+    }
+}
+
+/// A name of a port (RFC 6335, 5.1): at most 15 letters, digits and hyphens, among them a letter.
+fn is_port_name(name: &str) -> bool {
+    let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=15).contains(&name.len())
+        && name.chars().all(known)
+        && name.contains(|c: char| c.is_ascii_lowercase())
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+        && !name.contains("--")
 }
 
 fn ports(service: &Object) -> String {

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::rbac::v1::ClusterRole;
 
+use super::rule;
 use crate::NameRule;
 use crate::builtin::BuiltinKind;
 use crate::builtin::columns::{CREATED_AT, NAME};
@@ -9,6 +10,7 @@ use crate::builtin::columns::{CREATED_AT, NAME};
 pub(super) static KIND: BuiltinKind = BuiltinKind {
     names: NameRule::PathSegment,
     create_on_update: true,
+    validate: |_, new, errors| rule::check(new, true, errors),
     columns: &[NAME, CREATED_AT],
     ..BuiltinKind::of::<ClusterRole>()
 };

@@ -5,6 +5,7 @@ mod cluster_role;
 mod cluster_role_binding;
 mod role;
 mod role_binding;
+mod rule;
 
 use super::BuiltinKind;
 

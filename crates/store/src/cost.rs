@@ -1,0 +1,200 @@
+//! How much work CEL rules may be, known before they are evaluated: nothing stops an evaluation that has begun.
+//!
+//! The bound follows the sizes of the values that are there, as the cost estimation of kube-apiserver follows the limits of the schema
+//! (KEP-2876). It is coarse: each element of a list counts as having lists as long as the longest one of the object.
+
+use kube_cel::CompiledSchema;
+use kube_cel::cel::Program;
+use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr};
+use serde_json::Value;
+
+/// Steps that the rules of one object may take, a second or two of evaluation (apiserver `PerCallLimit`).
+pub(super) const BUDGET: f64 = 1e6;
+
+/// Functions whose value is as small as a boolean or a number.
+const SMALL: [&str; 16] = [
+    "_==_",
+    "_!=_",
+    "_<_",
+    "_<=_",
+    "_>_",
+    "_>=_",
+    "_&&_",
+    "_||_",
+    "!_",
+    "@in",
+    "contains",
+    "startsWith",
+    "endsWith",
+    "matches",
+    "size",
+    "indexOf",
+];
+
+/// What is known of an expression, at most.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bound {
+    steps: f64,
+    /// Elements of the longest list or map in its value.
+    length: f64,
+    /// Values in its value, with one for every 16 bytes of text.
+    weight: f64,
+}
+
+/// Steps that the rules of a schema may take on a value; `old` is the whole object before.
+pub(super) fn steps(rules: &CompiledSchema, value: &Value, old: Option<&Value>) -> f64 {
+    below(rules, value, old.map(measure).unwrap_or_default())
+}
+
+fn below(rules: &CompiledSchema, value: &Value, old: Bound) -> f64 {
+    let mut steps = 0.0;
+    if !rules.validations.is_empty() {
+        let here = measure(value);
+        let known =
+            Bound { steps: 1.0, length: here.length.max(old.length), weight: here.weight.max(old.weight) };
+        let programs = rules
+            .validations
+            .iter()
+            .flatten()
+            .flat_map(|rule| std::iter::once(&rule.program).chain(&rule.message_program));
+        steps += programs.map(|program| of_program(program, known)).sum::<f64>();
+    }
+    let alternatives = rules.all_of.iter().chain(&rules.any_of).chain(&rules.one_of);
+    steps += alternatives.map(|rules| below(rules, value, old)).sum::<f64>();
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                let rules = rules.properties.get(name).or(rules.additional_properties.as_deref());
+                steps += rules.map_or(0.0, |rules| below(rules, field, old));
+            }
+        }
+        Value::Array(items) => {
+            if let Some(rules) = &rules.items {
+                steps += items.iter().map(|item| below(rules, item, old)).sum::<f64>();
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    steps
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a bound needs no precision")]
+fn number(of: usize) -> f64 {
+    of as f64
+}
+
+fn measure(value: &Value) -> Bound {
+    let all =
+        |values: &mut dyn Iterator<Item = &Value>, count: usize| {
+            values.map(measure).fold(Bound { steps: 0.0, length: number(count), weight: 1.0 }, |sum, one| {
+                Bound { steps: 0.0, length: sum.length.max(one.length), weight: sum.weight + one.weight }
+            })
+        };
+    match value {
+        Value::Array(items) => all(&mut items.iter(), items.len()),
+        Value::Object(fields) => all(&mut fields.values(), fields.len()),
+        Value::String(text) => Bound { weight: 1.0 + number(text.len()) / 16.0, ..Bound::default() },
+        Value::Null | Value::Bool(_) | Value::Number(_) => Bound { weight: 1.0, ..Bound::default() },
+    }
+}
+
+fn of_program(program: &Program, known: Bound) -> f64 {
+    Estimate { known, variables: Vec::new() }.of(&program.expression().expr).steps
+}
+
+struct Estimate {
+    /// Of `self` and `oldSelf`.
+    known: Bound,
+    variables: Vec<(String, Bound)>,
+}
+
+impl Estimate {
+    fn of(&mut self, expression: &Expr) -> Bound {
+        match expression {
+            Expr::Unspecified => Bound::default(),
+            Expr::Ident(name) => {
+                let variable = self.variables.iter().rev().find(|(variable, _)| variable == name);
+                Bound { steps: 1.0, ..variable.map_or(self.known, |(_, bound)| *bound) }
+            }
+            Expr::Literal(literal) => {
+                Bound { steps: 1.0, length: 0.0, weight: 1.0 + number(format!("{literal:?}").len()) / 16.0 }
+            }
+            Expr::Select(select) => {
+                let operand = self.of(&select.operand.expr);
+                Bound { steps: operand.steps + 1.0, ..operand }
+            }
+            Expr::List(list) => self.all(list.elements.iter().map(|element| &element.expr)),
+            Expr::Map(map) => self.all(map.entries.iter().flat_map(|entry| parts(&entry.expr))),
+            Expr::Struct(message) => self.all(message.entries.iter().flat_map(|entry| parts(&entry.expr))),
+            Expr::Call(call) => self.call(call),
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+        }
+    }
+
+    /// The sum of expressions that stand beside each other.
+    fn all<'e>(&mut self, parts: impl Iterator<Item = &'e Expr>) -> Bound {
+        let (mut sum, mut count) = (Bound { steps: 1.0, length: 0.0, weight: 1.0 }, 0);
+        for part in parts {
+            let one = self.of(part);
+            count += 1;
+            sum.steps += one.steps;
+            sum.length = sum.length.max(one.length);
+            sum.weight += one.weight;
+        }
+        Bound { length: sum.length.max(number(count)), ..sum }
+    }
+
+    fn call(&mut self, call: &CallExpr) -> Bound {
+        let target = call.target.iter().map(|target| &target.expr);
+        let operands = target.chain(call.args.iter().map(|argument| &argument.expr));
+        let operands: Vec<Bound> = operands.map(|operand| self.of(operand)).collect();
+        let steps = 1.0 + operands.iter().map(|operand| operand.steps).sum::<f64>();
+        let weight = operands.iter().map(|operand| operand.weight).sum::<f64>();
+        let length = operands.iter().map(|operand| operand.length).fold(0.0, f64::max);
+        match call.func_name.as_str() {
+            "matches" | "contains" => Bound { steps: steps + weight, length: 0.0, weight: 1.0 },
+            name if SMALL.contains(&name) => Bound { steps, length: 0.0, weight: 1.0 },
+            "_+_" => {
+                let length = operands.iter().map(|operand| operand.length).sum();
+                Bound { steps: steps + weight / 16.0, length, weight }
+            }
+            "split" | "findAll" => {
+                Bound { steps: steps + weight, length: weight * 16.0, weight: weight * 16.0 }
+            }
+            "replace" | "join" | "format" => {
+                let weight = operands.iter().map(|operand| operand.weight * 16.0).product::<f64>();
+                Bound { steps: steps + weight / 16.0, length, weight }
+            }
+            _ => Bound { steps, length, weight },
+        }
+    }
+
+    fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> Bound {
+        let range = self.of(&comprehension.iter_range.expr);
+        let first = self.of(&comprehension.accu_init.expr);
+        let times = range.length.max(1.0);
+        let element = Bound { steps: 1.0, length: range.length, weight: range.weight / times };
+        let before = self.variables.len();
+        let names = std::iter::once(&comprehension.iter_var).chain(&comprehension.iter_var2);
+        self.variables.extend(names.map(|name| (name.clone(), element)));
+        self.variables.push((comprehension.accu_var.clone(), Bound::default()));
+        let condition = self.of(&comprehension.loop_cond.expr);
+        let step = self.of(&comprehension.loop_step.expr);
+        self.variables.truncate(before);
+        let gathered =
+            Bound { steps: 1.0, length: times.max(step.length), weight: first.weight + times * step.weight };
+        self.variables.push((comprehension.accu_var.clone(), gathered));
+        let result = self.of(&comprehension.result.expr);
+        self.variables.truncate(before);
+        let steps = range.steps + first.steps + result.steps + times * (1.0 + condition.steps + step.steps);
+        Bound { steps, ..result }
+    }
+}
+
+/// The expressions of an entry.
+fn parts(entry: &EntryExpr) -> Vec<&Expr> {
+    match entry {
+        EntryExpr::StructField(field) => vec![&field.value.expr],
+        EntryExpr::MapEntry(entry) => vec![&entry.key.expr, &entry.value.expr],
+    }
+}

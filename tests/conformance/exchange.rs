@@ -1,0 +1,281 @@
+//! Requests in a short notation, and answers without what differs from run to run.
+//!
+//! A step is one line and a body: `POST configmaps`, `MERGE widgets/a?fieldManager=x`, `GET configmaps/a as bob`, `GET roles/a until 404`.
+//! `{ns}` stands for the namespace of the case, `$2` for the resource version and `$uid2` for the uid in the second answer.
+
+use std::time::{Duration, Instant};
+
+use axum::http::Method;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::api::{APPLY, Api, JSON_PATCH, MERGE, Reply, STRATEGIC};
+
+/// How long a step waits for the answer that it names.
+const WITHIN: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+
+/// Resource, group and version, kind, and whether it is in a namespace.
+const RESOURCES: &[(&str, &str, &str, bool)] = &[
+    ("configmaps", "v1", "ConfigMap", true),
+    ("secrets", "v1", "Secret", true),
+    ("services", "v1", "Service", true),
+    ("serviceaccounts", "v1", "ServiceAccount", true),
+    ("pods", "v1", "Pod", true),
+    ("events", "v1", "Event", true),
+    ("namespaces", "v1", "Namespace", false),
+    ("deployments", "apps/v1", "Deployment", true),
+    ("controllerrevisions", "apps/v1", "ControllerRevision", true),
+    ("leases", "coordination.k8s.io/v1", "Lease", true),
+    ("roles", "rbac.authorization.k8s.io/v1", "Role", true),
+    ("rolebindings", "rbac.authorization.k8s.io/v1", "RoleBinding", true),
+    ("clusterroles", "rbac.authorization.k8s.io/v1", "ClusterRole", false),
+    ("clusterrolebindings", "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", false),
+    ("certificatesigningrequests", "certificates.k8s.io/v1", "CertificateSigningRequest", false),
+    ("customresourcedefinitions", "apiextensions.k8s.io/v1", "CustomResourceDefinition", false),
+    ("selfsubjectaccessreviews", "authorization.k8s.io/v1", "SelfSubjectAccessReview", false),
+    ("subjectaccessreviews", "authorization.k8s.io/v1", "SubjectAccessReview", false),
+    ("widgets", "conformance.wheelwright.dev/v1", "Widget", true),
+];
+
+/// What one step asks for.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    line: String,
+    body: Value,
+}
+
+/// The answers of a case so far.
+pub(super) struct Exchange {
+    api: Api,
+    answers: Vec<Value>,
+}
+
+impl Step {
+    pub(super) fn new(line: impl Into<String>, body: Value) -> Self {
+        Self { line: line.into(), body }
+    }
+
+    /// A step as it stands in a file: a map of one line to its body.
+    pub(super) fn read(value: &Value) -> Self {
+        let (line, body) = value.as_object().and_then(|map| map.iter().next()).expect("a step is one line");
+        Self::new(line.clone(), body.clone())
+    }
+
+    /// The same with a value in the place of `$row`.
+    pub(super) fn with_row(&self, row: &Value) -> Self {
+        let line = row.as_str().map_or_else(|| self.line.clone(), |text| self.line.replace("$row", text));
+        Self { line, body: replaced(&self.body, &|text| (text == "$row").then(|| row.clone())) }
+    }
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.line, self.body)
+    }
+}
+
+impl Exchange {
+    pub(super) fn new(api: Api) -> Self {
+        Self { api, answers: Vec::new() }
+    }
+
+    /// Sends a step, and returns the answer without what differs from run to run.
+    pub(super) async fn send(&mut self, step: &Step) -> Value {
+        let line = self.filled(&step.line);
+        let (line, until) = match line.split_once(" until ") {
+            Some((line, code)) => (line.to_owned(), Some(code.parse::<u16>().unwrap())),
+            None => (line, None),
+        };
+        let body = replaced(&step.body, &|text| Some(self.filled(text).into()));
+        let deadline = Instant::now() + WITHIN;
+        let reply = loop {
+            let reply = self.ask(&line, &body).await;
+            match until {
+                Some(code) if reply.code != code && Instant::now() < deadline => {
+                    tokio::time::sleep(POLL).await
+                }
+                Some(_) | None => break reply,
+            }
+        };
+        self.answers.push(reply.body.clone());
+        self.normal(&reply)
+    }
+
+    fn filled(&self, text: &str) -> String {
+        let mut text = text.replace("{ns}", &self.api.namespace);
+        // From the last one, so that `$12` is not read as `$1`.
+        for (i, answer) in self.answers.iter().enumerate().rev() {
+            let at = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            text = text.replace(&format!("$uid{}", i + 1), at("/metadata/uid"));
+            text = text.replace(&format!("$next{}", i + 1), at("/metadata/continue"));
+            text = text.replace(&format!("${}", i + 1), at("/metadata/resourceVersion"));
+        }
+        text
+    }
+
+    async fn ask(&self, line: &str, body: &Value) -> Reply {
+        let (line, user) = line.split_once(" as ").unwrap_or((line, ""));
+        let (line, accept) = line.split_once(" accept ").unwrap_or((line, ""));
+        let (word, path) = line.split_once(' ').expect("a line is a verb and a path");
+        if let Some(count) = word.strip_prefix("WATCH") {
+            let (path, _) = self.path(path);
+            let events = self.api.watch(&path, count.parse().unwrap()).await;
+            return Reply::made(line, json!({ "events": events }));
+        }
+        let (path, kind) = self.path(path);
+        let (method, content_type) = match word {
+            "GET" => (Method::GET, ""),
+            "POST" => (Method::POST, "application/json"),
+            "PUT" => (Method::PUT, "application/json"),
+            "DELETE" => (Method::DELETE, "application/json"),
+            "JSON" => (Method::PATCH, JSON_PATCH),
+            "MERGE" => (Method::PATCH, MERGE),
+            "STRATEGIC" => (Method::PATCH, STRATEGIC),
+            "APPLY" => (Method::PATCH, APPLY),
+            other => panic!("{other} is no verb of a step"),
+        };
+        let mut body = body.clone();
+        if let (Some((api_version, kind)), Some(fields), "POST" | "PUT" | "APPLY") =
+            (kind, body.as_object_mut(), word)
+        {
+            fields.entry("apiVersion").or_insert_with(|| api_version.into());
+            fields.entry("kind").or_insert_with(|| kind.into());
+        }
+        let accept = match accept {
+            "" => "application/json",
+            "table" => "application/json;as=Table;g=meta.k8s.io;v=v1",
+            "metadata" => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            "list" => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            other => other,
+        };
+        let mut headers = vec![("accept", accept), ("user-agent", "conformance")];
+        if !content_type.is_empty() {
+            headers.push(("content-type", content_type));
+        }
+        if !user.is_empty() {
+            headers.push(("impersonate-user", user));
+        }
+        let text = match &body {
+            Value::Null => None,
+            Value::String(raw) => Some(raw.clone()),
+            body => Some(body.to_string()),
+        };
+        self.api.send(method, &path, &headers, text).await
+    }
+
+    /// The path that a short one stands for, and the kind of a whole object there.
+    fn path(&self, short: &str) -> (String, Option<(&'static str, &'static str)>) {
+        if short.starts_with('/') {
+            return (short.to_owned(), None);
+        }
+        let end = short.find(['/', '?']).unwrap_or(short.len());
+        let (resource, rest) = short.split_at(end);
+        let (resource, group_version, kind, namespaced) = *RESOURCES
+            .iter()
+            .find(|known| known.0 == resource)
+            .unwrap_or_else(|| panic!("{resource} is not listed"));
+        let root = if group_version == "v1" { "/api/v1".into() } else { format!("/apis/{group_version}") };
+        let within = if namespaced { format!("/namespaces/{}", self.api.namespace) } else { String::new() };
+        let is_whole = !rest.trim_start_matches('/').contains('/') || rest.contains("/status");
+        (format!("{root}{within}/{resource}{rest}"), is_whole.then_some((group_version, kind)))
+    }
+
+    fn normal(&self, reply: &Reply) -> Value {
+        let mut answer = json!({ "code": reply.code });
+        let body = &reply.body;
+        if body["kind"] == "Status" && body["status"] == "Failure" {
+            answer["reason"] = body["reason"].clone();
+            for field in ["name", "group", "kind"] {
+                if let Some(value) = body["details"].get(field) {
+                    answer[field] = self.plain(value);
+                }
+            }
+            let mut causes: Vec<Value> = body["details"]["causes"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|cause| json!([cause["field"], cause["reason"]]))
+                .collect();
+            causes.sort_by_key(Value::to_string);
+            causes.dedup();
+            if !causes.is_empty() {
+                answer["causes"] = causes.into();
+            }
+        } else {
+            answer["body"] = self.plain(body);
+        }
+        if !reply.warnings.is_empty() {
+            answer["warnings"] = self.plain(&reply.warnings.clone().into());
+        }
+        answer
+    }
+
+    /// A value with words in the place of what differs from run to run.
+    fn plain(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) if text.parse::<Timestamp>().is_ok() => "<time>".into(),
+            Value::String(text) => self.plain_text(text).into(),
+            Value::Array(items) => {
+                items.iter().filter(|item| !is_by_controllers(item)).map(|item| self.plain(item)).collect()
+            }
+            Value::Object(fields) => Value::Object(self.plain_fields(fields)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        }
+    }
+
+    /// A text without the namespace of the case and the uids of its objects.
+    fn plain_text(&self, text: &str) -> String {
+        let mut text = text.replace(&self.api.namespace, "{ns}");
+        for uid in self.answers.iter().filter_map(|answer| answer.pointer("/metadata/uid")?.as_str()) {
+            text = text.replace(uid, "<uid>");
+        }
+        text
+    }
+
+    fn plain_fields(&self, fields: &Map<String, Value>) -> Map<String, Value> {
+        let is_generated = fields.contains_key("generateName");
+        let is_column = fields.contains_key("priority");
+        let is_managed = fields.contains_key("fieldsV1");
+        // The text of a column is that of the OpenAPI document, and entries of managed fields of one second stand in any order.
+        let is_shown = |field: &str| !(is_column && field == "description" || is_managed && field == "time");
+        let plain = |(field, value): (&String, &Value)| {
+            let value = match (field.as_str(), value) {
+                ("uid" | "resourceVersion" | "continue", Value::String(text)) if !text.is_empty() => {
+                    format!("<{field}>").into()
+                }
+                ("name", Value::String(_)) if is_generated => "<generated>".into(),
+                ("clusterIP", Value::String(text)) if text != "None" => "<address>".into(),
+                ("clusterIPs", Value::Array(_)) => "<addresses>".into(),
+                ("managedFields", Value::Array(_)) => sorted(&self.plain(value)),
+                _ => self.plain(value),
+            };
+            (self.plain_text(field), value)
+        };
+        fields.iter().filter(|(field, _)| is_shown(field)).map(plain).collect()
+    }
+}
+
+/// Whether an item of a list is one that the control plane puts into every namespace some time.
+fn is_by_controllers(item: &Value) -> bool {
+    let metadata = item.get("object").unwrap_or(item).get("metadata");
+    metadata.and_then(|metadata| metadata.get("name")) == Some(&json!("kube-root-ca.crt"))
+}
+
+fn sorted(list: &Value) -> Value {
+    let mut items = list.as_array().cloned().unwrap_or_default();
+    items.sort_by_key(Value::to_string);
+    items.into()
+}
+
+/// A value with other values in the place of some of its texts.
+fn replaced(value: &Value, with: &impl Fn(&str) -> Option<Value>) -> Value {
+    match value {
+        Value::String(text) => with(text).unwrap_or_else(|| value.clone()),
+        Value::Array(items) => items.iter().map(|item| replaced(item, with)).collect(),
+        Value::Object(fields) => {
+            Value::Object(fields.iter().map(|(name, value)| (name.clone(), replaced(value, with))).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
