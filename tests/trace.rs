@@ -26,7 +26,7 @@ use reconcile::{Caches, Site, View};
 use serde_json::{Value, json};
 use sim::{World, workload};
 use tokio_util::sync::CancellationToken;
-use wheelwright::agent::{self, AgentOptions};
+use wheelwright::agent::{self, AgentOptions, Bootstrap};
 use wheelwright::apiserver::{Options, Server};
 use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
@@ -240,7 +240,7 @@ impl Fleet {
         let mut tasks = vec![tokio::spawn(operator::run(options, stop.clone()))];
         for (name, spoke) in &self.spokes {
             let options = AgentOptions {
-                bootstrap: self.bootstrap.clone(),
+                bootstrap: Bootstrap::Given(Box::new(self.bootstrap.clone())),
                 spoke: spoke.clone(),
                 cluster: (*name).into(),
             };

@@ -166,11 +166,10 @@ impl Addons<'_> {
         }
         let secrets: Api<Secret> = Api::namespaced(self.spoke.clone(), namespace);
         let name = secret_name(addon);
-        let kubeconfig = self.hub.stored_kubeconfig()?;
         let held = secrets.get_opt(&name).await.map_err(api("read the credentials of the add-on"))?;
         let fresh = held
             .and_then(|secret| Credentials::of_secret(&secret))
-            .filter(|held| held.user == *user && held.kubeconfig == kubeconfig);
+            .filter(|held| held.user == *user && self.hub.is_named_by(&held.kubeconfig));
         if let Some(fresh) = fresh.filter(|held| held.renew_at() > now()) {
             return Ok(fresh.renew_at());
         }
@@ -180,7 +179,7 @@ impl Addons<'_> {
         let request = pki::request(&key, &pki::Subject::new(user.clone(), &groups), &[&dns_name])?;
         let asker = Asker { cluster: self.cluster, addon: Some(addon) };
         let certificate = certify(self.client, asker, request, stop).await?;
-        let credentials = Credentials::read(certificate, key.to_pem(), kubeconfig)?;
+        let credentials = Credentials::read(certificate, key.to_pem(), self.hub.stored_kubeconfig()?)?;
         let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",

@@ -1,5 +1,7 @@
 //! The hub that the bootstrap kubeconfig names, and connections to it under the bootstrap identity or that of the agent.
 
+use std::path::PathBuf;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kube::config::{
@@ -11,6 +13,37 @@ use super::join::{Credentials, JoinError};
 use crate::shell;
 use object::hex;
 
+/// How the hub is reached before the agent has an identity of its own.
+#[derive(Clone, Debug)]
+pub enum Bootstrap {
+    /// A kubeconfig that never changes.
+    Given(Box<Kubeconfig>),
+    /// A file, which is read again and again: a new token, a new CA or another hub counts without a restart.
+    File(PathBuf),
+}
+
+impl Bootstrap {
+    fn read(&self) -> Result<Kubeconfig, JoinError> {
+        match self {
+            Self::Given(kubeconfig) => Ok(Kubeconfig::clone(kubeconfig)),
+            Self::File(path) => {
+                Kubeconfig::read_from(path).map_err(|error| JoinError::Kubeconfig(error.to_string()))
+            }
+        }
+    }
+}
+
+/// What tells two hubs apart: what OCM's agent compares before it goes on with the identity that it kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Address {
+    server: String,
+    proxy: Option<String>,
+    /// The CA bundle in base64, or the path of its file.
+    authority: Option<String>,
+    /// The name of the entry: a hub that was built anew may keep its URL and CA, but gets another name.
+    entry: String,
+}
+
 /// A hub.
 pub(super) struct Hub {
     /// The URL exactly as the kubeconfig has it, because objects on the spoke are named by its hash.
@@ -21,8 +54,35 @@ pub(super) struct Hub {
 }
 
 impl Hub {
+    /// Reads the hub that the bootstrap kubeconfig names now.
+    pub(super) fn read(bootstrap: &Bootstrap) -> Result<Self, JoinError> {
+        Self::of(&bootstrap.read()?)
+    }
+
+    /// Whether a kubeconfig that was kept is for this hub. The texts may differ, as those of OCM's agent and ours do.
+    pub(super) fn is_named_by(&self, kept: &str) -> bool {
+        let kept = Kubeconfig::from_yaml(kept).map_err(|error| JoinError::Kubeconfig(error.to_string()));
+        kept.and_then(|kept| Self::of(&kept)).is_ok_and(|kept| kept.address() == self.address())
+    }
+
+    /// Whether another reading of the bootstrap kubeconfig says the same: hub and bootstrap identity.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let value = |hub: &Self| serde_json::to_value(&hub.bootstrap).ok();
+        value(self) == value(other)
+    }
+
+    fn address(&self) -> Address {
+        let Cluster { proxy_url, certificate_authority, certificate_authority_data, .. } = &self.cluster;
+        Address {
+            server: self.server.clone(),
+            proxy: proxy_url.clone().filter(|proxy| !proxy.is_empty()),
+            authority: certificate_authority_data.clone().or_else(|| certificate_authority.clone()),
+            entry: self.entry.clone(),
+        }
+    }
+
     /// Reads the hub of the current context.
-    pub(super) fn read(bootstrap: &Kubeconfig) -> Result<Self, JoinError> {
+    fn of(bootstrap: &Kubeconfig) -> Result<Self, JoinError> {
         let missing = |what: &str| JoinError::Kubeconfig(format!("it has no {what}"));
         let current = bootstrap
             .current_context

@@ -11,7 +11,7 @@ use kube::api::{ListParams, ObjectMeta, PostParams};
 use sha2::{Digest as _, Sha256};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::hub::Hub;
 use crate::pki;
@@ -21,8 +21,9 @@ use api::names::{
 };
 use object::hex;
 
-/// How often a request is looked at while it waits.
-const POLL: Duration = Duration::from_secs(1);
+/// How soon a request is looked at while it waits; the wait doubles each time, up to [`LONGEST_POLL`].
+const POLL: Duration = Duration::from_millis(500);
+const LONGEST_POLL: Duration = Duration::from_secs(10);
 /// The period of the cluster's lease; OCM's default.
 const LEASE_SECONDS: i32 = 60;
 /// The number of requests of one cluster on the hub at which the agent makes no more; that of OCM's agent.
@@ -59,6 +60,9 @@ pub enum JoinError {
     /// The hub has too many open requests of the cluster.
     #[error("there are {0} certificate requests of this cluster on the hub already; approve or delete them")]
     TooManyRequests(usize),
+    /// The bootstrap kubeconfig has changed while the agent was joining.
+    #[error("the bootstrap kubeconfig has changed")]
+    Moved,
     /// The agent is ending.
     #[error("stopped while waiting for a certificate")]
     Stopped,
@@ -105,9 +109,7 @@ impl Credentials {
     /// Whether it is an identity of this cluster on this hub, and has not expired.
     pub(super) fn is_usable(&self, cluster: &str, hub: &Hub, now: Timestamp) -> bool {
         let named = self.user == user(cluster, &self.agent) && !self.agent.is_empty();
-        named
-            && self.until > now
-            && hub.stored_kubeconfig().is_ok_and(|kubeconfig| kubeconfig == self.kubeconfig)
+        named && self.until > now && hub.is_named_by(&self.kubeconfig)
     }
 
     /// The cluster that it is for.
@@ -119,6 +121,11 @@ impl Credentials {
     /// From when to when it is valid.
     pub(super) fn validity(&self) -> (Timestamp, Timestamp) {
         (self.from, self.until)
+    }
+
+    /// The time at which it expires.
+    pub(super) fn expires(&self) -> Timestamp {
+        self.until
     }
 
     /// The time to renew it: 20 to 25 % of its life before the end, and different for each agent.
@@ -214,14 +221,27 @@ fn signing_request(Asker { cluster, addon }: Asker<'_>, request: String) -> Cert
     CertificateSigningRequest { metadata, spec, ..CertificateSigningRequest::default() }
 }
 
-/// Waits for the certificate of a request.
+/// Whether the hub said no, for good; a hub that cannot be reached, or is too busy, has said nothing about a request.
+pub(super) fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 404))
+}
+
+/// Waits for the certificate of a request. The key goes with the request, so both live on while the hub cannot be read.
 async fn issued(
     requests: &Api<CertificateSigningRequest>,
     name: &str,
     stop: &CancellationToken,
 ) -> Result<String, JoinError> {
+    let mut wait = POLL;
     loop {
-        let request = requests.get(name).await.map_err(api("read the certificate request"))?;
+        let request = match requests.get(name).await {
+            Ok(request) => request,
+            Err(error) if is_refusal(&error) => return Err(api("read the certificate request")(error)),
+            Err(error) => {
+                warn!(request = name, %error, "cannot read the certificate request; it will be tried again");
+                CertificateSigningRequest::default()
+            }
+        };
         let status = request.status.unwrap_or_default();
         if let Some(certificate) = status.certificate {
             return String::from_utf8(certificate.0)
@@ -238,6 +258,7 @@ async fn issued(
                 message: denied.message.unwrap_or_default(),
             });
         }
-        stop.run_until_cancelled(sleep(POLL)).await.ok_or(JoinError::Stopped)?;
+        stop.run_until_cancelled(sleep(wait)).await.ok_or(JoinError::Stopped)?;
+        wait = LONGEST_POLL.min(wait * 2);
     }
 }

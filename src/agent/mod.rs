@@ -1,21 +1,25 @@
-//! Wires the agent of a spoke: join the hub, keep the certificate fresh, run the agent's controllers.
+//! Wires the agent of a spoke: join the hub, run the agent's controllers, and keep the certificate fresh beside them.
 
 mod addons;
 mod hub;
 mod join;
+mod life;
 mod spoke;
 
 use std::time::Duration;
 
-use kube::config::Kubeconfig;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use self::hub::Hub;
+use self::join::Credentials;
+use self::life::{End, Life};
 use crate::shell::{Selection, Shell, ShellOptions, now};
 use controllers::agent_identity::Identity;
 use reconcile::Scope;
 
+pub use hub::Bootstrap;
 pub use join::JoinError;
 
 /// First wait after a failed attempt to join; doubles with each, up to [`LONGEST_WAIT`].
@@ -25,7 +29,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// What an agent runs with.
 pub struct AgentOptions {
     /// How the hub is reached before the agent has an identity of its own.
-    pub bootstrap: Kubeconfig,
+    pub bootstrap: Bootstrap,
     /// The cluster the agent runs for.
     pub spoke: kube::Client,
     /// Name of the cluster on the hub.
@@ -35,19 +39,19 @@ pub struct AgentOptions {
 /// Runs until `stop`. What fails is attempted again: a hub that is away, a request nobody has approved yet.
 pub async fn run(options: AgentOptions, stop: CancellationToken) {
     let mut wait = FIRST_WAIT;
+    // A certificate that the hub refuses is not used again, however long it is valid.
+    let mut refused = String::new();
     while !stop.is_cancelled() {
-        match live(&options, &stop).await {
-            Ok(()) => wait = FIRST_WAIT,
+        match live(&options, &refused, &stop).await {
+            Ok(End::Over) => wait = FIRST_WAIT,
+            Ok(End::Refused(certificate)) => {
+                warn!(cluster = options.cluster, "the hub refuses the certificate; joining anew");
+                refused = certificate;
+            }
             Err(error) => {
-                let mut why = error.to_string();
-                let mut source = std::error::Error::source(&error);
-                while let Some(cause) = source {
-                    why = format!("{why}: {cause}");
-                    source = cause.source();
-                }
                 warn!(
                     cluster = options.cluster,
-                    error = why,
+                    error = said(&error),
                     wait_seconds = wait.as_secs_f32(),
                     "cannot go on yet"
                 );
@@ -58,29 +62,22 @@ pub async fn run(options: AgentOptions, stop: CancellationToken) {
     }
 }
 
-/// One life of an identity: joins where there is none yet, then runs the controllers until it is time to renew it.
-async fn live(options: &AgentOptions, stop: &CancellationToken) -> Result<(), JoinError> {
-    let hub = hub::Hub::read(&options.bootstrap)?;
+/// An error with its causes.
+fn said(error: &JoinError) -> String {
+    let mut why = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        why = format!("{why}: {cause}");
+        source = cause.source();
+    }
+    why
+}
+
+/// One life of an identity: joins where there is none yet, then runs the controllers until it ends.
+async fn live(options: &AgentOptions, refused: &str, stop: &CancellationToken) -> Result<End, JoinError> {
+    let hub = Hub::read(&options.bootstrap)?;
     spoke::prepare(&options.spoke).await?;
-    let held = spoke::load(&options.spoke)
-        .await?
-        .filter(|credentials| credentials.is_usable(&options.cluster, &hub, now()));
-    let credentials = match held {
-        Some(credentials) if credentials.renew_at() > now() => credentials,
-        Some(old) => {
-            info!(cluster = options.cluster, "renewing the certificate");
-            let client = hub.client_with(&old).await?;
-            renew(options, &hub, &client, &old, stop).await?
-        }
-        None => {
-            info!(cluster = options.cluster, hub = hub.server, "joining the hub");
-            let client = hub.bootstrap_client().await?;
-            join::create_cluster(&client, &options.cluster).await?;
-            let credentials = join::request(&client, &options.cluster, None, stop).await?;
-            spoke::store(&options.spoke, &credentials, &hub).await?;
-            credentials
-        }
-    };
+    let credentials = identity(options, &hub, refused, stop).await?;
     let identity = Identity {
         cluster: options.cluster.clone(),
         agent_id: credentials.agent.clone(),
@@ -100,26 +97,42 @@ async fn live(options: &AgentOptions, stop: &CancellationToken) -> Result<(), Jo
         },
         controllers::agent,
     );
-    let renewal = async {
-        sleep(now().duration_until(credentials.renew_at()).unsigned_abs()).await;
-        over.cancel();
-    };
+    let life = Life { options, hub: &hub, client: &client, credentials: &credentials };
     let guarded = over.clone();
+    let end = async {
+        let end = guarded.run_until_cancelled(life.end(&guarded)).await;
+        over.cancel();
+        end.unwrap_or(End::Over)
+    };
     let addons =
         addons::Addons { hub: &hub, client: &client, spoke: &options.spoke, cluster: &options.cluster };
     let keep = addons.keep(shell.handle(), &over);
-    tokio::join!(shell.run(over.clone()), guarded.run_until_cancelled(renewal), keep);
-    Ok(())
+    let ((), end, ()) = tokio::join!(shell.run(over.clone()), end, keep);
+    Ok(end)
 }
 
-async fn renew(
+/// The identity that was kept, or a new one where that is not usable.
+async fn identity(
     options: &AgentOptions,
-    hub: &hub::Hub,
-    client: &kube::Client,
-    old: &join::Credentials,
+    hub: &Hub,
+    refused: &str,
     stop: &CancellationToken,
-) -> Result<join::Credentials, JoinError> {
-    let new = join::request(client, &options.cluster, Some(old), stop).await?;
-    spoke::store(&options.spoke, &new, hub).await?;
-    Ok(new)
+) -> Result<Credentials, JoinError> {
+    let held = spoke::load(&options.spoke).await?;
+    let usable =
+        |held: &Credentials| held.is_usable(&options.cluster, hub, now()) && held.certificate != refused;
+    if let Some(held) = held.filter(usable) {
+        return Ok(held);
+    }
+    info!(cluster = options.cluster, hub = hub.server, "joining the hub");
+    let client = hub.bootstrap_client().await?;
+    join::create_cluster(&client, &options.cluster).await?;
+    let asked = join::request(&client, &options.cluster, None, stop);
+    // Another bootstrap kubeconfig may be the way out where this one leads nowhere.
+    let credentials = tokio::select! {
+        credentials = asked => credentials?,
+        () = life::bootstrap_changes(&options.bootstrap, hub) => return Err(JoinError::Moved),
+    };
+    spoke::store(&options.spoke, &credentials, hub).await?;
+    Ok(credentials)
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use kube::config::Kubeconfig;
 
-use crate::agent::{self, AgentOptions};
+use crate::agent::{self, AgentOptions, Bootstrap};
 use crate::cli::connect::{connect, stop_on_signal};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
@@ -42,8 +42,9 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
     }
     super::block_on(async {
         let path = &args.hub_kubeconfig;
-        let bootstrap = Kubeconfig::read_from(path)
+        Kubeconfig::read_from(path)
             .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+        let bootstrap = Bootstrap::File(path.clone());
         let spoke = connect(args.spoke_kubeconfig.as_deref(), None).await?;
         let stop = stop_on_signal();
         agent::run(AgentOptions { bootstrap, spoke, cluster: name.clone() }, stop).await;

@@ -14,7 +14,7 @@ use super::progress::Fleet;
 use super::repository::ConfigRepository;
 use super::screen::Screen;
 use super::story::REPORTS;
-use crate::agent::{self, AgentOptions};
+use crate::agent::{self, AgentOptions, Bootstrap};
 use crate::apiserver::Server;
 use crate::operator::source::SourceOptions;
 use crate::operator::{self, OperatorOptions};
@@ -76,7 +76,9 @@ impl<'a> Demo<'a> {
         let spoke = Arc::new(clusters::start_spoke(&name).await?);
         clusters::run_nodes(Arc::clone(&spoke), &background.tasks, background.stop.clone());
         let options = AgentOptions {
-            bootstrap: self.hub.kubeconfig("bootstrap", &["system:bootstrappers:managedcluster"])?,
+            bootstrap: Bootstrap::Given(Box::new(
+                self.hub.kubeconfig("bootstrap", &["system:bootstrappers:managedcluster"])?,
+            )),
             spoke: client(spoke.kubeconfig("agent", &["system:masters"])?).await?,
             cluster: name.clone(),
         };

@@ -1,0 +1,110 @@
+//! What goes on beside the controllers as long as an identity is used, and what ends its use.
+//!
+//! The controllers run all the time meanwhile: a hub that takes an hour to approve a renewal sees the lease renewed for that hour.
+
+use std::time::Duration;
+
+use api::cluster::v1::ManagedCluster;
+use jiff::Timestamp;
+use kube::Api;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::hub::{Bootstrap, Hub};
+use super::join::{self, Credentials, JoinError};
+use super::{AgentOptions, said, spoke};
+use crate::shell::now;
+
+/// First wait after a renewal that failed; doubles with each, up to [`LONGEST_WAIT`], because each makes a new request.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_mins(10);
+/// How often the bootstrap kubeconfig is read. The kubelet takes up to a minute to show a changed Secret to a pod.
+const READ_PERIOD: Duration = Duration::from_secs(10);
+/// How often the hub is asked whether it knows the identity, and how often in a row it has to refuse it.
+const CHECK_PERIOD: Duration = Duration::from_secs(20);
+const REFUSALS: u32 = 3;
+
+/// An identity that is in use.
+pub(super) struct Life<'a> {
+    pub(super) options: &'a AgentOptions,
+    pub(super) hub: &'a Hub,
+    pub(super) client: &'a kube::Client,
+    pub(super) credentials: &'a Credentials,
+}
+
+/// Why the use of an identity ended.
+pub(super) enum End {
+    /// There is a new one, or it has expired, or the bootstrap kubeconfig has changed, or the agent stops.
+    Over,
+    /// The hub refuses this certificate.
+    Refused(String),
+}
+
+impl Life<'_> {
+    /// Renews the identity when that is due; returns when it cannot be used any more.
+    pub(super) async fn end(&self, stop: &CancellationToken) -> End {
+        tokio::select! {
+            () = self.renewed(stop) => End::Over,
+            () = until(self.credentials.expires()) => {
+                warn!(cluster = self.options.cluster, "the certificate has expired");
+                End::Over
+            }
+            () = bootstrap_changes(&self.options.bootstrap, self.hub) => {
+                info!(cluster = self.options.cluster, "the bootstrap kubeconfig has changed");
+                End::Over
+            }
+            () = self.refused() => End::Refused(self.credentials.certificate.clone()),
+        }
+    }
+
+    /// Returns when there is a new certificate.
+    async fn renewed(&self, stop: &CancellationToken) {
+        until(self.credentials.renew_at()).await;
+        info!(cluster = self.options.cluster, "renewing the certificate");
+        let mut wait = FIRST_WAIT;
+        while let Err(error) = self.renew(stop).await {
+            warn!(cluster = self.options.cluster, error = said(&error), "cannot renew the certificate yet");
+            sleep(wait).await;
+            wait = LONGEST_WAIT.min(wait * 2);
+        }
+    }
+
+    async fn renew(&self, stop: &CancellationToken) -> Result<(), JoinError> {
+        let AgentOptions { spoke, cluster, bootstrap: _ } = self.options;
+        let new = join::request(self.client, cluster, Some(self.credentials), stop).await?;
+        spoke::store(spoke, &new, self.hub).await
+    }
+
+    /// Returns when the hub has refused the identity several times in a row.
+    async fn refused(&self) {
+        let clusters: Api<ManagedCluster> = Api::all(self.client.clone());
+        let mut refusals = 0;
+        while refusals < REFUSALS {
+            sleep(CHECK_PERIOD).await;
+            match clusters.get_metadata_opt(&self.options.cluster).await {
+                Err(kube::Error::Api(status)) if status.code == 401 => refusals += 1,
+                Ok(_) | Err(_) => refusals = 0,
+            }
+        }
+    }
+}
+
+/// Returns when the bootstrap kubeconfig says something else than it did. One that cannot be read now says nothing.
+pub(super) async fn bootstrap_changes(bootstrap: &Bootstrap, hub: &Hub) {
+    loop {
+        sleep(READ_PERIOD).await;
+        if Hub::read(bootstrap).is_ok_and(|read| !read.is_same(hub)) {
+            return;
+        }
+    }
+}
+
+/// Waits until a time, which may have passed.
+async fn until(at: Timestamp) {
+    sleep(Duration::try_from(now().duration_until(at)).unwrap_or_default()).await;
+}
+
+#[cfg(test)]
+#[path = "tests/life.rs"]
+mod tests;

@@ -1,0 +1,175 @@
+//! An identity in use: renewals that wait, refusals, and bootstrap kubeconfigs that change; all on a paused clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::*;
+use crate::pki::{Authority, Profile, Subject, Usage};
+
+const KUBECONFIG: &str = "apiVersion: v1
+kind: Config
+current-context: bootstrap
+contexts: [{name: bootstrap, context: {cluster: hub, user: bootstrap}}]
+clusters: [{name: hub, cluster: {server: 'https://hub:6443', certificate-authority-data: QUJD}}]
+users: [{name: bootstrap, user: {token: first}}]
+";
+
+/// As OCM's agent writes it: other order, other names, more fields.
+const KEPT: &str = "apiVersion: v1
+clusters:
+- cluster:
+    certificate-authority-data: QUJD
+    insecure-skip-tls-verify: false
+    server: https://hub:6443
+  name: hub
+contexts:
+- context:
+    cluster: hub
+    namespace: configuration
+    user: default-auth
+  name: default-context
+current-context: default-context
+kind: Config
+preferences: {}
+users:
+- name: default-auth
+  user:
+    client-certificate: tls.crt
+    client-key: tls.key
+";
+
+fn hub(kubeconfig: &str) -> Hub {
+    Hub::read(&Bootstrap::Given(Box::new(kube::config::Kubeconfig::from_yaml(kubeconfig).unwrap()))).unwrap()
+}
+
+/// A client of an API server that answers with a status and a body.
+fn client(answer: impl Fn(&Request<Body>) -> (u16, Value) + Clone + Send + Sync + 'static) -> kube::Client {
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (code, body) = answer(&request);
+        let bytes = Full::new(Bytes::from(body.to_string()));
+        let response = Response::builder().status(code).body(bytes).unwrap();
+        async move { Ok::<_, std::convert::Infallible>(response) }
+    });
+    kube::Client::new(service, "default")
+}
+
+fn refusal(code: u16) -> (u16, Value) {
+    (
+        code,
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "no", "reason": "No"}),
+    )
+}
+
+/// An identity that is to be renewed since a while.
+fn due(hub: &Hub) -> Credentials {
+    let made = now().checked_sub(jiff::SignedDuration::from_hours(90)).unwrap();
+    let subject = Subject::new("system:open-cluster-management:c1:agent1", &[]);
+    let lifetime = Duration::from_hours(100);
+    let profile = Profile { subject, names: &[], usage: Usage::Client, lifetime };
+    let identity = Authority::create("hub", made).unwrap().issue(&profile, made).unwrap();
+    Credentials::read(identity.certificate, identity.key, hub.stored_kubeconfig().unwrap()).unwrap()
+}
+
+fn options(spoke: kube::Client) -> AgentOptions {
+    let kubeconfig = kube::config::Kubeconfig::from_yaml(KUBECONFIG).unwrap();
+    AgentOptions { bootstrap: Bootstrap::Given(Box::new(kubeconfig)), spoke, cluster: "c1".into() }
+}
+
+/// How the life of an identity that is to be renewed ends within an hour, on a hub that answers so.
+async fn within_an_hour(answer: fn(&Request<Body>) -> (u16, Value)) -> Option<End> {
+    let (hub, client) = (hub(KUBECONFIG), client(answer));
+    let (credentials, options) = (due(&hub), options(client.clone()));
+    assert!(credentials.renew_at() < now());
+    let life = Life { options: &options, hub: &hub, client: &client, credentials: &credentials };
+    timeout(Duration::from_hours(1), life.end(&CancellationToken::new())).await.ok()
+}
+
+/// Nobody approves a request; half of the reads of it fail.
+fn pending(request: &Request<Body>) -> (u16, Value) {
+    static READS: AtomicU32 = AtomicU32::new(0);
+    let name = request.uri().path().rsplit('/').next().unwrap_or_default();
+    let csr = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"},
+        "spec": {"request": "", "signerName": "x"}});
+    match (request.method().as_str(), name) {
+        ("POST", _) => (201, csr),
+        ("GET", "certificatesigningrequests") => (200, json!({"metadata": {}, "items": []})),
+        ("GET", "r") if READS.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) => refusal(503),
+        ("GET", _) => (200, csr),
+        _ => refusal(500),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_nobody_approves_ends_no_life() {
+    assert!(within_an_hour(pending).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_failed_read_does_not_cost_a_request_and_its_key() {
+    let made = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&made);
+    let client = client(move |request| {
+        if request.method() == "POST" {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        pending(request)
+    });
+    let hub = hub(KUBECONFIG);
+    let (credentials, options) = (due(&hub), options(client.clone()));
+    let life = Life { options: &options, hub: &hub, client: &client, credentials: &credentials };
+    assert!(timeout(Duration::from_hours(1), life.end(&CancellationToken::new())).await.is_err());
+    assert_eq!(made.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_identity_that_the_hub_refuses_is_given_up() {
+    assert!(matches!(within_an_hour(|_| refusal(401)).await, Some(End::Refused(_))));
+    assert!(within_an_hour(|_| refusal(503)).await.is_none(), "a hub that is away refuses nobody");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_that_has_passed_is_not_waited_for() {
+    let started = tokio::time::Instant::now();
+    until(now().checked_sub(jiff::SignedDuration::from_hours(1)).unwrap()).await;
+    assert!(started.elapsed() < Duration::from_secs(1));
+}
+
+#[test]
+fn an_identity_that_ocm_kept_is_taken_over() {
+    let hub = hub(KUBECONFIG);
+    assert!(hub.is_named_by(KEPT));
+    assert!(hub.is_named_by(&hub.stored_kubeconfig().unwrap()));
+    let proxy = ["server: https://hub:6443", "server: https://hub:6443\n    proxy-url: http://proxy"];
+    let moved = ["hub:6443", "other:6443"];
+    for [from, to] in [moved, ["QUJD", "QUJE"], [": hub\n", ": rebuilt\n"], proxy] {
+        assert!(!hub.is_named_by(&KEPT.replace(from, to)), "{to}");
+    }
+    assert!(!hub.is_named_by("not a kubeconfig"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bootstrap_kubeconfig_that_changes_is_noticed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kubeconfig");
+    std::fs::write(&path, KUBECONFIG).unwrap();
+    let bootstrap = Bootstrap::File(path.clone());
+    let hub = Hub::read(&bootstrap).unwrap();
+    let hour = Duration::from_hours(1);
+    assert!(timeout(hour, bootstrap_changes(&bootstrap, &hub)).await.is_err());
+    std::fs::write(&path, "").unwrap();
+    assert!(
+        timeout(hour, bootstrap_changes(&bootstrap, &hub)).await.is_err(),
+        "a file that is being written says nothing"
+    );
+    for [from, to] in [["first", "second"], ["QUJD", "QUJE"], ["hub:6443", "other:6443"]] {
+        std::fs::write(&path, KUBECONFIG.replace(from, to)).unwrap();
+        timeout(hour, bootstrap_changes(&bootstrap, &hub)).await.expect(to);
+    }
+}
