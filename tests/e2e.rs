@@ -1,6 +1,8 @@
 //! The operator and two agents as processes, on three real API servers: from a commit to the status commit, through `kill -9`.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod repository;
+
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -14,6 +16,7 @@ use object::Object;
 use serde_json::{Value, json};
 use sim::workload;
 
+pub(crate) use self::repository::Repository;
 use crate::kube::{Cluster, Kubectl};
 use crate::wait::eventually;
 
@@ -111,71 +114,6 @@ pub(crate) fn run_nodes(spoke: kube::Client, images: BTreeSet<String>) -> tokio:
             tokio::time::sleep(POLL).await;
         }
     })
-}
-
-/// The config repository: `examples-repo/` with what a test edits.
-pub(crate) struct Repository {
-    pub(crate) path: PathBuf,
-    files: BTreeMap<String, String>,
-}
-
-impl Repository {
-    pub(crate) fn create(dir: &Path) -> Self {
-        let path = dir.join("fleet.git");
-        git2::Repository::init_bare(&path).unwrap();
-        let mut files = BTreeMap::new();
-        read_dir(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples-repo")), "", &mut files);
-        Self { path, files }
-    }
-
-    fn edit(&mut self, path: &str, from: &str, to: &str) {
-        let text = self.files.get_mut(path).unwrap();
-        assert!(text.contains(from), "{path} does not say {from}");
-        *text = text.replace(from, to);
-    }
-
-    pub(crate) fn write(&mut self, path: &str, text: &str) {
-        self.files.insert(path.into(), text.into());
-    }
-
-    pub(crate) fn commit(&self, message: &str) -> String {
-        let repository = git2::Repository::open_bare(&self.path).unwrap();
-        let mut index = git2::Index::new().unwrap();
-        for (path, text) in &self.files {
-            let id = repository.blob(text.as_bytes()).unwrap();
-            index.add(&wheelwright::git::entry(path.clone(), id)).unwrap();
-        }
-        let tree = repository.find_tree(index.write_tree_to(&repository).unwrap()).unwrap();
-        let author = git2::Signature::now("Test", "test@example.com").unwrap();
-        let parent =
-            repository.refname_to_id("refs/heads/main").ok().map(|id| repository.find_commit(id).unwrap());
-        let parents: Vec<_> = parent.iter().collect();
-        repository
-            .commit(Some("refs/heads/main"), &author, &author, message, &tree, &parents)
-            .unwrap()
-            .to_string()
-    }
-
-    /// `summary.json` at the tip of the status branch.
-    fn summary(&self) -> Option<String> {
-        let repository = git2::Repository::open_bare(&self.path).unwrap();
-        let tip = repository.refname_to_id("refs/heads/status").ok()?;
-        let tree = repository.find_commit(tip).unwrap().tree().unwrap();
-        let entry = tree.get_path(Path::new("summary.json")).ok()?;
-        Some(String::from_utf8(repository.find_blob(entry.id()).unwrap().content().to_vec()).unwrap())
-    }
-}
-
-fn read_dir(dir: &Path, prefix: &str, files: &mut BTreeMap<String, String>) {
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let entry = entry.unwrap();
-        let name = format!("{prefix}{}", entry.file_name().into_string().unwrap());
-        if entry.file_type().unwrap().is_dir() {
-            read_dir(&entry.path(), &format!("{name}/"), files);
-        } else {
-            files.insert(name, std::fs::read_to_string(entry.path()).unwrap());
-        }
-    }
 }
 
 fn apply_file(kubectl: &Kubectl, file: &str) {

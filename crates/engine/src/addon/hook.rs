@@ -16,7 +16,7 @@ use api::work::v1::{
 use object::{Metadata as _, Object};
 
 /// Whether a manifest runs before the add-on is deleted instead of when it is installed.
-pub fn is_hook(manifest: &Object) -> bool {
+pub(crate) fn is_hook(manifest: &Object) -> bool {
     let marked = manifest.annotations().contains_key(ADDON_PRE_DELETE)
         || manifest.labels().contains_key(ADDON_PRE_DELETE);
     marked && matches!(manifest.kind(), "Job" | "Pod")
