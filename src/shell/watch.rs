@@ -53,8 +53,9 @@ pub(super) struct Target {
 #[derive(Deserialize)]
 struct Page<'a> {
     metadata: ListMeta,
+    /// `null` in an empty list of metadata, as Go writes a list that was never made.
     #[serde(borrow, default)]
-    items: Vec<&'a RawValue>,
+    items: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -170,7 +171,7 @@ async fn list(target: &Target) -> Result<(WatchEvent, String), Error> {
             return Err(Error::Service(format!("the list has more than {LIST_BYTES} bytes").into()));
         }
         let page: Page<'_> = serde_json::from_str(&text).map_err(Error::SerdeError)?;
-        objects.extend(page.items.into_iter().map(|item| target.kind.decode(item.get())));
+        objects.extend(page.items.into_iter().flatten().map(|item| target.kind.decode(item.get())));
         match page.metadata.continue_ {
             Some(token) if !token.is_empty() => params.continue_token = Some(token),
             Some(_) | None => {

@@ -20,9 +20,9 @@ pub enum Lookup {
     KindFor(Gvr),
     /// An object. The metadata of its kind is watched, and the object is read again when it changes.
     Object(ObjectRef),
-    /// Whether a subject may do something. It is asked again after [`AccessReview::VALID`].
+    /// Whether a subject may do something. It is asked again after a minute.
     Access(AccessReview),
-    /// Whether the API server is healthy. It is asked again after [`ServerHealth::VALID`].
+    /// Whether the API server is healthy. It is asked again after a minute.
     Health,
 }
 

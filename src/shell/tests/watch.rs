@@ -223,3 +223,13 @@ async fn an_event_without_end_is_not_read() {
     let log = log.await;
     assert!(log.listed > 1, "{:?}", log.requests);
 }
+
+#[test]
+fn an_empty_list_of_metadata_has_null_for_its_items() {
+    let page: Page<'_> =
+        serde_json::from_str(r#"{"metadata": {"resourceVersion": "7"}, "items": null}"#).unwrap();
+    assert_eq!(
+        (page.items.into_iter().flatten().count(), page.metadata.resource_version.as_deref()),
+        (0, Some("7"))
+    );
+}

@@ -31,7 +31,8 @@ impl WorkOnSpoke {
         let owner = self.owner()?;
         let writes = writes(done);
         // Writes that were not reached say nothing; the next attempt will.
-        let is_reached = writes.values().any(|(_, outcome)| outcome.is_some());
+        let mut own = self.wanted.iter().filter_map(|wanted| writes.get(&wanted.reference));
+        let is_reached = own.any(|(_, outcome)| outcome.is_some());
         if done.outcomes.len() < done.plan.steps.len() && !is_reached {
             return None;
         }
