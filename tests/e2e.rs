@@ -3,8 +3,7 @@
 mod repository;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -18,67 +17,11 @@ use sim::workload;
 
 pub(crate) use self::repository::Repository;
 use crate::kube::{Cluster, Kubectl};
+use crate::running::Running;
 use crate::wait::eventually;
 
 const POLL: Duration = Duration::from_millis(100);
 const AGENT_IMAGE: &str = "quay.io/open-cluster-management/managed-serviceaccount";
-
-/// A process of ours that ends with the test, and shows its log when the test fails.
-pub(crate) struct Running {
-    name: String,
-    child: Child,
-    log: PathBuf,
-}
-
-impl Running {
-    pub(crate) fn start(name: &str, dir: &Path, args: &[&str]) -> Self {
-        let log = dir.join(format!("{name}.log"));
-        let file = std::fs::File::options().create(true).append(true).open(&log).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
-        command.args(args).env("HOME", dir).env("XDG_CACHE_HOME", dir.join("cache")).stdin(Stdio::null());
-        let child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
-        Self { name: name.into(), child, log }
-    }
-
-    /// Asks the process to end. Returns whether it does so in time.
-    pub(crate) fn terminate(mut self, within: Duration) -> bool {
-        assert!(Command::new("kill").arg(self.child.id().to_string()).status().unwrap().success());
-        let until = std::time::Instant::now() + within;
-        while std::time::Instant::now() < until {
-            if self.child.try_wait().unwrap().is_some() {
-                return true;
-            }
-            std::thread::sleep(POLL);
-        }
-        false
-    }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    pub(crate) fn is_running(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_none()
-    }
-
-    fn kill_9(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if std::thread::panicking() {
-            let text = std::fs::read_to_string(&self.log).unwrap_or_default();
-            let lines: Vec<_> = text.lines().rev().take(40).collect();
-            eprintln!("== the end of {}'s log", self.name);
-            lines.iter().rev().for_each(|line| eprintln!("{line}"));
-        }
-    }
-}
 
 /// Plays the nodes of a spoke: pods of known images become ready after a while.
 pub(crate) fn run_nodes(spoke: kube::Client, images: BTreeSet<String>) -> tokio::task::JoinHandle<()> {

@@ -23,8 +23,8 @@ use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::{Election, ElectionOptions, Selection, Shell, ShellOptions, now};
 
-use crate::e2e::Running;
 use crate::kube::Cluster;
+use crate::running::Running;
 use crate::wait::eventually;
 
 /// A third of the times of a real election: short, and still longer than a busy machine keeps a process waiting.

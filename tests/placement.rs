@@ -6,8 +6,8 @@ use std::path::Path;
 use api::crds;
 use serde_json::{Value, json};
 
-use crate::e2e::Running;
 use crate::kube::{Cluster, Kubectl};
+use crate::running::Running;
 use crate::wait::eventually;
 
 const GROUP: &str = "cluster.open-cluster-management.io";

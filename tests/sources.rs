@@ -14,7 +14,7 @@ use serde_json::json;
 use wheelwright::apiserver::{Options, Server};
 use wheelwright::shell::now;
 
-use crate::e2e::Running;
+use crate::running::Running;
 use crate::wait::eventually;
 
 const NAMESPACE: &str = "wheelwright-system";

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use crate::e2e::{Repository, Running, prepare_hub};
+use crate::e2e::{Repository, prepare_hub};
 use crate::kube::{Cluster, Kubectl};
+use crate::running::Running;
 use crate::wait::eventually;
 
 /// What the administrator of a hub and the owner of a namespace set up for a tenant.
