@@ -47,3 +47,64 @@ pub(crate) fn references_to_apply(live: Option<&Object>, owner: &OwnerReference,
         None => Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reference(kind: &str, uid: &str) -> OwnerReference {
+        OwnerReference {
+            api_version: "work.open-cluster-management.io/v1".into(),
+            kind: kind.into(),
+            name: "same".into(),
+            uid: uid.into(),
+            ..OwnerReference::default()
+        }
+    }
+
+    fn ours() -> OwnerReference {
+        reference("AppliedManifestWork", "1")
+    }
+
+    fn owned_by(owners: &[OwnerReference]) -> Object {
+        let metadata = json!({"name": "a", "namespace": "ns", "ownerReferences": owners});
+        Object::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap()
+    }
+
+    fn uids(references: &[Value]) -> Vec<&str> {
+        references.iter().map(|reference| reference["uid"].as_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn an_owner_is_known_by_its_uid_and_not_by_its_name() {
+        let namesake = owned_by(&[reference("AppliedManifestWork", "2")]);
+        assert!(is_owned_by(&owned_by(&[reference("ReplicaSet", "9"), ours()]), &ours()));
+        assert!(!is_owned_by(&namesake, &ours()) && !is_owned_by(&owned_by(&[]), &ours()));
+    }
+
+    #[test]
+    fn another_owner_counts_if_it_is_of_the_same_kind() {
+        let other = reference("AppliedManifestWork", "2");
+        assert!(has_other_owner(&owned_by(&[ours(), other]), &ours()));
+        assert!(!has_other_owner(&owned_by(&[ours(), reference("ReplicaSet", "9")]), &ours()));
+        assert!(!has_other_owner(&owned_by(&[ours()]), &ours()));
+    }
+
+    #[test]
+    fn the_references_of_others_stay_when_ours_comes_or_goes() {
+        let others = [reference("AppliedManifestWork", "2"), reference("ReplicaSet", "9")];
+        let object = owned_by(&[others[0].clone(), ours(), others[1].clone()]);
+        assert_eq!(uids(&without_owner(&object, &ours())), ["2", "9"]);
+        assert_eq!(uids(&with_owner(&owned_by(&others), &ours())), ["2", "9", "1"]);
+    }
+
+    #[test]
+    fn an_apply_names_the_owners_of_our_kind_that_the_object_has() {
+        let object = owned_by(&[reference("AppliedManifestWork", "2"), reference("ReplicaSet", "9"), ours()]);
+        for owned in [true, false] {
+            assert_eq!(uids(&references_to_apply(Some(&object), &ours(), owned)), ["2", "1"]);
+        }
+        assert_eq!(uids(&references_to_apply(None, &ours(), true)), ["1"]);
+        assert!(references_to_apply(None, &ours(), false).is_empty());
+    }
+}

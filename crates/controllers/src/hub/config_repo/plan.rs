@@ -105,10 +105,9 @@ impl<'a> Draft<'a> {
         self.plan.step(StatusWrite::between(self.repo, &ahead).map(|write| write.action()));
     }
 
-    /// Says that a read is awaited. After a restart, the verdict on a commit that was judged before stays.
+    /// Says that something is awaited. After a restart, the verdict on a commit that was judged before stays.
     pub(super) fn wait(&mut self, commit: &str, reason: &str, message: &str) {
-        let judged = self.repo.status.as_ref().and_then(|status| status.seen.as_ref());
-        if judged.is_some_and(|judged| commit.is_empty() || judged.commit == commit) {
+        if is_told(self.repo, commit) {
             self.keeps_status = true;
         } else {
             self.readiness = Some(Readiness::new(Phase::Reconciling, reason, message));
@@ -120,12 +119,8 @@ impl<'a> Draft<'a> {
         self.readiness = Some(Readiness::refused(problems, self.status.applied.as_ref()));
     }
 
-    /// Says that a commit is being rendered. What was said of this commit before, as of a failed rendering before a restart, stays.
+    /// Says that a commit is being rendered.
     fn wait_for_rendering(&mut self, commit: &str) {
-        if is_told(self.repo, commit) {
-            self.keeps_status = true;
-            return;
-        }
         let applied = still_applied(self.status.applied.as_ref());
         self.wait(commit, "Rendering", &format!("{} is being rendered; {applied}", short_commit(commit)));
     }

@@ -61,11 +61,11 @@ pub(super) fn short_commit(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-/// Whether the status is about a commit and about the spec as it is.
+/// Whether the status is about a commit, or about any where it is empty, and about the spec as it is.
 pub(super) fn is_told(repo: &ConfigRepo, commit: &str) -> bool {
     repo.status.as_ref().is_some_and(|status| {
         status.observed_generation == repo.metadata.generation
-            && status.seen.as_ref().is_some_and(|seen| seen.commit == commit)
+            && status.seen.as_ref().is_some_and(|seen| commit.is_empty() || seen.commit == commit)
     })
 }
 
