@@ -54,12 +54,13 @@ fn job_of(world: &World) -> Option<Value> {
     Some(world.spokes["cluster1"].store.get(&job_key()).ok()?.as_ref().clone().into_value())
 }
 
+/// Lets the image of the job be pulled; the change of the job makes the node look again.
 fn complete(world: &mut World) {
     let now = world.now;
-    let condition = json!({"type": "Complete", "status": "True"});
-    let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
-    let store = &mut world.spokes.get_mut("cluster1").unwrap().store;
-    store.patch(&job_key().sub("status"), &patch, &WriteOptions::manager("jobs"), now).unwrap();
+    let spoke = world.spokes.get_mut("cluster1").unwrap();
+    spoke.workloads.images.insert("clean:1".into());
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {"image": "pulled"}}}));
+    spoke.store.patch(&job_key(), &patch, &WriteOptions::manager("jobs"), now).unwrap();
 }
 
 #[test]
