@@ -11,6 +11,8 @@
 )]
 #![allow(dead_code, reason = "of the harness, only part is needed here")]
 
+#[path = "../tests/fleet_commit.rs"]
+mod fleet_commit;
 #[path = "../tests/kube/mod.rs"]
 mod kube;
 
@@ -21,6 +23,7 @@ use std::time::{Duration, Instant};
 use ::kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use api::cluster::v1::ManagedCluster;
 use api::work::v1::ManifestWork;
+use fleet_commit::commit;
 use futures::{StreamExt as _, stream};
 use kube::Cluster;
 use serde_json::{Value, json};
@@ -42,9 +45,8 @@ async fn main() {
     let client = hub.client().await;
     let dir = tempfile::tempdir().unwrap();
     let repository = dir.path().join("fleet.git");
-    git2::Repository::init_bare(&repository).unwrap();
 
-    commit(&repository, "one", 1);
+    commit(&repository, "one");
     join(&client, clusters).await;
     let operator = start_operator(&hub.kubeconfig, &repository, dir.path());
     let works: Api<ManifestWork> = Api::all(client.clone());
@@ -54,7 +56,7 @@ async fn main() {
     let before = (usage(operator.0.id()), writes(&client).await);
 
     let begin = Instant::now();
-    commit(&repository, "two", 2);
+    commit(&repository, "two");
     wait_for(&works, clusters, "two").await;
     let update = begin.elapsed();
     let (used, wrote) = (usage(operator.0.id()), writes(&client).await);
@@ -107,43 +109,6 @@ fn start_operator(kubeconfig: &Path, repository: &Path, dir: &Path) -> Operator 
         .arg(repository);
     command.env("XDG_CACHE_HOME", dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     Operator(command.spawn().unwrap())
-}
-
-/// Commits a template whose ConfigMap holds `word`, placed on every cluster with the strategy All.
-fn commit(repository: &Path, word: &str, number: i64) {
-    let group = "addon.open-cluster-management.io";
-    let files = [
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet", "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
-        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
-            "metadata": {"name": "global", "namespace": "fleet"}, "spec": {"clusterSet": "global"}}),
-        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
-            "metadata": {"name": "all", "namespace": "fleet"}, "spec": {"tolerations": [{"operator": "Exists"}]}}),
-        json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "AddOnTemplate", "metadata": {"name": "bench"},
-        "spec": {"addonName": "bench", "agentSpec": {"workload": {"manifests": [
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bench", "namespace": "default"}, "data": {"word": word}},
-            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "bench", "namespace": "default"}},
-        ]}}}}),
-        json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "ClusterManagementAddOn", "metadata": {"name": "bench"},
-        "spec": {
-            "supportedConfigs": [{"group": group, "resource": "addontemplates", "defaultConfig": {"name": "bench"}}],
-            "installStrategy": {"type": "Placements", "placements": [
-                {"namespace": "fleet", "name": "all", "rolloutStrategy": {"type": "All"}}]},
-        }}),
-    ];
-    let git = git2::Repository::open_bare(repository).unwrap();
-    let mut builder = git.treebuilder(None).unwrap();
-    for (i, file) in files.iter().enumerate() {
-        builder
-            .insert(format!("{i}.yaml"), git.blob(file.to_string().as_bytes()).unwrap(), 0o100_644)
-            .unwrap();
-    }
-    let tree = git.find_tree(builder.write().unwrap()).unwrap();
-    let author =
-        git2::Signature::new("Bench", "bench@example.com", &git2::Time::new(1_700_000_000 + number, 0))
-            .unwrap();
-    let parent = git.refname_to_id("refs/heads/main").ok().map(|id| git.find_commit(id).unwrap());
-    let parents: Vec<_> = parent.iter().collect();
-    git.commit(Some("refs/heads/main"), &author, &author, word, &tree, &parents).unwrap();
 }
 
 async fn join(client: &::kube::Client, clusters: usize) {

@@ -1,6 +1,5 @@
 //! One leader at a time: the election by Lease, and what a leader does last.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -23,6 +22,7 @@ use wheelwright::operator::source::SourceOptions;
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::{Election, ElectionOptions, Selection, Shell, ShellOptions, now};
 
+use crate::fleet_commit::commit;
 use crate::kube::Cluster;
 use crate::running::Running;
 use crate::wait::eventually;
@@ -200,39 +200,6 @@ async fn no_write_leaves_after_the_deadline_of_a_leader() {
         sent.last().unwrap().duration_since(ended.1)
     );
     assert!(ended.1.elapsed() < Duration::from_secs(1), "nothing is waited for: {:?}", ended.1.elapsed());
-}
-
-/// A repository whose commits change the works of every cluster.
-fn commit(repository: &Path, word: &str) {
-    let group = "addon.open-cluster-management.io";
-    let files = [
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet", "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
-        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
-            "metadata": {"name": "global", "namespace": "fleet"}, "spec": {"clusterSet": "global"}}),
-        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
-            "metadata": {"name": "all", "namespace": "fleet"}, "spec": {"tolerations": [{"operator": "Exists"}]}}),
-        json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "AddOnTemplate", "metadata": {"name": "bench"},
-        "spec": {"addonName": "bench", "agentSpec": {"workload": {"manifests": [
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bench", "namespace": "default"}, "data": {"word": word}},
-        ]}}}}),
-        json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "ClusterManagementAddOn", "metadata": {"name": "bench"},
-        "spec": {
-            "supportedConfigs": [{"group": group, "resource": "addontemplates", "defaultConfig": {"name": "bench"}}],
-            "installStrategy": {"type": "Placements", "placements": [
-                {"namespace": "fleet", "name": "all", "rolloutStrategy": {"type": "All"}}]},
-        }}),
-    ];
-    let git = git2::Repository::init_bare(repository).unwrap();
-    let mut builder = git.treebuilder(None).unwrap();
-    for (i, file) in files.iter().enumerate() {
-        let blob = git.blob(file.to_string().as_bytes()).unwrap();
-        builder.insert(format!("{i}.yaml"), blob, 0o100_644).unwrap();
-    }
-    let tree = git.find_tree(builder.write().unwrap()).unwrap();
-    let author = git2::Signature::now("Test", "test@example.com").unwrap();
-    let parent = git.refname_to_id("refs/heads/main").ok().map(|id| git.find_commit(id).unwrap());
-    let parents: Vec<_> = parent.iter().collect();
-    git.commit(Some("refs/heads/main"), &author, &author, word, &tree, &parents).unwrap();
 }
 
 /// The words that the works carry, and their versions.
