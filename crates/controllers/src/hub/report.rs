@@ -25,7 +25,7 @@ use engine::addon::config_refs;
 use engine::report::{self, AddOn, Fleet};
 use object::duration;
 use object::text;
-use object::{Key, Kind};
+use object::{Key, Kind, Metadata as _};
 use reconcile::{
     Action, Change, Controller, Executed, Failure, FailureKind, Plan, Push, Query, Read, StatusWrite, View,
     Watches,
@@ -186,7 +186,7 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
 /// Names the ConfigRepo and its hub. The uid of the namespace `kube-system` is that of the hub, as usual for clusters.
 fn owner(repo: &ConfigRepo, view: &impl View) -> Read<String> {
     let system = view.get::<Namespace>(&Key::cluster("kube-system"))?;
-    let hub = system.and_then(|namespace| namespace.metadata.uid.clone()).unwrap_or_default();
+    let hub = system.as_ref().map_or("", |namespace| namespace.uid());
     Ok(format!("ConfigRepo {} of hub {hub}", Key::of(repo)))
 }
 

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{CONFIG_REPO_MANAGER, OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
 use engine::sync::{Apply, Deletion, Problem};
-use object::Key;
+use object::{Key, Metadata as _};
 use reconcile::{Action, Precondition, Read, Site, View};
 
 /// The identity of the writes for a ConfigRepo.
@@ -78,8 +78,5 @@ impl Identity {
 
 /// Whether the ConfigRepos of a namespace may act as the operator.
 pub(super) fn allows_operator(namespace: &Namespace) -> bool {
-    let labels = namespace.metadata.labels.as_ref();
-    labels
-        .and_then(|labels| labels.get(OPERATOR_IDENTITY_LABEL))
-        .is_some_and(|value| value == OPERATOR_IDENTITY_ALLOWED)
+    namespace.label(OPERATOR_IDENTITY_LABEL) == Some(OPERATOR_IDENTITY_ALLOWED)
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::identity::Identity;
-use super::status::{Phase, Readiness, annotation, conclude, is_told, revision, short_commit, still_applied};
+use super::status::{Phase, Readiness, conclude, is_told, revision, short_commit, still_applied};
 use super::{commit, deletion, observe};
 use api::gitops::v1alpha1::{
     self as gitops, ConfigRepo, ConfigRepoMode, ConfigRepoSpec, ConfigRepoStatus, DeletionBudget,
@@ -18,8 +18,8 @@ use api::names;
 use engine::sync::{
     self, Apply, Budget, Desired, Input, Inventory, ObjectId, Problem, SyncPlan, SyncPolicy, Takeover,
 };
-use object::Key;
 use object::tree::Checkout;
+use object::{Key, Metadata as _};
 use reconcile::{Plan, Query, Read, ReadErrorReason, Source, SourceIdentity, StatusWrite, View};
 
 /// Most objects that a status names of those that are held or drifted.
@@ -76,7 +76,8 @@ impl<'a> Draft<'a> {
     /// Starts with the status as it is.
     pub(super) fn of(repo: &'a ConfigRepo, now: Timestamp) -> Self {
         let mut status = repo.status.clone().unwrap_or_default();
-        status.last_handled_reconcile_at = annotation(repo, names::RECONCILE_AT_ANNOTATION);
+        status.last_handled_reconcile_at =
+            repo.annotation(names::RECONCILE_AT_ANNOTATION).unwrap_or_default().to_owned();
         Self {
             repo,
             key: Key::of(repo),
@@ -382,7 +383,7 @@ fn sync_policy(repo: &ConfigRepo) -> SyncPolicy {
         },
         prune: *prune,
         budget: Some(Budget { objects: count(*objects), percent: count(*percent) }),
-        approved: annotation(repo, names::APPROVE_DELETION_ANNOTATION),
+        approved: repo.annotation(names::APPROVE_DELETION_ANNOTATION).unwrap_or_default().to_owned(),
     }
 }
 

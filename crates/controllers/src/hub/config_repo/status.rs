@@ -69,12 +69,6 @@ pub(super) fn is_told(repo: &ConfigRepo, commit: &str) -> bool {
     })
 }
 
-/// Reads an annotation; empty where it is absent.
-pub(super) fn annotation(repo: &ConfigRepo, name: &str) -> String {
-    let annotations = repo.metadata.annotations.as_ref();
-    annotations.and_then(|annotations| annotations.get(name)).cloned().unwrap_or_default()
-}
-
 /// Sets the three conditions that kstatus reads.
 pub(super) fn conclude(
     status: &mut ConfigRepoStatus,
