@@ -1,5 +1,5 @@
-//! Measures the time from a push to the last ManifestWork, with the operator as a process and 200 clusters on a real API server. A bare loop
-//! of as many writes in the same run is the baseline.
+//! Measures the time from a push to the last ManifestWork, with the operator as a process and 200 clusters on
+//! a real API server. A bare loop of as many writes in the same run is the baseline.
 //!
 //! `cargo bench --bench fleet [-- CLUSTERS]`
 #![allow(
@@ -119,7 +119,8 @@ async fn join(client: &::kube::Client, clusters: usize) {
             "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
             "metadata": {"name": format!("cluster-{i:04}")}, "spec": {"hubAcceptsClient": true},
         });
-        async move { api.create(&PostParams::default(), &serde_json::from_value(cluster).unwrap()).await.unwrap() }
+        let cluster = serde_json::from_value(cluster).unwrap();
+        async move { api.create(&PostParams::default(), &cluster).await.unwrap() }
     };
     stream::iter(0..clusters).map(create).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
 }

@@ -1,5 +1,6 @@
-//! The placement controller as a process: 10,000 clusters and 100 placements on a real API server that serves OCM's cluster kinds and no
-//! kind of ours. The same run measures the bare cost of listing and parsing the clusters.
+//! The placement controller as a process: 10,000 clusters and 100 placements on a real API server that serves
+//! OCM's cluster kinds and no kind of ours. The same run measures the bare cost of listing and parsing the
+//! clusters.
 //!
 //! `cargo bench --bench schedule [-- CLUSTERS]`
 #![allow(
@@ -152,7 +153,8 @@ fn cpu(pid: &str) -> f64 {
     spent.sum::<f64>() / 1e9
 }
 
-/// Lists all clusters page by page, parses them and prints what that cost: the least any controller can spend.
+/// Lists all clusters page by page, parses them and prints what that cost: the least any controller can
+/// spend.
 async fn list(kubeconfig: &Path) {
     let client = kube::client_of(kubeconfig).await;
     let clusters: Api<ManagedCluster> = Api::all(client);

@@ -1,7 +1,8 @@
-//! Wheelwright: a GitOps hub operator for fleets of Kubernetes clusters, wire-compatible with Open Cluster Management.
+//! Wheelwright: a GitOps hub operator for fleets of Kubernetes clusters, wire-compatible with Open Cluster
+//! Management.
 //!
-//! This package acts: it talks to git servers, API servers and people. The crates under `crates/` decide. ARCHITECTURE.md says which
-//! module and which crate may use which, and `tests/tidy/` holds them to it.
+//! This package acts: it talks to git servers, API servers and people. The crates under `crates/` decide.
+//! ARCHITECTURE.md says which module and which crate may use which, and `tests/tidy/` holds them to it.
 
 pub mod agent;
 pub mod apiserver;

@@ -1,4 +1,5 @@
-//! The operator and two agents as processes, on three real API servers: from a commit to the status commit, through `kill -9`.
+//! The operator and two agents as processes, on three real API servers: from a commit to the status commit,
+//! through `kill -9`.
 
 mod repository;
 

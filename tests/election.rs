@@ -27,7 +27,8 @@ use crate::kube::Cluster;
 use crate::running::Running;
 use crate::wait::eventually;
 
-/// A third of the times of a real election: short, and still longer than a busy machine keeps a process waiting.
+/// A third of the times of a real election: short, and still longer than a busy machine keeps a process
+/// waiting.
 fn options(identity: &str) -> ElectionOptions {
     ElectionOptions {
         lease: Duration::from_secs(5),

@@ -1,5 +1,6 @@
-//! The operator in place of OCM's placement controller: `wheelwright operator --controllers=placement,clusterset,clustersetbinding` on a
-//! real API server that serves OCM's cluster kinds and no kind of ours.
+//! The operator in place of OCM's placement controller: `wheelwright operator
+//! --controllers=placement,clusterset,clustersetbinding` on a real API server that serves OCM's cluster kinds
+//! and no kind of ours.
 
 use std::path::Path;
 
@@ -217,7 +218,8 @@ async fn placements_are_scheduled_as_by_ocm_on_a_hub_without_kinds_of_ours() {
     assert_eq!(decision["metadata"]["ownerReferences"], json!([owner]));
     assert_eq!(decision["status"]["decisions"][0]["reason"], "");
 
-    // The dev cluster no longer matches, and another has a taint: both stay until they have been unselected for ten seconds.
+    // The dev cluster no longer matches, and another has a taint: both stay until they have been unselected
+    // for ten seconds.
     hub.edit(
         "placement/two",
         json!({"spec": {"predicates": [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"env": "prod"}}}}]}}),

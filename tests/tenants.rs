@@ -1,4 +1,5 @@
-//! Tenants of a hub: a ConfigRepo acts as the service account that it names, on a real API server with the chart's rules.
+//! Tenants of a hub: a ConfigRepo acts as the service account that it names, on a real API server with the
+//! chart's rules.
 
 use std::path::Path;
 
@@ -35,7 +36,9 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata: {name: deployer, namespace: team}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: deployer}
-subjects: [{kind: ServiceAccount, name: deployer, namespace: team}, {kind: ServiceAccount, name: private, namespace: team}]
+subjects:
+- {kind: ServiceAccount, name: deployer, namespace: team}
+- {kind: ServiceAccount, name: private, namespace: team}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role

@@ -1,7 +1,8 @@
 //! One rollout, the same trace on three hubs: the simulator, the embedded hub, and real API servers.
 //!
-//! A canary and two more clusters get an add-on, then a second version of it, then one that does not work. With one cluster at a
-//! time the order of events is the engine's decision and nobody's timing, so the traces must be equal to the letter.
+//! A canary and two more clusters get an add-on, then a second version of it, then one that does not work.
+//! With one cluster at a time the order of events is the engine's decision and nobody's timing, so the traces
+//! must be equal to the letter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -117,7 +118,8 @@ fn word(state: &ClusterState) -> &'static str {
     }
 }
 
-/// Reads everything that a rollout is decided from, by a macro because one source waits and the other does not.
+/// Reads everything that a rollout is decided from, by a macro because one source waits and the other does
+/// not.
 macro_rules! snapshot {
     (|$kind:ident| $list:expr) => {{
         let mut snapshot = Snapshot::default();
@@ -165,7 +167,8 @@ struct Trace {
 }
 
 impl Trace {
-    /// Takes a look; a look that is late may see one cluster arrive and the next one start, which is the order they did it in.
+    /// Takes a look; a look that is late may see one cluster arrive and the next one start, which is the
+    /// order they did it in.
     fn look(&mut self, now: Standings) {
         let changed = now.iter().filter(|(name, standing)| self.now.get(*name) != Some(*standing));
         let mut events: Vec<_> = changed

@@ -1,5 +1,5 @@
-//! The identities of add-ons. The agent asks for their certificates under the cluster's own identity, and keeps them in secrets of the
-//! namespaces that the add-ons run in.
+//! The identities of add-ons. The agent asks for their certificates under the cluster's own identity, and
+//! keeps them in secrets of the namespaces that the add-ons run in.
 //!
 //! It finds the add-ons in the caches of the agent's shell, which costs no request.
 
@@ -92,8 +92,8 @@ impl Addons<'_> {
         }
     }
 
-    /// Removes the credentials of add-ons that are gone, or that do not register any more. The first time it looks for those that were
-    /// kept before this process began.
+    /// Removes the credentials of add-ons that are gone, or that do not register any more. The first time it
+    /// looks for those that were kept before this process began.
     async fn forget(&self, kept: &mut Kept, registered: &BTreeSet<Key>) -> Result<(), JoinError> {
         kept.looked = Some(now());
         if !kept.is_complete {
@@ -232,7 +232,8 @@ fn secret_name(addon: &str) -> String {
     format!("{addon}-hub-kubeconfig")
 }
 
-/// Returns the registration of an add-on, with the defaults of OCM. One that is being deleted keeps its credentials for its last jobs.
+/// Returns the registration of an add-on, with the defaults of OCM. One that is being deleted keeps its
+/// credentials for its last jobs.
 fn registration(addon: &ManagedClusterAddOn) -> Option<Registration> {
     let (name, cluster) = (addon.metadata.name.clone()?, addon.metadata.namespace.as_deref()?);
     let registrations = &addon.status.as_ref()?.registrations;

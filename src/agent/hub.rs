@@ -1,4 +1,5 @@
-//! The hub that the bootstrap kubeconfig names, and connections to it under the bootstrap identity or that of the agent.
+//! The hub that the bootstrap kubeconfig names, and connections to it under the bootstrap identity or that of
+//! the agent.
 
 use std::path::PathBuf;
 
@@ -59,7 +60,8 @@ impl Hub {
         Self::of(&bootstrap.read()?)
     }
 
-    /// Whether a kubeconfig that was kept is for this hub. The texts may differ, as those of OCM's agent and ours do.
+    /// Whether a kubeconfig that was kept is for this hub. The texts may differ, as those of OCM's agent and
+    /// ours do.
     pub(super) fn is_named_by(&self, kept: &str) -> bool {
         let kept = Kubeconfig::from_yaml(kept).map_err(|error| JoinError::Kubeconfig(error.to_string()));
         kept.and_then(|kept| Self::of(&kept)).is_ok_and(|kept| kept.address() == self.address())

@@ -143,7 +143,8 @@ fn user(cluster: &str, agent: &str) -> String {
     format!("{SUBJECT_PREFIX}{cluster}:{agent}")
 }
 
-/// Creates the cluster on the hub. It is no error if the cluster exists, or if the agent may not change it any more.
+/// Creates the cluster on the hub. It is no error if the cluster exists, or if the agent may not change it
+/// any more.
 pub(super) async fn create_cluster(hub: &kube::Client, name: &str) -> Result<(), JoinError> {
     let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
     let spec = ManagedClusterSpec { lease_duration_seconds: LEASE_SECONDS, ..ManagedClusterSpec::default() };
@@ -221,12 +222,14 @@ fn signing_request(Asker { cluster, addon }: Asker<'_>, request: String) -> Cert
     CertificateSigningRequest { metadata, spec, ..CertificateSigningRequest::default() }
 }
 
-/// Whether the hub said no, for good; a hub that cannot be reached, or is too busy, has said nothing about a request.
+/// Whether the hub said no, for good; a hub that cannot be reached, or is too busy, has said nothing about a
+/// request.
 pub(super) fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 404))
 }
 
-/// Waits for the certificate of a request. The key goes with the request, so both live on while the hub cannot be read.
+/// Waits for the certificate of a request. The key goes with the request, so both live on while the hub
+/// cannot be read.
 async fn issued(
     requests: &Api<CertificateSigningRequest>,
     name: &str,

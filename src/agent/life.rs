@@ -1,6 +1,7 @@
 //! What goes on beside the controllers as long as an identity is used, and what ends its use.
 //!
-//! The controllers run all the time meanwhile: a hub that takes an hour to approve a renewal sees the lease renewed for that hour.
+//! The controllers run all the time meanwhile: a hub that takes an hour to approve a renewal sees the lease
+//! renewed for that hour.
 
 use std::time::Duration;
 
@@ -16,10 +17,12 @@ use super::join::{self, Credentials, JoinError};
 use super::{AgentOptions, said, spoke};
 use crate::shell::now;
 
-/// First wait after a renewal that failed; doubles with each, up to [`LONGEST_WAIT`], because each makes a new request.
+/// First wait after a renewal that failed; doubles with each, up to [`LONGEST_WAIT`], because each makes a
+/// new request.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_mins(10);
-/// How often the bootstrap kubeconfig is read. The kubelet takes up to a minute to show a changed Secret to a pod.
+/// How often the bootstrap kubeconfig is read. The kubelet takes up to a minute to show a changed Secret to a
+/// pod.
 const READ_PERIOD: Duration = Duration::from_secs(10);
 /// How often the hub is asked whether it knows the identity, and how often in a row it has to refuse it.
 const CHECK_PERIOD: Duration = Duration::from_secs(20);
@@ -90,7 +93,8 @@ impl Life<'_> {
     }
 }
 
-/// Returns when the bootstrap kubeconfig says something else than it did. One that cannot be read now says nothing.
+/// Returns when the bootstrap kubeconfig says something else than it did. One that cannot be read now says
+/// nothing.
 pub(super) async fn bootstrap_changes(bootstrap: &Bootstrap, hub: &Hub) {
     loop {
         sleep(READ_PERIOD).await;

@@ -1,4 +1,5 @@
-//! Wires the agent of a spoke: join the hub, run the agent's controllers, and keep the certificate fresh beside them.
+//! Wires the agent of a spoke: join the hub, run the agent's controllers, and keep the certificate fresh
+//! beside them.
 
 mod addons;
 mod hub;

@@ -1,4 +1,5 @@
-//! The objects that the agent keeps on its own cluster: the definitions it needs, its credentials and its identity.
+//! The objects that the agent keeps on its own cluster: the definitions it needs, its credentials and its
+//! identity.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Who asks: client certificates, service account tokens, bootstrap tokens, tokens known from the start, impersonation.
+//! Who asks: client certificates, service account tokens, bootstrap tokens, tokens known from the start,
+//! impersonation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,7 +50,8 @@ pub(super) fn of_certificate(der: &[u8]) -> Option<(User, Timestamp)> {
         .filter(|(user, _)| !user.name.is_empty())
 }
 
-/// Who sends a request over a connection: the certificate of the connection counts first, then a bearer token; what is wrong is refused.
+/// Who sends a request over a connection: the certificate of the connection counts first, then a bearer
+/// token; what is wrong is refused.
 ///
 /// # Errors
 /// 401 for a certificate or a token that is not good.

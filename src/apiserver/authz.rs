@@ -1,4 +1,5 @@
-//! Who may: every request against RBAC, and the few rules that kube-apiserver's admission adds for certificates and impersonation.
+//! Who may: every request against RBAC, and the few rules that kube-apiserver's admission adds for
+//! certificates and impersonation.
 
 use std::sync::Arc;
 
@@ -149,8 +150,8 @@ fn is_signing_request(target: &ResourcePath) -> bool {
     (target.group.as_str(), target.resource.as_str()) == ("certificates.k8s.io", "certificatesigningrequests")
 }
 
-/// Does a write once it is known that what it comes to may be there, whichever verb it came by (admission plugin
-/// CertificateSubjectRestriction).
+/// Does a write once it is known that what it comes to may be there, whichever verb it came by (admission
+/// plugin CertificateSubjectRestriction).
 pub(super) fn admitted(
     store: &mut Store,
     target: &ResourcePath,

@@ -1,4 +1,5 @@
-//! Limits on connections: what those who have not said who they are can hold, and how long anybody can hold it without reading.
+//! Limits on connections: what those who have not said who they are can hold, and how long anybody can hold
+//! it without reading.
 
 use std::collections::BTreeMap;
 use std::io;

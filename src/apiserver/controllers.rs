@@ -1,6 +1,8 @@
-//! What a control plane does by itself: collect garbage, empty namespaces, issue certificates, give namespaces their defaults.
+//! What a control plane does by itself: collect garbage, empty namespaces, issue certificates, give
+//! namespaces their defaults.
 //!
-//! The decisions are pure functions elsewhere; here is when they are asked for: when something changed, and now and then.
+//! The decisions are pure functions elsewhere; here is when they are asked for: when something changed, and
+//! now and then.
 
 use std::sync::Arc;
 use std::time::Duration;

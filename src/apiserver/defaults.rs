@@ -1,4 +1,5 @@
-//! What is there from the start: the roles every cluster has, the admission policies of a hub, and how versions of our kinds are converted.
+//! What is there from the start: the roles every cluster has, the admission policies of a hub, and how
+//! versions of our kinds are converted.
 
 use serde_json::{Value, json};
 
@@ -20,7 +21,8 @@ pub(super) fn converting(store: Store) -> Store {
     })
 }
 
-/// The default roles and bindings, as kube-apiserver reconciles them at every start, and the admission policies of a hub.
+/// The default roles and bindings, as kube-apiserver reconciles them at every start, and the admission
+/// policies of a hub.
 pub(super) fn objects() -> Vec<Object> {
     let authenticated = ["system:authenticated"];
     let everyone = ["system:authenticated", "system:unauthenticated"];
@@ -53,7 +55,8 @@ pub(super) fn objects() -> Vec<Object> {
             objects.push(binding(name, groups));
         }
     }
-    // Each holds what the one before holds: roles gather rules by label, never from a role that gathers itself.
+    // Each holds what the one before holds: roles gather rules by label, never from a role that gathers
+    // itself.
     for (name, from) in
         [("view", &["view"] as &[&str]), ("edit", &["view", "edit"]), ("admin", &["view", "edit", "admin"])]
     {

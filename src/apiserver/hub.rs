@@ -42,7 +42,8 @@ pub(super) struct InFlight {
 
 impl Default for InFlight {
     fn default() -> Self {
-        // `--max-requests-inflight` and `--max-mutating-requests-inflight` of kube-apiserver together; a body takes 3 MiB.
+        // `--max-requests-inflight` and `--max-mutating-requests-inflight` of kube-apiserver together; a body
+        // takes 3 MiB.
         let requests = Arc::new(Semaphore::new(600));
         // A watch takes a connection and 64 KiB.
         Self { requests, watches: Arc::new(Semaphore::new(8_192)) }
@@ -142,7 +143,8 @@ impl Hub {
         outcome
     }
 
-    /// Changes the store; the second result ends when the change, and what it was decided on, will survive a crash.
+    /// Changes the store; the second result ends when the change, and what it was decided on, will survive a
+    /// crash.
     pub(super) fn write_unsettled<T>(
         &self,
         change: impl FnOnce(&mut Store, Timestamp) -> T,

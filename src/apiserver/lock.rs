@@ -1,5 +1,5 @@
-//! One server a data directory, and no other reader: a second server would begin a journal of its own, and the writes of the first would
-//! be lost; the journal and the keys hold every Secret in clear.
+//! One server a data directory, and no other reader: a second server would begin a journal of its own, and
+//! the writes of the first would be lost; the journal and the keys hold every Secret in clear.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Write as _};
@@ -11,7 +11,8 @@ use super::start_error::StartError;
 /// What nobody but the owner may do, in the mode of a file.
 const OTHERS: u32 = 0o077;
 
-/// The lock of a data directory. The operating system releases it when it is dropped or the process ends, however it ends.
+/// The lock of a data directory. The operating system releases it when it is dropped or the process ends,
+/// however it ends.
 #[derive(Debug)]
 pub(super) struct DirectoryLock {
     _file: File,
@@ -21,8 +22,8 @@ impl DirectoryLock {
     /// Locks a directory, which is created where it does not exist.
     ///
     /// # Errors
-    /// [`StartError::InUse`] where another server holds the lock, [`StartError::Exposed`] where others may read the directory or a
-    /// file in it, [`StartError::Data`] where it cannot be used.
+    /// [`StartError::InUse`] where another server holds the lock, [`StartError::Exposed`] where others may
+    /// read the directory or a file in it, [`StartError::Data`] where it cannot be used.
     pub(super) fn acquire(dir: &Path) -> Result<Self, StartError> {
         let path = dir.join("lock");
         let refused = |source| StartError::Data { path: path.display().to_string(), source };

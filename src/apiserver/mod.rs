@@ -7,8 +7,9 @@
 //! controllers: garbage, namespaces, signer        journal: the store on disk
 //! ```
 //!
-//! It adds nothing to what the store decides: a request is authenticated, authorised, read, handed to the store and the outcome
-//! written in the representation that was asked for. It calls no admission webhooks and has no aggregated API servers.
+//! It adds nothing to what the store decides: a request is authenticated, authorised, read, handed to the
+//! store and the outcome written in the representation that was asked for. It calls no admission webhooks and
+//! has no aggregated API servers.
 
 mod authn;
 mod authz;

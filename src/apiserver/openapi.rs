@@ -1,4 +1,5 @@
-//! OpenAPI v3 documents, one a group version: what `kubectl explain` reads, and where kubectl learns which query parameters there are.
+//! OpenAPI v3 documents, one a group version: what `kubectl explain` reads, and where kubectl learns which
+//! query parameters there are.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

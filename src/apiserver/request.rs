@@ -135,8 +135,8 @@ impl ApiRequest {
         }
     }
 
-    /// The name that a list or watch is narrowed to by its field selector: for permissions the request is one for that object
-    /// (`k8s.io/apiserver`, `RequestInfoFactory.NewRequestInfo`).
+    /// The name that a list or watch is narrowed to by its field selector: for permissions the request is one
+    /// for that object (`k8s.io/apiserver`, `RequestInfoFactory.NewRequestInfo`).
     pub(super) fn only_name(&self) -> Option<String> {
         let selector = self.query.get("fieldSelector")?;
         let name = selector.split(',').find_map(|term| term.trim().strip_prefix("metadata.name="))?;

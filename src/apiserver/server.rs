@@ -38,8 +38,8 @@ const LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
 const RENEWAL: i64 = 30 * 24 * 3600;
 /// What open requests get to end by themselves when the server stops.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A connection that sends no head of a request for this long is closed. Clients close idle ones after 90 s at the latest, so that a
-/// request does not meet the end of its connection.
+/// A connection that sends no head of a request for this long is closed. Clients close idle ones after 90 s
+/// at the latest, so that a request does not meet the end of its connection.
 const HEAD: Duration = Duration::from_secs(120);
 /// Requests that a connection of HTTP/2 has open at once, as for kube-apiserver.
 const STREAMS: u32 = 100;
@@ -55,7 +55,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Where to keep everything; without it all is gone when the server stops.
     pub data: Option<PathBuf>,
-    /// Names and addresses that clients know the server by, beside the loopback ones; the first stands in kubeconfigs.
+    /// Names and addresses that clients know the server by, beside the loopback ones; the first stands in
+    /// kubeconfigs.
     pub names: Vec<String>,
     /// Objects that are there from the start, applied anew at every start; definitions of kinds, for example.
     pub objects: Vec<Object>,
@@ -146,8 +147,8 @@ impl Server {
         self.kubeconfig_yaml("admin", &[MASTERS])
     }
 
-    /// The same with the certificate of a file that was made before, while that one is good: nobody can take a certificate back, so
-    /// there are no more of them than needed.
+    /// The same with the certificate of a file that was made before, while that one is good: nobody can take
+    /// a certificate back, so there are no more of them than needed.
     ///
     /// # Errors
     /// Where the system has no randomness.

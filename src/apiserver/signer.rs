@@ -1,4 +1,5 @@
-//! What kube-controller-manager does for signing requests: issues client certificates for approved ones, and clears old ones away.
+//! What kube-controller-manager does for signing requests: issues client certificates for approved ones, and
+//! clears old ones away.
 
 use std::sync::Arc;
 use std::time::Duration;

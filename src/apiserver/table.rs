@@ -104,7 +104,8 @@ fn cells(version: &Version, object: &Object, now: Timestamp) -> Vec<Value> {
     std::iter::once(Value::from(object.name())).chain(rest).collect()
 }
 
-/// The value at a column's path, if it has the column's type (as apiextensions-apiserver's `cellForJSONValue`).
+/// The value at a column's path, if it has the column's type (as apiextensions-apiserver's
+/// `cellForJSONValue`).
 fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
     let found = object::jsonpath::find(object, &column.path).unwrap_or_default();
     let Some(first) = found.first() else { return Value::Null };

@@ -19,7 +19,8 @@ use super::hub::Hub;
 use super::start_error::StartError;
 use crate::pki::{Authority, Error, Identity};
 
-/// Takes every certificate whose key the client holds: as for kube-apiserver, one that is not good is a 401, not a broken handshake.
+/// Takes every certificate whose key the client holds: as for kube-apiserver, one that is not good is a 401,
+/// not a broken handshake.
 #[derive(Debug)]
 struct Later(Arc<dyn ClientCertVerifier>);
 

@@ -1,8 +1,9 @@
 //! Service account tokens: JSON web tokens signed by this server (ES256), and verified by it.
 //!
-//! The tokens are written by hand, on `ring`: `jsonwebtoken` needs a second implementation of every algorithm (RSA, P-384 and Ed25519
-//! among them, or `aws-lc-rs`, which the build bans), reads the clock itself, and would save about fifty lines. There is one algorithm
-//! here, it belongs to the key, and a token that names another is refused before anything else of it is read.
+//! The tokens are written by hand, on `ring`: `jsonwebtoken` needs a second implementation of every algorithm
+//! (RSA, P-384 and Ed25519 among them, or `aws-lc-rs`, which the build bans), reads the clock itself, and
+//! would save about fifty lines. There is one algorithm here, it belongs to the key, and a token that names
+//! another is refused before anything else of it is read.
 
 use std::time::Duration;
 

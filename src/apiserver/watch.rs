@@ -72,7 +72,8 @@ pub(super) fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath
             };
             Body::from_stream(stream(events))
         }
-        // A forgotten revision is an event of the stream, not a refusal of it; clients handle both, and kube-apiserver sends this one.
+        // A forgotten revision is an event of the stream, not a refusal of it; clients handle both, and
+        // kube-apiserver sends this one.
         Err(error @ ApiError { .. }) if error.code() == 410 => Body::from(error_line(&error)),
         Err(error) => return Err(error),
     };

@@ -1,4 +1,5 @@
-//! The command line. A command is a file in `commands/`; its doc comments are its help. All output goes through [`output`].
+//! The command line. A command is a file in `commands/`; its doc comments are its help. All output goes
+//! through [`output`].
 
 mod commands;
 mod connect;
@@ -15,8 +16,9 @@ use output::Ui;
 
 /// A GitOps hub operator for fleets of Kubernetes clusters.
 ///
-/// You commit to a config repository. Wheelwright renders the commit, applies it to the hub, chooses clusters, rolls add-ons out
-/// across the fleet, stops when too many clusters fail, and pushes the result back as commits.
+/// You commit to a config repository. Wheelwright renders the commit, applies it to the hub, chooses
+/// clusters, rolls add-ons out across the fleet, stops when too many clusters fail, and pushes the result
+/// back as commits.
 #[derive(Debug, Parser)]
 #[command(name = "wheelwright", version, propagate_version = true, max_term_width = 120)]
 struct Cli {
@@ -29,7 +31,8 @@ struct Cli {
 /// Options of every command.
 #[derive(Debug, clap::Args)]
 struct Global {
-    /// Log more: -v shows debug lines, -vv traces. `WHEELWRIGHT_LOG` takes a filter such as `info,wheelwright::shell=debug`.
+    /// Log more: -v shows debug lines, -vv traces. `WHEELWRIGHT_LOG` takes a filter such as
+    /// `info,wheelwright::shell=debug`.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
     /// Format of log lines.

@@ -67,7 +67,8 @@ impl Credentials {
         let line = |names: &[&str]| -> Result<Option<String>, Error> {
             let Some(text) = field(names)? else { return Ok(None) };
             let text = text.trim_end_matches(['\r', '\n']);
-            // A line break would end the header or the credential-helper line that the value travels in (CVE-2020-5260).
+            // A line break would end the header or the credential-helper line that the value travels in
+            // (CVE-2020-5260).
             if text.is_empty() || text.contains(|c: char| c.is_control()) {
                 return Err(Error::Credentials(format!(
                     "key {} of the Secret is empty or holds control characters",

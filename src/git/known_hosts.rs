@@ -38,7 +38,8 @@ pub(super) enum HostKeyMatch {
 }
 
 impl KnownHosts {
-    /// Reads the file. A line that is not a host key is an error, because a typo must not silently drop a key.
+    /// Reads the file. A line that is not a host key is an error, because a typo must not silently drop a
+    /// key.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut lines = Vec::new();
         for (number, line) in text.lines().enumerate().map(|(i, line)| (i + 1, line.trim())) {

@@ -14,8 +14,8 @@ use super::transport::Session;
 use super::{Credentials, Error, Remote, TransportLimits, process};
 use object::tree::Checkout;
 
-/// Most files of the object database of a mirror. Each fetch adds a pack with its index, each push a few loose objects, and libgit2
-/// never repacks, so a mirror with more is created again.
+/// Most files of the object database of a mirror. Each fetch adds a pack with its index, each push a few
+/// loose objects, and libgit2 never repacks, so a mirror with more is created again.
 const MAX_OBJECT_FILES: usize = 2_000;
 
 /// Most bytes of the object database of a mirror: twice the largest pack.
@@ -53,7 +53,8 @@ impl Mirror {
     /// Opens the mirror of a remote below a cache directory. Creates it if it is missing or broken.
     ///
     /// # Errors
-    /// [`Error::Credentials`] if they lack a part that the remote needs, [`Error::Cache`] if the directory cannot be written.
+    /// [`Error::Credentials`] if they lack a part that the remote needs, [`Error::Cache`] if the directory
+    /// cannot be written.
     pub fn open(cache: &Path, remote: Remote, credentials: Credentials) -> Result<Self, Error> {
         process::set_up();
         credentials.check(&remote)?;
@@ -96,7 +97,8 @@ impl Mirror {
         Session::new(self.remote.clone(), self.credentials.clone(), self.transport, self.cancel.clone())
     }
 
-    /// Callbacks that end an operation between two packets when it is cancelled, also for a repository of this machine.
+    /// Callbacks that end an operation between two packets when it is cancelled, also for a repository of
+    /// this machine.
     pub(super) fn callbacks(&self) -> RemoteCallbacks<'_> {
         let mut callbacks = RemoteCallbacks::new();
         callbacks.transfer_progress(|_| !self.cancel.is_cancelled());
@@ -108,11 +110,13 @@ impl Mirror {
         Repository::open_bare(&self.dir).map_err(|e| Error::cache(&e))
     }
 
-    /// Fetches the commit that a reference points to. An unchanged commit costs one round trip and returns the same checkout.
+    /// Fetches the commit that a reference points to. An unchanged commit costs one round trip and returns
+    /// the same checkout.
     ///
     /// # Errors
-    /// The remote cannot be reached or lacks the reference, the commit does not descend from the accepted one, or it exceeds the
-    /// [`Limits`]. Commits that were fetched before stay readable through [`Mirror::checkout`].
+    /// The remote cannot be reached or lacks the reference, the commit does not descend from the accepted
+    /// one, or it exceeds the [`Limits`]. Commits that were fetched before stay readable through
+    /// [`Mirror::checkout`].
     pub fn fetch(&mut self, want: &RefSpec, history: History<'_>) -> Result<Arc<Checkout>, Error> {
         let fetched = self.try_fetch(want, history);
         self.keep_small()?;
@@ -148,7 +152,8 @@ impl Mirror {
         }
     }
 
-    /// Begins the mirror anew when it has become too large. Trees that were read stay valid, because they are in memory.
+    /// Begins the mirror anew when it has become too large. Trees that were read stay valid, because they are
+    /// in memory.
     pub(super) fn keep_small(&self) -> Result<(), Error> {
         if is_too_large(&self.dir) { create(&self.dir) } else { Ok(()) }
     }
@@ -185,7 +190,8 @@ impl Mirror {
 
     fn fetch_commit(&self, repo: &Repository, id: &str) -> Result<Oid, Error> {
         let id = Oid::from_str(id).map_err(|e| Error::Ref(e.message().to_owned()))?;
-        // The remote says whether these credentials may read it. A commit in the mirror says only that somebody's could.
+        // The remote says whether these credentials may read it. A commit in the mirror says only that
+        // somebody's could.
         self.advertised(repo, Direction::Fetch)?;
         if repo.find_commit(id).is_err() {
             let all = [

@@ -1,11 +1,14 @@
-//! Git repositories without work trees: commits are fetched into [`Checkout`](object::tree::Checkout)s and made from files in memory.
+//! Git repositories without work trees: commits are fetched into [`Checkout`](object::tree::Checkout)s and
+//! made from files in memory.
 //!
-//! A [`Mirror`] is a bare repository in the cache directory. It holds the objects that were fetched from one [`Remote`]. Nothing is
-//! checked out, no hook or filter of a repository runs, no `git` process is started, and the git configuration and credential
-//! helpers of the user are not read. Every function here blocks: call it from `spawn_blocking`.
+//! A [`Mirror`] is a bare repository in the cache directory. It holds the objects that were fetched from one
+//! [`Remote`]. Nothing is checked out, no hook or filter of a repository runs, no `git` process is started,
+//! and the git configuration and credential helpers of the user are not read. Every function here blocks:
+//! call it from `spawn_blocking`.
 //!
-//! Two properties of libgit2 shape the module, each with a test: a push that the server refused returns `Ok`, and a push to a
-//! local path is not compare-and-swap. The bytes of a server come over [`transport`]s of our own.
+//! Two properties of libgit2 shape the module, each with a test: a push that the server refused returns `Ok`,
+//! and a push to a local path is not compare-and-swap. The bytes of a server come over [`transport`]s of our
+//! own.
 
 mod credentials;
 mod error;

@@ -6,15 +6,15 @@ use git2::ConfigLevel;
 
 use super::transport;
 
-/// Most bytes of an object that libgit2 makes from a delta: four times the largest file that is read, since a history may hold
-/// larger files than its tip. A few kilobytes of delta can ask for 2 GiB.
+/// Most bytes of an object that libgit2 makes from a delta: four times the largest file that is read, since a
+/// history may hold larger files than its tip. A few kilobytes of delta can ask for 2 GiB.
 pub(super) const MAX_OBJECT_BYTES: usize = 32 << 20;
 
 /// Most objects of a pack. The index of a pack costs about 100 bytes of memory for each.
 pub(super) const MAX_PACK_OBJECTS: usize = 2_000_000;
 
-/// Sets limits of packs, installs our transports, and hides the configuration of the user and the machine, so that neither
-/// `url.*.insteadOf` nor a credential helper changes what a repository's address means.
+/// Sets limits of packs, installs our transports, and hides the configuration of the user and the machine, so
+/// that neither `url.*.insteadOf` nor a credential helper changes what a repository's address means.
 pub(super) fn set_up() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

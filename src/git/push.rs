@@ -55,7 +55,8 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// The wait after an attempt, counted from 0. Commit ids differ between writers, so they spread the waits.
+    /// The wait after an attempt, counted from 0. Commit ids differ between writers, so they spread the
+    /// waits.
     pub(super) fn wait(&self, attempt: u32, commit: Oid) -> Duration {
         let grown = self.first.as_secs_f64() * 1.6_f64.powi(i32::try_from(attempt).unwrap_or(i32::MAX));
         let spread = 0.5 + f64::from(commit.as_bytes().first().copied().unwrap_or_default()) / 256.0;
@@ -74,13 +75,13 @@ enum Attempt {
 }
 
 impl Mirror {
-    /// Commits files on top of a branch as it is now, and pushes. Returns the commit, or `None` if the branch holds the files
-    /// already. Files and commits of others stay; nothing is ever force-pushed.
+    /// Commits files on top of a branch as it is now, and pushes. Returns the commit, or `None` if the branch
+    /// holds the files already. Files and commits of others stay; nothing is ever force-pushed.
     ///
     /// # Errors
     /// [`Error::NotOurs`] if the directory holds files of another owner,
-    /// [`Error::PushRejected`] if the server accepted the connection and refused the commit, [`Error::PushContended`] if others
-    /// were faster each time; else as for [`Mirror::fetch`].
+    /// [`Error::PushRejected`] if the server accepted the connection and refused the commit,
+    /// [`Error::PushContended`] if others were faster each time; else as for [`Mirror::fetch`].
     pub fn push(&self, commit: &Commit, retry: &Retry) -> Result<Option<String>, Error> {
         let reference = format!("refs/heads/{}", commit.branch);
         if commit.branch.starts_with('-') || !git2::Reference::is_valid_name(&reference) {
@@ -116,8 +117,8 @@ impl Mirror {
         })
     }
 
-    /// libgit2 overwrites references of a local repository without comparing, so the commit is made in it and its reference
-    /// is swapped there. Hooks of a local repository do not run.
+    /// libgit2 overwrites references of a local repository without comparing, so the commit is made in it and
+    /// its reference is swapped there. Hooks of a local repository do not run.
     fn try_local(&self, path: &Path, reference: &str, commit: &Commit) -> Result<Attempt, Error> {
         let explain = |e: git2::Error| Error::remote(self.remote().url(), &e);
         let repo = Repository::open(path).map_err(explain)?;

@@ -27,8 +27,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// The configuration of a fleet is thousands of small files: up to 50,000 of them, 8 MiB each (etcd takes objects of 1.5 MiB) and
-    /// 256 MiB together, in as many directories again. Paths have the limit of Linux.
+    /// The configuration of a fleet is thousands of small files: up to 50,000 of them, 8 MiB each (etcd takes
+    /// objects of 1.5 MiB) and 256 MiB together, in as many directories again. Paths have the limit of Linux.
     fn default() -> Self {
         Self {
             entries: 100_000,
@@ -126,7 +126,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Counts an entry. Directories count too: a few trees that name each other twice have 2^64 directories and no file.
+    /// Counts an entry. Directories count too: a few trees that name each other twice have 2^64 directories
+    /// and no file.
     fn count(&mut self) -> Result<(), Error> {
         if self.bounds.cancel.is_cancelled() {
             return Err(Error::Cancelled { url: self.bounds.url.to_owned() });
@@ -198,7 +199,8 @@ impl Reader<'_> {
     }
 }
 
-/// The order of the names in a tree, which git's own checks demand (`git fsck`: `treeNotSorted`, `duplicateEntries`).
+/// The order of the names in a tree, which git's own checks demand (`git fsck`: `treeNotSorted`,
+/// `duplicateEntries`).
 ///
 /// Two entries of one name would let people review one file while another is applied.
 #[derive(Default)]
@@ -221,11 +223,13 @@ impl Order {
     }
 }
 
-/// Whether a work tree could hold a name. git itself refuses the others, so a commit with one was made to harm.
+/// Whether a work tree could hold a name. git itself refuses the others, so a commit with one was made to
+/// harm.
 fn is_name(name: &str) -> bool {
     let plain: String = name
         .chars()
-        .filter(|c| !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'))
+        .filter(|c| !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'))
+        .filter(|c| !matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}'))
         .collect();
     let plain = plain.trim_end_matches(['.', ' ']).to_ascii_lowercase();
     !matches!(name, "" | "." | "..") && plain != ".git" && plain != "git~1" && !name.contains(['/', '\0'])

@@ -101,8 +101,8 @@ impl RefSpec {
         })
     }
 
-    /// Whether a commit that does not descend from the last one is a rewind. Versions may be tagged on any branch, and a commit is
-    /// pinned on purpose.
+    /// Whether a commit that does not descend from the last one is a rewind. Versions may be tagged on any
+    /// branch, and a commit is pinned on purpose.
     pub(super) fn guards_history(&self) -> bool {
         match self {
             Self::Head | Self::Branch(_) | Self::Tag(_) => true,

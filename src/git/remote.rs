@@ -49,8 +49,8 @@ pub(super) struct Address<'a> {
 impl Remote {
     /// Reads an address.
     ///
-    /// Valid forms are `https://host/path`, `ssh://[user@]host[:port]/path`, `user@host:path`, `file:///path` and `/path`; on loopback also
-    /// `http://` and `git://`, which cannot prove the identity of the server.
+    /// Valid forms are `https://host/path`, `ssh://[user@]host[:port]/path`, `user@host:path`, `file:///path`
+    /// and `/path`; on loopback also `http://` and `git://`, which cannot prove the identity of the server.
     ///
     /// # Errors
     /// [`Error::Url`] says why the address is refused.
@@ -141,8 +141,8 @@ impl Remote {
         }
     }
 
-    /// Whether the address leads to this machine, where a repository is no business of everybody who may write a ConfigRepo:
-    /// a directory, or one of the protocols that are taken on loopback only.
+    /// Whether the address leads to this machine, where a repository is no business of everybody who may
+    /// write a ConfigRepo: a directory, or one of the protocols that are taken on loopback only.
     pub fn is_local(&self) -> bool {
         self.local().is_some() || self.url.starts_with("http:") || self.url.starts_with("git:")
     }

@@ -13,8 +13,8 @@ pub struct RefWatcher {
     _watcher: RecommendedWatcher,
 }
 
-/// Calls `changed` after each change of a reference of a local repository. Returns `None` if the remote is not on this machine or
-/// cannot be watched; the remote is polled then.
+/// Calls `changed` after each change of a reference of a local repository. Returns `None` if the remote is
+/// not on this machine or cannot be watched; the remote is polled then.
 pub fn watch(remote: &Remote, changed: impl Fn() + Send + 'static) -> Option<RefWatcher> {
     process::set_up();
     let root = Repository::open(remote.local()?).ok()?.path().to_path_buf();

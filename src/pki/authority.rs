@@ -29,7 +29,8 @@ use super::{CertificateRequest, Error, KeyPair, Subject, fill_random};
 
 /// How long an authority's own certificate is good: ten years, as kubeadm's.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
-/// A certificate is valid from five minutes before it was made, for clocks that run behind; as kube-controller-manager signs.
+/// A certificate is valid from five minutes before it was made, for clocks that run behind; as
+/// kube-controller-manager signs.
 const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
 
 /// A certificate authority.
@@ -147,7 +148,8 @@ impl Authority {
         Ok(Identity { certificate: self.certify(body)?, key: key.to_pem() })
     }
 
-    /// Signs a request, as kube-controller-manager signs approved ones: subject and DNS names as asked, usages as given here.
+    /// Signs a request, as kube-controller-manager signs approved ones: subject and DNS names as asked,
+    /// usages as given here.
     ///
     /// # Errors
     /// Where the key cannot sign.

@@ -1,10 +1,10 @@
 //! Keys and X.509 certificates: an authority that issues them, requests for them, the identity they carry.
 //!
-//! The structures and their encoding are those of `x509-cert`, whose names keep several values of one type: a Kubernetes identity has
-//! an organisation for each of its groups. Keys and signatures are those of `ring`, which the TLS library uses too, so there is one
-//! implementation of each algorithm in the binary; signatures of requests are verified by the algorithms of the TLS library. The
-//! builder of `x509-cert` is not used, because it takes the signature traits of another family of crates. Chains are verified by the
-//! TLS library.
+//! The structures and their encoding are those of `x509-cert`, whose names keep several values of one type: a
+//! Kubernetes identity has an organisation for each of its groups. Keys and signatures are those of `ring`,
+//! which the TLS library uses too, so there is one implementation of each algorithm in the binary; signatures
+//! of requests are verified by the algorithms of the TLS library. The builder of `x509-cert` is not used,
+//! because it takes the signature traits of another family of crates. Chains are verified by the TLS library.
 
 mod authority;
 mod certificate;

@@ -75,7 +75,8 @@ impl CertificateRequest {
     }
 }
 
-/// Verifies the signature over the request as it was understood: a request that reads otherwise than it was written does not pass.
+/// Verifies the signature over the request as it was understood: a request that reads otherwise than it was
+/// written does not pass.
 fn verify(request: &CertReq) -> Result<(), Error> {
     let attempt = "read a certificate request";
     let CertReq { info, algorithm, signature } = request;
@@ -127,7 +128,8 @@ mod tests {
         );
     }
 
-    /// Made by `openssl req -newkey rsa:2048 -subj /O=one/O=two/CN=someone -addext subjectAltName=DNS:x.example.io,IP:10.0.0.1`.
+    /// Made by `openssl req -newkey rsa:2048 -subj /O=one/O=two/CN=someone -addext
+    /// subjectAltName=DNS:x.example.io,IP:10.0.0.1`.
     #[test]
     fn a_request_of_another_tool_with_an_rsa_key_is_read() {
         let read = CertificateRequest::parse(include_str!("tests/rsa.csr")).unwrap();

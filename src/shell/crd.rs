@@ -13,7 +13,8 @@ use reconcile::{Failure, FailureKind};
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(100);
 
-/// Waits until the kind of a CRD is served, so that the next step can use it; any other object is returned as it is.
+/// Waits until the kind of a CRD is served, so that the next step can use it; any other object is returned as
+/// it is.
 ///
 /// # Errors
 /// When the server does not accept the names of the kind, or takes longer than ten seconds.

@@ -18,8 +18,9 @@ use super::{Leadership, Resources, crd};
 use object::{Object, ObjectRef};
 use reconcile::{Act, Action, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource};
 
-/// Writes of one controller in flight at one time. They share a connection; the limit is per controller, so that one that writes
-/// ten thousand objects does not hold up the single write of another. The server protects itself by priority and fairness.
+/// Writes of one controller in flight at one time. They share a connection; the limit is per controller, so
+/// that one that writes ten thousand objects does not hold up the single write of another. The server
+/// protects itself by priority and fairness.
 const WRITES_IN_FLIGHT: usize = 32;
 
 /// The longest wait that a server can ask for with `Retry-After`.
@@ -57,7 +58,8 @@ impl Executor {
         Self { hub, spoke, push: None, leadership: None, slots }
     }
 
-    /// Executes one action. Only requests hold a slot of the controller: not a push, and not the wait for a CRD.
+    /// Executes one action. Only requests hold a slot of the controller: not a push, and not the wait for a
+    /// CRD.
     pub(super) async fn act(&self, act: &Act) -> Outcome {
         let (manager, action) = (act.controller, act.action());
         let Some(site) = action.site() else {
@@ -233,7 +235,8 @@ impl<'a> Server<'a> {
         let answered = self.resources.client().request(request).await;
         drop(slot);
         if let Err(error) = &answered {
-            // The turn of the key ends when the server wants to be asked again, and so do those that the controller would begin.
+            // The turn of the key ends when the server wants to be asked again, and so do those that the
+            // controller would begin.
             sleep(retry_after(error).min(LONGEST_LEFT_ALONE)).await;
         }
         answered

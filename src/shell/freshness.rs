@@ -11,8 +11,9 @@ const STALE_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// When an API server last answered a list or a watch.
 ///
-/// Where it answers nothing at all, everything that is known of it is equally old, and it stays what to go by: the agent keeps what it
-/// applied while its hub is away. Where it answers, and one kind cannot be listed, decisions would mix new and old.
+/// Where it answers nothing at all, everything that is known of it is equally old, and it stays what to go
+/// by: the agent keeps what it applied while its hub is away. Where it answers, and one kind cannot be
+/// listed, decisions would mix new and old.
 pub(super) struct Contact(Mutex<Instant>);
 
 impl Default for Contact {

@@ -17,7 +17,8 @@ use reconcile::{
     Access, AccessReview, Failure, FailureKind, Gvr, Lookup, LookupAnswer, Mapping, ServerHealth,
 };
 
-/// How long a server is unhealthy before that is said, and how often it is asked meanwhile; as OCM's agent has it.
+/// How long a server is unhealthy before that is said, and how often it is asked meanwhile; as OCM's agent
+/// has it.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(20);
 const PROBE_PERIOD: Duration = Duration::from_secs(5);
 
@@ -88,7 +89,8 @@ fn is_served<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Asks an API server for its health until it is healthy, or has not been for [`UNHEALTHY_AFTER`]: a hiccup is no news.
+/// Asks an API server for its health until it is healthy, or has not been for [`UNHEALTHY_AFTER`]: a hiccup
+/// is no news.
 async fn health(resources: &Resources) -> ServerHealth {
     let began = Instant::now();
     loop {
@@ -100,7 +102,8 @@ async fn health(resources: &Resources) -> ServerHealth {
     }
 }
 
-/// Asks for `/livez`, as OCM's agent does. A server that refuses to say, or does not know the path, answers at least.
+/// Asks for `/livez`, as OCM's agent does. A server that refuses to say, or does not know the path, answers
+/// at least.
 async fn probe(resources: &Resources) -> Result<(), String> {
     let request = http::Request::get("/livez").body(Vec::new()).map_err(|error| error.to_string())?;
     match timeout(PROBE_PERIOD, resources.client().request_text(request)).await {
@@ -154,7 +157,8 @@ async fn access(resources: &Resources, review: &AccessReview) -> Result<Access, 
     if create.is_empty() { Ok(Access::Allowed) } else { try_creation(resources, review).await }
 }
 
-/// Creates an object as the subject, in a dry run: the API server refuses permissions that the subject does not have itself.
+/// Creates an object as the subject, in a dry run: the API server refuses permissions that the subject does
+/// not have itself.
 async fn try_creation(resources: &Resources, review: &AccessReview) -> Result<Access, Error> {
     let AccessReview { user, groups, verbs: _, resource, key, create } = review;
     let root =

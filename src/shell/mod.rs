@@ -1,10 +1,12 @@
-//! The edge around the controllers: it feeds the dispatcher from watches of API servers and executes what the dispatcher says.
+//! The edge around the controllers: it feeds the dispatcher from watches of API servers and executes what the
+//! dispatcher says.
 //!
 //! ```text
 //! API server ──watch──▶ Dispatcher ──▶ threads: plan, conclude, compute ──▶ Dispatcher
 //!                           └────────▶ tasks: requests to the API server, pushes ──▶ Dispatcher
 //! ```
-//! Nothing here decides anything about a fleet, and nothing here knows a kind of ours. `clock.rs` reads the only clock.
+//! Nothing here decides anything about a fleet, and nothing here knows a kind of ours. `clock.rs` reads the
+//! only clock.
 
 mod client;
 mod clock;

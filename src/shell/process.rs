@@ -1,4 +1,5 @@
-//! A process that runs controllers against API servers, from their registration to the end of their last turn.
+//! A process that runs controllers against API servers, from their registration to the end of their last
+//! turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +28,8 @@ use reconcile::{
 
 /// How long changes are gathered before their keys are planned.
 const COALESCE: SignedDuration = SignedDuration::from_millis(50);
-/// How long writes may take to end after a stop was asked for. Where the leadership ends before, they end with it.
+/// How long writes may take to end after a stop was asked for. Where the leadership ends before, they end
+/// with it.
 const DRAIN: Duration = Duration::from_secs(4);
 
 /// Commits and pushes files; supplied by the source controller.
@@ -88,8 +90,8 @@ impl Shell {
 
     /// Runs until `stop`; then lets the writes that have begun end.
     ///
-    /// A panic is a bug of ours. In a decision it costs its key a turn; in a watch, or in the dispatcher, it cancels `stop`, so that
-    /// the process ends and starts anew.
+    /// A panic is a bug of ours. In a decision it costs its key a turn; in a watch, or in the dispatcher, it
+    /// cancels `stop`, so that the process ends and starts anew.
     pub async fn run(self, stop: CancellationToken) {
         let Self { handle: Handle { runtime, started }, controllers } = self;
         let names: Vec<_> = controllers.iter().map(|info| info.name).collect();
@@ -183,7 +185,8 @@ impl Handle {
         self.runtime.metrics.encode(&controllers, &unreadable)
     }
 
-    /// Whether every kind that any controller needs has been read once; one that waits to be elected is ready for that.
+    /// Whether every kind that any controller needs has been read once; one that waits to be elected is ready
+    /// for that.
     pub fn is_ready(&self) -> bool {
         let is_read = |dispatcher: &mut Dispatcher| dispatcher.controllers().all(|info| info.is_ready);
         !self.started.load(Ordering::Relaxed) || self.runtime.ask(is_read).unwrap_or_default()

@@ -37,7 +37,8 @@ impl Served {
         }
     }
 
-    /// The collection an object is written to; a namespaced object without a namespace goes to `default`, as with kubectl.
+    /// The collection an object is written to; a namespaced object without a namespace goes to `default`, as
+    /// with kubectl.
     pub fn home(&self, key: &Key) -> Request {
         Request::new(self.collection(if key.namespace.is_empty() { "default" } else { &key.namespace }))
     }
@@ -76,7 +77,8 @@ impl Resources {
         Ok(served)
     }
 
-    /// Forgets a kind, because a request for it was answered with "not found": it may be served differently now.
+    /// Forgets a kind, because a request for it was answered with "not found": it may be served differently
+    /// now.
     pub fn forget(&self, gvk: &Gvk) {
         if let Ok(mut known) = self.known.write() {
             known.remove(gvk);

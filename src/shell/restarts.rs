@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-/// The first wait; doubled with each watch that does not last. The numbers are those of client-go's reflector.
+/// The first wait; doubled with each watch that does not last. The numbers are those of client-go's
+/// reflector.
 const FIRST: Duration = Duration::from_millis(800);
 /// The longest wait without jitter.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -16,8 +17,9 @@ const LASTED: Duration = Duration::from_secs(30);
 pub(super) struct Restarts(u32);
 
 impl Restarts {
-    /// The wait after a watch that lasted so long, on a server that wants to be left alone for a while: up to twice as long, so that
-    /// the kinds of a process, and the processes of a fleet, do not come back together.
+    /// The wait after a watch that lasted so long, on a server that wants to be left alone for a while: up to
+    /// twice as long, so that the kinds of a process, and the processes of a fleet, do not come back
+    /// together.
     pub(super) fn after(&mut self, lasted: Duration, left_alone: Duration) -> Duration {
         self.0 = if lasted >= LASTED { 0 } else { self.0.saturating_add(1) };
         let doubled = match self.0 {

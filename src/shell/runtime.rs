@@ -43,7 +43,8 @@ pub(super) struct Runtime {
     /// By controller; each gathers repeated events into series.
     pub(super) recorders: Vec<Recorder>,
     pub(super) metrics: Metrics,
-    /// Cancelled when the dispatcher panicked in the middle of a change: its state may be half of what it should be.
+    /// Cancelled when the dispatcher panicked in the middle of a change: its state may be half of what it
+    /// should be.
     pub(super) broken: CancellationToken,
     /// Cancelled when what is being written has to end.
     pub(super) cut: CancellationToken,
@@ -71,7 +72,8 @@ impl Runtime {
         }
     }
 
-    /// Asks the dispatcher something; `None` where it panicked before, so that its state cannot be relied upon.
+    /// Asks the dispatcher something; `None` where it panicked before, so that its state cannot be relied
+    /// upon.
     pub(super) fn ask<T>(&self, ask: impl FnOnce(&mut Dispatcher) -> T) -> Option<T> {
         let asked =
             catch_unwind(AssertUnwindSafe(|| self.dispatcher.lock().ok().map(|mut held| ask(&mut held))));

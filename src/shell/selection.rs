@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-/// `--controllers`: which controllers run, as kube-controller-manager takes it: `*` is all, `name` adds one, `-name` removes one.
+/// `--controllers`: which controllers run, as kube-controller-manager takes it: `*` is all, `name` adds one,
+/// `-name` removes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     all: bool,

@@ -1,7 +1,7 @@
 //! The threads on which decisions and computations are made.
 //!
-//! Each controller has a thread of its own, so that a slow plan delays its own controller and nothing else; the operating system
-//! shares the cores between them. Computations share as many threads as there are cores.
+//! Each controller has a thread of its own, so that a slow plan delays its own controller and nothing else;
+//! the operating system shares the cores between them. Computations share as many threads as there are cores.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, mpsc};

@@ -1,11 +1,12 @@
 //! List and watch of one kind.
 //!
-//! `kube::runtime::watcher` hides the resource version of its lists; the caches need it to tell an object that was deleted
-//! while nobody watched from one that was written since. So this is the plain protocol: list in pages, watch from there, list
-//! again when the server has forgotten the version (410), when its versions went back, or when the connection failed.
+//! `kube::runtime::watcher` hides the resource version of its lists; the caches need it to tell an object
+//! that was deleted while nobody watched from one that was written since. So this is the plain protocol: list
+//! in pages, watch from there, list again when the server has forgotten the version (410), when its versions
+//! went back, or when the connection failed.
 //!
-//! A watch that does not last is begun again after a wait that doubles, with jitter, and never before a server that is too busy
-//! wants to be asked again.
+//! A watch that does not last is begun again after a wait that doubles, with jitter, and never before a
+//! server that is too busy wants to be asked again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,13 +29,16 @@ use super::said;
 use object::{Key, version};
 use reconcile::{Representation, WatchEvent, WatchedKind};
 
-/// Objects per page of a list: 500 objects of 4 KiB are 2 MiB. Fewer are asked for where an answer would be too long.
+/// Objects per page of a list: 500 objects of 4 KiB are 2 MiB. Fewer are asked for where an answer would be
+/// too long.
 const PAGE: u32 = 500;
 /// Longest list: 300,000 add-ons of 7 KiB.
 const LIST_BYTES: usize = 2 << 30;
-/// Longest event. etcd takes objects of 1.5 MiB, and API servers requests of 3 MiB; JSON may be longer than either.
+/// Longest event. etcd takes objects of 1.5 MiB, and API servers requests of 3 MiB; JSON may be longer than
+/// either.
 const EVENT_BYTES: u64 = 16 << 20;
-/// How long one watch request lasts before it is renewed (seconds); shorter than the idle timeout of common proxies.
+/// How long one watch request lasts before it is renewed (seconds); shorter than the idle timeout of common
+/// proxies.
 const WATCH_SECONDS: u32 = 290;
 /// How long a watch may say nothing. API servers send a bookmark every minute.
 const SILENCE: Duration = Duration::from_secs(90);
@@ -215,7 +219,8 @@ async fn follow(target: &Target, mut at: String, tell: &mut impl FnMut(WatchEven
         match timeout(SILENCE, next_line(&mut stream, &mut line)).await {
             Ok(Ok(())) if line.is_empty() => return Ended::resume("the server ended it", at),
             Ok(Ok(())) => match take(target, &line, tell) {
-                // A server that was restored counts on from an earlier version, and tells nothing of what was written since.
+                // A server that was restored counts on from an earlier version, and tells nothing of what was
+                // written since.
                 Ok(Some(newer)) if is_older(&newer, &at) => {
                     return Ended::list_again("the resource version went back");
                 }

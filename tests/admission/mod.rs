@@ -1,4 +1,5 @@
-//! Who may what: identities × requests, the same on the embedded hub and on a real kube-apiserver, with the roles and policies of the chart.
+//! Who may what: identities × requests, the same on the embedded hub and on a real kube-apiserver, with the
+//! roles and policies of the chart.
 //!
 //! Every request is a dry run, so that no cell depends on another one.
 

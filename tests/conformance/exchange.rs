@@ -1,7 +1,8 @@
 //! Requests in a short notation, and answers without what differs from run to run.
 //!
-//! A step is one line and a body: `POST configmaps`, `MERGE widgets/a?fieldManager=x`, `GET configmaps/a as bob`, `GET roles/a until 404`.
-//! `{ns}` stands for the namespace of the case, `$2` for the resource version and `$uid2` for the uid in the second answer.
+//! A step is one line and a body: `POST configmaps`, `MERGE widgets/a?fieldManager=x`, `GET configmaps/a as
+//! bob`, `GET roles/a until 404`. `{ns}` stands for the namespace of the case, `$2` for the resource version
+//! and `$uid2` for the uid in the second answer.
 
 use std::time::{Duration, Instant};
 
@@ -237,7 +238,8 @@ impl Exchange {
         let is_generated = fields.contains_key("generateName");
         let is_column = fields.contains_key("priority");
         let is_managed = fields.contains_key("fieldsV1");
-        // The text of a column is that of the OpenAPI document, and entries of managed fields of one second stand in any order.
+        // The text of a column is that of the OpenAPI document, and entries of managed fields of one second
+        // stand in any order.
         let is_shown = |field: &str| !(is_column && field == "description" || is_managed && field == "time");
         let plain = |(field, value): (&String, &Value)| {
             let value = match (field.as_str(), value) {

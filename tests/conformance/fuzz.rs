@@ -1,7 +1,7 @@
 //! Random requests, sent to both hubs: their answers are the same.
 //!
-//! A seed gives a sequence of requests in a namespace of its own. `FUZZ_SEQUENCES` sets how many seeds are played; those of `seeds.txt`
-//! differed once and are always among them.
+//! A seed gives a sequence of requests in a namespace of its own. `FUZZ_SEQUENCES` sets how many seeds are
+//! played; those of `seeds.txt` differed once and are always among them.
 
 use object::Random;
 use serde_json::{Value, json};
@@ -56,7 +56,8 @@ async fn answers(api: impl Future<Output = Api>, steps: &[Step]) -> Vec<Value> {
     let mut answers = Vec::new();
     for step in steps {
         let mut answer = exchange.send(step).await;
-        // Warnings and the note that rules were not checked stand beside other errors or not, as the parts of kube-apiserver ran.
+        // Warnings and the note that rules were not checked stand beside other errors or not, as the parts of
+        // kube-apiserver ran.
         if answer["code"].as_u64() >= Some(400) {
             answer.as_object_mut().unwrap().remove("warnings");
             if let Some(causes) = answer.get_mut("causes").and_then(Value::as_array_mut) {

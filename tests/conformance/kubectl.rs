@@ -37,7 +37,8 @@ impl Bench {
     fn kubectl_as(server: &Server, dir: &tempfile::TempDir, user: &str, groups: &[&str]) -> Kubectl {
         let file = dir.path().join(format!("{user}.kubeconfig"));
         write_private(&file, &server.kubeconfig_yaml(user, groups).unwrap()).unwrap();
-        // A discovery cache of its own for each server: a server that starts again is another one at the same place.
+        // A discovery cache of its own for each server: a server that starts again is another one at the same
+        // place.
         Kubectl::new(&file, dir.path().join(format!("home-{}", server.url.rsplit(':').next().unwrap())))
     }
 
@@ -350,7 +351,8 @@ fn the_hub_command_keeps_every_answered_write_through_a_kill() {
     assert_eq!(label, "yes");
 }
 
-/// A second server would begin a journal of its own, and what the first one acknowledges from then on would be lost.
+/// A second server would begin a journal of its own, and what the first one acknowledges from then on would
+/// be lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_server_on_a_data_directory_is_refused_and_loses_no_write() {
     let bench = Bench::start().await;

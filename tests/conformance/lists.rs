@@ -28,7 +28,8 @@ async fn filled(api: &Api) {
     }
 }
 
-/// The namespace holds what kube-controller-manager puts there too, so the cases look at what carries their label.
+/// The namespace holds what kube-controller-manager puts there too, so the cases look at what carries their
+/// label.
 async fn selected(api: &Api, query: &str) -> Vec<String> {
     api.get(&format!("{}?{query}", api.config_map(""))).await.is(200).names()
 }

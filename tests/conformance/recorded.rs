@@ -1,7 +1,8 @@
 //! Cases whose requests are written by hand and whose answers were recorded from kube-apiserver.
 //!
-//! `requests/<area>.yaml` maps names of cases to their steps. A case with `each` is one case for every row. `answers/<area>.yaml` holds
-//! what kube-apiserver said; `BLESS=1` writes it anew while the real API server runs. Both hubs are held to it.
+//! `requests/<area>.yaml` maps names of cases to their steps. A case with `each` is one case for every row.
+//! `answers/<area>.yaml` holds what kube-apiserver said; `BLESS=1` writes it anew while the real API server
+//! runs. Both hubs are held to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,7 +1,9 @@
-//! Real API servers for tests: etcd, kube-apiserver and kube-controller-manager as processes on free loopback ports.
+//! Real API servers for tests: etcd, kube-apiserver and kube-controller-manager as processes on free loopback
+//! ports.
 //!
-//! `tests/kube/build` finds or builds the programs. Each [`Cluster`] has its own directory, certificates and ports, so several run at once;
-//! it stops when dropped, and keeps its directory when the test is failing, so that the logs can be read.
+//! `tests/kube/build` finds or builds the programs. Each [`Cluster`] has its own directory, certificates and
+//! ports, so several run at once; it stops when dropped, and keeps its directory when the test is failing, so
+//! that the logs can be read.
 
 pub(crate) mod helm;
 mod kubectl;

@@ -10,7 +10,8 @@ use super::Directory;
 
 /// Lines of a log shown when its process fails.
 const TAIL: usize = 20;
-/// Ports are taken below the range the system gives to outgoing connections, so that none of those can steal one before it is used.
+/// Ports are taken below the range the system gives to outgoing connections, so that none of those can steal
+/// one before it is used.
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
 
 /// A child that is killed when dropped.

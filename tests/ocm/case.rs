@@ -42,7 +42,8 @@ pub(super) struct Cluster {
 pub(super) enum Status {
     /// It runs something else. The add-on manager gives such clusters as ToApply.
     ToDo,
-    /// It was assigned what it should run and has not reported. Controllers of works give such clusters as ToApply.
+    /// It was assigned what it should run and has not reported. Controllers of works give such clusters as
+    /// ToApply.
     ToApply,
     Progressing,
     Succeeded,

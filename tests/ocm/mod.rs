@@ -1,8 +1,9 @@
 //! The rollout engine beside OCM's own library, on thousands of small worlds.
 //!
-//! `tests/ocm/build` builds a program around the library. Each [`Case`] is put to it, and to the engine through the documented input of
-//! `wheelwright simulate rollout`. Where the two differ, a row of the table in the documentation of `engine::rollout` must say so: [`answer`]
-//! without rows has to be the library's answer, with all rows the engine's, for every case.
+//! `tests/ocm/build` builds a program around the library. Each [`Case`] is put to it, and to the engine
+//! through the documented input of `wheelwright simulate rollout`. Where the two differ, a row of the table
+//! in the documentation of `engine::rollout` must say so: [`answer`] without rows has to be the library's
+//! answer, with all rows the engine's, for every case.
 //!
 //! `WHEELWRIGHT_OCM_CASES=200000` asks about more.
 

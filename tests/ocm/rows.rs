@@ -1,6 +1,7 @@
 //! The library's answer, written anew with every row of the engine's table of differences as a switch.
 //!
-//! With no row it must answer as the library does, with all of them as the engine does; so nothing but the rows tells one from the other.
+//! With no row it must answer as the library does, with all of them as the engine does; so nothing but the
+//! rows tells one from the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 

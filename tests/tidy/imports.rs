@@ -1,4 +1,5 @@
-//! Who may use whom: between the crates by their manifests, between the modules of the root package by their paths.
+//! Who may use whom: between the crates by their manifests, between the modules of the root package by their
+//! paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,8 @@
 //! Holds the tree to what ARCHITECTURE.md, CONTRIBUTING.md and docs/hazards.md say.
 //!
-//! Each check is a function of texts that returns sentences; a test beside it shows that it finds a seeded mistake.
-//! The compiler keeps the edges between crates and [`imports`] keeps the table of them, so that a new line in a manifest is a decision.
+//! Each check is a function of texts that returns sentences; a test beside it shows that it finds a seeded
+//! mistake. The compiler keeps the edges between crates and [`imports`] keeps the table of them, so that a
+//! new line in a manifest is a decision.
 
 mod documents;
 mod imports;

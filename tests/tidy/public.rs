@@ -1,7 +1,9 @@
-//! What a member crate publishes is used by another crate: functions, methods, constants and statics, by their names.
+//! What a member crate publishes is used by another crate: functions, methods, constants and statics, by
+//! their names.
 //!
-//! A name that another crate uses for something else hides a mistake, so the check finds most and not all. Types are left to the compiler:
-//! `unreachable_pub` and `private_interfaces` say which of them a published signature needs.
+//! A name that another crate uses for something else hides a mistake, so the check finds most and not all.
+//! Types are left to the compiler: `unreachable_pub` and `private_interfaces` say which of them a published
+//! signature needs.
 
 use std::collections::BTreeSet;
 

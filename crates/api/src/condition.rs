@@ -132,7 +132,8 @@ impl Observation {
 
 /// Sets one condition and says whether anything changed.
 ///
-/// The time of transition moves only when the status does. The order of the list is kept; a new condition goes to its end.
+/// The time of transition moves only when the status does. The order of the list is kept; a new condition
+/// goes to its end.
 pub fn set_condition(conditions: &mut Vec<Condition>, observed: Observation, now: Timestamp) -> bool {
     let Observation { type_, status, reason, message, observed_generation } = observed;
     let now = Time(now.round(Unit::Second).unwrap_or(now));

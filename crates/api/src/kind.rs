@@ -1,7 +1,8 @@
 //! What makes a struct a Kubernetes kind.
 //!
-//! kube's derive is not used: it drops unknown fields of the root, needs a `spec` where upstream has none, and marks every optional
-//! field `nullable`, so that an explicit `null`, which Go clients send, would be stored instead of dropped.
+//! kube's derive is not used: it drops unknown fields of the root, needs a `spec` where upstream has none,
+//! and marks every optional field `nullable`, so that an explicit `null`, which Go clients send, would be
+//! stored instead of dropped.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;

@@ -1,7 +1,8 @@
-//! Readers of the values that a schema admits and a type of `k8s_openapi` does not hold; the nearest value stands for each of them.
+//! Readers of the values that a schema admits and a type of `k8s_openapi` does not hold; the nearest value
+//! stands for each of them.
 //!
-//! One field that cannot be read would make the whole object unreadable, and a cluster may write what it likes into its own status.
-//! See docs/hazards.md#unreadable-times.
+//! One field that cannot be read would make the whole object unreadable, and a cluster may write what it
+//! likes into its own status. See docs/hazards.md#unreadable-times.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;

@@ -1,10 +1,12 @@
 //! Wire types: what API servers store and clients send, field by field.
 //!
-//! One kind a file, under `<group>/<version>/`. The names are those of the wire, oddities included. Every struct keeps the fields it
-//! does not know in `unknown` and every enumeration the values it does not know in `Other`, so reading an object of a newer hub and
-//! writing it back loses nothing. Types of Kubernetes itself come from `k8s_openapi`.
+//! One kind a file, under `<group>/<version>/`. The names are those of the wire, oddities included. Every
+//! struct keeps the fields it does not know in `unknown` and every enumeration the values it does not know in
+//! `Other`, so reading an object of a newer hub and writing it back loses nothing. Types of Kubernetes itself
+//! come from `k8s_openapi`.
 //!
-//! The module refuses to decide: it has no defaults but those of the schemas, and no behaviour but conversion between versions.
+//! The module refuses to decide: it has no defaults but those of the schemas, and no behaviour but conversion
+//! between versions.
 
 #[macro_use]
 mod kind;

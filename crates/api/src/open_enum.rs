@@ -2,14 +2,16 @@
 
 /// Declares an enumeration of strings that keeps a value it does not know in `Other`.
 ///
-/// The first variant is the default. The schema lists the values, unless the type is declared `pub open enum`, as upstream does for
-/// fields whose values only the controllers check.
+/// The first variant is the default. The schema lists the values, unless the type is declared `pub open
+/// enum`, as upstream does for fields whose values only the controllers check.
 macro_rules! open_enum {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)+ }) => {
         open_enum! { @type $(#[$meta])* $name { $($(#[$doc])* $variant = $text,)+ } }
         open_enum! { @schema $name, { "type": "string", "enum": [$($text),+] } }
     };
-    ($(#[$meta:meta])* pub open enum $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)+ }) => {
+    (
+        $(#[$meta:meta])* pub open enum $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)+ }
+    ) => {
         open_enum! { @type $(#[$meta])* $name { $($(#[$doc])* $variant = $text,)+ } }
         open_enum! { @schema $name, { "type": "string" } }
     };

@@ -1,4 +1,5 @@
-//! The ValidatingAdmissionPolicies of a hub: who may accept clusters, move them between sets, bind sets and write works.
+//! The ValidatingAdmissionPolicies of a hub: who may accept clusters, move them between sets, bind sets and
+//! write works.
 //!
 //! They are a file of the chart, so that there is one text of them.
 

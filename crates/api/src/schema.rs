@@ -38,7 +38,8 @@ pub(crate) fn root<const N: usize>(description: &str, parts: [(&str, Value, bool
     schema
 }
 
-/// The schema of a list of objects of any kind; the API server checks no more than `apiVersion`, `kind` and `metadata` of each.
+/// The schema of a list of objects of any kind; the API server checks no more than `apiVersion`, `kind` and
+/// `metadata` of each.
 pub(crate) fn manifests(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -54,8 +55,8 @@ fn prose(doc: &str) -> String {
     paragraphs.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Turns what schemars writes into what API servers take: no `null` beside another type (an optional field is one that may be absent;
-/// a `nullable` one says so), no formats they do not know, no titles.
+/// Turns what schemars writes into what API servers take: no `null` beside another type (an optional field is
+/// one that may be absent; a `nullable` one says so), no formats they do not know, no titles.
 #[derive(Clone)]
 struct Structural;
 

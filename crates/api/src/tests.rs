@@ -132,7 +132,8 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// What of `before` is missing or different in `after`, and what `after` has that is neither empty nor a default of the schema.
+/// What of `before` is missing or different in `after`, and what `after` has that is neither empty nor a
+/// default of the schema.
 fn differences(before: &Value, after: &Value, schema: &Value, path: &str, found: &mut Vec<String>) {
     match (before, after) {
         (Value::Object(old), Value::Object(new)) => {

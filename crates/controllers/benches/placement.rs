@@ -1,7 +1,8 @@
 //! What scheduling costs: `cargo bench --bench placement`.
 //!
-//! 100 placements over 10,000 clusters through the controller and its caches, without an API server: the first schedule, one
-//! changed label, and the same over 1,000 clusters, because one change must not cost more where there are more clusters.
+//! 100 placements over 10,000 clusters through the controller and its caches, without an API server: the
+//! first schedule, one changed label, and the same over 1,000 clusters, because one change must not cost more
+//! where there are more clusters.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -80,7 +81,8 @@ impl Hub {
         self.commands.extend(self.dispatcher.due(NOW));
     }
 
-    /// Plans what is due and writes it, until nothing is due; the time of planning alone, and how many plans and writes there were.
+    /// Plans what is due and writes it, until nothing is due; the time of planning alone, and how many plans
+    /// and writes there were.
     fn settle(&mut self) -> (Duration, usize, usize) {
         let (mut spent, mut plans, mut writes) = (Duration::ZERO, 0, 0);
         loop {
@@ -181,8 +183,8 @@ fn measure(clusters: usize, wanted: Option<usize>) -> Duration {
     let objects = memory() - before;
     let (first, plans, writes) = hub.settle();
     let all = memory() - before;
-    // A label that every placement asks for, on a cluster that all of them match and none needs any more than others. The first time,
-    // each placement also takes in what the others have selected.
+    // A label that every placement asks for, on a cluster that all of them match and none needs any more than
+    // others. The first time, each placement also takes in what the others have selected.
     let mut label = |value: &str| {
         let changed = Object::from_value(cluster(clusters - 2, value)).unwrap();
         let start = Instant::now();

@@ -48,7 +48,8 @@ fn installed_by(placement: &Key, view: &impl View) -> Vec<Key> {
 pub(super) struct OnClusters {
     /// Those that can be read, in the order of clusters.
     pub(super) addons: Vec<Arc<ManagedClusterAddOn>>,
-    /// Clusters that cannot be read themselves, or whose add-on cannot. They are there, and nothing is known of them.
+    /// Clusters that cannot be read themselves, or whose add-on cannot. They are there, and nothing is known
+    /// of them.
     pub(super) unreadable: BTreeSet<String>,
 }
 

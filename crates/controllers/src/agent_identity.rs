@@ -1,4 +1,5 @@
-//! The identity of an agent: its cluster, itself and its hub. A ClusterClaim on the spoke carries it to the controllers.
+//! The identity of an agent: its cluster, itself and its hub. A ClusterClaim on the spoke carries it to the
+//! controllers.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 

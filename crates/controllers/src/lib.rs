@@ -1,7 +1,8 @@
 //! The controllers of the hub and of the spoke agent; [`hub`](hub()) and [`agent`](agent()) register them.
 //!
-//! A controller is one file in `hub/` or `agent/` (a folder where it needs more) and one line below. It is thin: it reads the
-//! [`View`](reconcile::View) into the input of an engine and turns the engine's answer into a [`Plan`](reconcile::Plan).
+//! A controller is one file in `hub/` or `agent/` (a folder where it needs more) and one line below. It is
+//! thin: it reads the [`View`](reconcile::View) into the input of an engine and turns the engine's answer
+//! into a [`Plan`](reconcile::Plan).
 
 mod addon_reads;
 pub mod agent;

@@ -1,7 +1,8 @@
 //! How long the rollout engine takes: `cargo bench --bench rollout`.
 //!
-//! Times are divided by those of a bare loop of the same run, which copies what any answer has to copy: the name, the group and the
-//! hash of every cluster, into a map by name. The ratios are what counts on another machine.
+//! Times are divided by those of a bare loop of the same run, which copies what any answer has to copy: the
+//! name, the group and the hash of every cluster, into a map by name. The ratios are what counts on another
+//! machine.
 #![expect(
     clippy::disallowed_methods,
     clippy::indexing_slicing,

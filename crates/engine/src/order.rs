@@ -1,14 +1,17 @@
 //! The two orders in which kinds are applied.
 //!
-//! The hub's order is ours: it knows the kinds of OCM, and it ends with those that start a rollout or intercept requests. The spoke's
-//! order is that of OCM's agent, so that a ManifestWork gives the same sequence of writes whichever agent applies it.
+//! The hub's order is ours: it knows the kinds of OCM, and it ends with those that start a rollout or
+//! intercept requests. The spoke's order is that of OCM's agent, so that a ManifestWork gives the same
+//! sequence of writes whichever agent applies it.
 
 use object::Gvk;
 
-/// The stage in which a kind is applied to the hub. Stages are applied in ascending order and deleted in descending order.
+/// The stage in which a kind is applied to the hub. Stages are applied in ascending order and deleted in
+/// descending order.
 ///
-/// 0: kinds that make room for others (namespaces, definitions). 1: identities and permissions. 2: content that others refer to.
-/// 3: everything else. 4: kinds that start a rollout, after everything they refer to. 5: kinds that intercept requests.
+/// 0: kinds that make room for others (namespaces, definitions). 1: identities and permissions. 2: content
+/// that others refer to. 3: everything else. 4: kinds that start a rollout, after everything they refer to.
+/// 5: kinds that intercept requests.
 pub(crate) fn hub_stage(gvk: &Gvk) -> u8 {
     match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => 0,

@@ -1,19 +1,21 @@
 //! What Kubernetes says about merging the lists and maps of its built-in kinds.
 //!
-//! The rules come from the API's own OpenAPI document (`x-kubernetes-list-type`, `x-kubernetes-list-map-keys`, `x-kubernetes-map-type`,
-//! `x-kubernetes-patch-strategy`, `x-kubernetes-patch-merge-key`), cut down by `tools/builtin-lists.py` to the types that carry a rule or
+//! The rules come from the API's own OpenAPI document (`x-kubernetes-list-type`,
+//! `x-kubernetes-list-map-keys`, `x-kubernetes-map-type`, `x-kubernetes-patch-strategy`,
+//! `x-kubernetes-patch-merge-key`), cut down by `tools/builtin-lists.py` to the types that carry a rule or
 //! lead to one. CRDs bring the same words in their schemas, so [`Position`] walks either.
 //!
-//! The table has a line for each kind and each type, and an indented line for each field of the type above it:
+//! The table has a line for each kind and each type, and an indented line for each field of the type above
+//! it:
 //!
 //! ```text
 //! kind apps/v1 Deployment namespaced apps.v1.Deployment
 //! type core.v1.PodSpec
 //!  containers keys=name merge=name items=core.v1.Container
 //! ```
-//! A type may be `atomic`. A field's words: `set`, `keys=KEY[:DEFAULT],…`, `atomic` and `granular` are its list or map type for
-//! server-side apply; `merge[=KEY]`, `retain` and `replace` its patch strategy; `of=`, `items=` and `values=` name the type of the field,
-//! of its list's items or of its map's values.
+//! A type may be `atomic`. A field's words: `set`, `keys=KEY[:DEFAULT],…`, `atomic` and `granular` are its
+//! list or map type for server-side apply; `merge[=KEY]`, `retain` and `replace` its patch strategy; `of=`,
+//! `items=` and `values=` name the type of the field, of its list's items or of its map's values.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -104,7 +106,8 @@ pub struct PatchStrategy<'a> {
 
 /// A place in an object, with what its schema says about merging there.
 ///
-/// A place nothing is known about answers with the defaults and leads to more such places, so callers need no special case.
+/// A place nothing is known about answers with the defaults and leads to more such places, so callers need no
+/// special case.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Position<'a> {
     /// Nothing is known.

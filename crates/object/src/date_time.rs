@@ -1,8 +1,9 @@
 //! Texts of times: those that an API server takes, and the time that each of them stands for.
 //!
-//! An API server checks the format `date-time` of a custom resource by a pattern only, so such a field holds texts that no library reads:
-//! a year that ends after the last time there is, an offset of 99 hours. Types of such fields are read with [`timestamp`], which never
-//! fails for a text that [`is_date_time`] admits. See docs/hazards.md#unreadable-times.
+//! An API server checks the format `date-time` of a custom resource by a pattern only, so such a field holds
+//! texts that no library reads: a year that ends after the last time there is, an offset of 99 hours. Types
+//! of such fields are read with [`timestamp`], which never fails for a text that [`is_date_time`] admits. See
+//! docs/hazards.md#unreadable-times.
 
 use std::sync::LazyLock;
 
@@ -11,8 +12,8 @@ use jiff::{SignedDuration, Timestamp};
 use regex::Regex;
 use serde_json::Value;
 
-/// The time of day and the zone as `strfmt.IsDateTime` of kube-openapi matches them. Any character may stand before the
-/// fraction.
+/// The time of day and the zone as `strfmt.IsDateTime` of kube-openapi matches them. Any character may stand
+/// before the fraction.
 static TIME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(?:[zZ]|([+-])([0-9]{2}):([0-9]{2}))$")
         .expect("the pattern is a constant")
@@ -25,8 +26,8 @@ pub fn is_date_time(text: &str) -> bool {
 
 /// The time that a text stands for; `None` where neither RFC 3339 nor [`is_date_time`] admits it.
 ///
-/// A time before the year 1 or after the last time there is becomes the first or the last one, so that it can be written again. The
-/// fraction is left out where only the pattern admits the text.
+/// A time before the year 1 or after the last time there is becomes the first or the last one, so that it can
+/// be written again. The fraction is left out where only the pattern admits the text.
 pub fn timestamp(text: &str) -> Option<Timestamp> {
     let read = text.parse().ok().or_else(|| parts(text)).or_else(|| beyond(text))?;
     Some(read.max(first()))
@@ -70,7 +71,8 @@ fn beyond(text: &str) -> Option<Timestamp> {
     }
 }
 
-/// Writes every time of an object that no library reads as the one that it stands for, and says whether there was any.
+/// Writes every time of an object that no library reads as the one that it stands for, and says whether there
+/// was any.
 ///
 /// A time is a text in a field whose name ends in `time` or `Timestamp`, as those of built-in kinds do.
 pub fn clamp_times(value: &mut Value) -> bool {

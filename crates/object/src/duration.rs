@@ -13,7 +13,8 @@ const NANOS: [(&str, f64); 8] = [
     ("h", 3600e9),
 ];
 
-/// Reads what Go's [`time.ParseDuration`](https://pkg.go.dev/time#ParseDuration) reads: `1h30m`, `1.5h`, `500ms`, `0`.
+/// Reads what Go's [`time.ParseDuration`](https://pkg.go.dev/time#ParseDuration) reads: `1h30m`, `1.5h`,
+/// `500ms`, `0`.
 ///
 /// `None` when it is no duration, or one longer than 292 years, Go's limit.
 pub fn parse(text: &str) -> Option<SignedDuration> {

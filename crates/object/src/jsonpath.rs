@@ -1,7 +1,7 @@
 //! JSONPath as Kubernetes writes it, on top of RFC 9535.
 //!
-//! Kubernetes leaves out the root (`.status.phase`), may wrap the path in braces and escapes dots inside names with a backslash;
-//! brackets mean the same in both.
+//! Kubernetes leaves out the root (`.status.phase`), may wrap the path in braces and escapes dots inside
+//! names with a backslash; brackets mean the same in both.
 
 use jsonpath_rust::JsonPath as _;
 use serde_json::Value;

@@ -2,23 +2,17 @@
 
 use std::fmt::{Debug, Display, Formatter};
 
+use kube_core::Resource;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// A type that is stored in an API server: ours, OCM's or Kubernetes' own.
 pub trait Kind:
-    kube_core::Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug + Send + Sync + 'static
+    Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug + Send + Sync + 'static
 {
 }
 
 impl<K> Kind for K where
-    K: kube_core::Resource<DynamicType = ()>
-        + Serialize
-        + DeserializeOwned
-        + Clone
-        + Debug
-        + Send
-        + Sync
-        + 'static
+    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug + Send + Sync + 'static
 {
 }
 

@@ -1,7 +1,7 @@
 //! JSON objects without kinds: what is true of every Kubernetes object, whoever defined it.
 //!
-//! The module knows no group, no kind and no schema but what [`builtin_lists`] tables about merging. What needs more belongs to `api`
-//! (types) or `store` (schemas).
+//! The module knows no group, no kind and no schema but what [`builtin_lists`] tables about merging. What
+//! needs more belongs to `api` (types) or `store` (schemas).
 
 pub mod builtin_lists;
 pub mod date_time;

@@ -19,7 +19,8 @@ pub fn label_value_fault(value: &str) -> Option<&'static str> {
     }
 }
 
-/// Says why a text is no qualified name, which the keys of labels and annotations must be; `None` when it is one.
+/// Says why a text is no qualified name, which the keys of labels and annotations must be; `None` when it is
+/// one.
 pub fn qualified_name_fault(key: &str) -> Option<&'static str> {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     match (prefix, name) {
@@ -41,7 +42,8 @@ fn is_name(text: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
 }
 
-/// Whether the text is an RFC 1123 label: at most 63 of lower case letters, digits and `-`, alphanumeric at both ends.
+/// Whether the text is an RFC 1123 label: at most 63 of lower case letters, digits and `-`, alphanumeric at
+/// both ends.
 pub fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_dns_part(text)
 }

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-/// Turns every integral float into the integer it is, as Go's JSON encoder prints it: `0.0` and `0` are the same value on the wire.
+/// Turns every integral float into the integer it is, as Go's JSON encoder prints it: `0.0` and `0` are the
+/// same value on the wire.
 ///
 /// Floats that no integer type holds stay as they are.
 pub fn whole_numbers(value: &mut Value) {

@@ -3,8 +3,8 @@
 /// Billionths in one.
 pub const NANO: i128 = 1_000_000_000;
 
-/// Reads a [quantity](https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/) in billionths, the finest
-/// step Kubernetes keeps; what is finer is cut off.
+/// Reads a [quantity](https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/) in
+/// billionths, the finest step Kubernetes keeps; what is finer is cut off.
 ///
 /// `None` when the text is no quantity, or one beyond 10²⁹.
 pub fn nanos(text: &str) -> Option<i128> {

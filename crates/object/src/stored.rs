@@ -9,8 +9,9 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// An object as an API server stores it: of a typed kind, or a plain [`Object`].
 pub trait Stored: DeserializeOwned + Send + Sync + 'static {
-    /// Whether [`Stored::trim`] keeps who applied which fields. Managed fields are a third of most objects, so only objects that are
-    /// compared with what was applied keep them; see [`is_as_applied`](crate::fields::is_as_applied).
+    /// Whether [`Stored::trim`] keeps who applied which fields. Managed fields are a third of most objects,
+    /// so only objects that are compared with what was applied keep them; see
+    /// [`is_as_applied`](crate::fields::is_as_applied).
     const KEEPS_APPLIED_FIELDS: bool;
 
     /// Namespace and name.

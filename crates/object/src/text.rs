@@ -1,7 +1,7 @@
 //! Text from strangers (spokes, git servers, API servers), made safe to show.
 //!
-//! Condition messages, events, reports and logs quote what others said. Before they do, secrets are redacted by pattern,
-//! characters that steer terminals or reorder lines are dropped, and the length is capped.
+//! Condition messages, events, reports and logs quote what others said. Before they do, secrets are redacted
+//! by pattern, characters that steer terminals or reorder lines are dropped, and the length is capped.
 
 use std::sync::LazyLock;
 
@@ -12,8 +12,9 @@ const REDACTED: &str = "[redacted]";
 
 /// One line of plain text of at most `max` characters, without secrets and control characters.
 pub fn plain(text: &str, max: usize) -> String {
-    // Patterns see a bounded prefix only: what is cut off anyway need not be searched. Eight bytes a character leaves room for
-    // what redaction removes, and a secret that straddles the cut is redacted up to it.
+    // Patterns see a bounded prefix only: what is cut off anyway need not be searched. Eight bytes a
+    // character leaves room for what redaction removes, and a secret that straddles the cut is redacted up to
+    // it.
     let head = clip(text, max.saturating_mul(8));
     let redacted = redact(&head);
     let mut line = String::with_capacity(redacted.len());
@@ -31,7 +32,8 @@ pub fn plain(text: &str, max: usize) -> String {
     clip(line.trim(), max)
 }
 
-/// [`plain`], escaped so that no character of it means anything to Markdown, to HTML or to the reader of a workflow log.
+/// [`plain`], escaped so that no character of it means anything to Markdown, to HTML or to the reader of a
+/// workflow log.
 pub fn markdown(text: &str, max: usize) -> String {
     let line = plain(text, max);
     let mut escaped = String::with_capacity(line.len());
@@ -64,10 +66,12 @@ pub fn clip(text: &str, max: usize) -> String {
     }
 }
 
-/// Characters that move a cursor, hide or reorder text: controls, and Unicode's format characters for direction and joining.
+/// Characters that move a cursor, hide or reorder text: controls, and Unicode's format characters for
+/// direction and joining.
 fn is_steering(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
+        || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Replaces what looks like a secret.

@@ -1,14 +1,15 @@
 //! The files of a commit, in memory.
 //!
-//! The renderer reads repositories through [`FileTree`] alone, so nothing in a repository can reach the file system of the host.
+//! The renderer reads repositories through [`FileTree`] alone, so nothing in a repository can reach the file
+//! system of the host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Regular files of a directory tree, by path.
 ///
-/// Paths are relative to the repository's root, with `/` between parts, without `.`, `..`, empty parts or a leading `/`.
-/// Symbolic links and submodules are kept apart so that whoever reads one can refuse it by name.
+/// Paths are relative to the repository's root, with `/` between parts, without `.`, `..`, empty parts or a
+/// leading `/`. Symbolic links and submodules are kept apart so that whoever reads one can refuse it by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileTree {
     files: BTreeMap<String, Entry>,

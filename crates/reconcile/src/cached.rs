@@ -10,17 +10,20 @@ use super::{Change, Delta, Query, Read, ReadError, Unreadable};
 use api::names::INDEXED_LABELS;
 use object::{Key, Stored, version};
 
-/// The version of an object whose server counts in no numbers, as some aggregated API servers do. Its events come in order all the same.
+/// The version of an object whose server counts in no numbers, as some aggregated API servers do. Its events
+/// come in order all the same.
 const OPAQUE: u64 = 0;
 
-/// The objects of one kind. A clone costs the same however many objects there are, and a change of one copies the path to it.
+/// The objects of one kind. A clone costs the same however many objects there are, and a change of one copies
+/// the path to it.
 #[derive(Debug)]
 pub(crate) struct Cached<K> {
     objects: RedBlackTreeMapSync<Key, Arc<K>>,
     by_label: RedBlackTreeMapSync<(&'static str, String), RedBlackTreeSetSync<Key>>,
     /// Objects whose newest state does not fit the type; what was read of them before stays in `objects`.
     unreadable: RedBlackTreeMapSync<Key, Arc<Unreadable>>,
-    /// The newest resource version that the watch has delivered; a written object that is older and absent was deleted since.
+    /// The newest resource version that the watch has delivered; a written object that is older and absent
+    /// was deleted since.
     seen: u64,
     /// The first list has been read to its end; until then absence means nothing.
     complete: bool,
@@ -98,8 +101,8 @@ impl<K: Stored> Cached<K> {
         if is_newer { None } else { self.take(key) }
     }
 
-    /// Takes an object that an own write returned, unless the watch has seen its deletion already, or its version cannot be compared
-    /// with what the watch says.
+    /// Takes an object that an own write returned, unless the watch has seen its deletion already, or its
+    /// version cannot be compared with what the watch says.
     pub(crate) fn write(&mut self, object: Arc<K>) -> Option<Change<K>> {
         let was_deleted = object.version() <= self.seen && !self.objects.contains_key(&object.key());
         if was_deleted || object.version() == OPAQUE { None } else { self.put(object) }
@@ -122,7 +125,8 @@ impl<K: Stored> Cached<K> {
 
     /// Takes a complete list of resource version `at`: what it says holds, unless an own write is newer.
     ///
-    /// A version below what was seen means that the server counts anew, as after a restore of etcd. Then nothing that is held is newer.
+    /// A version below what was seen means that the server counts anew, as after a restore of etcd. Then
+    /// nothing that is held is newer.
     pub(crate) fn replace(
         &mut self,
         all: Vec<Arc<K>>,
@@ -236,7 +240,8 @@ impl<K: Stored> Cached<K> {
 
     /// The objects that match, in key order.
     ///
-    /// An object whose newest state does not fit the type is listed as it was read last, as from a cache that is behind.
+    /// An object whose newest state does not fit the type is listed as it was read last, as from a cache that
+    /// is behind.
     ///
     /// # Errors
     /// Where an object that could match has never been read.

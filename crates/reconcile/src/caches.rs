@@ -1,4 +1,5 @@
-//! The one [`View`]: caches filled by watches, in the operator and the agent by those of API servers, in the simulator by those of stores.
+//! The one [`View`]: caches filled by watches, in the operator and the agent by those of API servers, in the
+//! simulator by those of stores.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -12,7 +13,8 @@ use object::{Gvk, Key, Kind, Object, ObjectRef, version};
 
 /// Everything a process has read, by kind.
 ///
-/// A clone shares every object and costs as much as there are kinds, so a decision is made on a clone that nobody changes.
+/// A clone shares every object and costs as much as there are kinds, so a decision is made on a clone that
+/// nobody changes.
 #[derive(Clone, Default)]
 pub struct Caches {
     kinds: BTreeMap<(Site, TypeId), Arc<dyn AnyCached>>,

@@ -10,8 +10,10 @@ use object::{Key, Kind, Object};
 /// A pure controller of one primary kind.
 ///
 /// # Guarantees of the dispatcher
-/// - One key is never planned twice at a time, and never again before what its last plan wrote is visible in the [`View`].
-/// - A step of a plan starts only when the one before succeeded; the actions inside a step are independent and all attempted.
+/// - One key is never planned twice at a time, and never again before what its last plan wrote is visible in
+///   the [`View`].
+/// - A step of a plan starts only when the one before succeeded; the actions inside a step are independent
+///   and all attempted.
 pub trait Controller: 'static {
     /// Name in `--controllers`, in logs and metrics, and the field manager of its writes.
     const NAME: &'static str;
@@ -25,7 +27,8 @@ pub trait Controller: 'static {
     /// The reporting controller of its events, where stock clients know another name for what it does.
     const REPORTER: &'static str = Self::NAME;
 
-    /// Whether one key at a time is planned and executed, because what is decided for one matters to the next.
+    /// Whether one key at a time is planned and executed, because what is decided for one matters to the
+    /// next.
     const ONE_BY_ONE: bool = false;
 
     /// Registers what wakes it; the primary itself always does.
@@ -34,8 +37,8 @@ pub trait Controller: 'static {
     /// Decides what should be written; no I/O, no clock, total.
     ///
     /// # Errors
-    /// [`ReadError`](super::ReadError) where something it decides from could not be read: that is logged, counted and planned again,
-    /// when it has arrived or with a backoff.
+    /// [`ReadError`](super::ReadError) where something it decides from could not be read: that is logged,
+    /// counted and planned again, when it has arrived or with a backoff.
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan>;
 
     /// Says what happened; the default writes the status the plan drafted once all its steps have succeeded.
@@ -56,8 +59,9 @@ pub type Wakes<K, V> = fn(&Change<K>, &V) -> Vec<Key>;
 
 /// Where a [`Controller`] registers the kinds that wake it.
 ///
-/// A mapping function only reads: it finds the keys in the change and in the caches, never in the controller's index. An index
-/// names the keys that a change concerns when it takes the change ([`Observes::on`](super::Observes::on)).
+/// A mapping function only reads: it finds the keys in the change and in the caches, never in the
+/// controller's index. An index names the keys that a change concerns when it takes the change
+/// ([`Observes::on`](super::Observes::on)).
 pub trait Watches {
     /// The view the mapping functions may look things up in.
     type View: View;
@@ -65,10 +69,12 @@ pub trait Watches {
     /// Wakes the keys that `wakes` names whenever an object of kind `K` changes.
     fn on_site<K: Kind>(&mut self, site: Site, wakes: Wakes<K, Self::View>);
 
-    /// Wakes the keys that `wakes` names whenever an observed object changes, of a kind that a [`Plan::observe`] asked for.
+    /// Wakes the keys that `wakes` names whenever an observed object changes, of a kind that a
+    /// [`Plan::observe`] asked for.
     fn on_observed(&mut self, wakes: Wakes<Object, Self::View>);
 
-    /// Wakes the keys that `wakes` names whenever a repository was fetched or could not be; it is named by its `ConfigRepo`.
+    /// Wakes the keys that `wakes` names whenever a repository was fetched or could not be; it is named by
+    /// its `ConfigRepo`.
     fn on_source(&mut self, wakes: fn(&Key) -> Vec<Key>);
 
     /// Keeps an index for the plans of the controller, and wakes the keys that it names.
@@ -101,7 +107,8 @@ impl<K> Clone for Change<K> {
 }
 
 impl<K> Change<K> {
-    /// Both sides, the newer first: for mapping functions that wake the keys that the object concerns or concerned.
+    /// Both sides, the newer first: for mapping functions that wake the keys that the object concerns or
+    /// concerned.
     pub fn sides(&self) -> impl Iterator<Item = &K> {
         self.new.iter().chain(&self.old).map(std::convert::AsRef::as_ref)
     }

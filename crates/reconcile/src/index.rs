@@ -7,13 +7,16 @@ use object::{Key, Kind};
 
 /// What a controller found out about the objects of the hub, brought up to date change by change.
 ///
-/// An index belongs to the one controller that keeps it. It is a memory, never a source: what is decided from it must be what would
-/// be decided from one built just now. A time at which something was first seen may begin anew, if it only decides how long to wait.
+/// An index belongs to the one controller that keeps it. It is a memory, never a source: what is decided from
+/// it must be what would be decided from one built just now. A time at which something was first seen may
+/// begin anew, if it only decides how long to wait.
 ///
 /// # Guarantees
-/// - A plan reads the index of exactly what its view shows: changes wait in a log, and are applied before the plan begins.
+/// - A plan reads the index of exactly what its view shows: changes wait in a log, and are applied before the
+///   plan begins.
 /// - Plans of a controller are made one after the other, so nobody else reads or changes the index meanwhile.
-/// - An index that a panic may have left half changed is dropped, and every key of the controller is planned again.
+/// - An index that a panic may have left half changed is dropped, and every key of the controller is planned
+///   again.
 pub trait Index: Send + Sized + 'static {
     /// Finds it out from everything there is.
     ///
@@ -27,7 +30,8 @@ pub trait Index: Send + Sized + 'static {
 
 /// Where an [`Index`] registers the kinds whose changes it takes.
 pub trait Observes<I> {
-    /// Takes every change of an object of kind `K` on the hub; `observe` names the keys of the controller that it concerns.
+    /// Takes every change of an object of kind `K` on the hub; `observe` names the keys of the controller
+    /// that it concerns.
     fn on<K: Kind>(&mut self, observe: fn(&mut I, &Change<K>) -> Vec<Key>);
 }
 
@@ -78,7 +82,8 @@ impl IndexSlot {
         !self.log.is_empty()
     }
 
-    /// Keeps a change for the next decision; one that is part of what the index will be built from is not needed.
+    /// Keeps a change for the next decision; one that is part of what the index will be built from is not
+    /// needed.
     pub(crate) fn log(&mut self, entry: LogEntry) {
         if self.kept.is_some() || self.is_lent {
             self.log.push(entry);

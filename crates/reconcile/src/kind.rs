@@ -13,7 +13,8 @@ use super::{Site, Unreadable};
 use object::date_time::clamp_times;
 use object::{Gvk, Key, Kind, Object, Stored};
 
-/// A kind that a dispatcher wants watched. The process that feeds the dispatcher needs to know none of its types.
+/// A kind that a dispatcher wants watched. The process that feeds the dispatcher needs to know none of its
+/// types.
 #[derive(Clone, Debug)]
 pub struct WatchedKind {
     /// The API server that serves it.
@@ -67,7 +68,8 @@ pub enum WatchEvent {
         /// The resource version of the deletion.
         resource_version: String,
     },
-    /// The kind could not be listed for so long that what was read of it is not relied upon any more, until the next list.
+    /// The kind could not be listed for so long that what was read of it is not relied upon any more, until
+    /// the next list.
     Stale,
 }
 
@@ -180,8 +182,8 @@ fn identity(Key { namespace, name }: &Key, resource_version: &str) -> Object {
     object
 }
 
-/// Reads an object that does not fit its type because of a time that no library reads. The types of custom resources read such a time;
-/// those of built-in kinds do not.
+/// Reads an object that does not fit its type because of a time that no library reads. The types of custom
+/// resources read such a time; those of built-in kinds do not.
 fn clamped<T: DeserializeOwned>(mut object: Value) -> Option<T> {
     clamp_times(&mut object).then(|| serde_json::from_value(object).ok()).flatten()
 }
@@ -200,7 +202,8 @@ struct ManagedMeta<'a> {
     managed_fields: Option<&'a RawValue>,
 }
 
-/// Reads an object, without its managed fields where the cache drops them: they are a third of the object and half the cost.
+/// Reads an object, without its managed fields where the cache drops them: they are a third of the object and
+/// half the cost.
 fn read<T: Stored>(text: &str) -> serde_json::Result<T> {
     if T::KEEPS_APPLIED_FIELDS {
         return serde_json::from_str(text);

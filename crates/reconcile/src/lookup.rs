@@ -1,8 +1,8 @@
 //! Questions to the API server that users' objects are applied to, and their answers.
 //!
-//! A plan asks for what it cannot list in advance: how a kind is served, one object of a kind whose other objects do not matter,
-//! whether somebody may do something. The dispatcher has the question answered, keeps the answer as long as a plan asks for it, and
-//! plans the key again when the answer changes.
+//! A plan asks for what it cannot list in advance: how a kind is served, one object of a kind whose other
+//! objects do not matter, whether somebody may do something. The dispatcher has the question answered, keeps
+//! the answer as long as a plan asks for it, and plans the key again when the answer changes.
 
 use std::fmt::{Display, Formatter};
 use std::sync::Arc;
@@ -88,8 +88,8 @@ pub struct AccessReview {
     pub resource: Gvr,
     /// Where the object is.
     pub key: Key,
-    /// The object as JSON, where its creation is tried as the subject in a dry run: the API server then refuses permissions that the
-    /// subject does not have itself. Empty where that is not needed.
+    /// The object as JSON, where its creation is tried as the subject in a dry run: the API server then
+    /// refuses permissions that the subject does not have itself. Empty where that is not needed.
     pub create: String,
 }
 

@@ -13,7 +13,8 @@ use object::{Gvk, Key, Kind, Object, ObjectRef};
 pub struct Plan {
     /// Barriers: a step starts only when every action of the one before succeeded.
     pub steps: Vec<Vec<Action>>,
-    /// The status to write at the end, unless [`Controller::conclude`](super::Controller::conclude) says otherwise.
+    /// The status to write at the end, unless [`Controller::conclude`](super::Controller::conclude) says
+    /// otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<StatusWrite>,
     /// Events to record once the steps have succeeded.
@@ -22,8 +23,8 @@ pub struct Plan {
     /// When to plan again although nothing changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_at: Option<Timestamp>,
-    /// Kinds that must be watched for this key on the observed cluster (the hub in the operator, the spoke in the agent), replacing
-    /// what its last plan asked for.
+    /// Kinds that must be watched for this key on the observed cluster (the hub in the operator, the spoke in
+    /// the agent), replacing what its last plan asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub observe: Vec<Gvk>,
 }
@@ -80,7 +81,8 @@ pub enum Action {
         manager: Option<String>,
         /// The user that the request [impersonates]; `None` for the identity of the process.
         ///
-        /// [impersonates]: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
+        /// [impersonates]:
+        /// https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
         impersonate: Option<String>,
         /// Asks whether the server would take the object, and writes nothing
         /// ([KEP-576](https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/576-dry-run)).
@@ -106,7 +108,8 @@ pub enum Action {
         /// What must still be true of the object.
         precondition: Precondition,
     },
-    /// Replaces an object that cannot be patched to what it should be; its resource version is the precondition.
+    /// Replaces an object that cannot be patched to what it should be; its resource version is the
+    /// precondition.
     Replace {
         /// Where.
         site: Site,
@@ -228,10 +231,12 @@ impl Precondition {
     }
 }
 
-/// The one status write of a reconcile: a merge patch of `/status`, refused with a conflict when anyone wrote in between.
+/// The one status write of a reconcile: a merge patch of `/status`, refused with a conflict when anyone wrote
+/// in between.
 ///
-/// OCM shares `status.conditions` between writers in lists that some CRDs declare atomic, and its own writers replace them
-/// whole under the resource version; server-side apply would take the conditions of the others. So status goes the same way.
+/// OCM shares `status.conditions` between writers in lists that some CRDs declare atomic, and its own writers
+/// replace them whole under the resource version; server-side apply would take the conditions of the others.
+/// So status goes the same way.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StatusWrite {
     /// Where the object is.
@@ -247,7 +252,8 @@ pub struct StatusWrite {
 impl StatusWrite {
     /// The write that turns the status of `old` into that of `new`; `None` when they are equal.
     ///
-    /// Both are the whole object; only their `status` is compared. Fields the type does not know are left as they are.
+    /// Both are the whole object; only their `status` is compared. Fields the type does not know are left as
+    /// they are.
     pub fn between<K: Kind>(old: &K, new: &K) -> Option<Self> {
         let before = Object::from_typed(old);
         let after = Object::from_typed(new);
@@ -343,7 +349,8 @@ pub struct Executed {
     pub outcomes: Vec<Vec<Outcome>>,
 }
 
-/// What became of an action: the object as the API server returned it (`None` for deletions and pushes), or why not.
+/// What became of an action: the object as the API server returned it (`None` for deletions and pushes), or
+/// why not.
 pub type Outcome = Result<Option<Object>, Failure>;
 
 /// A write that did not happen.

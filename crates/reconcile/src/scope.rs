@@ -9,8 +9,8 @@ pub enum Scope {
     /// All of it.
     #[default]
     Everything,
-    /// What concerns one managed cluster, which is all its agent may see: its namespace and, of cluster-scoped kinds, the
-    /// object of its name.
+    /// What concerns one managed cluster, which is all its agent may see: its namespace and, of
+    /// cluster-scoped kinds, the object of its name.
     OneCluster(String),
 }
 

@@ -1,4 +1,5 @@
-//! The [`View`] of one decision: the caches as they are when it begins, the controller's index, and the results that are there.
+//! The [`View`] of one decision: the caches as they are when it begins, the controller's index, and the
+//! results that are there.
 
 use std::any::TypeId;
 use std::cell::RefCell;
@@ -12,7 +13,8 @@ use super::{
 };
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
-/// What a decision reads. Nothing changes it but the decision itself, so it is read without a lock on any thread.
+/// What a decision reads. Nothing changes it but the decision itself, so it is read without a lock on any
+/// thread.
 pub struct Snapshot {
     caches: Caches,
     memos: KeyMemos,

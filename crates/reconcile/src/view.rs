@@ -9,17 +9,19 @@ use api::gitops::v1alpha1::{ConfigRepo, GitRef};
 use object::tree::Checkout;
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
-/// Everything a controller may read: typed objects of the hub (and, in the agent, of the spoke), observed objects of kinds known
-/// only at run time, fetched repositories.
+/// Everything a controller may read: typed objects of the hub (and, in the agent, of the spoke), observed
+/// objects of kinds known only at run time, fetched repositories.
 ///
-/// Observed objects are those of the cluster the process applies users' objects to: the hub in the operator, the spoke in the agent.
+/// Observed objects are those of the cluster the process applies users' objects to: the hub in the operator,
+/// the spoke in the agent.
 ///
 /// Objects are shared and never change; lookups by key, namespace and indexed label cost no scan.
 pub trait View {
     /// The object at a key; `Ok(None)` only where it is known to be absent.
     ///
     /// # Errors
-    /// [`ReadError`] where the kind has not been read completely, so that nothing may be concluded from absence.
+    /// [`ReadError`] where the kind has not been read completely, so that nothing may be concluded from
+    /// absence.
     fn get_on<K: Kind>(&self, site: Site, key: &Key) -> Read<Option<Arc<K>>>;
 
     /// The objects that match, in key order.
@@ -28,8 +30,9 @@ pub trait View {
     /// [`ReadError`] as for [`View::get_on`].
     fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>>;
 
-    /// The objects that match and have been read, in key order; [`View::unreadable_on`] names those that this may lack. For decisions that
-    /// must go on for all others when one object cannot be read, and that treat no object as absent because it cannot.
+    /// The objects that match and have been read, in key order; [`View::unreadable_on`] names those that this
+    /// may lack. For decisions that must go on for all others when one object cannot be read, and that treat
+    /// no object as absent because it cannot.
     ///
     /// # Errors
     /// [`ReadError`] where the kind has not been read completely.
@@ -41,16 +44,19 @@ pub trait View {
     /// [`ReadError`] as for [`View::list_readable_on`].
     fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>>;
 
-    /// An object of the observed cluster, of a kind that an earlier [`Plan::observe`](super::Plan::observe) asked for.
+    /// An object of the observed cluster, of a kind that an earlier [`Plan::observe`](super::Plan::observe)
+    /// asked for.
     ///
     /// # Errors
     /// [`ReadError`] until the kind has been read completely, or where the cluster does not serve it.
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>>;
 
-    /// The answer to a question to the observed cluster. Asking has it answered, and has the key planned again when the answer changes.
+    /// The answer to a question to the observed cluster. Asking has it answered, and has the key planned
+    /// again when the answer changes.
     ///
     /// # Errors
-    /// [`ReadErrorReason::NotListed`] until it is answered, [`ReadErrorReason::Failed`] where the API server refuses to answer.
+    /// [`ReadErrorReason::NotListed`] until it is answered, [`ReadErrorReason::Failed`] where the API server
+    /// refuses to answer.
     fn lookup(&self, lookup: &Lookup) -> Read<LookupAnswer>;
 
     /// How the observed cluster serves a kind; `None` where it does not.
@@ -104,8 +110,8 @@ pub trait View {
     /// What is known of the repository a `ConfigRepo` names; `None` before the first fetch has ended.
     fn source(&self, repo: &Key) -> Option<Arc<Source>>;
 
-    /// Reads the index that the controller keeps ([`Watches::keep`](super::Watches::keep)), as it is for what this view shows.
-    /// A view that keeps none builds one; it must not be asked for again from within `read`.
+    /// Reads the index that the controller keeps ([`Watches::keep`](super::Watches::keep)), as it is for what
+    /// this view shows. A view that keeps none builds one; it must not be asked for again from within `read`.
     ///
     /// # Errors
     /// [`ReadError`] where the index cannot be built yet.
@@ -116,11 +122,12 @@ pub trait View {
         Ok(read(&mut I::build(self)?))
     }
 
-    /// The result of a computation that is too expensive for a plan. A view of a dispatcher has it made elsewhere and plans the
-    /// key again when it is there; any other view makes it at once.
+    /// The result of a computation that is too expensive for a plan. A view of a dispatcher has it made
+    /// elsewhere and plans the key again when it is there; any other view makes it at once.
     ///
     /// # Errors
-    /// [`ReadErrorReason::Pending`] until the result is there, [`ReadErrorReason::Failed`] where it took too long.
+    /// [`ReadErrorReason::Pending`] until the result is there, [`ReadErrorReason::Failed`] where it took too
+    /// long.
     fn memo<M: Memo>(&self, memo: M) -> Read<Arc<M::Output>>
     where
         Self: Sized,
@@ -160,8 +167,9 @@ pub trait View {
         self.unreadable_on::<K>(Site::Hub, query)
     }
 
-    /// The objects that match and have been read, for mapping functions: one must not lose the wake of a key because another object
-    /// cannot be read. None before the kind has been read, whose first list wakes what it concerns.
+    /// The objects that match and have been read, for mapping functions: one must not lose the wake of a key
+    /// because another object cannot be read. None before the kind has been read, whose first list wakes what
+    /// it concerns.
     fn readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Vec<Arc<K>> {
         self.list_readable_on(site, query).unwrap_or_default()
     }
@@ -186,7 +194,8 @@ pub trait View {
 /// The result of a read.
 pub type Read<T> = Result<T, ReadError>;
 
-/// A read that could not be completed: a cache that is not filled yet, an object that does not fit its type, a result to come.
+/// A read that could not be completed: a cache that is not filled yet, an object that does not fit its type,
+/// a result to come.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read {what}: {why}")]
 pub struct ReadError {
@@ -280,7 +289,8 @@ impl ReadError {
 pub struct Query<'a> {
     /// Only those of this namespace.
     pub namespace: Option<&'a str>,
-    /// Only those with this label and value. Cheap for the labels in [`names::INDEXED_LABELS`](api::names::INDEXED_LABELS).
+    /// Only those with this label and value. Cheap for the labels in
+    /// [`names::INDEXED_LABELS`](api::names::INDEXED_LABELS).
     pub label: Option<(&'a str, &'a str)>,
 }
 
@@ -307,8 +317,8 @@ impl<'a> Query<'a> {
 
 /// The ConfigRepo and the fields of its spec that a source was fetched for.
 ///
-/// A plan takes a source only for the spec that it was fetched for. Otherwise an edit of the URL would apply the tree of the old
-/// repository under the new spec.
+/// A plan takes a source only for the spec that it was fetched for. Otherwise an edit of the URL would apply
+/// the tree of the old repository under the new spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceIdentity {
     /// The uid of the ConfigRepo, which a ConfigRepo of the same name that is created later does not have.

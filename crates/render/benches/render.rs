@@ -1,7 +1,7 @@
 //! What rendering costs: `cargo bench --bench render`.
 //!
-//! 1,000 overlays of 4 objects over one base: all of them on one thread and on all cores, one of them changed, and the same overlays
-//! with `kubectl kustomize`, one process each, where kubectl is on the path.
+//! 1,000 overlays of 4 objects over one base: all of them on one thread and on all cores, one of them
+//! changed, and the same overlays with `kubectl kustomize`, one process each, where kubectl is on the path.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,

@@ -1,7 +1,8 @@
 //! Drives the fuzz targets of `fuzz/` on a stable toolchain, by random changes of the golden cases.
 //!
-//! Usage: `cargo run --release -p wheelwright-render --example fuzz_render -- SECONDS [SEED] [TARGET]`. Each target runs for so many
-//! seconds. An input that panics or takes longer than a second is written to the working directory and ends the run.
+//! Usage: `cargo run --release -p wheelwright-render --example fuzz_render -- SECONDS [SEED] [TARGET]`. Each
+//! target runs for so many seconds. An input that panics or takes longer than a second is written to the
+//! working directory and ends the run.
 #![allow(clippy::disallowed_methods, reason = "it runs for a time that a person chooses")]
 
 #[path = "../fuzz/targets.rs"]

@@ -1,4 +1,5 @@
-//! Renders a directory: accumulates its resources, runs generators, and lets components and transformers change the objects.
+//! Renders a directory: accumulates its resources, runs generators, and lets components and transformers
+//! change the objects.
 
 use std::sync::Arc;
 

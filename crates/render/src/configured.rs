@@ -1,4 +1,5 @@
-//! `generators`, `transformers` and `validators`: objects that configure a built-in one. Programs and containers are refused.
+//! `generators`, `transformers` and `validators`: objects that configure a built-in one. Programs and
+//! containers are refused.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +49,8 @@ impl<'a> ConfigObject<'a> {
     }
 }
 
-/// Returns the built-in generator or transformer (`role`) that an object configures, and refuses every other one.
+/// Returns the built-in generator or transformer (`role`) that an object configures, and refuses every other
+/// one.
 fn find<T>(
     object: &Resource,
     path: &Text,

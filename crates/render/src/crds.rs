@@ -1,4 +1,5 @@
-//! `crds`: OpenAPI definitions that say which fields of a custom resource are labels, annotations or names of other objects.
+//! `crds`: OpenAPI definitions that say which fields of a custom resource are labels, annotations or names of
+//! other objects.
 
 use serde_json::Value as Json;
 

@@ -1,9 +1,12 @@
-//! From overlays to objects: kustomizations are rendered as `kubectl kustomize` renders them, without a binary.
+//! From overlays to objects: kustomizations are rendered as `kubectl kustomize` renders them, without a
+//! binary.
 //!
-//! [`render`] is a function of the files of one commit. It reads nothing else and starts nothing. It returns the [`Closure`] of the
-//! files it read: as long as a tree holds the same closure, its rendering is the same and need not be repeated.
+//! [`render`] is a function of the files of one commit. It reads nothing else and starts nothing. It returns
+//! the [`Closure`] of the files it read: as long as a tree holds the same closure, its rendering is the same
+//! and need not be repeated.
 //!
-//! Remote bases without a copy in the tree, Helm charts, programs and containers are refused, because kustomize would fetch or run them.
+//! Remote bases without a copy in the tree, Helm charts, programs and containers are refused, because
+//! kustomize would fetch or run them.
 
 mod accumulator;
 mod budget;

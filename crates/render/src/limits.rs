@@ -1,4 +1,5 @@
-//! Limits of the resources that a repository may take. Each is far above the sizes that people write and far below harm.
+//! Limits of the resources that a repository may take. Each is far above the sizes that people write and far
+//! below harm.
 
 /// A file that is read: ConfigMaps hold 1 MiB at most, CRD bundles reach some MiB.
 pub const MAX_FILE_BYTES: usize = 16 << 20;
@@ -6,7 +7,8 @@ pub const MAX_FILE_BYTES: usize = 16 << 20;
 pub(crate) const MAX_DOCUMENTS: usize = 10_000;
 /// Values within values. The deepest CRDs stay below 60.
 pub const MAX_DEPTH: usize = 128;
-/// Values in one file, copies by aliases included; some 100 bytes of memory each. A CRD bundle of 5 MiB has 200,000.
+/// Values in one file, copies by aliases included; some 100 bytes of memory each. A CRD bundle of 5 MiB has
+/// 200,000.
 pub(crate) const MAX_VALUES: usize = 1_000_000;
 /// Dashes that stand alone in the brackets of a file: the file is read again for each.
 pub(crate) const MAX_LONE_DASHES: usize = 8;
@@ -16,7 +18,8 @@ pub(crate) const MAX_COPIED_VALUES: usize = 100_000;
 pub(crate) const MAX_COPIED_BYTES: usize = MAX_FILE_BYTES;
 /// Lists of objects within lists of objects.
 pub(crate) const MAX_LIST_DEPTH: usize = 50;
-/// Directories that one overlay reads, each counted as often as it is read: a chain of diamonds doubles with every step.
+/// Directories that one overlay reads, each counted as often as it is read: a chain of diamonds doubles with
+/// every step.
 pub(crate) const MAX_DIRECTORIES: usize = 10_000;
 /// Kustomizations within kustomizations.
 pub(crate) const MAX_NESTING: usize = 100;
@@ -26,9 +29,10 @@ pub(crate) const MAX_LINKS: usize = 40;
 pub(crate) const MAX_LINK_BYTES: usize = 4096;
 /// Objects of one overlay, before and after every transformation.
 pub const MAX_OBJECTS: usize = 100_000;
-/// Memory that one rendering spends on texts and values, freed memory included: bases that are read again, and everything that patches,
-/// replacements, labels and variables make. 5,000 objects of 100 values and 5 KB take 75 MiB, and maps take up to three times what is
-/// counted, so a rendering stays within the 512 MiB of the chart.
+/// Memory that one rendering spends on texts and values, freed memory included: bases that are read again,
+/// and everything that patches, replacements, labels and variables make. 5,000 objects of 100 values and 5 KB
+/// take 75 MiB, and maps take up to three times what is counted, so a rendering stays within the 512 MiB of
+/// the chart.
 pub(crate) const MAX_RENDER_BYTES: usize = 128 << 20;
 /// Memory of one value beside its text.
 pub(crate) const VALUE_BYTES: usize = 100;

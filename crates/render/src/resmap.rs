@@ -67,7 +67,8 @@ impl ResMap {
         Ok(())
     }
 
-    /// Checks the identities after patches and replacements: each object has a kind and a name, and no two are equal.
+    /// Checks the identities after patches and replacements: each object has a kind and a name, and no two
+    /// are equal.
     ///
     /// # Errors
     /// Names the object, and the place of the other one.

@@ -181,7 +181,8 @@ impl Resource {
         }
     }
 
-    /// Whether kustomize would hold annotations of its own in it, which it removes in the end; a JSON patch then finds a map to change.
+    /// Whether kustomize would hold annotations of its own in it, which it removes in the end; a JSON patch
+    /// then finds a map to change.
     pub(super) fn is_annotated(&self) -> bool {
         !self.previous.is_empty() || self.needs_hash || self.origin.is_some()
     }

@@ -9,7 +9,8 @@ use object::builtin_lists::{Position, Table};
 
 /// The rules of the built-in kinds as kustomize knows them: those of an older Kubernetes than ours.
 ///
-/// A list of a newer kind is replaced by a strategic merge patch, as kustomize replaces it, though the API server would merge it.
+/// A list of a newer kind is replaced by a strategic merge patch, as kustomize replaces it, though the API
+/// server would merge it.
 pub(super) static BUILTIN: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("schema.txt")));
 
 /// The schemas in force for one overlay.

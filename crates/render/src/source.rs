@@ -180,7 +180,8 @@ impl<'a> Source<'a> {
     /// Finds the target of a path in a file of directory `dir`; `None` if it does not exist.
     ///
     /// # Errors
-    /// The path or a link on its way leaves the repository, or links form a cycle. The error knows no file yet.
+    /// The path or a link on its way leaves the repository, or links form a cycle. The error knows no file
+    /// yet.
     pub(super) fn find(&self, dir: &str, path: &str) -> Result<Option<PathTarget>> {
         self.follow(&join(dir, path)?)
     }

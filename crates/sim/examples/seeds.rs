@@ -1,4 +1,5 @@
-//! Plays random histories: `cargo run --release -p wheelwright-sim --example seeds -- FROM TO`. One seed alone is told in full.
+//! Plays random histories: `cargo run --release -p wheelwright-sim --example seeds -- FROM TO`. One seed
+//! alone is told in full.
 
 use std::process::ExitCode;
 

@@ -28,7 +28,8 @@ pub struct Spoke {
     /// Whether its API server answers.
     pub answers: bool,
     pub(crate) agent: Process,
-    /// The spoke's revision when its workloads were last looked at, and when the next of them changes by itself.
+    /// The spoke's revision when its workloads were last looked at, and when the next of them changes by
+    /// itself.
     pub(crate) seen: u64,
     pub(crate) wake_at: Option<Timestamp>,
 }

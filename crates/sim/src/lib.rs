@@ -1,4 +1,5 @@
-//! A world of stores in virtual time that runs the code of production: a hub, its spokes, their processes, and a checker of invariants.
+//! A world of stores in virtual time that runs the code of production: a hub, its spokes, their processes,
+//! and a checker of invariants.
 
 mod check;
 mod cluster;

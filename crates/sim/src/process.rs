@@ -1,7 +1,9 @@
-//! An operator or agent inside the simulator: the dispatcher that production runs, over stores and virtual time.
+//! An operator or agent inside the simulator: the dispatcher that production runs, over stores and virtual
+//! time.
 //!
-//! The dispatcher hands out commands. A process keeps those that wait and picks the next one by seed, so the decisions, the single
-//! actions, the answers and the computations of concurrent turns happen in any order that the dispatcher allows.
+//! The dispatcher hands out commands. A process keeps those that wait and picks the next one by seed, so the
+//! decisions, the single actions, the answers and the computations of concurrent turns happen in any order
+//! that the dispatcher allows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,7 +65,8 @@ pub struct Faults {
     pub refused: u32,
     /// Of 1,000 writes, how many happen although the process is told that they failed.
     pub answer_lost: u32,
-    /// Of 1,000 looks at the watch of a kind, how many deliver no event: the process decides on what it knew before.
+    /// Of 1,000 looks at the watch of a kind, how many deliver no event: the process decides on what it knew
+    /// before.
     pub stale: u32,
 }
 
@@ -127,7 +130,8 @@ impl Process {
         self.dispatcher.source_changed(repo, source, now);
     }
 
-    /// Reads news from the API servers and does what is due until another process has its turn; returns whether it did anything.
+    /// Reads news from the API servers and does what is due until another process has its turn; returns
+    /// whether it did anything.
     pub(super) fn round(&mut self, sites: &mut Sites<'_>, random: &mut Random, now: Timestamp) -> bool {
         let now = now.saturating_add(self.clock).unwrap_or(now);
         let mut busy = false;
@@ -155,8 +159,9 @@ impl Process {
         }
     }
 
-    /// Keeps a command for later; returns whether there is something new to read. Watches begin and end in the order in which they
-    /// were handed out, as in production: a watch that ends late would be the one that was wanted again.
+    /// Keeps a command for later; returns whether there is something new to read. Watches begin and end in
+    /// the order in which they were handed out, as in production: a watch that ends late would be the one
+    /// that was wanted again.
     fn take(&mut self, command: Command) -> bool {
         match command {
             Command::Watch(kind) => {

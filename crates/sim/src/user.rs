@@ -55,8 +55,8 @@ impl World {
         Ok(())
     }
 
-    /// Hands over what a new ConfigRepo follows, as the source controller does. A ConfigRepo that follows something else now gets
-    /// nothing until the next commit.
+    /// Hands over what a new ConfigRepo follows, as the source controller does. A ConfigRepo that follows
+    /// something else now gets nothing until the next commit.
     fn fetch_again(&mut self) {
         for (repo, mut source) in self.sources.clone() {
             let identity = self.identity(&repo);
@@ -125,7 +125,8 @@ impl World {
         }
     }
 
-    /// Lets the operator die after so many writes more, whatever it is doing; a new one that knows nothing takes its place.
+    /// Lets the operator die after so many writes more, whatever it is doing; a new one that knows nothing
+    /// takes its place.
     pub fn kill_operator_after(&mut self, writes: usize) {
         self.operator.die_after(writes);
     }

@@ -1,7 +1,9 @@
-//! What a cluster without nodes reports about its workloads: the part of Kubernetes' controllers and kubelets that shows in status.
+//! What a cluster without nodes reports about its workloads: the part of Kubernetes' controllers and kubelets
+//! that shows in status.
 //!
-//! A workload becomes ready some time after its pods changed, if every image of its pods is known; one with an unknown image keeps
-//! what it ran before, as a rolling update does, and never becomes ready. No pods are made.
+//! A workload becomes ready some time after its pods changed, if every image of its pods is known; one with
+//! an unknown image keeps what it ran before, as a rolling update does, and never becomes ready. No pods are
+//! made.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
 //! A hub, its spokes, a git remote and the processes between them, in virtual time under seeded faults.
 //!
-//! Time moves only when nothing is left to do at the present instant, and then to the next instant at which something is due.
-//! The same seed gives the same history. A checker looks at every decision and every write; the first broken invariant ends the run.
+//! Time moves only when nothing is left to do at the present instant, and then to the next instant at which
+//! something is due. The same seed gives the same history. A checker looks at every decision and every write;
+//! the first broken invariant ends the run.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -17,7 +18,8 @@ use object::{Key, Random};
 use reconcile::{Dispatcher, Scope, Source};
 use store::Store;
 
-/// Rounds at one instant after which the world never comes to rest: far more than any sequence of plans needs.
+/// Rounds at one instant after which the world never comes to rest: far more than any sequence of plans
+/// needs.
 const ROUNDS_PER_INSTANT: u32 = 10_000;
 
 /// The code that runs in a world. The default is the code that ships.

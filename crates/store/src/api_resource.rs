@@ -34,7 +34,8 @@ impl GroupResource {
     }
 }
 
-/// A kind of objects and how the server treats it: what discovery lists as an `APIResource`, and the rules of its versions.
+/// A kind of objects and how the server treats it: what discovery lists as an `APIResource`, and the rules of
+/// its versions.
 #[derive(Clone, Debug)]
 pub struct ApiResource {
     /// API group; empty for the core group.
@@ -80,7 +81,8 @@ pub struct Version {
     pub deprecation: Option<String>,
     /// Shape of objects, defaults and checks.
     pub schema: Arc<Schema>,
-    /// The schema as OpenAPI, for `kubectl explain`; what the shape was read from. Built-in kinds refer to [`super::definitions`].
+    /// The schema as OpenAPI, for `kubectl explain`; what the shape was read from. Built-in kinds refer to
+    /// [`super::definitions`].
     pub openapi: Arc<Value>,
     /// CEL rules, compiled.
     pub rules: Option<Arc<super::Rules>>,

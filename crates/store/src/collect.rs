@@ -1,7 +1,8 @@
-//! What a control plane does by itself after a deletion: dependents follow their owners, namespaces and definitions are emptied.
+//! What a control plane does by itself after a deletion: dependents follow their owners, namespaces and
+//! definitions are emptied.
 //!
-//! Writes leave places to look at behind ([`Garbage::note`]); [`Store::collect`] looks at each once. So a step costs what changed, not
-//! what there is, and its order depends on the store alone.
+//! Writes leave places to look at behind ([`Garbage::note`]); [`Store::collect`] looks at each once. So a
+//! step costs what changed, not what there is, and its order depends on the store alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -116,8 +117,9 @@ fn last_write(object: &Object, now: Timestamp) -> Option<Timestamp> {
 impl Store {
     /// One step of what a control plane does by itself; whether it wrote anything.
     ///
-    /// The garbage collector's part is what kube-controller-manager does: an object all of whose owners are gone is deleted, one that
-    /// still has some loses the references to the others; `foregroundDeletion` waits for blocking dependents, `orphan` cuts them off.
+    /// The garbage collector's part is what kube-controller-manager does: an object all of whose owners are
+    /// gone is deleted, one that still has some loses the references to the others; `foregroundDeletion`
+    /// waits for blocking dependents, `orphan` cuts them off.
     pub fn collect(&mut self, now: Timestamp) -> bool {
         let before = self.revision();
         for place in std::mem::take(&mut self.garbage.pending) {

@@ -10,7 +10,8 @@ use object::{Key, Object};
 
 use super::ApiResource;
 
-/// Changes remembered per resource: a watcher that falls further behind has to list again, as with a real API server.
+/// Changes remembered per resource: a watcher that falls further behind has to list again, as with a real API
+/// server.
 pub(super) const LOG_LIMIT: usize = 16_384;
 /// Bytes of objects that these changes hold, about: 42 objects of the largest size.
 const LOG_BYTES: usize = 64 << 20;
@@ -38,7 +39,8 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// About how many bytes are kept for this change; what was there before belongs to the change that made it.
+    /// About how many bytes are kept for this change; what was there before belongs to the change that made
+    /// it.
     fn weight(&self) -> usize {
         let fields =
             |object: &Arc<Object>| object.0.iter().map(|(name, value)| name.len() + weight(value)).sum();

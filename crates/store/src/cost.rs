@@ -1,7 +1,9 @@
-//! How much work CEL rules may be, known before they are evaluated: nothing stops an evaluation that has begun.
+//! How much work CEL rules may be, known before they are evaluated: nothing stops an evaluation that has
+//! begun.
 //!
-//! The bound follows the sizes of the values that are there, as the cost estimation of kube-apiserver follows the limits of the schema
-//! (KEP-2876). It is coarse: each element of a list counts as having lists as long as the longest one of the object.
+//! The bound follows the sizes of the values that are there, as the cost estimation of kube-apiserver follows
+//! the limits of the schema (KEP-2876). It is coarse: each element of a list counts as having lists as long
+//! as the longest one of the object.
 
 use kube_cel::CompiledSchema;
 use kube_cel::cel::Program;

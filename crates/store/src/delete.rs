@@ -21,7 +21,8 @@ impl Store {
     /// Deletes an object, or marks it as going where finalizers or dependents hold it.
     ///
     /// # Errors
-    /// 404 where there is no such object, 409 where a precondition does not hold, 403 for a namespace that no cluster is without.
+    /// 404 where there is no such object, 409 where a precondition does not hold, 403 for a namespace that no
+    /// cluster is without.
     pub fn delete(
         &mut self,
         target: &ResourcePath,
@@ -74,7 +75,8 @@ impl Store {
         })
     }
 
-    /// Deletes what stands at a place, or marks it where something holds it; `None` where nothing stands there.
+    /// Deletes what stands at a place, or marks it where something holds it; `None` where nothing stands
+    /// there.
     pub(super) fn terminate(
         &mut self,
         place: &Place,

@@ -4,7 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, Status
 
 use super::{ApiResource, ResourcePath};
 
-/// A request that was refused: a Kubernetes `Status` with the reason, code, message and causes of kube-apiserver.
+/// A request that was refused: a Kubernetes `Status` with the reason, code, message and causes of
+/// kube-apiserver.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiError(Box<Status>);
 

@@ -47,8 +47,9 @@ impl Store {
 
     /// The API machine that these entries left behind: a snapshot, then the journal since.
     ///
-    /// `seed` must differ from the one before, so that no uid is given twice; versions up to `reserved` are not given again. History
-    /// before the restart is forgotten, so watchers of then get 410. Entries of kinds whose definition is not among them are dropped.
+    /// `seed` must differ from the one before, so that no uid is given twice; versions up to `reserved` are
+    /// not given again. History before the restart is forgotten, so watchers of then get 410. Entries of
+    /// kinds whose definition is not among them are dropped.
     pub fn restore(
         seed: u64,
         entries: impl IntoIterator<Item = Entry>,
@@ -97,7 +98,8 @@ impl Store {
         self.skip_to(revision);
     }
 
-    /// A copy that takes writes and keeps a journal of them, while this one [follows](Store::follow) as they become durable.
+    /// A copy that takes writes and keeps a journal of them, while this one [follows](Store::follow) as they
+    /// become durable.
     pub fn branch(&self) -> Self {
         let mut branch = self.clone();
         branch.journal = Some(Vec::new());

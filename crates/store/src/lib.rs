@@ -1,12 +1,14 @@
-//! The API machine in memory: what kube-apiserver, its garbage collector and its namespace controller do, as a value.
+//! The API machine in memory: what kube-apiserver, its garbage collector and its namespace controller do, as
+//! a value.
 //!
-//! A [`Store`] has no clock, no threads and no network: time comes in as an argument, uids come from a seed, and what a real
-//! control plane does by itself (collecting garbage, emptying namespaces) is a step that somebody calls ([`Store::collect`]).
-//! The simulator owns hundreds of them; `apiserver` puts HTTP in front of one. It is meant to be stricter than the real thing:
-//! what it accepts, a real API server accepts too.
+//! A [`Store`] has no clock, no threads and no network: time comes in as an argument, uids come from a seed,
+//! and what a real control plane does by itself (collecting garbage, emptying namespaces) is a step that
+//! somebody calls ([`Store::collect`]). The simulator owns hundreds of them; `apiserver` puts HTTP in front
+//! of one. It is meant to be stricter than the real thing: what it accepts, a real API server accepts too.
 //!
 //! - Reads: [`Store::get`], [`Store::list`], [`Store::watch`] and [`Store::poll`].
-//! - Writes: [`Store::create`], [`Store::update`], [`Store::patch`], [`Store::delete`], [`Store::delete_collection`].
+//! - Writes: [`Store::create`], [`Store::update`], [`Store::patch`], [`Store::delete`],
+//!   [`Store::delete_collection`].
 //! - Names: [`Store::target`] finds the path of an object, [`Store::resources`] lists what is served.
 //! - Durability: [`Store::take_journal`] hands out what changed, [`Store::restore`] takes it back.
 //!
@@ -69,7 +71,8 @@ pub use watch::{EventType, Watch, WatchEvent, WatchOptions};
 use collection::{Change, Collection};
 use ids::Ids;
 
-/// The definitions that schemas of built-in kinds refer to, by name: `components.schemas` of an OpenAPI document.
+/// The definitions that schemas of built-in kinds refer to, by name: `components.schemas` of an OpenAPI
+/// document.
 pub fn definitions() -> &'static serde_json::Map<String, serde_json::Value> {
     &builtin::DEFINITIONS.openapi
 }
@@ -128,7 +131,8 @@ impl Store {
         }
     }
 
-    /// Registers the conversion between the versions of a kind; without one, versions differ in `apiVersion` alone.
+    /// Registers the conversion between the versions of a kind; without one, versions differ in `apiVersion`
+    /// alone.
     #[must_use]
     pub fn converting(mut self, group: &str, kind: &str, convert: Convert) -> Self {
         self.conversions.insert((group.into(), kind.into()), convert);
@@ -181,7 +185,8 @@ impl Store {
         }
     }
 
-    /// The one door through which objects change. `new` has everything but its resource version; `None` deletes.
+    /// The one door through which objects change. `new` has everything but its resource version; `None`
+    /// deletes.
     fn commit(&mut self, id: &GroupResource, key: &Key, new: Option<Object>) -> Option<Arc<Object>> {
         self.collections.get(id)?;
         self.revision += 1;

@@ -7,12 +7,13 @@ use object::Object;
 
 /// Bytes of a stored object, as JSON: etcd takes no more by default (`--max-request-bytes`).
 const OBJECT: usize = 1_572_864;
-/// Levels of lists and maps in an object. A journal line, a list and a watch event wrap it in two more levels and its managed fields
-/// in five, and JSON parsers refuse 128.
+/// Levels of lists and maps in an object. A journal line, a list and a watch event wrap it in two more levels
+/// and its managed fields in five, and JSON parsers refuse 128.
 const DEPTH: usize = 100;
 /// Operations of one JSON patch (apiserver `maxJSONPatchOperations`).
 const OPERATIONS: usize = 10_000;
-/// Bytes of JSON that the copies of one JSON patch may add up to: the limit of a request (apiserver `JSONPatchMaxCopyBytes`).
+/// Bytes of JSON that the copies of one JSON patch may add up to: the limit of a request (apiserver
+/// `JSONPatchMaxCopyBytes`).
 const COPIED: usize = 3 << 20;
 
 /// Refuses an object that is too large to store.

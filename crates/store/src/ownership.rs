@@ -1,4 +1,5 @@
-//! Who owns which field of stored objects: `metadata.managedFields`, through the algebra of [`fields`](object::fields).
+//! Who owns which field of stored objects: `metadata.managedFields`, through the algebra of
+//! [`fields`](object::fields).
 
 use serde_json::{Map, Value};
 
@@ -71,7 +72,8 @@ pub(super) fn apply(
     Ok(Applied { object, managed_fields: owners.to_values() })
 }
 
-/// The part of a configuration that the subresource covers; the rest is ignored, as upstream's reset fields are.
+/// The part of a configuration that the subresource covers; the rest is ignored, as upstream's reset fields
+/// are.
 fn covered(request: &WriteRequest<'_>, config: &Object) -> Object {
     let mut config = config.clone();
     if request.target.subresource.is_empty() {

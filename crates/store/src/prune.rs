@@ -8,7 +8,8 @@ use super::request_scope::RequestScope;
 use super::schema::{Schema, Type};
 use super::{GroupResource, crd};
 
-/// Drops fields that the schema does not know, and nulls where null means absent; returns the paths of the former.
+/// Drops fields that the schema does not know, and nulls where null means absent; returns the paths of the
+/// former.
 pub(super) fn prune(scope: &RequestScope, object: &mut Object) -> Vec<String> {
     let mut how = Pruning { builtin: !scope.resource().is_custom(), dropped: Vec::new() };
     how.fields(&scope.version().schema, &mut object.0, "", true);
@@ -115,7 +116,8 @@ pub(super) fn fill(schema: &Schema, value: &mut Value) {
     }
 }
 
-/// Where a value has another type than its schema says, as Go's JSON decoder words it: `number`, `spec.replicas`, `int32`.
+/// Where a value has another type than its schema says, as Go's JSON decoder words it: `number`,
+/// `spec.replicas`, `int32`.
 pub(super) fn mistyped(schema: &Schema, value: &Value, path: &str) -> Option<String> {
     if !value.is_null() && !admits(schema, value) {
         let found = match value {

@@ -111,7 +111,8 @@ impl Store {
             .unwrap_or_default()
     }
 
-    /// The rules of a role: its own, or those of the roles it gathers (a real cluster has a controller copy them).
+    /// The rules of a role: its own, or those of the roles it gathers (a real cluster has a controller copy
+    /// them).
     fn rules_in(&self, role: &Object) -> Vec<PolicyRule> {
         let selectors = role.at(&["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array);
         let selectors: Vec<Selector> = selectors
@@ -134,7 +135,8 @@ impl Store {
             .collect()
     }
 
-    /// A role that gathers the rules of others may come to hold any rule, so it takes a user who has them all.
+    /// A role that gathers the rules of others may come to hold any rule, so it takes a user who has them
+    /// all.
     fn check_aggregation(
         &self,
         user: &User,

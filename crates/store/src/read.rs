@@ -159,7 +159,8 @@ impl Store {
     /// The objects of a resource, in one namespace or in all.
     ///
     /// # Errors
-    /// 404 for a path that is not served, 400 for selectors or revisions that cannot be read, 410 for a page whose moment is forgotten.
+    /// 404 for a path that is not served, 400 for selectors or revisions that cannot be read, 410 for a page
+    /// whose moment is forgotten.
     pub fn list(&self, target: &ResourcePath, options: &ListOptions) -> Result<List, ApiError> {
         let (collection, scope) = self.scope(target)?;
         let filter = Filter::new(target, scope.version(), &options.labels, &options.fields)?;

@@ -10,8 +10,8 @@ use object::{Key, Kind, Object};
 /// The path of a request, which is kube-apiserver's `RequestInfo` without the verb:
 /// `/apis/{group}/{version}/namespaces/{namespace}/{resource}/{name}/{subresource}`.
 ///
-/// Parts that a request does not have are empty: the namespace of a cluster-scoped object or of a list over all namespaces,
-/// the name of a list or a creation.
+/// Parts that a request does not have are empty: the namespace of a cluster-scoped object or of a list over
+/// all namespaces, the name of a list or a creation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResourcePath {
     /// API group; empty for the core group.
@@ -145,7 +145,8 @@ pub enum FieldValidation {
 pub struct WriteOptions {
     /// Who writes: role escalation is checked against it, and signing requests name it.
     pub user: Arc<User>,
-    /// Owner of the written fields in `metadata.managedFields`; a front without one passes the first word of the user agent.
+    /// Owner of the written fields in `metadata.managedFields`; a front without one passes the first word of
+    /// the user agent.
     pub manager: String,
     /// Do everything but store.
     pub dry_run: bool,

@@ -7,7 +7,8 @@ use super::request_scope::RequestScope;
 use super::{FieldError, cost};
 
 thread_local! {
-    // Registering the functions of Kubernetes takes longer than most rules; the registry itself cannot be shared between threads.
+    // Registering the functions of Kubernetes takes longer than most rules; the registry itself cannot be
+    // shared between threads.
     static VALIDATOR: Validator = Validator::new();
 }
 

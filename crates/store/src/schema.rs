@@ -1,7 +1,8 @@
-//! Structural schemas: the shape of objects, as CustomResourceDefinitions declare it and built-in types have it.
+//! Structural schemas: the shape of objects, as CustomResourceDefinitions declare it and built-in types have
+//! it.
 //!
-//! A schema says which fields there are, how lists and maps are merged, what is filled in, and what is refused. The module
-//! holds the data.
+//! A schema says which fields there are, how lists and maps are merged, what is filled in, and what is
+//! refused. The module holds the data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -173,7 +174,8 @@ impl Schema {
         };
         let int_or_string = flag("x-kubernetes-int-or-string") || text("format") == "int-or-string";
         let type_ = if int_or_string { Type::IntOrString } else { Type::named(text("type")) };
-        // Built-in types say "object" without fields where anything may stand: embedded objects, and JSON itself.
+        // Built-in types say "object" without fields where anything may stand: embedded objects, and JSON
+        // itself.
         let free = refs.is_builtin()
             && properties.is_empty()
             && values.is_none()

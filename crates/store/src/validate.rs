@@ -255,7 +255,8 @@ impl Errors {
     }
 }
 
-/// Built-in types mark every field that Go always writes as required; the server insists only on those a user has to say.
+/// Built-in types mark every field that Go always writes as required; the server insists only on those a user
+/// has to say.
 fn is_required(path: &str, name: &str) -> bool {
     let said = [
         "spec",

@@ -82,8 +82,8 @@ impl Store {
     /// Begins a watch; nothing is sent before [`Store::poll`].
     ///
     /// # Errors
-    /// For a path that is not served, selectors that cannot be read, a revision that is no number, or (410) one whose history is
-    /// forgotten.
+    /// For a path that is not served, selectors that cannot be read, a revision that is no number, or (410)
+    /// one whose history is forgotten.
     pub fn watch(&self, target: &ResourcePath, options: &WatchOptions) -> Result<Watch, ApiError> {
         let (collection, scope) = self.scope(target)?;
         let filter = Filter::new(target, scope.version(), &options.labels, &options.fields)?;
@@ -108,7 +108,8 @@ impl Store {
     /// The events since the last poll, in the order in which they happened.
     ///
     /// # Errors
-    /// 410 `Expired` where the watcher fell so far behind that the history it needs is forgotten, or its resource is gone: list again.
+    /// 410 `Expired` where the watcher fell so far behind that the history it needs is forgotten, or its
+    /// resource is gone: list again.
     pub fn poll(&self, watch: &mut Watch) -> Result<Vec<WatchEvent>, ApiError> {
         let collection =
             self.collections.get(&watch.id).ok_or_else(|| too_old(watch.position, self.revision()))?;
@@ -140,7 +141,8 @@ impl Store {
         Ok(events)
     }
 
-    /// A bookmark of where the watcher stands; `initial` marks the end of the objects there were when it began.
+    /// A bookmark of where the watcher stands; `initial` marks the end of the objects there were when it
+    /// began.
     pub fn bookmark(&self, watch: &Watch, initial: bool) -> WatchEvent {
         let resource = watch.scope.resource();
         let mut metadata =
@@ -179,7 +181,8 @@ fn too_old(position: u64, oldest: u64) -> ApiError {
     ApiError::expired(format!("too old resource version: {position} ({oldest})"))
 }
 
-/// What a change looks like through a selector: an object that stops matching is deleted, as far as the watcher can tell.
+/// What a change looks like through a selector: an object that stops matching is deleted, as far as the
+/// watcher can tell.
 fn seen(filter: &Filter, change: &Change) -> Option<(EventType, Arc<Object>)> {
     let visible = |side: &Option<Arc<Object>>| side.clone().filter(|object| filter.selects(object));
     match (visible(&change.old), visible(&change.new)) {

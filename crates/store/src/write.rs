@@ -38,8 +38,8 @@ impl Store {
     /// Creates an object; `target` names the resource and the namespace, the body the object.
     ///
     /// # Errors
-    /// 400 for a body of another kind or namespace, 403 and 404 for a namespace that is going or missing, 409 where the name is taken,
-    /// 422 for fields that are wrong.
+    /// 400 for a body of another kind or namespace, 403 and 404 for a namespace that is going or missing, 409
+    /// where the name is taken, 422 for fields that are wrong.
     pub fn create(
         &mut self,
         target: &ResourcePath,
@@ -58,7 +58,7 @@ impl Store {
     /// Replaces an object, or the part of it that the subresource covers.
     ///
     /// # Errors
-    /// As [`Store::create`], and 404 where there is no such object, 409 where it is not at the version the body says.
+    /// As [`Store::create`], and 404 where there is no object, 409 where it has another version than the body.
     pub fn update(
         &mut self,
         target: &ResourcePath,
@@ -94,11 +94,12 @@ impl Store {
         self.replace(request, &old, new, Owning::Update)
     }
 
-    /// Patches an object, or the part of it that the subresource covers; an apply creates what does not exist.
+    /// Patches an object, or the part that the subresource covers; an apply creates what does not exist.
     ///
     /// # Errors
-    /// As [`Store::update`], and 409 with one cause per field where an apply meets fields of other managers, 415 for a strategic merge
-    /// of a custom resource, 400 and 422 for patches that cannot be read or do not fit the object.
+    /// As [`Store::update`], and 409 with one cause per field where an apply meets fields of other managers,
+    /// 415 for a strategic merge of a custom resource, 400 and 422 for patches that cannot be read or do not
+    /// fit the object.
     pub fn patch(
         &mut self,
         target: &ResourcePath,

@@ -34,7 +34,8 @@ impl WriteRequest<'_> {
         object::Gvk::parse(&self.scope.api_version(), &self.scope.resource().kind)
     }
 
-    /// Checks that a body belongs to the path, handles fields that the schema does not know, and fills in defaults.
+    /// Checks that a body belongs to the path, handles fields that the schema does not know, and fills in
+    /// defaults.
     pub(super) fn read_body(&mut self, mut object: Object) -> Result<Object, ApiError> {
         let (kind, api_version) = (self.scope.resource().kind.clone(), self.scope.api_version());
         limits::check_depth(&object)?;

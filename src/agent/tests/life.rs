@@ -1,4 +1,5 @@
-//! An identity in use: renewals that wait, refusals, and bootstrap kubeconfigs that change; all on a paused clock.
+//! An identity in use: renewals that wait, refusals, and bootstrap kubeconfigs that change; all on a paused
+//! clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

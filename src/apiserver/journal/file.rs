@@ -56,7 +56,8 @@ pub(in super::super) struct Content {
     pub(in super::super) reserved: u64,
 }
 
-/// Reads what a journal in a directory holds; nothing where there is none. A torn batch at the end is left out.
+/// Reads what a journal in a directory holds; nothing where there is none. A torn batch at the end is left
+/// out.
 ///
 /// # Errors
 /// Where the file cannot be read, or is damaged before its last mark.
@@ -120,7 +121,8 @@ impl JournalFile {
         let reserved = revision + RESERVED;
         let written = write_new(&new, content, reserved);
         if written.is_err() {
-            // It takes space that the journal itself may need. That it cannot be removed changes nothing about the error.
+            // It takes space that the journal itself may need. That it cannot be removed changes nothing
+            // about the error.
             let _ = fs::remove_file(&new);
         }
         let (file, length) = written?;
@@ -139,7 +141,8 @@ impl JournalFile {
     /// Appends writes in the order of versions, and returns when they are on disk.
     ///
     /// # Errors
-    /// What the disk says. The file is then as before, or [`JournalFile::restore`] failed too and it must be begun anew.
+    /// What the disk says. The file is then as before, or [`JournalFile::restore`] failed too and it must be
+    /// begun anew.
     pub(super) fn append<'a>(
         &mut self,
         entries: impl Iterator<Item = &'a Entry>,

@@ -119,7 +119,8 @@ impl Journal {
         Ok(Self { batches: Some(batches), failure, writer: Some(writer) })
     }
 
-    /// Queues writes in the order of versions, under the lock of the head; no writes at all wait for those before them.
+    /// Queues writes in the order of versions, under the lock of the head; no writes at all wait for those
+    /// before them.
     pub(in super::super) fn append(&self, entries: Vec<Entry>) -> Durable {
         let (done, wait) = oneshot::channel();
         if let Some(batches) = &self.batches {

@@ -13,14 +13,16 @@ use crate::cli::{CommandError, CommandResult};
 
 /// Run the agent of a managed cluster.
 ///
-/// It joins the hub, renews the lease of the cluster, applies works and reports their status. The hub is any hub of Open Cluster
-/// Management. The agent waits until the hub accepts the cluster and approves its certificate request.
+/// It joins the hub, renews the lease of the cluster, applies works and reports their status. The hub is any
+/// hub of Open Cluster Management. The agent waits until the hub accepts the cluster and approves its
+/// certificate request.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Bootstrap kubeconfig, for the hub as long as the cluster has not joined.
     #[arg(long, value_name = "FILE")]
     hub_kubeconfig: PathBuf,
-    /// Kubeconfig of the managed cluster. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
+    /// Kubeconfig of the managed cluster. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of
+    /// the pod.
     #[arg(long, value_name = "FILE")]
     spoke_kubeconfig: Option<PathBuf>,
     /// Name of the cluster on the hub.

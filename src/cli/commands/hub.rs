@@ -16,8 +16,9 @@ use object::Object;
 
 /// Run the embedded hub: an API server for kubectl, the operator and agents that needs nothing installed.
 ///
-/// It keeps its objects in the data directory and writes a kubeconfig for the administrator there. It serves the kinds of OCM and
-/// Wheelwright from the start. It runs no workloads. It is meant for a laptop, CI or a small site.
+/// It keeps its objects in the data directory and writes a kubeconfig for the administrator there. It serves
+/// the kinds of OCM and Wheelwright from the start. It runs no workloads. It is meant for a laptop, CI or a
+/// small site.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Directory for keys, data and `admin.kubeconfig`. It is created when it does not exist.
@@ -67,7 +68,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// A limit on the size of files (`RLIMIT_FSIZE`) refuses a write and does not end the process, while this is kept.
+/// A limit on the size of files (`RLIMIT_FSIZE`) refuses a write and does not end the process, while this is
+/// kept.
 fn refuse_large_files() -> std::io::Result<tokio::signal::unix::Signal> {
     const SIGXFSZ: i32 = 25;
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(SIGXFSZ))

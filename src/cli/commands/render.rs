@@ -26,14 +26,15 @@ const HEAD: &str = "HEAD";
 
 /// Print the objects of an overlay, as `kubectl kustomize` would.
 ///
-/// A directory without a kustomization renders its manifests in name order. Nothing is fetched and nothing is run: remote bases,
-/// Helm charts and plugins that are programs are refused.
+/// A directory without a kustomization renders its manifests in name order. Nothing is fetched and nothing is
+/// run: remote bases, Helm charts and plugins that are programs are refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The directory of the overlay; with --revision or --repo, from the repository's root.
     #[arg(default_value = ".")]
     dir: PathBuf,
-    /// Render a branch, tag, commit or HEAD, which it is when only --repo is given, instead of the files as they are.
+    /// Render a branch, tag, commit or HEAD, which it is when only --repo is given, instead of the files as
+    /// they are.
     #[arg(long, value_name = "REV")]
     revision: Option<String>,
     /// The repository to take the revision of; the one around the working directory unless it is named.

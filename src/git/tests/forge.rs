@@ -1,4 +1,5 @@
-//! Repositories and servers for tests: bare repositories in temporary directories, and git's own daemon on a loopback socket.
+//! Repositories and servers for tests: bare repositories in temporary directories, and git's own daemon on a
+//! loopback socket.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

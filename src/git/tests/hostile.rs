@@ -154,7 +154,8 @@ fn varint(mut value: usize) -> Vec<u8> {
     out
 }
 
-/// Puts a pack into a repository: a blob of 60 kB, and a delta of it that makes an object of many times its size.
+/// Puts a pack into a repository: a blob of 60 kB, and a delta of it that makes an object of many times its
+/// size.
 fn plant_delta_bomb(forge: &Forge, repo: &Repository, times: usize) -> Oid {
     let base = vec![b'x'; 60_000];
     let base_id = Oid::hash_object(ObjectType::Blob, &base).unwrap();

@@ -1,4 +1,5 @@
-//! git's own protocol, which proves nothing and is taken on loopback only (gitprotocol-pack(5), "Git Transport").
+//! git's own protocol, which proves nothing and is taken on loopback only (gitprotocol-pack(5), "Git
+//! Transport").
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;

@@ -1,4 +1,5 @@
-//! git over https: one request for the list of references, and one for each further part (gitprotocol-http(5)).
+//! git over https: one request for the list of references, and one for each further part
+//! (gitprotocol-http(5)).
 //!
 //! No redirect is followed: it would lead to a place that nobody configured, with or without credentials.
 

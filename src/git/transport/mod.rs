@@ -1,11 +1,12 @@
 //! The connections under libgit2: https, ssh and git's own protocol, over crates in Rust.
 //!
-//! libgit2 speaks the protocol of fetch and push. Its bytes come from here, so redirects, time-outs, byte limits, proxies,
-//! certificates, host keys and cancellation are ours to decide. libgit2's own transports read references without limit, follow
-//! redirects before they compare hosts, and notice a cancellation only between packets.
+//! libgit2 speaks the protocol of fetch and push. Its bytes come from here, so redirects, time-outs, byte
+//! limits, proxies, certificates, host keys and cancellation are ours to decide. libgit2's own transports
+//! read references without limit, follow redirects before they compare hosts, and notice a cancellation only
+//! between packets.
 //!
-//! A [`Session`] is one connection or a few in a row, for one fetch or push. libgit2 calls the transport in the thread of the
-//! operation, so a session is found in that thread.
+//! A [`Session`] is one connection or a few in a row, for one fetch or push. libgit2 calls the transport in
+//! the thread of the operation, so a session is found in that thread.
 
 mod daemon;
 mod duplex;

@@ -1,6 +1,7 @@
 //! The sizes of the objects of a pack, looked at while the pack arrives (gitformat-pack(5)).
 //!
-//! libgit2 limits what a delta makes. It does not limit what a delta is made from: a base of 2 GiB is a pack of 2 MiB.
+//! libgit2 limits what a delta makes. It does not limit what a delta is made from: a base of 2 GiB is a pack
+//! of 2 MiB.
 
 use flate2::{Decompress, FlushDecompress, Status};
 

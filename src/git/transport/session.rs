@@ -27,7 +27,8 @@ pub struct TransportLimits {
 }
 
 impl Default for TransportLimits {
-    /// 100,000 references of 160 bytes, and a pack of 2 GiB: the configuration of a hub is far smaller, however long its history is.
+    /// 100,000 references of 160 bytes, and a pack of 2 GiB: the configuration of a hub is far smaller,
+    /// however long its history is.
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -86,7 +87,8 @@ impl Session {
         Ok(Arc::new(Self { remote, credentials, limits, cancel, runtime, ends, received, failure }))
     }
 
-    /// Runs an operation of libgit2 whose connections belong to this session. [`Session::explain`] says why it failed.
+    /// Runs an operation of libgit2 whose connections belong to this session. [`Session::explain`] says why
+    /// it failed.
     pub(in crate::git) fn scope<T>(self: &Arc<Self>, operation: impl FnOnce() -> T) -> T {
         /// Ends the scope also when the operation panics.
         struct Leave;

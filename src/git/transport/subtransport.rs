@@ -18,7 +18,8 @@ pub(in crate::git) fn register() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         for (scheme, rpc) in [("https", true), ("http", true), ("ssh", false), ("git", false)] {
-            // A scheme can be registered once, and this fails only without memory; libgit2 then has no transport for it.
+            // A scheme can be registered once, and this fails only without memory; libgit2 then has no
+            // transport for it.
             #[expect(
                 unsafe_code,
                 reason = "changes a C table; `Once` runs it before any other call of ours into libgit2"
@@ -40,7 +41,8 @@ struct Connections {
 }
 
 impl SmartSubtransport for Connections {
-    /// Begins an exchange. For https each is a request of its own; ssh and git have one stream for both halves of an operation.
+    /// Begins an exchange. For https each is a request of its own; ssh and git have one stream for both
+    /// halves of an operation.
     fn action(&self, _: &str, service: Service) -> Result<Box<dyn SmartSubtransportStream>, Git2Error> {
         let session = Arc::clone(&self.session);
         let command = match service {

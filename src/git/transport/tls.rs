@@ -32,7 +32,8 @@ pub(super) async fn connect(
     })
 }
 
-/// The authorities of the Secret if it names some, else those of the machine; and the certificate of the client.
+/// The authorities of the Secret if it names some, else those of the machine; and the certificate of the
+/// client.
 fn config(credentials: &Credentials) -> Result<ClientConfig, Error> {
     let refuse = |key: &str, why: &dyn std::fmt::Display| {
         Error::Credentials(format!("key {key} of the Secret cannot be used: {why}"))

@@ -1,7 +1,9 @@
-//! The source controller: keeps the [`Source`](reconcile::Source) of every `ConfigRepo` fresh, and pushes reports.
+//! The source controller: keeps the [`Source`](reconcile::Source) of every `ConfigRepo` fresh, and pushes
+//! reports.
 //!
-//! A repository is fetched when its interval has passed, when a local repository changes, when its spec or an annotation asks for a
-//! fetch, and after a failure with growing waits. The controllers decide what a commit means.
+//! A repository is fetched when its interval has passed, when a local repository changes, when its spec or an
+//! annotation asks for a fetch, and after a failure with growing waits. The controllers decide what a commit
+//! means.
 
 mod controller;
 mod mirrors;

@@ -100,8 +100,8 @@ where
     }
 }
 
-/// The refusal with the time of the header `Retry-After`, which kube's errors do not carry; a server that is too busy to make a
-/// `Status` has only that header.
+/// The refusal with the time of the header `Retry-After`, which kube's errors do not carry; a server that is
+/// too busy to make a `Status` has only that header.
 fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<Vec<u8>> {
     // The other form of the header, a date, is of no API server.
     let seconds: u32 = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;

@@ -13,8 +13,8 @@ use kube::client::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::BoxError;
 
-/// Watches on one connection. A server should allow 100 streams at least (RFC 9113, 6.5.2), and kube-apiserver allows 100; a request
-/// beyond that waits without end behind watches that do not end.
+/// Watches on one connection. A server should allow 100 streams at least (RFC 9113, 6.5.2), and
+/// kube-apiserver allows 100; a request beyond that waits without end behind watches that do not end.
 const WATCHES_PER_CONNECTION: usize = 50;
 /// How often a connection is asked whether it lives. kube-apiserver and client-go ask every 30 s.
 const PING_EVERY: Duration = Duration::from_secs(20);

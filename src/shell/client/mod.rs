@@ -1,8 +1,8 @@
 //! The clients of API servers. Every client of this process is made here.
 //!
 //! kube's own clients speak HTTP/1 and have no time limit. Here
-//! - a server that offers HTTP/2 is spoken to over one connection for requests, and others for watches, so that the watches never use up
-//!   the streams that a server allows on a connection (`connections.rs`);
+//! - a server that offers HTTP/2 is spoken to over one connection for requests, and others for watches, so
+//!   that the watches never use up the streams that a server allows on a connection (`connections.rs`);
 //! - a connection is pinged, so that one that is dead ends within half a minute, with its watches;
 //! - a request has a time limit, and its answer a limit in bytes (`answers.rs`);
 //! - `Retry-After` becomes part of the refusal that kube's errors carry;
@@ -35,7 +35,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A client for a cluster.
 ///
 /// # Errors
-/// When the configuration is not usable: a certificate that does not parse, a URL without a host, a proxy of an unknown scheme.
+/// When the configuration is not usable: a certificate that does not parse, a URL without a host, a proxy of
+/// an unknown scheme.
 pub fn client(config: Config) -> kube::Result<Client> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);

@@ -30,17 +30,19 @@ pub struct ElectionOptions {
     pub identity: String,
     /// How long a lease that is not renewed is still respected.
     pub lease: Duration,
-    /// How long a leader may write after it sent its last renewal; shorter than `lease`, so that it stops before another starts.
+    /// How long a leader may write after it sent its last renewal; shorter than `lease`, so that it stops
+    /// before another starts.
     pub renew_deadline: Duration,
     /// Time between two attempts.
     pub retry: Duration,
 }
 
 impl ElectionOptions {
-    /// The times are 12 s, 8 s and 2 s, so that a leader that dies is replaced within 15 s: its last renewal is seen 2 s later at most,
-    /// and respected for 12 s. client-go's are 15 s, 10 s and 2 s.
+    /// The times are 12 s, 8 s and 2 s, so that a leader that dies is replaced within 15 s: its last renewal
+    /// is seen 2 s later at most, and respected for 12 s. client-go's are 15 s, 10 s and 2 s.
     ///
-    /// The identity is that of the host with a random part, as in client-go: two hosts may have one name, and two pods one process id.
+    /// The identity is that of the host with a random part, as in client-go: two hosts may have one name, and
+    /// two pods one process id.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>, host: &str) -> Self {
         let mut random = [0; 8];
         // Without randomness the process id is what is left.
@@ -76,7 +78,8 @@ enum Attempt {
 }
 
 impl Election {
-    /// Becomes a candidate. The client should have a connection of its own, so that no renewal waits behind other requests.
+    /// Becomes a candidate. The client should have a connection of its own, so that no renewal waits behind
+    /// other requests.
     pub fn new(client: Client, options: ElectionOptions) -> Self {
         let (prolong, leadership) = Leadership::new();
         Self {
@@ -117,7 +120,8 @@ impl Election {
         }
     }
 
-    /// Keeps leading until `stop`, or until the leadership ends. Call [`release`](Self::release) after the last write.
+    /// Keeps leading until `stop`, or until the leadership ends. Call [`release`](Self::release) after the
+    /// last write.
     pub async fn keep(&mut self, stop: &CancellationToken) {
         loop {
             let until = self.leadership.until();
@@ -206,8 +210,8 @@ impl Election {
         lease
     }
 
-    /// Frees the lease if it is still ours, so that the next leader need not wait for it to expire. A server that does not answer in
-    /// two seconds is left alone.
+    /// Frees the lease if it is still ours, so that the next leader need not wait for it to expire. A server
+    /// that does not answer in two seconds is left alone.
     pub async fn release(self) {
         self.prolong.send_replace(Instant::now());
         let Some((mut lease, _)) = self.observed else { return };

@@ -3,7 +3,8 @@
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// Until when a process may write, as its election says. A process that was stopped for a while finds it ended when it goes on.
+/// Until when a process may write, as its election says. A process that was stopped for a while finds it
+/// ended when it goes on.
 #[derive(Clone, Debug)]
 pub struct Leadership(watch::Receiver<Instant>);
 

@@ -61,7 +61,8 @@ impl Log {
     }
 }
 
-/// Watches for a while on a server that answers by `answer`, which is given the number of lists and watches before.
+/// Watches for a while on a server that answers by `answer`, which is given the number of lists and watches
+/// before.
 async fn watched(time: Duration, answer: fn(is_watch: bool, before: (usize, usize)) -> Answer) -> Log {
     let (log, started) = (Arc::new(Mutex::new(Log::default())), Instant::now());
     let service = tower::service_fn({

@@ -1,4 +1,5 @@
-//! Reports the spoke on the hub: that the cluster has joined and is available, its version, resources and claims.
+//! Reports the spoke on the hub: that the cluster has joined and is available, its version, resources and
+//! claims.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +54,8 @@ impl Controller for ClusterStatusController {
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let Some(cluster) = view.get::<ManagedCluster>(key)? else { return Ok(Plan::nothing()) };
         let is_ours = agent_identity::identity(view)?.is_some_and(|identity| identity.cluster == key.name);
-        // The hub says so where the spoke's clock is wrong; then no time that the agent writes would be right.
+        // The hub says so where the spoke's clock is wrong; then no time that the agent writes would be
+        // right.
         let has_wrong_clock = cluster.condition(CLOCK_SYNCED).is_some_and(Condition::is_false);
         if !is_ours || !cluster.holds(HUB_ACCEPTED) || has_wrong_clock {
             return Ok(Plan::nothing());
@@ -71,8 +73,8 @@ impl Controller for ClusterStatusController {
     }
 }
 
-/// Whether the hub takes the cluster for silent, and is right: the agent cannot renew its lease. If it said then that the cluster is
-/// available, hub and agent would overwrite each other's word without an end.
+/// Whether the hub takes the cluster for silent, and is right: the agent cannot renew its lease. If it said
+/// then that the cluster is available, hub and agent would overwrite each other's word without an end.
 fn is_silent(cluster: &ManagedCluster, view: &impl View, now: Timestamp) -> Read<bool> {
     if !is_unknown(cluster) {
         return Ok(false);
@@ -104,7 +106,8 @@ fn own_cluster(view: &impl View) -> Vec<Key> {
     identity.into_iter().map(|identity| Key::cluster(identity.cluster)).collect()
 }
 
-/// Reports the sums over all nodes. Nodes that take no pods have nothing allocatable; other resources in the capacity stay.
+/// Reports the sums over all nodes. Nodes that take no pods have nothing allocatable; other resources in the
+/// capacity stay.
 fn report_resources(status: &mut ManagedClusterStatus, view: &impl View) -> Read<()> {
     let nodes = view.list_on::<Node>(Site::Spoke, Query::ALL)?;
     let (mut capacity, mut allocatable) = (BTreeMap::new(), BTreeMap::new());
@@ -140,7 +143,8 @@ fn quantities(sums: Sums) -> impl Iterator<Item = (String, Quantity)> {
     })
 }
 
-/// Reports the reserved claims, and as many of the others as are allowed, by name. Claims that stay on the spoke are left out.
+/// Reports the reserved claims, and as many of the others as are allowed, by name. Claims that stay on the
+/// spoke are left out.
 fn report_claims(status: &mut ManagedClusterStatus, view: &impl View) -> Read<()> {
     let mut claims = view.list_on::<ClusterClaim>(Site::Spoke, Query::ALL)?;
     claims.retain(|claim| claim.label(SPOKE_ONLY_LABEL).is_none());

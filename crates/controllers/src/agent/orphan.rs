@@ -1,8 +1,9 @@
 //! Evicts what works applied that the hub does not have any more.
 //!
-//! Open Cluster Management calls these unmanaged applied works. One that this agent applied is marked with the time at which its work was
-//! missed first, so that people see it (`kubectl get appliedmanifestworks`), and is deleted after an hour. A hub without a single work
-//! for the cluster may have been restored from a backup; then nothing is deleted. See docs/hazards.md#restored-hub.
+//! Open Cluster Management calls these unmanaged applied works. One that this agent applied is marked with
+//! the time at which its work was missed first, so that people see it (`kubectl get appliedmanifestworks`),
+//! and is deleted after an hour. A hub without a single work for the cluster may have been restored from a
+//! backup; then nothing is deleted. See docs/hazards.md#restored-hub.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Says of every add-on of a cluster that fell silent that nobody knows how it does, whoever manages the add-on.
+//! Says of every add-on of a cluster that fell silent that nobody knows how it does, whoever manages the
+//! add-on.
 //!
 //! The manager of the add-on, or the agent of the cluster, says more when the cluster answers again.
 

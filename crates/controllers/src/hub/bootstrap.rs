@@ -1,4 +1,5 @@
-//! Creates the permissions of agents that have not joined yet: to create their cluster and to ask for a certificate.
+//! Creates the permissions of agents that have not joined yet: to create their cluster and to ask for a
+//! certificate.
 //!
 //! An administrator may narrow the role or bind others to it, so an existing object stays as it is.
 

@@ -1,4 +1,5 @@
-//! Gives accepted clusters their permissions, takes them back from denied ones, and cleans up after clusters that leave.
+//! Gives accepted clusters their permissions, takes them back from denied ones, and cleans up after clusters
+//! that leave.
 //!
 //! As in OCM, the namespace of a cluster is never deleted: what users put there is theirs.
 
@@ -71,7 +72,8 @@ impl Controller for ClusterController {
     }
 }
 
-/// The cluster whose namespace an object was deleted from: it may be the last object that a leaving or denied cluster waits for.
+/// The cluster whose namespace an object was deleted from: it may be the last object that a leaving or denied
+/// cluster waits for.
 fn deleted_in_namespace<K: Kind>(change: &Change<K>) -> Vec<Key> {
     let deleted = change.old.as_ref().filter(|_| change.new.is_none());
     deleted.map(|object| Key::cluster(object.namespace())).into_iter().collect()
@@ -103,7 +105,8 @@ fn ensure<K: Kind>(wanted: &K, view: &impl View) -> Read<Option<Action>> {
     Ok(Action::ensure(wanted, view.get::<K>(&Key::of(wanted))?.as_deref()))
 }
 
-/// Creates the namespace; then adds the finalizers, so that whatever follows is cleaned up; then gives the permissions.
+/// Creates the namespace; then adds the finalizers, so that whatever follows is cleaned up; then gives the
+/// permissions.
 fn accept(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<()> {
     let name = cluster.name();
     let labels = Some([(CLUSTER_NAME_LABEL.to_owned(), name.to_owned())].into());
@@ -125,7 +128,8 @@ fn accept(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<(
     Ok(())
 }
 
-/// Takes the permissions back and says whether that is complete. As long as works exist, the agent may still remove them.
+/// Takes the permissions back and says whether that is complete. As long as works exist, the agent may still
+/// remove them.
 fn deny(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<bool> {
     let wanted = rbac::cluster_role(cluster.name(), false);
     // The rules become fewer, so a role that covers the wanted rules may allow more.
@@ -149,7 +153,8 @@ fn delete_bindings(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) 
     Ok(works.is_empty() && registration.is_none() && work.is_none())
 }
 
-/// Deletes what a leaving cluster has on the hub: add-ons, then works, then permissions; then removes the finalizers.
+/// Deletes what a leaving cluster has on the hub: add-ons, then works, then permissions; then removes the
+/// finalizers.
 fn clean_up(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<Observation> {
     let name = cluster.name();
     let addons = view.list::<ManagedClusterAddOn>(Query::namespace(name))?;

@@ -1,7 +1,9 @@
-//! Notices clusters that fall silent: their lease expires, they become unavailable, and a taint keeps placements away.
+//! Notices clusters that fall silent: their lease expires, they become unavailable, and a taint keeps
+//! placements away.
 //!
-//! The hub says that a cluster is silent, and whether its clock is right. Only the agent says that the cluster is available. Silence
-//! is the absence of a change that the hub sees, on the clock of the hub; see [`Liveness`].
+//! The hub says that a cluster is silent, and whether its clock is right. Only the agent says that the
+//! cluster is available. Silence is the absence of a change that the hub sees, on the clock of the hub; see
+//! [`Liveness`].
 
 use std::collections::BTreeMap;
 
@@ -144,8 +146,8 @@ fn set_silent(plan: &mut Plan, cluster: &ManagedCluster, conditions: &mut Vec<Co
     });
 }
 
-/// Says whether the clock of a cluster is right, in OCM's words. While it is not, agents report no status: no time that they write
-/// would be right.
+/// Says whether the clock of a cluster is right, in OCM's words. While it is not, agents report no status: no
+/// time that they write would be right.
 fn set_clock_synced(
     cluster: &ManagedCluster,
     life: &Liveness,

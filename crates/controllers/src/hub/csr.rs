@@ -1,8 +1,8 @@
 //! Approves certificate requests of agents: to join where that is allowed, to renew, and for their add-ons.
 //!
-//! A ClusterRoleBinding on the hub says who may join without a person. The requests of its subjects are approved, and the clusters
-//! that they create are accepted, once. Renewals need no access review, because it would ask whether the cluster is accepted: the
-//! permission to renew depends on that.
+//! A ClusterRoleBinding on the hub says who may join without a person. The requests of its subjects are
+//! approved, and the clusters that they create are accepted, once. Renewals need no access review, because it
+//! would ask whether the cluster is accepted: the permission to renew depends on that.
 
 use jiff::{Timestamp, Unit};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
@@ -106,9 +106,10 @@ fn has_joined(cluster: &ManagedCluster) -> bool {
 
 /// Approves a request of a bootstrap identity, and accepts the cluster that it is for, once.
 ///
-/// That is for clusters that nobody has accepted yet. From then on an annotation names the user whose requests are approved, because an agent may
-/// lose its key before it has joined; a person may write it, too. Once the cluster has joined, its identity is given by a person only.
-/// See docs/hazards.md#bootstrap-credential.
+/// That is for clusters that nobody has accepted yet. From then on an annotation names the user whose
+/// requests are approved, because an agent may lose its key before it has joined; a person may write it, too.
+/// Once the cluster has joined, its identity is given by a person only. See
+/// docs/hazards.md#bootstrap-credential.
 fn join(
     plan: &mut Plan,
     request: &CertificateSigningRequest,

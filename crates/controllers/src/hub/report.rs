@@ -1,7 +1,7 @@
 //! Pushes what happened to the status branch of a repository.
 //!
-//! Nothing is pushed when there is nothing new, never twice within the report's interval, and not while changes still pour in. A report
-//! that cannot be pushed is a condition; it holds nothing else up.
+//! Nothing is pushed when there is nothing new, never twice within the report's interval, and not while
+//! changes still pour in. A report that cannot be pushed is a condition; it holds nothing else up.
 
 use std::sync::Arc;
 
@@ -183,7 +183,8 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     Ok(plan)
 }
 
-/// Names the ConfigRepo and its hub. The uid of the namespace `kube-system` is that of the hub, as usual for clusters.
+/// Names the ConfigRepo and its hub. The uid of the namespace `kube-system` is that of the hub, as usual for
+/// clusters.
 fn owner(repo: &ConfigRepo, view: &impl View) -> Read<String> {
     let system = view.get::<Namespace>(&Key::cluster("kube-system"))?;
     let hub = system.as_ref().map_or("", |namespace| namespace.uid());
@@ -193,8 +194,8 @@ fn owner(repo: &ConfigRepo, view: &impl View) -> Read<String> {
 /// An add-on, and what it is on its clusters.
 type OnClusters = (Arc<ClusterManagementAddOn>, Vec<Arc<ManagedClusterAddOn>>);
 
-/// The add-ons that a report is about: those the repository applies, or all of them where another tool applies and the ConfigRepo
-/// acts as the operator.
+/// The add-ons that a report is about: those the repository applies, or all of them where another tool
+/// applies and the ConfigRepo acts as the operator.
 fn add_ons(repo: &ConfigRepo, identity: &Identity, view: &impl View) -> Read<Vec<OnClusters>> {
     let mark = Key::of(repo).to_string();
     let reports_all = repo.spec.mode == ConfigRepoMode::Observe && *identity == Identity::Operator;

@@ -8,7 +8,8 @@ use api::work::v1::ManifestWork;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Controller, Plan, Read, View, Watches};
 
-/// Deletes a work `deleteOption.ttlSecondsAfterFinished` after it was complete. A work of a ManifestWorkReplicaSet is left to it.
+/// Deletes a work `deleteOption.ttlSecondsAfterFinished` after it was complete. A work of a
+/// ManifestWorkReplicaSet is left to it.
 pub(crate) struct WorkTtlController;
 
 impl Controller for WorkTtlController {

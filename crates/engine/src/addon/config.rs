@@ -35,10 +35,11 @@ impl Config {
     }
 }
 
-/// The configurations that hold when later levels replace those of earlier ones, kind by kind and never within a kind.
+/// The configurations that hold when later levels replace those of earlier ones, kind by kind and never
+/// within a kind.
 ///
-/// The levels are the add-on's defaults, the last placement that selects the cluster, and the cluster's own. The result is sorted by
-/// kind; within a kind the order is kept and a repeated object is dropped.
+/// The levels are the add-on's defaults, the last placement that selects the cluster, and the cluster's own.
+/// The result is sorted by kind; within a kind the order is kept and a repeated object is dropped.
 pub fn resolve<'a>(levels: impl IntoIterator<Item = &'a [Config]>) -> Vec<Config> {
     let mut resolved: BTreeMap<&ConfigKind, Vec<&Config>> = BTreeMap::new();
     for level in levels {
@@ -54,7 +55,8 @@ pub fn resolve<'a>(levels: impl IntoIterator<Item = &'a [Config]>) -> Vec<Config
     resolved.into_values().flatten().cloned().collect()
 }
 
-/// The hashes of configurations, as works carry them in an annotation; `None` where there are no configurations.
+/// The hashes of configurations, as works carry them in an annotation; `None` where there are no
+/// configurations.
 pub fn annotation(configs: &[Config]) -> Option<String> {
     let hashes = configs.iter().map(|config| {
         let Config { kind, key, hash } = config;

@@ -13,7 +13,8 @@ pub const TEMPLATES: &str = "addontemplates";
 /// Resource of AddOnDeploymentConfig.
 pub const DEPLOYMENT_CONFIGS: &str = "addondeploymentconfigs";
 
-/// The kinds of configuration whose content the hub looks after, as they are read: the form OCM computes hashes of.
+/// The kinds of configuration whose content the hub looks after, as they are read: the form OCM computes
+/// hashes of.
 pub fn config_gvk(kind: &ConfigKind) -> Option<Gvk> {
     let name = match (kind.group.as_str(), kind.resource.as_str()) {
         (ADDON_GROUP, TEMPLATES) => "AddOnTemplate",
@@ -46,7 +47,8 @@ pub fn has_template(cma: &ClusterManagementAddOn) -> bool {
         .any(|config| config.group == ADDON_GROUP && config.resource == TEMPLATES)
 }
 
-/// Whether the hub looks after the configurations of an add-on: any other value than that of the add-on manager is a no.
+/// Whether the hub looks after the configurations of an add-on: any other value than that of the add-on
+/// manager is a no.
 pub fn is_managed(cma: &ClusterManagementAddOn) -> bool {
     let lifecycle =
         cma.metadata.annotations.as_ref().and_then(|annotations| annotations.get(ADDON_LIFECYCLE_ANNOTATION));
@@ -106,7 +108,8 @@ fn spec_hash(config: &Config) -> ConfigSpecHash {
     }
 }
 
-/// What a cluster's add-on is assigned; `None` where an entry has no desired configuration, which older writers leave out.
+/// What a cluster's add-on is assigned; `None` where an entry has no desired configuration, which older
+/// writers leave out.
 pub fn desired(references: &[ConfigReference]) -> Option<Vec<Config>> {
     references.iter().map(|r| Some(hashed(&r.group, &r.resource, r.desired_config.as_ref()?))).collect()
 }
@@ -128,8 +131,8 @@ pub fn applied(references: &[ConfigReference]) -> Option<Vec<Config>> {
     references.iter().map(|r| Some(hashed(&r.group, &r.resource, r.last_applied_config.as_ref()?))).collect()
 }
 
-/// The references of a cluster's add-on that is assigned `configs`. What was applied before stays known, place by place within a kind,
-/// also where a configuration was replaced by one of another name.
+/// The references of a cluster's add-on that is assigned `configs`. What was applied before stays known,
+/// place by place within a kind, also where a configuration was replaced by one of another name.
 pub fn references(
     configs: &[Config],
     before: &[ConfigReference],
@@ -168,10 +171,11 @@ pub fn default_references(configs: &[Config]) -> Vec<DefaultConfigReference> {
     configs.iter().map(reference).collect()
 }
 
-/// The configurations of a placement as the add-on's status lists them; once everywhere, they are what to return to.
+/// The configurations of a placement as the add-on's status lists them; once everywhere, they are what to
+/// return to.
 ///
-/// What was good before stays known, place by place within a kind: OCM forgets all of it when one name changes.
-/// See docs/hazards.md#renamed-config-forgets.
+/// What was good before stays known, place by place within a kind: OCM forgets all of it when one name
+/// changes. See docs/hazards.md#renamed-config-forgets.
 pub fn install_references(
     configs: &[Config],
     before: &[InstallConfigReference],

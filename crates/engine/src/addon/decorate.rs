@@ -1,6 +1,8 @@
-//! Additions to the workloads of a template: environment, credentials, node placement, images, proxy, resources, namespace.
+//! Additions to the workloads of a template: environment, credentials, node placement, images, proxy,
+//! resources, namespace.
 //!
-//! As in OCM, only Deployments and DaemonSets are decorated. Fields that this version does not know stay as they are.
+//! As in OCM, only Deployments and DaemonSets are decorated. Fields that this version does not know stay as
+//! they are.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -207,7 +209,8 @@ fn mirror(image: &str, registries: &[Registry]) -> String {
     registries.iter().map(candidate).rfind(|candidate| candidate != image).unwrap_or_else(|| image.to_owned())
 }
 
-/// Moves an object into the namespace of the agent; with an empty namespace it stays where the template put it.
+/// Moves an object into the namespace of the agent; with an empty namespace it stays where the template put
+/// it.
 pub fn place(object: &mut Object, namespace: &str) {
     if namespace.is_empty() {
         return;

@@ -31,9 +31,9 @@ pub enum WorksStatus {
 
 /// Judges the works by the configurations they must have been made from.
 ///
-/// Everything is fenced: conditions count for the current generation of the work, feedback for the address of the configurations. With
-/// `needs_health` unset it is enough that the objects exist, as it is in OCM.
-/// See docs/hazards.md#applied-is-not-healthy.
+/// Everything is fenced: conditions count for the current generation of the work, feedback for the address of
+/// the configurations. With `needs_health` unset it is enough that the objects exist, as it is in OCM. See
+/// docs/hazards.md#applied-is-not-healthy.
 pub fn works_status(works: &[&ManifestWork], configs: &[Config], needs_health: bool) -> WorksStatus {
     if works.is_empty() {
         return WorksStatus::NoWorks;
@@ -221,9 +221,8 @@ fn probe(workload: &Workload<'_>) -> Option<String> {
     (!enough).then(message)
 }
 
-/// Whether the objects of the works are applied, in OCM's words; over all works, not the last one. `None` while one of
-/// them has not reported.
-/// See docs/hazards.md#last-work-wins.
+/// Whether the objects of the works are applied, in OCM's words; over all works, not the last one. `None`
+/// while one of them has not reported. See docs/hazards.md#last-work-wins.
 pub fn manifest_applied(works: &[&ManifestWork]) -> Option<Observation> {
     use api::names::addon_conditions::MANIFEST_APPLIED;
     let applied = |work: &&&ManifestWork| {
@@ -261,7 +260,8 @@ mod tests {
         json!({"type": type_, "status": status, "reason": "R", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": generation})
     }
 
-    /// A work of generation 2 made from configuration `made`, whose Deployment reports these numbers about configuration `about`.
+    /// A work of generation 2 made from configuration `made`, whose Deployment reports these numbers about
+    /// configuration `about`.
     fn work(made: &str, about: &str, numbers: &[(&str, i64)], conditions: &Value) -> ManifestWork {
         let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"}, "spec": {"replicas": 2}});
         let mut values = vec![

@@ -1,7 +1,7 @@
 //! The jobs of an add-on that run on its cluster before it is deleted.
 //!
-//! They are manifests of kind Job or Pod that carry a mark. They have a work of their own, which exists from the deletion of the add-on
-//! until the jobs are complete.
+//! They are manifests of kind Job or Pod that carry a mark. They have a work of their own, which exists from
+//! the deletion of the add-on until the jobs are complete.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 

@@ -1,7 +1,9 @@
-//! Add-ons: the configuration that each cluster should have, the manifests it renders to, and the health of the result.
+//! Add-ons: the configuration that each cluster should have, the manifests it renders to, and the health of
+//! the result.
 //!
-//! The functions read no view and write nothing. They take the content of a configuration by hash and never by name, so that a cluster
-//! gets what the rollout decided for it, even if the object of that name has changed since.
+//! The functions read no view and write nothing. They take the content of a configuration by hash and never
+//! by name, so that a cluster gets what the rollout decided for it, even if the object of that name has
+//! changed since.
 
 pub mod config;
 pub mod config_refs;

@@ -53,7 +53,8 @@ pub fn cluster(addon: &ManagedClusterAddOn, wants: &[Config]) -> Cluster {
     Cluster { name, wants: wanted, runs, runs_since, health, last_good: applied, ..Cluster::default() }
 }
 
-/// Assigns configurations to a cluster's add-on, in one write: what it should run, and that it is on its way from now.
+/// Assigns configurations to a cluster's add-on, in one write: what it should run, and that it is on its way
+/// from now.
 ///
 /// The time of `Progressing` starts anew although its status may stay, because deadlines count from it.
 /// See docs/hazards.md#deadline-of-the-old-config.
@@ -88,7 +89,8 @@ pub fn configured(conditions: &mut Vec<Condition>, is: bool, now: Timestamp) {
 
 /// Since when the clusters of a placement are on their way to `desired`, if they are.
 ///
-/// The time of `Progressing` starts anew with other configurations although its status may stay, so that it tells who joined since.
+/// The time of `Progressing` starts anew with other configurations although its status may stay, so that it
+/// tells who joined since.
 pub fn began(progression: &mut InstallProgression, desired: &[Config], now: Timestamp) -> Option<Timestamp> {
     let last = progression
         .config_references
@@ -103,7 +105,8 @@ pub fn began(progression: &mut InstallProgression, desired: &[Config], now: Time
         .map(|condition| condition.last_transition_time.0)
 }
 
-/// How a placement fares, in OCM's words, and in ours where OCM has none: what failed, and what holds the rollout.
+/// How a placement fares, in OCM's words, and in ours where OCM has none: what failed, and what holds the
+/// rollout.
 pub fn placement_condition(selected: usize, own: usize, decision: &RolloutDecision) -> Observation {
     let counts = &decision.counts;
     let (done, failed, timed_out) =

@@ -1,4 +1,5 @@
-//! The registration of an add-on's agent: what the status of the add-on asks the spoke for, and the agent's permissions on the hub.
+//! The registration of an add-on's agent: what the status of the add-on asks the spoke for, and the agent's
+//! permissions on the hub.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject as RbacSubject};
@@ -42,8 +43,9 @@ pub(crate) fn default_subject(cluster: &str, addon: &str) -> Subject {
     Subject { user: format!("{of_cluster}:agent:{addon}-agent"), groups, ..Subject::default() }
 }
 
-/// Fills in the fields that the agent of the spoke waits for: how to register, where to put credentials, how health is reported.
-/// Conditions stay, and so do the fields that the spoke wrote itself: the driver, and the subject that came with a token.
+/// Fills in the fields that the agent of the spoke waits for: how to register, where to put credentials, how
+/// health is reported. Conditions stay, and so do the fields that the spoke wrote itself: the driver, and the
+/// subject that came with a token.
 pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
     let cluster = addon.metadata.namespace.clone().unwrap_or_default();
     let name = addon.metadata.name.clone().unwrap_or_default();
@@ -98,10 +100,12 @@ pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
 
 /// The permissions of an add-on's agent on the hub.
 ///
-/// The subject is the agent of this one cluster, by the name that the hub gives it: the status of the add-on is the cluster's to write.
-/// Only the driver in it counts, which chooses between the two names of this agent. OCM takes the subject from the status, and binds the group of the agents of all clusters as well, so that each may act in
-/// the namespace of every other cluster. It names bindings without the role or the cluster, so that two of them collide.
-/// See docs/hazards.md#subject-of-the-spoke, docs/hazards.md#bindings-across-clusters and docs/hazards.md#colliding-bindings.
+/// The subject is the agent of this one cluster, by the name that the hub gives it: the status of the add-on
+/// is the cluster's to write. Only the driver in it counts, which chooses between the two names of this
+/// agent. OCM takes the subject from the status, and binds the group of the agents of all clusters as well,
+/// so that each may act in the namespace of every other cluster. It names bindings without the role or the
+/// cluster, so that two of them collide. See docs/hazards.md#subject-of-the-spoke,
+/// docs/hazards.md#bindings-across-clusters and docs/hazards.md#colliding-bindings.
 ///
 /// # Errors
 /// Fails where a permission lacks a field that its type needs.

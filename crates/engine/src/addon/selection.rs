@@ -18,9 +18,9 @@ pub struct Selection {
 impl Selection {
     /// Reads the decisions of a placement.
     ///
-    /// They are complete when the placement exists, has been scheduled, and has as many clusters as its status says. While a cluster
-    /// moves from one page to another, it is on neither for a moment.
-    /// See docs/hazards.md#cluster-between-pages.
+    /// They are complete when the placement exists, has been scheduled, and has as many clusters as its
+    /// status says. While a cluster moves from one page to another, it is on neither for a moment. See
+    /// docs/hazards.md#cluster-between-pages.
     pub fn read<'a>(
         placement: Option<&Placement>,
         decisions: impl IntoIterator<Item = &'a PlacementDecision>,

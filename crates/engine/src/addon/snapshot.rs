@@ -1,6 +1,5 @@
-//! Contents of configurations, kept by hash, so that an edit in place reaches a cluster only in its turn and a rollback finds the
-//! content before.
-//! See docs/hazards.md#edit-in-place and docs/hazards.md#no-rollback.
+//! Contents of configurations, kept by hash, so that an edit in place reaches a cluster only in its turn and
+//! a rollback finds the content before. See docs/hazards.md#edit-in-place and docs/hazards.md#no-rollback.
 
 use std::collections::BTreeMap;
 

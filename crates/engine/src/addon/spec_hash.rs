@@ -1,8 +1,8 @@
 //! The hash by which OCM tells two contents of a configuration apart.
 //!
-//! It is the SHA-256 of the object without `apiVersion`, `kind`, `metadata` and `status`, in the JSON Go writes: keys sorted, no white
-//! space, `<`, `>`, `&` and the two line separators escaped, numbers in Go's shortest form. Every OCM component computes it, so ours
-//! must agree to the byte.
+//! It is the SHA-256 of the object without `apiVersion`, `kind`, `metadata` and `status`, in the JSON Go
+//! writes: keys sorted, no white space, `<`, `>`, `&` and the two line separators escaped, numbers in Go's
+//! shortest form. Every OCM component computes it, so ours must agree to the byte.
 
 use std::fmt::Write as _;
 
@@ -90,8 +90,8 @@ fn write_string(json: &mut String, text: &str) {
     json.push('"');
 }
 
-/// Integers that fit 64 bits as they are; everything else as the float it is, in the shortest digits that read back the same,
-/// with an exponent below 1e-6 and from 1e21 on (`encoding/json`, `floatEncoder`).
+/// Integers that fit 64 bits as they are; everything else as the float it is, in the shortest digits that
+/// read back the same, with an exponent below 1e-6 and from 1e21 on (`encoding/json`, `floatEncoder`).
 fn write_number(json: &mut String, number: &Number) {
     if let Some(integer) = number.as_i64() {
         let _ = write!(json, "{integer}");

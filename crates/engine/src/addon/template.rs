@@ -95,7 +95,8 @@ pub fn render(input: &Input<'_>) -> Result<Vec<Object>, RenderError> {
 
 /// The namespace of the add-on's agents and of their credentials.
 ///
-/// The configuration may name it. Otherwise it is that of the first Deployment of the template, or of the first DaemonSet.
+/// The configuration may name it. Otherwise it is that of the first Deployment of the template, or of the
+/// first DaemonSet.
 pub(crate) fn agent_namespace<'a>(
     template: &'a AddOnTemplateSpec,
     config: Option<&'a AddOnDeploymentConfigSpec>,
@@ -217,11 +218,12 @@ fn credentials(
     Ok(volumes)
 }
 
-/// Replaces `{{NAME}}` in every string of a value, keys included; an unknown name becomes nothing, as it does in OCM.
+/// Replaces `{{NAME}}` in every string of a value, keys included; an unknown name becomes nothing, as it does
+/// in OCM.
 ///
-/// OCM replaces in the JSON text, where a value with a quotation mark breaks the manifest or adds fields to it. Replacing
-/// inside the strings gives the same for every other value.
-/// See docs/hazards.md#template-injection.
+/// OCM replaces in the JSON text, where a value with a quotation mark breaks the manifest or adds fields to
+/// it. Replacing inside the strings gives the same for every other value. See
+/// docs/hazards.md#template-injection.
 fn substitute(value: &Value, variables: &BTreeMap<String, String>) -> Result<Value, String> {
     Ok(match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),

@@ -20,8 +20,8 @@ use api::work::v1::{
 use object::fields::covers;
 use object::{Metadata as _, Object, ObjectRef};
 
-/// Values that the health of a workload depends on, beside OCM's well-known values. They show that the counts are about the present
-/// configuration and about the newest pods, as `kubectl rollout status` asks.
+/// Values that the health of a workload depends on, beside OCM's well-known values. They show that the counts
+/// are about the present configuration and about the newest pods, as `kubectl rollout status` asks.
 pub(crate) const FENCE: [(&str, &str); 5] = [
     ("ConfigAddress", r".metadata.annotations.gitops\.wheelwright\.dev/config-address"),
     ("Generation", ".metadata.generation"),
@@ -132,7 +132,8 @@ fn fence(workload: &mut Object, address: &str) {
     }
 }
 
-/// The probes of workloads, merged with the template author's configuration of the same object, and then the author's others.
+/// The probes of workloads, merged with the template author's configuration of the same object, and then the
+/// author's others.
 fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<ManifestConfigOption> {
     let paths = FENCE.iter().map(|(name, path)| JsonPath {
         name: (*name).into(),

@@ -37,9 +37,11 @@ pub(crate) fn with_owner(object: &Object, owner: &OwnerReference) -> Vec<Value> 
     references(object).cloned().chain([json!(owner)]).collect()
 }
 
-/// The references to apply: those of owners of this kind that the live object has, or ours where the object is to be created.
+/// The references to apply: those of owners of this kind that the live object has, or ours where the object
+/// is to be created.
 ///
-/// All owners of this kind apply under one field manager, and an apply removes the items that the manager no longer names.
+/// All owners of this kind apply under one field manager, and an apply removes the items that the manager no
+/// longer names.
 pub(crate) fn references_to_apply(live: Option<&Object>, owner: &OwnerReference, owned: bool) -> Vec<Value> {
     match live {
         Some(live) => references(live).filter(|reference| is_of_kind(reference, owner)).cloned().collect(),

@@ -22,7 +22,8 @@ use api::cluster::v1beta1::{ClusterDecision, PlacementDecision};
 
 /// Decides what to write, given the clusters whose decisions are not what they should be.
 ///
-/// `unsettled` is `None` where the slices are known to be as they should be, so that nothing but scores can be to write.
+/// `unsettled` is `None` where the slices are known to be as they should be, so that nothing but scores can
+/// be to write.
 pub(super) fn decide(
     cycle: &Cycle<'_>,
     input: &Input<'_>,
@@ -54,7 +55,8 @@ pub(super) fn decide(
     schedule
 }
 
-/// Returns since when decisions that are ordered by score may be written for changed scores alone; `None` where none changed.
+/// Returns since when decisions that are ordered by score may be written for changed scores alone; `None`
+/// where none changed.
 fn refresh_scores_at(cycle: &Cycle<'_>, input: &Input<'_>, selection: &Selection) -> Option<Timestamp> {
     if !cycle.policy.by_score {
         return None;
@@ -102,7 +104,8 @@ impl Decision<'_> {
         lay_out(&request, &published.slices)
     }
 
-    /// Returns the clusters that should be published, in order: those that arrive, those that stay, those that leave later.
+    /// Returns the clusters that should be published, in order: those that arrive, those that stay, those
+    /// that leave later.
     fn members(&self, unsettled: &[Id]) -> Vec<Id> {
         let Cycle { policy, fleet, published, .. } = *self.cycle;
         let arriving = unsettled.iter().copied();
@@ -191,7 +194,8 @@ impl Decision<'_> {
         }
     }
 
-    /// Returns what scores are relative to. Where clusters are not ranked it is measured only when an entry is written.
+    /// Returns what scores are relative to. Where clusters are not ranked it is measured only when an entry
+    /// is written.
     fn ranges(&self) -> &[Range] {
         if self.cycle.policy.is_ranked() {
             return &self.selection.ranges;

@@ -81,7 +81,8 @@ impl EventSource<'_> {
         self.selection.feasible(self.cycle.fleet)
     }
 
-    /// Names the clusters whose scores expired; of several prioritizers the last one counts, as in Open Cluster Management.
+    /// Names the clusters whose scores expired; of several prioritizers the last one counts, as in Open
+    /// Cluster Management.
     fn expired_scores(&self) -> Option<String> {
         let weights = self.cycle.policy.weights.iter().enumerate().rev();
         let mut warnings = weights.filter_map(|(at, weighted)| {

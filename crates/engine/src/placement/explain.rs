@@ -16,7 +16,8 @@ use super::schedule::{Schedule, schedule};
 use super::select::{Selection, select};
 use super::sets::SetMembers;
 
-/// Everything that leads to the decisions of a placement. Results and scores are those of Open Cluster Management's debug server.
+/// Everything that leads to the decisions of a placement. Results and scores are those of Open Cluster
+/// Management's debug server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -95,7 +96,8 @@ pub struct Story {
     /// The score of each prioritizer that has one, in the order of their names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub scores: BTreeMap<String, i64>,
-    /// The prioritizers that have no valid score for it, and why; the cluster comes after all that have theirs.
+    /// The prioritizers that have no valid score for it, and why; the cluster comes after all that have
+    /// theirs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unscored: Vec<String>,
     /// Sum of scores times weights.

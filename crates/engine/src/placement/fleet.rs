@@ -1,7 +1,7 @@
 //! What all placements share: the clusters, their scores, and how many decisions name each.
 //!
-//! A fleet is told of every change and records which clusters changed, so that a placement that was scheduled before asks only for
-//! what changed since.
+//! A fleet is told of every change and records which clusters changed, so that a placement that was scheduled
+//! before asks only for what changed since.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,7 +88,8 @@ impl Fleet {
         self.removed > MANY_REMOVED.max(self.members.len() / 2)
     }
 
-    /// Numbers the clusters anew and forgets names that no object mentions; every [`Id`] given before is invalid afterwards.
+    /// Numbers the clusters anew and forgets names that no object mentions; every [`Id`] given before is
+    /// invalid afterwards.
     pub fn renumber(&mut self) {
         let old = std::mem::take(self);
         self.histogram = old.histogram;
@@ -235,7 +236,8 @@ impl Fleet {
         self.members.get(id as usize).map(|member| member.used).unwrap_or_default()
     }
 
-    /// Returns the largest number of entries that name one cluster, without the entries of one placement, given by cluster.
+    /// Returns the largest number of entries that name one cluster, without the entries of one placement,
+    /// given by cluster.
     pub(crate) fn most_used(&self, own: impl Iterator<Item = (Id, u32)>) -> u32 {
         let mut levels: BTreeMap<u32, u32> = BTreeMap::new();
         let mut most_of_own = 0;

@@ -1,19 +1,23 @@
-//! The scheduling cycle with a memory: the same answers as [`schedule`](super::schedule()), computed from what changed.
+//! The scheduling cycle with a memory: the same answers as [`schedule`](super::schedule()), computed from
+//! what changed.
 //!
 //! # States
-//! Every stage has an inbox of clusters, in [`Inboxes`]. [`IncrementalSchedule::receive`] compares the input with the one before and
-//! puts the clusters it concerns into the first inbox; each stage takes its inbox and fills the next:
+//! Every stage has an inbox of clusters, in [`Inboxes`]. [`IncrementalSchedule::receive`] compares the input
+//! with the one before and puts the clusters it concerns into the first inbox; each stage takes its inbox and
+//! fills the next:
 //!
 //! ```text
 //! changes ─▶ evaluate ─▶ rank ─▶ compare ─▶ unsettled ─▶ decide
 //! ```
 //!
-//! A stage that cannot finish leaves the rest in its inbox, and the stages after it do not run. So an inbox is empty exactly when the
-//! results of its stage are those of a cycle from nothing. Another spec or other sets forget everything and mark all clusters.
+//! A stage that cannot finish leaves the rest in its inbox, and the stages after it do not run. So an inbox
+//! is empty exactly when the results of its stage are those of a cycle from nothing. Another spec or other
+//! sets forget everything and mark all clusters.
 //!
 //! # Cost
-//! A changed cluster is evaluated and scored again, found in the ranking by binary search, and compared with the published
-//! decisions; no other cluster is visited. Only what concerns all clusters visits all: another spec, another set, another scale.
+//! A changed cluster is evaluated and scored again, found in the ranking by binary search, and compared with
+//! the published decisions; no other cluster is visited. Only what concerns all clusters visits all: another
+//! spec, another set, another scale.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,7 +37,8 @@ use super::sets::SetMembers;
 use super::status;
 use api::cluster::v1beta1::{PlacementDecision, PlacementSpec};
 
-/// Up to so many clusters, and one in so many, find their new rank one by one; more are sorted with all others, which costs less.
+/// Up to so many clusters, and one in so many, find their new rank one by one; more are sorted with all
+/// others, which costs less.
 const FEW: usize = 32;
 
 /// What is remembered of one placement between two cycles.
@@ -68,7 +73,8 @@ struct Inboxes {
     evaluate: Inbox,
     rank: Inbox,
     compare: Inbox,
-    /// Whether slices must be laid out even if every cluster is settled: the published ones changed, or writes are on their way.
+    /// Whether slices must be laid out even if every cluster is settled: the published ones changed, or
+    /// writes are on their way.
     lay_out: bool,
 }
 
@@ -196,7 +202,8 @@ impl IncrementalSchedule {
     /// Passes clusters through the filters.
     ///
     /// # Errors
-    /// Refuses the placement once its expressions take too many steps; clusters that were not evaluated stay in the inbox.
+    /// Refuses the placement once its expressions take too many steps; clusters that were not evaluated stay
+    /// in the inbox.
     fn evaluate(&mut self, cycle: &Cycle<'_>, max_steps: u64) -> Result<(), Misconfigured> {
         self.selection.grow(cycle.fleet.len());
         let is_all = matches!(self.inboxes.evaluate, Inbox::All);
@@ -285,7 +292,8 @@ impl IncrementalSchedule {
         self.unsettled = clusters.into_iter().filter(|id| self.selection.is_unsettled(cycle, *id)).collect();
     }
 
-    /// Returns whether a change of a cluster may concern the placement: its `facts` before or after, and whether they differ.
+    /// Returns whether a change of a cluster may concern the placement: its `facts` before or after, and
+    /// whether they differ.
     pub fn concerns(&self, fleet: &Fleet, facts: &Facts, differs: bool) -> bool {
         let Some(received) = &self.received else { return true };
         let Ok(policy) = &received.policy else { return false };
@@ -293,8 +301,9 @@ impl IncrementalSchedule {
             && received.sets.iter().any(|set| set.contains(facts))
             && (policy.predicates.is_empty()
                 || policy.predicates.iter().any(|predicate| predicate.could_match(facts))
-                // The condition tells empty sets from sets whose clusters match no predicate, so the first and the last cluster
-                // of the sets concern the placement; at most the clusters that changed since have come or gone.
+                // The condition tells empty sets from sets whose clusters match no predicate, so the first
+                // and the last cluster of the sets concern the placement; at most the clusters that changed
+                // since have come or gone.
                 || self.selection.in_sets() as u64 <= fleet.changes.now() - received.changes)
     }
 

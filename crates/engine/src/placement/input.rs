@@ -25,7 +25,8 @@ pub struct Input<'a> {
     pub decisions: &'a [Arc<PlacementDecision>],
     /// The clusters.
     pub fleet: &'a Fleet,
-    /// The steps that CEL expressions may take for all clusters together; see [`filter::cel`](super::filter::cel).
+    /// The steps that CEL expressions may take for all clusters together; see
+    /// [`filter::cel`](super::filter::cel).
     pub max_steps: u64,
 }
 

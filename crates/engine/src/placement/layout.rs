@@ -1,9 +1,10 @@
 //! The group stage: divides the members into decision groups and slices, so that what need not move stays.
 //!
-//! From nothing, the layout is that of Open Cluster Management: named groups in order, then the rest, each cut into decision groups
-//! of at most the group size, each decision group cut into slices of 100, slices numbered from 1. From there, a cluster keeps its
-//! slice for as long as it belongs to the named group; arrivals fill holes; a decision group or a slice is dissolved when the others
-//! have room for all of it; a named group that becomes empty keeps its place.
+//! From nothing, the layout is that of Open Cluster Management: named groups in order, then the rest, each
+//! cut into decision groups of at most the group size, each decision group cut into slices of 100, slices
+//! numbered from 1. From there, a cluster keeps its slice for as long as it belongs to the named group;
+//! arrivals fill holes; a decision group or a slice is dissolved when the others have room for all of it; a
+//! named group that becomes empty keeps its place.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
@@ -173,7 +174,8 @@ struct Layout {
 }
 
 impl Layout {
-    /// Divides the clusters of one named group into decision groups of at most the group size, and these into slices.
+    /// Divides the clusters of one named group into decision groups of at most the group size, and these into
+    /// slices.
     fn fill<'a>(&mut self, previous: BTreeMap<u32, GroupDraft<'a>>, wanted: &[Id]) -> Vec<GroupDraft<'a>> {
         let mut groups: Vec<GroupDraft<'a>> = previous.into_values().collect();
         let old = wanted.iter().filter(|id| self.was_published.contains(id)).count();
@@ -276,7 +278,8 @@ fn name_slices(
     slices
 }
 
-/// Returns the number at the end of a slice's name. Objects of another name are not ours: their clusters move, and they are deleted.
+/// Returns the number at the end of a slice's name. Objects of another name are not ours: their clusters
+/// move, and they are deleted.
 fn number(placement: &str, name: &str) -> Option<u32> {
     let digits = name.strip_prefix(placement)?.strip_prefix("-decision-")?;
     digits.parse().ok().filter(|number: &u32| *number > 0 && number.to_string() == digits)

@@ -10,10 +10,12 @@
 //! | group | [`layout`] | which cluster is in which slice of which decision group? |
 //! | publish | [`publish`], `status`, `events` | which writes lead there? |
 //!
-//! [`schedule`] runs all of them from nothing. An [`IncrementalSchedule`] remembers the results of the first three for one
-//! placement and computes only what changed; it must give the same answer, and the tests compare the two.
+//! [`schedule`] runs all of them from nothing. An [`IncrementalSchedule`] remembers the results of the first
+//! three for one placement and computes only what changed; it must give the same answer, and the tests
+//! compare the two.
 //!
-//! The results are those of Open Cluster Management, except where those are unsafe: see `docs/design/placement.md`.
+//! The results are those of Open Cluster Management, except where those are unsafe: see
+//! `docs/design/placement.md`.
 
 mod changes;
 mod decide;

@@ -58,7 +58,8 @@ pub struct Policy {
     pub score_interval: SignedDuration,
 }
 
-/// The named groups. Groups of one name are one group, because published decisions tell them apart by nothing but the name.
+/// The named groups. Groups of one name are one group, because published decisions tell them apart by nothing
+/// but the name.
 #[derive(Debug)]
 pub struct Groups {
     /// The names, in order.

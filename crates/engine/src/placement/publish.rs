@@ -1,8 +1,8 @@
 //! The publish stage: writes decisions in an order in which no reader ever misses a cluster.
 //!
-//! A cluster that moves is written to its new slice before it is taken from the old one; objects are deleted last; labels move
-//! one group index at a time, upwards from the lowest when indexes grow and downwards from the highest when they shrink, so that
-//! there is no gap between indexes that was not there before.
+//! A cluster that moves is written to its new slice before it is taken from the old one; objects are deleted
+//! last; labels move one group index at a time, upwards from the lowest when indexes grow and downwards from
+//! the highest when they shrink, so that there is no gap between indexes that was not there before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +52,8 @@ pub struct DesiredSlice<'a> {
     pub changed: bool,
 }
 
-/// Returns the writes that turn published slices into the wanted ones; `entry` says what a slice publishes about a member.
+/// Returns the writes that turn published slices into the wanted ones; `entry` says what a slice publishes
+/// about a member.
 pub fn publish(
     fleet: &Fleet,
     published: &[PublishedSlice],

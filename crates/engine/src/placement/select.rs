@@ -117,7 +117,8 @@ impl Selection {
         self.ranking.extend(keys.iter().map(|(_, id)| *id));
     }
 
-    /// Moves one cluster to its place in the ranking; returns whether it was elsewhere, and until when its scores are valid.
+    /// Moves one cluster to its place in the ranking; returns whether it was elsewhere, and until when its
+    /// scores are valid.
     pub(super) fn rerank(&mut self, cycle: &Cycle<'_>, id: Id) -> (bool, Option<Timestamp>) {
         let Some(candidate) = self.candidates.get(id as usize).copied() else { return (false, None) };
         let total = (candidate.result == FilterResult::Feasible).then(|| total(cycle, &self.ranges, id));
@@ -151,7 +152,8 @@ impl Selection {
         ranked_key.cmp(&Some(key)).then_with(|| fleet.name(ranked).cmp(fleet.name(id)))
     }
 
-    /// Returns the clusters the spread constraints select from the ranking; none where there are no constraints.
+    /// Returns the clusters the spread constraints select from the ranking; none where there are no
+    /// constraints.
     pub(super) fn select_spread(&self, cycle: &Cycle<'_>) -> BTreeSet<Id> {
         if cycle.policy.spread.is_empty() {
             return BTreeSet::new();

@@ -1,7 +1,7 @@
 //! The select stage where clusters are spread over topology domains.
 //!
-//! Without constraints the best `numberOfClusters` are taken. With them, clusters are taken one by one: the best of those that
-//! break no hard constraint, and among these one that breaks the soft ones least.
+//! Without constraints the best `numberOfClusters` are taken. With them, clusters are taken one by one: the
+//! best of those that break no hard constraint, and among these one that breaks the soft ones least.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -82,7 +82,8 @@ pub(super) fn spread<'a>(
     taken
 }
 
-/// Returns by how much one more cluster in these domains would break the soft constraints; `None` where it would break a hard one.
+/// Returns by how much one more cluster in these domains would break the soft constraints; `None` where it
+/// would break a hard one.
 fn cost(
     constraints: &[Constraint],
     counts: &[Counts<'_>],

@@ -42,7 +42,8 @@ impl<'a> SliceCount<'a> {
     }
 }
 
-/// Writes the groups and the number of clusters into the status; slices stand in the order of their numbers, 2 before 10.
+/// Writes the groups and the number of clusters into the status; slices stand in the order of their numbers,
+/// 2 before 10.
 pub(super) fn count<'a>(status: &mut PlacementStatus, slices: impl Iterator<Item = SliceCount<'a>>) -> usize {
     let mut groups: BTreeMap<u32, DecisionGroupStatus> = BTreeMap::new();
     let mut published = 0;

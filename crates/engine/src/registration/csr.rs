@@ -1,7 +1,7 @@
 //! Which certificate signing requests the hub approves.
 //!
-//! The label of a request is a hint; the subject of the request decides. A request that does not fit exactly is left alone: the hub
-//! never denies a request, and never approves one that is not allowed.
+//! The label of a request is a hint; the subject of the request decides. A request that does not fit exactly
+//! is left alone: the hub never denies a request, and never approves one that is not allowed.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +40,8 @@ pub fn is_decided(csr: &CertificateSigningRequest) -> bool {
     conditions.into_iter().any(|condition| matches!(condition.type_.as_str(), "Approved" | "Denied"))
 }
 
-/// Reads the certificate that a request asks for; returns `None` where the request is for another signer or does not fit.
+/// Reads the certificate that a request asks for; returns `None` where the request is for another signer or
+/// does not fit.
 pub fn ask(csr: &CertificateSigningRequest) -> Option<Ask> {
     let label =
         |name: &str| csr.metadata.labels.as_ref()?.get(name).filter(|value| !value.is_empty()).cloned();
@@ -73,8 +74,8 @@ fn ask_for_cluster(csr: &CertificateSigningRequest, cluster: String, subject: &S
 
 /// Checks that the subject is that of the add-on's agent, and that the agent of the same cluster asks.
 ///
-/// OCM compares the requester by prefix, so that the agent of `cluster10` can ask for the add-ons of `cluster1`.
-/// See docs/hazards.md#csr-prefix.
+/// OCM compares the requester by prefix, so that the agent of `cluster10` can ask for the add-ons of
+/// `cluster1`. See docs/hazards.md#csr-prefix.
 fn ask_for_addon(
     csr: &CertificateSigningRequest,
     cluster: String,
@@ -106,10 +107,11 @@ struct Subject {
     organizations: Vec<String>,
 }
 
-/// Reads the subject of a request. Nothing is verified: the signer verifies the request and signs the same bytes.
+/// Reads the subject of a request. Nothing is verified: the signer verifies the request and signs the same
+/// bytes.
 ///
-/// A request whose subject has no or several common names, or attributes beside common name and organization, is refused: two readers
-/// could take it for different things.
+/// A request whose subject has no or several common names, or attributes beside common name and organization,
+/// is refused: two readers could take it for different things.
 fn subject(csr: &CertificateSigningRequest) -> Option<Subject> {
     let request = CertReq::from_pem(csr.spec.request.0.trim_ascii()).ok()?;
     let (mut common_names, mut organizations) = (Vec::new(), Vec::new());

@@ -1,4 +1,5 @@
-//! The lease that shows whether a cluster is alive, and the taints that keep work away from a cluster that is not.
+//! The lease that shows whether a cluster is alive, and the taints that keep work away from a cluster that is
+//! not.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -23,7 +24,8 @@ pub fn grace(lease_duration_seconds: i32) -> SignedDuration {
     period(lease_duration_seconds).saturating_mul(MISSED)
 }
 
-/// Returns the taints of a cluster by the status of its condition `Available`, which is `None` before the first report.
+/// Returns the taints of a cluster by the status of its condition `Available`, which is `None` before the
+/// first report.
 ///
 /// Taints of others stay, in their order. The time of a taint is when it was added.
 pub fn taints(before: &[Taint], available: Option<&ConditionStatus>, now: Timestamp) -> Vec<Taint> {

@@ -1,4 +1,5 @@
-//! The registration of clusters: the permissions of their agents, their leases, and the certificates the hub approves.
+//! The registration of clusters: the permissions of their agents, their leases, and the certificates the hub
+//! approves.
 
 pub mod csr;
 pub mod lease;

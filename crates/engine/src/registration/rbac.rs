@@ -21,8 +21,9 @@ pub const BOOTSTRAP_ROLE: &str = "open-cluster-management:bootstrap";
 /// The binding of the bootstrap role to the group of bootstrap tokens for clusters.
 pub const BOOTSTRAP_BINDING: &str = "open-cluster-management:bootstrap:managedcluster";
 
-/// What a bootstrap identity may do. Unlike in OCM's chart, it may join the default set only, and reads no ConfigMaps: the rule would be
-/// about all ConfigMaps of the hub. See docs/hazards.md#bootstrap-joins-any-set.
+/// What a bootstrap identity may do. Unlike in OCM's chart, it may join the default set only, and reads no
+/// ConfigMaps: the rule would be about all ConfigMaps of the hub. See
+/// docs/hazards.md#bootstrap-joins-any-set.
 pub fn bootstrap_role() -> ClusterRole {
     let rules = vec![
         rule(
@@ -76,7 +77,8 @@ fn rule(groups: &[&str], resources: &[&str], names: &[&str], verbs: &[&str]) -> 
     }
 }
 
-/// Returns the permissions of an agent outside its namespace; an agent that is not accepted may still read its cluster.
+/// Returns the permissions of an agent outside its namespace; an agent that is not accepted may still read
+/// its cluster.
 pub fn cluster_role(cluster: &str, accepted: bool) -> ClusterRole {
     let own = |resource: &str, verbs: &[&str]| rule(&[CLUSTER_GROUP], &[resource], &[cluster], verbs);
     let rules = if accepted {
@@ -143,7 +145,8 @@ pub fn shared_roles() -> [ClusterRole; 2] {
             REGISTRATION_ROLE,
             vec![
                 rule(&["coordination.k8s.io"], &["leases"], &[], &["get", "list", "watch"]),
-                // OCM's role has no name here, so that an agent could write the leases of whatever else is in the namespace.
+                // OCM's role has no name here, so that an agent could write the leases of whatever else is in
+                // the namespace.
                 rule(&["coordination.k8s.io"], &["leases"], &[CLUSTER_LEASE], &["update"]),
                 rule(&[ADDON_GROUP], &["managedclusteraddons"], &[], &["get", "list", "watch"]),
                 rule(&[ADDON_GROUP], &["managedclusteraddons/status"], &[], &["patch", "update"]),

@@ -241,8 +241,8 @@ impl Fleet {
     }
 }
 
-/// The configurations that are assigned to a cluster as people name them: those that carry templates by name, each with the first
-/// digits of its hash.
+/// The configurations that are assigned to a cluster as people name them: those that carry templates by name,
+/// each with the first digits of its hash.
 pub fn version_of(addon: &ManagedClusterAddOn) -> String {
     let references = addon.status.iter().flat_map(|status| &status.config_references);
     let mut names: Vec<(bool, String)> = references

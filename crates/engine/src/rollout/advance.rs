@@ -17,9 +17,10 @@ use object::hex;
 
 /// Decides what a rollout does now.
 ///
-/// The function is total and has no memory: what must be remembered (what was assigned when, the quarantined revision, granted
-/// approvals) is part of the input. Its answer depends on `now` only through the times it names, and
-/// [`RolloutDecision::recheck`] is the first moment at which the same input can give another answer.
+/// The function is total and has no memory: what must be remembered (what was assigned when, the quarantined
+/// revision, granted approvals) is part of the input. Its answer depends on `now` only through the times it
+/// names, and [`RolloutDecision::recheck`] is the first moment at which the same input can give another
+/// answer.
 pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
     let strategy = input.strategy.as_ref().ok().or(input.last_strategy.as_ref());
     let fallback = Policy::default();
@@ -61,7 +62,8 @@ pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
     decision
 }
 
-/// What every cluster is held to: by the strategy, and by the policy where that is stricter or the strategy is silent.
+/// What every cluster is held to: by the strategy, and by the policy where that is stricter or the strategy
+/// is silent.
 fn limits(strategy: Option<&Strategy>, policy: &Policy) -> Limits {
     let none = Limits { soak: Some(SignedDuration::ZERO), ..Limits::default() };
     let Limits { soak, deadline, start_unreachable } = strategy.map_or(none, Strategy::limits);
@@ -83,8 +85,8 @@ fn by_name(clusters: &[Cluster]) -> BTreeMap<&str, &Cluster> {
     sorted.into_iter().map(|cluster| (cluster.name.as_str(), cluster)).collect()
 }
 
-/// Marks the clusters that joined after the rollout began. Where the input does not say when that was, it was when the first
-/// cluster was moved to the revision.
+/// Marks the clusters that joined after the rollout began. Where the input does not say when that was, it was
+/// when the first cluster was moved to the revision.
 fn mark_newcomers(plans: &mut [StagePlan], input: &Input) {
     let clusters = plans.iter().flat_map(|plan| &plan.members).filter_map(|member| member.cluster);
     let moved = clusters
@@ -96,7 +98,8 @@ fn mark_newcomers(plans: &mut [StagePlan], input: &Input) {
     }
 }
 
-/// The first stage with more failures than it tolerates, counted over all its clusters before anything is released.
+/// The first stage with more failures than it tolerates, counted over all its clusters before anything is
+/// released.
 fn breach(plans: &[StagePlan]) -> Option<Breach> {
     plans.iter().find_map(|plan| {
         let (failures, allowed) = (plan.failures(), plan.allowed?);
@@ -104,7 +107,8 @@ fn breach(plans: &[StagePlan]) -> Option<Breach> {
     })
 }
 
-/// Whether the revision was quarantined before. Its failures no longer count then: its clusters run something else.
+/// Whether the revision was quarantined before. Its failures no longer count then: its clusters run something
+/// else.
 fn is_remembered(input: &Input, policy: &Policy) -> bool {
     input.quarantined.as_ref() == Some(&input.revision) && !policy.released.contains(&input.revision)
 }
@@ -235,8 +239,8 @@ impl Pass<'_> {
         self.quarantined(member).or_else(|| member.state.clone())
     }
 
-    /// When the state of a cluster ends by itself, which is later than now. The state of a silent cluster that succeeded ends with
-    /// its soak.
+    /// When the state of a cluster ends by itself, which is later than now. The state of a silent cluster
+    /// that succeeded ends with its soak.
     fn ends(&self, member: &Member) -> Option<Timestamp> {
         match member.state.as_ref()? {
             ClusterState::Unreachable { moved: true } => finished(member.cluster?, &self.limits),

@@ -1,7 +1,7 @@
 //! The state of one cluster, judged from what is known of it alone.
 //!
-//! OCM counts from the time of the report alone, which may be older than the assignment. Here neither a deadline nor a soak begins
-//! before the hash they are about was assigned.
+//! OCM counts from the time of the report alone, which may be older than the assignment. Here neither a
+//! deadline nor a soak begins before the hash they are about was assigned.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,10 +9,12 @@ use super::input::{Cluster, Hash, Health, Report};
 use super::state::ClusterState;
 use super::strategy::Limits;
 
-/// How long clusters in flight to a superseded revision are waited for where neither strategy nor policy has a deadline.
+/// How long clusters in flight to a superseded revision are waited for where neither strategy nor policy has
+/// a deadline.
 const FINISH_CURRENT: SignedDuration = SignedDuration::from_mins(10);
 
-/// The state of a cluster that no placement's rollout looks after: it starts as soon as it can, without a soak or a deadline.
+/// The state of a cluster that no placement's rollout looks after: it starts as soon as it can, without a
+/// soak or a deadline.
 pub fn observe(cluster: &Cluster, now: Timestamp) -> ClusterState {
     let limits = Limits { soak: None, deadline: None, start_unreachable: true };
     classify(Some(cluster), &limits, now).unwrap_or(ClusterState::Starting)
@@ -54,8 +56,8 @@ pub(super) fn classify(cluster: Option<&Cluster>, limits: &Limits, now: Timestam
     })
 }
 
-/// The moment at which a cluster that was assigned what it should run is or was finished, one way or the other; `None` where no
-/// time is known.
+/// The moment at which a cluster that was assigned what it should run is or was finished, one way or the
+/// other; `None` where no time is known.
 pub(super) fn finished(cluster: &Cluster, limits: &Limits) -> Option<Timestamp> {
     cluster.runs.as_ref().filter(|runs| **runs == cluster.wants)?;
     let (report, begin) = report_on(cluster, &cluster.wants);

@@ -1,10 +1,11 @@
 //! Cron expressions: five fields, as crontab(5) reads them, evaluated in a time zone.
 //!
-//! A freeze window needs the last time an expression was due. Of the crates on `jiff`, `cronexpr` finds the next time only, and
-//! `jiff-cron` reads seconds as the first field. `croner` 4 finds the last time as well and gave the answers of the tests below, with
-//! these differences: its errors do not name the field ("Number out of bounds"), it refuses `5/20`, a skipped local time is due at the
-//! end of the gap, and an expression that is never due, such as `0 0 31 2 *`, takes it 5 to 40 ms at each look at a rollout. The search
-//! here ends where the window does.
+//! A freeze window needs the last time an expression was due. Of the crates on `jiff`, `cronexpr` finds the
+//! next time only, and `jiff-cron` reads seconds as the first field. `croner` 4 finds the last time as well
+//! and gave the answers of the tests below, with these differences: its errors do not name the field ("Number
+//! out of bounds"), it refuses `5/20`, a skipped local time is due at the end of the gap, and an expression
+//! that is never due, such as `0 0 31 2 *`, takes it 5 to 40 ms at each look at a rollout. The search here
+//! ends where the window does.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -43,7 +44,8 @@ const FIELDS: [Field; 5] = [
 ];
 
 impl Cron {
-    /// Reads `minute hour day-of-month month day-of-week`, or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`.
+    /// Reads `minute hour day-of-month month day-of-week`, or `@hourly`, `@daily`, `@weekly`, `@monthly`,
+    /// `@yearly`.
     ///
     /// # Errors
     /// A sentence that names the field that cannot be read.
@@ -76,9 +78,11 @@ impl Cron {
 
     /// The last time in `after..=at` the expression is due.
     ///
-    /// A local time that a clock change skips is due as much later as the clock jumps; one that occurs twice is due the first time.
+    /// A local time that a clock change skips is due as much later as the clock jumps; one that occurs twice
+    /// is due the first time.
     pub(super) fn last_due(&self, after: Timestamp, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        // A clock that was set forward makes a local time come up to a few hours later, maybe on the next day.
+        // A clock that was set forward makes a local time come up to a few hours later, maybe on the next
+        // day.
         let first = zone.to_datetime(after).date().checked_sub(1.day()).ok()?;
         let mut date = zone.to_datetime(at).date();
         while date >= first {

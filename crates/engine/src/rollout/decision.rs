@@ -34,7 +34,8 @@ pub struct RolloutDecision {
     pub approvals: BTreeSet<String>,
     /// Clusters that left the groups and lose their content now.
     pub removed: Vec<String>,
-    /// Clusters that left the groups and keep their content until the removal is approved or the pause is over.
+    /// Clusters that left the groups and keep their content until the removal is approved or the pause is
+    /// over.
     pub kept: Vec<String>,
     /// When to look again although nothing changed.
     pub recheck: Option<Timestamp>,
@@ -59,7 +60,8 @@ pub struct Assignment {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stage {
-    /// The group's name, `rest` for the clusters outside the mandatory groups of a Progressive strategy, `all` for All.
+    /// The group's name, `rest` for the clusters outside the mandatory groups of a Progressive strategy,
+    /// `all` for All.
     pub name: String,
     /// It belongs to the mandatory groups.
     pub mandatory: bool,
@@ -111,7 +113,8 @@ impl RolloutDecision {
         self.in_state(|state| matches!(state, ClusterState::Starting))
     }
 
-    /// What OCM's library calls `ClustersToRollout`: clusters that start now, are in flight, soak, or failed before their deadline.
+    /// What OCM's library calls `ClustersToRollout`: clusters that start now, are in flight, soak, or failed
+    /// before their deadline.
     pub(crate) fn rolling(&self) -> impl Iterator<Item = &str> {
         self.in_state(ClusterState::is_rolling)
     }

@@ -25,7 +25,8 @@ pub struct Freeze {
 }
 
 impl Freeze {
-    /// Reads a window: a cron expression for its beginnings, an IANA time zone (empty is UTC) and how long it lasts.
+    /// Reads a window: a cron expression for its beginnings, an IANA time zone (empty is UTC) and how long it
+    /// lasts.
     ///
     /// # Errors
     /// When a part cannot be read, or the window is empty or longer than a year.
@@ -59,7 +60,8 @@ impl Freeze {
     }
 }
 
-/// The window that keeps rollouts frozen at `now`: its name and when they go on, windows that follow without a gap included.
+/// The window that keeps rollouts frozen at `now`: its name and when they go on, windows that follow without
+/// a gap included.
 pub(crate) fn frozen(freezes: &[Freeze], now: Timestamp) -> Option<(&str, Timestamp)> {
     let open_at = |at| freezes.iter().filter_map(|f| Some((f.open_until(at)?, f.name.as_str()))).max();
     let (mut until, name) = open_at(now)?;

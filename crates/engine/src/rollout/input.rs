@@ -46,12 +46,13 @@ impl From<String> for Hash {
 /// The order of lists has no meaning.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// What is being rolled out. Approvals and quarantine are bound to it, and a cluster of a group without an entry in
-    /// `clusters` should run it.
+    /// What is being rolled out. Approvals and quarantine are bound to it, and a cluster of a group without
+    /// an entry in `clusters` should run it.
     pub revision: Hash,
     /// The strategy, or why it cannot be used.
     pub strategy: Result<Strategy, Refused>,
-    /// The last strategy that could be used: it stays in force while `strategy` is refused. Without one, nothing starts.
+    /// The last strategy that could be used: it stays in force while `strategy` is refused. Without one,
+    /// nothing starts.
     pub last_strategy: Option<Strategy>,
     /// The policy, or why it cannot be used: nothing starts then, because what it forbids is not known.
     pub policy: Result<Policy, Refused>,
@@ -59,9 +60,11 @@ pub struct Input {
     pub groups: Vec<Group>,
     /// What is known of clusters: those of the groups, and those to remove.
     pub clusters: Vec<Cluster>,
-    /// The revision in quarantine, as the last [`RolloutDecision::quarantine`](super::RolloutDecision::quarantine) said.
+    /// The revision in quarantine, as the last
+    /// [`RolloutDecision::quarantine`](super::RolloutDecision::quarantine) said.
     pub quarantined: Option<Hash>,
-    /// When the rollout of `revision` began. Where absent, it began when the first cluster was moved, as far as clusters tell.
+    /// When the rollout of `revision` began. Where absent, it began when the first cluster was moved, as far
+    /// as clusters tell.
     pub began: Option<Timestamp>,
     /// Tokens of [`RolloutDecision::approvals`](super::RolloutDecision::approvals) that people granted.
     pub granted: BTreeSet<String>,
@@ -123,16 +126,17 @@ pub struct Cluster {
     pub runs_since: Option<Timestamp>,
     /// The last report.
     pub health: Option<Health>,
-    /// What it returns to if `wants` turns out bad: what it ran with success before `wants` was rolled out to it. Only once the rollout
-    /// is complete everywhere is this `wants` itself; a cluster that succeeded early returns with the others.
+    /// What it returns to if `wants` turns out bad: what it ran with success before `wants` was rolled out to
+    /// it. Only once the rollout is complete everywhere is this `wants` itself; a cluster that succeeded
+    /// early returns with the others.
     pub last_good: Option<Hash>,
     /// The cluster does not answer.
     pub unreachable: bool,
-    /// Since when it answers, if it did not before: no deadline runs while a cluster is silent, so that one that comes back is not
-    /// taken for one that timed out.
+    /// Since when it answers, if it did not before: no deadline runs while a cluster is silent, so that one
+    /// that comes back is not taken for one that timed out.
     pub answers_since: Option<Timestamp>,
-    /// When the cluster joined the fleet. Stages do not wait for one that joined after the rollout began: a fleet that always
-    /// grows would never get through.
+    /// When the cluster joined the fleet. Stages do not wait for one that joined after the rollout began: a
+    /// fleet that always grows would never get through.
     pub joined: Option<Timestamp>,
     /// The cluster is left alone.
     pub skip: bool,

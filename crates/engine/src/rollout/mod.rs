@@ -1,27 +1,31 @@
 //! The rollout engine: which clusters of a placement get new content now, which wait, and why.
 //!
-//! [`advance`] is a pure function from everything that is known ([`Input`]) to everything that follows ([`RolloutDecision`]). It
-//! compiles a [`Strategy`] into a list of stages; a stage has clusters, slots and an allowance for failures. It judges every cluster
-//! by itself, counts failures over the whole fleet, and only then walks the stages in order and fills their slots by cluster name.
-//! A report counts only for the hash that the cluster was assigned. A stage starts after the stages before it are finished. The
-//! order of the input decides nothing. [`oracle`] states these promises and checks decisions against them.
+//! [`advance`] is a pure function from everything that is known ([`Input`]) to everything that follows
+//! ([`RolloutDecision`]). It compiles a [`Strategy`] into a list of stages; a stage has clusters, slots and
+//! an allowance for failures. It judges every cluster by itself, counts failures over the whole fleet, and
+//! only then walks the stages in order and fills their slots by cluster name. A report counts only for the
+//! hash that the cluster was assigned. A stage starts after the stages before it are finished. The order of
+//! the input decides nothing. [`oracle`] states these promises and checks decisions against them.
 //!
 //! # For callers
 //!
-//! - Write [`Assignment::assigned`](decision::Assignment::assigned) where it differs from what the cluster runs, with the time.
-//!   Nothing else has to be done. It is what a cluster runs from now on: what it should run, what it ran before, or what it returns to.
-//! - Give what was written back as [`Cluster::runs`](input::Cluster::runs) and `runs_since` at the next call, before any report
-//!   arrives. A cluster that was moved and not heard of holds its slot.
-//! - Leave clusters out of [`Input::groups`] that another rollout looks after. The engine waits for every cluster of a group.
-//! - Keep [`RolloutDecision::quarantine`] and the approvals that people granted, and give them back. Write the quarantine before the
-//!   assignments: a cluster that returned no longer counts as failed, so a crash in between would start the bad revision again.
+//! - Write [`Assignment::assigned`](decision::Assignment::assigned) where it differs from what the cluster
+//!   runs, with the time. Nothing else has to be done. It is what a cluster runs from now on: what it should
+//!   run, what it ran before, or what it returns to.
+//! - Give what was written back as [`Cluster::runs`](input::Cluster::runs) and `runs_since` at the next call,
+//!   before any report arrives. A cluster that was moved and not heard of holds its slot.
+//! - Leave clusters out of [`Input::groups`] that another rollout looks after. The engine waits for every
+//!   cluster of a group.
+//! - Keep [`RolloutDecision::quarantine`] and the approvals that people granted, and give them back. Write
+//!   the quarantine before the assignments: a cluster that returned no longer counts as failed, so a crash in
+//!   between would start the bad revision again.
 //! - Call again at [`RolloutDecision::recheck`].
 //!
 //! # Differences from OCM's library
 //!
-//! On the same input the answer is that of `sdk-go/pkg/apis/cluster/v1alpha1` (`ClustersToRollout` is [`RolloutDecision::rolling`]),
-//! except for these rows. `tests/ocm` asks the library itself, on thousands of random inputs, and accepts no difference without a
-//! row. `tests/compat.rs` shows an example of each row.
+//! On the same input the answer is that of `sdk-go/pkg/apis/cluster/v1alpha1` (`ClustersToRollout` is
+//! [`RolloutDecision::rolling`]), except for these rows. `tests/ocm` asks the library itself, on thousands of
+//! random inputs, and accepts no difference without a row. `tests/compat.rs` shows an example of each row.
 //!
 //! | row | input | OCM | here | why |
 //! |---|---|---|---|---|
@@ -45,8 +49,8 @@
 //! | churn | clusters that joined the fleet after the rollout began (`joined`) | reopens their group, so a growing fleet never gets through | starts them in their group's turn or after it, and no other group waits for them | churn must not starve a rollout |
 //! | removal | clusters that left | removes all of them at once | above a budget they keep their content until the removal is approved | an empty placement must not empty a fleet |
 //!
-//! The [`Policy`] governs what OCM has no word for: unreachable clusters, pauses, freezes, approvals, rollback, quarantine, joining,
-//! superseding. Its default adds nothing to the list above.
+//! The [`Policy`] governs what OCM has no word for: unreachable clusters, pauses, freezes, approvals,
+//! rollback, quarantine, joining, superseding. Its default adds nothing to the list above.
 
 mod advance;
 mod classify;

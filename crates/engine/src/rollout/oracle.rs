@@ -1,24 +1,29 @@
 //! The promises of the rollout engine, and a check of a decision against them.
 //!
-//! [`check`] looks at an input and at the decision that was made of it, and computes everything else anew: it shares no guard with
-//! the engine, only the types, the arithmetic of [`Size`], the rules of a strategy and the calendar of freeze windows. The model
-//! check, the properties, the fleet in virtual time and the world of the simulator all use it.
+//! [`check`] looks at an input and at the decision that was made of it, and computes everything else anew: it
+//! shares no guard with the engine, only the types, the arithmetic of [`Size`], the rules of a strategy and
+//! the calendar of freeze windows. The model check, the properties, the fleet in virtual time and the world
+//! of the simulator all use it.
 //!
 //! The promises:
 //!
 //! 1. Every cluster of the groups has exactly one assignment, and the word for its state is true.
-//! 2. What is assigned is what the cluster runs, what it should run, or what is known to be good. Only a start, a return from a
-//!    quarantined revision and a first assignment of what is good change anything.
-//! 3. Nothing starts while the strategy or the policy cannot be read, under a pause, a freeze, a breach or a quarantine, while too
-//!    many clusters do not answer, and while a revision that must finish is under way.
-//! 4. A stage starts after the stages before it are finished, soaked and approved, and not without its own approval.
-//! 5. A start never makes the clusters in flight more than the slots; clusters that were moved and not heard of are in flight.
-//! 6. A stage with more failures than it tolerates is a breach, wherever it stands. With `onBreach: Rollback` a breach quarantines
-//!    the revision if there is anything to return to; a quarantine lasts until the revision is released or another one comes.
+//! 2. What is assigned is what the cluster runs, what it should run, or what is known to be good. Only a
+//!    start, a return from a quarantined revision and a first assignment of what is good change anything.
+//! 3. Nothing starts while the strategy or the policy cannot be read, under a pause, a freeze, a breach or a
+//!    quarantine, while too many clusters do not answer, and while a revision that must finish is under way.
+//! 4. A stage starts after the stages before it are finished, soaked and approved, and not without its own
+//!    approval.
+//! 5. A start never makes the clusters in flight more than the slots; clusters that were moved and not heard
+//!    of are in flight.
+//! 6. A stage with more failures than it tolerates is a breach, wherever it stands. With `onBreach: Rollback`
+//!    a breach quarantines the revision if there is anything to return to; a quarantine lasts until the
+//!    revision is released or another one comes.
 //! 7. A cluster that runs a quarantined revision returns to what is good, unless the rollout is paused.
-//! 8. Where nothing holds a stage, it uses all its slots, for the first clusters by name: no failed, silent or finished cluster
-//!    holds a slot, and no approval, budget or newcomer is waited for in vain.
-//! 9. Clusters that left lose their content only within the removal budget or with the approval of exactly this removal.
+//! 8. Where nothing holds a stage, it uses all its slots, for the first clusters by name: no failed, silent
+//!    or finished cluster holds a slot, and no approval, budget or newcomer is waited for in vain.
+//! 9. Clusters that left lose their content only within the removal budget or with the approval of exactly
+//!    this removal.
 //! 10. The moment of the next look is later than now.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -89,7 +89,8 @@ impl std::fmt::Display for Size {
     }
 }
 
-/// Reads `progressDeadline`: a duration that begins with a whole number of hours, minutes or seconds, or `None`.
+/// Reads `progressDeadline`: a duration that begins with a whole number of hours, minutes or seconds, or
+/// `None`.
 ///
 /// # Errors
 /// For what OCM's CRD accepts and its controllers then fail on at every pass, such as `5|` or `30mxyz`.

@@ -103,7 +103,8 @@ pub(super) fn stages<'a>(
     stages
 }
 
-/// Takes the groups that a list selects, or all of them. The order of the list means nothing: groups go by index.
+/// Takes the groups that a list selects, or all of them. The order of the list means nothing: groups go by
+/// index.
 fn take<'a>(groups: &mut Groups<'a>, selected: Option<&[Mandatory]>) -> Groups<'a> {
     let is_selected =
         |key: &GroupKey| selected.is_none_or(|selected| selected.iter().any(|wanted| wanted.selects(key)));

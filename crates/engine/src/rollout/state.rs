@@ -1,7 +1,8 @@
 //! The state of a cluster in a rollout.
 //!
-//! There is one such state, and one word for each: the engine's answer, its counts, the reports, `explain rollout`, the demo and
-//! the traces of the simulator all use it. `docs/design/rollout-states.md` says where each of them gets it from.
+//! There is one such state, and one word for each: the engine's answer, its counts, the reports, `explain
+//! rollout`, the demo and the traces of the simulator all use it. `docs/design/rollout-states.md` says where
+//! each of them gets it from.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -12,7 +13,8 @@ use super::input::Hash;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all_fields = "camelCase")]
 pub enum ClusterState {
-    /// It runs what it should. Entered when its success has lasted for the soak time; left by a new revision or a new report.
+    /// It runs what it should. Entered when its success has lasted for the soak time; left by a new revision
+    /// or a new report.
     Done,
     /// It succeeded and keeps its slot until the soak time is over.
     Soaking {
@@ -31,7 +33,8 @@ pub enum ClusterState {
         /// When it counts as timed out instead.
         deadline: Option<Timestamp>,
     },
-    /// It had no success before its deadline, which counts against the budget. It holds no slot and may still succeed.
+    /// It had no success before its deadline, which counts against the budget. It holds no slot and may still
+    /// succeed.
     TimedOut,
     /// It starts now.
     Starting,

@@ -47,7 +47,8 @@ const SERVER_FIELDS: &[&str] = &[
     "ownerReferences",
 ];
 
-/// Annotations that a repository may not set: those that only we and `kubectl apply` write, and the approvals of a person.
+/// Annotations that a repository may not set: those that only we and `kubectl apply` write, and the approvals
+/// of a person.
 const FOREIGN_ANNOTATIONS: [&str; 5] = [
     names::CONFIG_REPO_ANNOTATION,
     names::APPLIED_DIGEST_ANNOTATION,
@@ -56,11 +57,13 @@ const FOREIGN_ANNOTATIONS: [&str; 5] = [
     names::ACCEPT_REVISION_ANNOTATION,
 ];
 
-/// Largest object that is sent: etcd takes requests of 1.5 MiB, and the server adds to the objects that it stores.
+/// Largest object that is sent: etcd takes requests of 1.5 MiB, and the server adds to the objects that it
+/// stores.
 const MAX_OBJECT_BYTES: usize = 1_400_000;
 
 impl Desired {
-    /// Checks and completes the rendered objects of a commit of `repo`. A confined repository may only hold objects of its namespace.
+    /// Checks and completes the rendered objects of a commit of `repo`. A confined repository may only hold
+    /// objects of its namespace.
     ///
     /// # Errors
     /// All problems of the objects; nothing of the commit may be applied then.
@@ -198,8 +201,9 @@ fn short_hex(hash: Sha256) -> String {
 
 /// Says why a ConfigRepo that is confined to its namespace may not hold an object.
 ///
-/// The API server decides whether the service account may write the object. The confinement keeps the ConfigRepo from comparing
-/// objects that the account cannot read, and from making ConfigRepos that act as another identity.
+/// The API server decides whether the service account may write the object. The confinement keeps the
+/// ConfigRepo from comparing objects that the account cannot read, and from making ConfigRepos that act as
+/// another identity.
 fn confinement_breach(repo: &Key, desired: &DesiredObject, scopes: &Scopes) -> Option<String> {
     let ObjectRef { gvk, key } = &desired.reference;
     let hint = "this ConfigRepo has a serviceAccountName, which confines it to its namespace; move the object to a ConfigRepo without one";
@@ -234,10 +238,8 @@ impl Scopes {
 
     fn is_namespaced(&self, gvk: &Gvk) -> Option<bool> {
         static OURS: LazyLock<BTreeMap<(String, String), bool>> = LazyLock::new(|| {
-            let scope = |crd: k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition| {
-                ((crd.spec.group, crd.spec.names.kind), crd.spec.scope == "Namespaced")
-            };
-            crds::all().into_iter().map(scope).collect()
+            let specs = crds::all().into_iter().map(|crd| crd.spec);
+            specs.map(|spec| ((spec.group, spec.names.kind), spec.scope == "Namespaced")).collect()
         });
         let name = (gvk.group.clone(), gvk.kind.clone());
         let builtin = || BUILTIN.is_namespaced(&gvk.api_version(), &gvk.kind);

@@ -26,7 +26,8 @@ pub struct Deletion {
 enum PruneDecision {
     /// It is gone, another owner has it, or it is kept on purpose. It leaves the inventory.
     Release,
-    /// Its kind could not be read, so it stays in the inventory. It counts as a deletion, because it may become one.
+    /// Its kind could not be read, so it stays in the inventory. It counts as a deletion, because it may
+    /// become one.
     Unknown,
     /// It is being deleted. It stays in the inventory until it is gone.
     Terminating,

@@ -82,7 +82,8 @@ fn completed(live: &Object) -> Option<(bool, String)> {
 
 /// The condition of a work that follows from those of its manifests; `None` where no manifest has one.
 ///
-/// A work is in progress or degraded as soon as one manifest is: Open Cluster Management lets a healthy manifest hide a degraded one.
+/// A work is in progress or degraded as soon as one manifest is: Open Cluster Management lets a healthy
+/// manifest hide a degraded one.
 pub(super) fn aggregate(type_: &str, manifests: &[&[Condition]]) -> Option<Observation> {
     let rules: Vec<&Condition> = manifests
         .iter()

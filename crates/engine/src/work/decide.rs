@@ -28,7 +28,8 @@ pub enum Decision {
     },
     /// Creation; an object that exists stays as it is.
     Create(Object),
-    /// A merge patch of the metadata. The content is looked at when that is done, so that a conflict about one does not hold up the other.
+    /// A merge patch of the metadata. The content is looked at when that is done, so that a conflict about
+    /// one does not hold up the other.
     Patch(Map<String, Value>),
     /// Nothing can be written.
     Refuse(Refusal),
@@ -60,10 +61,12 @@ pub fn refusal(wanted: &Wanted) -> Option<Refusal> {
     Some(Refusal::Failed(why))
 }
 
-/// Decides about one manifest, given the live object and whether this manifest was the last one applied to it.
+/// Decides about one manifest, given the live object and whether this manifest was the last one applied to
+/// it.
 ///
-/// The manifest that was applied last is applied again only where the object is not as it was applied. Another manifest is always
-/// applied, so that fields that only the one before had are removed. `docs/design/works.md` says why the strategy Update applies, too.
+/// The manifest that was applied last is applied again only where the object is not as it was applied.
+/// Another manifest is always applied, so that fields that only the one before had are removed.
+/// `docs/design/works.md` says why the strategy Update applies, too.
 pub fn decide(wanted: &Wanted, live: Option<&Object>, owner: &OwnerReference, was_applied: bool) -> Decision {
     if let Some(why) = refusal(wanted) {
         return Decision::Refuse(why);
@@ -110,8 +113,8 @@ pub fn decide(wanted: &Wanted, live: Option<&Object>, owner: &OwnerReference, wa
     Decision::Apply { object, force, manager: field_manager.clone() }
 }
 
-/// Drops labels and annotations whose key ends with a dash from a manifest: they ask for the removal of the key. Returns the patch
-/// that removes those which the live object has.
+/// Drops labels and annotations whose key ends with a dash from a manifest: they ask for the removal of the
+/// key. Returns the patch that removes those which the live object has.
 fn without_removed_keys(object: &mut Object, live: Option<&Object>) -> Map<String, Value> {
     let mut patch = Map::new();
     for field in ["labels", "annotations"] {

@@ -8,10 +8,12 @@ use api::work::v1::{FeedbackRule, FeedbackType, FeedbackValue, FieldValue, Field
 use object::Object;
 use object::jsonpath;
 
-/// Longest string, and most bytes of JSON, that are reported, so that a spoke cannot choose the size of objects on the hub.
+/// Longest string, and most bytes of JSON, that are reported, so that a spoke cannot choose the size of
+/// objects on the hub.
 const MAX_STRING: usize = 1024;
 
-/// Reads the values that the rules ask for, and the errors of those that cannot be read. The first rule of a name wins.
+/// Reads the values that the rules ask for, and the errors of those that cannot be read. The first rule of a
+/// name wins.
 pub(crate) fn feedback(object: &Object, rules: &[FeedbackRule]) -> (Vec<FeedbackValue>, Vec<String>) {
     let whole = Value::Object(object.0.clone());
     let (mut values, mut errors) = (BTreeMap::new(), Vec::new());

@@ -1,8 +1,8 @@
 //! Fields that server-side apply leaves to the cluster (`ignoreFields`).
 //!
-//! Open Cluster Management leaves such fields out of what it applies, which under the rules of server-side apply removes a field that
-//! it set at creation, and it does not look at an object again while the manifest stays the same. Here the live value is sent
-//! along, and every other field is kept as it is wanted.
+//! Open Cluster Management leaves such fields out of what it applies, which under the rules of server-side
+//! apply removes a field that it set at creation, and it does not look at an object again while the manifest
+//! stays the same. Here the live value is sent along, and every other field is kept as it is wanted.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -66,8 +66,8 @@ fn of_pointer(pointer: &str) -> Result<Path, String> {
 
 /// Gives ignored fields their live value, and notes in an annotation which manifest was applied.
 ///
-/// A note of another agent has another form. It stays while the manifest is known to have been applied, so that a change of agents
-/// writes nothing.
+/// A note of another agent has another form. It stays while the manifest is known to have been applied, so
+/// that a change of agents writes nothing.
 pub(super) fn keep_live_values(
     object: &mut Object,
     live: Option<&Object>,

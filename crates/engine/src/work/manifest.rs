@@ -106,7 +106,8 @@ fn named(ordinal: i32, object: &mut Object, served: &Served) -> ManifestResource
     }
 }
 
-/// Drops each `creationTimestamp: null`, which Go writes into templates of pods: two appliers would conflict on it.
+/// Drops each `creationTimestamp: null`, which Go writes into templates of pods: two appliers would conflict
+/// on it.
 fn drop_null_times(fields: &mut serde_json::Map<String, Value>) {
     fields.retain(|name, value| name != "creationTimestamp" || !value.is_null());
     for value in fields.values_mut() {
@@ -155,8 +156,9 @@ impl Wanted {
         (self.meta.group.as_str(), self.meta.kind.as_str()) == ("", "Namespace")
     }
 
-    /// Whether an entry of an inventory may be the object of the manifest. A kind that is not known to be served has no resource, so
-    /// that any resource of its group may be meant: what may be wanted is not removed.
+    /// Whether an entry of an inventory may be the object of the manifest. A kind that is not known to be
+    /// served has no resource, so that any resource of its group may be meant: what may be wanted is not
+    /// removed.
     pub fn may_be(&self, group: &str, resource: &str, namespace: &str, name: &str) -> bool {
         let meta = &self.meta;
         let is_named = (meta.group.as_str(), meta.name.as_str()) == (group, name);

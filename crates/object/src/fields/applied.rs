@@ -1,8 +1,9 @@
 //! Whether an object is as it was applied.
 //!
-//! There are two ways to know. `metadata.managedFields` says it exactly: a client that changes an applied field takes it from the
-//! applier, and a value that the server writes in another form, such as a quantity, stays with the applier. Without the entries, the
-//! values are compared by the rules of the kind: which keys tell the items of a list apart, and which maps are one value.
+//! There are two ways to know. `metadata.managedFields` says it exactly: a client that changes an applied
+//! field takes it from the applier, and a value that the server writes in another form, such as a quantity,
+//! stays with the applier. Without the entries, the values are compared by the rules of the kind: which keys
+//! tell the items of a list apart, and which maps are one value.
 
 use serde_json::{Map, Value};
 
@@ -11,13 +12,15 @@ use super::{Element, FieldSet, Owners};
 use crate::Object;
 use crate::builtin_lists::{BUILTIN, ListType, MapType, Position};
 
-/// What an applier can set in the metadata of an object; the rest identifies the object or belongs to the server.
+/// What an applier can set in the metadata of an object; the rest identifies the object or belongs to the
+/// server.
 const METADATA: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
 
 /// Whether `live` still is what `manager` applied last, which was `desired`.
 ///
-/// The caller has to know that `desired` was applied last, for example from a digest: fields of an earlier configuration are not
-/// searched. Where `metadata.managedFields` has no entry of the manager in this `apiVersion`, the answer is that of [`covers`].
+/// The caller has to know that `desired` was applied last, for example from a digest: fields of an earlier
+/// configuration are not searched. Where `metadata.managedFields` has no entry of the manager in this
+/// `apiVersion`, the answer is that of [`covers`].
 pub fn is_as_applied(live: &Object, desired: &Object, manager: &str) -> bool {
     let owners = Owners::read(live.at(&["metadata", "managedFields"]));
     let Some(owned) = owners.applied_by(manager, desired.api_version()) else {
@@ -37,7 +40,8 @@ pub fn is_as_applied(live: &Object, desired: &Object, manager: &str) -> bool {
 
 /// Whether `live` has every value of `desired`, whatever else it has.
 ///
-/// The API server may write a value in another form than it was sent in, such as a quantity; then the answer is no.
+/// The API server may write a value in another form than it was sent in, such as a quantity; then the answer
+/// is no.
 pub fn covers(live: &Object, desired: &Object) -> bool {
     first_difference(live, desired).is_none()
 }
@@ -136,7 +140,8 @@ fn owns(member: bool, below: &FieldSet, value: &Value) -> bool {
     }
 }
 
-/// Whether an element stands for an item of a list. A key that the item does not have was defaulted by the server.
+/// Whether an element stands for an item of a list. A key that the item does not have was defaulted by the
+/// server.
 fn is_item(element: &Element, item: &Value) -> bool {
     match element {
         Element::Key(key) => {
@@ -184,7 +189,8 @@ mod tests {
         check(json!({"metadata": {"labels": {"a": "x"}}}), Some("metadata.labels.a"));
     }
 
-    /// `name`, `uid`, `mountPath`, `containerPort` and `type` are keys of some lists and ordinary fields in others.
+    /// `name`, `uid`, `mountPath`, `containerPort` and `type` are keys of some lists and ordinary fields in
+    /// others.
     #[test]
     fn items_of_lists_are_told_apart_by_the_keys_of_the_list() {
         let ports = |ports: Value| json!({"spec": {"ports": ports}});

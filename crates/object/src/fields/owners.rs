@@ -7,13 +7,15 @@ use serde_json::Value;
 use super::{FieldSet, compare, merged, set_of, without};
 use crate::builtin_lists::Position;
 
-/// Most entries that updates may leave behind before the oldest are put together (apiserver `DefaultMaxUpdateManagers`).
+/// Most entries that updates may leave behind before the oldest are put together (apiserver
+/// `DefaultMaxUpdateManagers`).
 const UPDATERS_LIMIT: usize = 10;
 
 /// Name of the entry that old updates are put together under (apiserver `ancient-changes`).
 const ANCIENT: &str = "ancient-changes";
 
-/// Name of the entry that gets the fields an object had before its first apply (apiserver `before-first-apply`).
+/// Name of the entry that gets the fields an object had before its first apply (apiserver
+/// `before-first-apply`).
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// Fields of built-in kinds that Go keeps by value: they are never absent, so nobody brings them.
@@ -128,7 +130,8 @@ impl Owners {
             .unwrap_or_default()
     }
 
-    /// The fields that a manager applied last, if it did so in this `apiVersion`: in another one they may have other names.
+    /// The fields that a manager applied last, if it did so in this `apiVersion`: in another one they may
+    /// have other names.
     pub(crate) fn applied_by(&self, manager: &str, api_version: &str) -> Option<&FieldSet> {
         let applies = self.entries.iter().filter(|entry| entry.manager.operation == Operation::Apply);
         let mut ours = applies.filter(|Entry { manager: entry, .. }| {
@@ -137,7 +140,8 @@ impl Owners {
         ours.next().map(|entry| &entry.fields)
     }
 
-    /// An update by `manager` that turned `old` into `new`: what it changed is its own now, and nobody else's.
+    /// An update by `manager` that turned `old` into `new`: what it changed is its own now, and nobody
+    /// else's.
     #[must_use]
     pub fn updated(
         mut self,

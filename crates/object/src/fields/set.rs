@@ -96,7 +96,8 @@ impl FieldSet {
         }
     }
 
-    /// What the set says about an element: whether it is in, and which paths below it are; `None` where it says nothing.
+    /// What the set says about an element: whether it is in, and which paths below it are; `None` where it
+    /// says nothing.
     pub fn at(&self, element: &Element) -> Option<(bool, &FieldSet)> {
         self.nodes.get(element).map(|node| (node.member, &node.below))
     }

@@ -59,7 +59,8 @@ fn child<'a>(at: Position<'a>, element: &Element) -> Position<'a> {
     }
 }
 
-/// Whether a field is an entry of a map rather than a declared field: entries are owned, not only what is in them.
+/// Whether a field is an entry of a map rather than a declared field: entries are owned, not only what is in
+/// them.
 fn is_entry(at: Position<'_>, name: &str) -> bool {
     match at {
         Position::Schema { schema, .. } => {
@@ -110,7 +111,8 @@ impl Compare<'_, '_> {
         let new_parts = new.map(|new| children(new, at));
         match (old_parts, new_parts) {
             (None, None) => {}
-            // An absent side takes the shape of the other; two empty containers are one value, so that null and empty differ.
+            // An absent side takes the shape of the other; two empty containers are one value, so that null
+            // and empty differ.
             (Some(Some(before)), Some(Some(after))) if before.is_empty() && after.is_empty() => {
                 self.leaf(old, new)
             }
@@ -194,8 +196,8 @@ pub fn merged(live: &Value, config: &Value, at: Position<'_>) -> Value {
     }
 }
 
-/// The merge order of upstream: items both have stand in the order of `config`; items of `live` alone come as soon as their
-/// neighbours allow.
+/// The merge order of upstream: items both have stand in the order of `config`; items of `live` alone come as
+/// soon as their neighbours allow.
 fn merged_list(live: Vec<(Element, &Value)>, config: Vec<(Element, &Value)>, at: Position<'_>) -> Vec<Value> {
     let ours: BTreeMap<_, _> = live.iter().map(|(element, value)| (element.clone(), *value)).collect();
     let wanted: BTreeSet<_> = config.iter().map(|(element, _)| element.clone()).collect();

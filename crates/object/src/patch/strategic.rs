@@ -1,10 +1,10 @@
 //! Strategic merge patches as the API server applies them.
 //!
-//! The rules of each list come from a [`Position`]: the built-in kinds' table or a schema. Where nothing is known, lists are replaced and
-//! objects are merged, as in a JSON merge patch.
+//! The rules of each list come from a [`Position`]: the built-in kinds' table or a schema. Where nothing is
+//! known, lists are replaced and objects are merged, as in a JSON merge patch.
 //!
-//! The renderer does not use this: kustomize's dialect prepends, matches by all keys of a list and knows fewer directives. It has its own
-//! merge beside its other transformers.
+//! The renderer does not use this: kustomize's dialect prepends, matches by all keys of a list and knows
+//! fewer directives. It has its own merge beside its other transformers.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,8 @@ const SET_ORDER: &str = "$setElementOrder/";
 /// A strategic merge patch that cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StrategicError {
-    /// `$patch` holds something else than `merge`, `replace` or `delete`, or one that has no meaning where it stands.
+    /// `$patch` holds something else than `merge`, `replace` or `delete`, or one that has no meaning where it
+    /// stands.
     #[error("{field}: {found} is not a directive that $patch takes here")]
     UnknownDirective {
         /// Where, as a dotted path.
@@ -140,7 +141,8 @@ impl Merge {
         Ok(())
     }
 
-    /// `$setElementOrder/x` goes with list `x`: merges the list, then puts it into the order that was asked for.
+    /// `$setElementOrder/x` goes with list `x`: merges the list, then puts it into the order that was asked
+    /// for.
     fn ordered_lists(
         &mut self,
         original: &mut Map<String, Value>,
@@ -299,7 +301,8 @@ impl Merge {
     }
 }
 
-/// A value of the patch that meets nothing: without nulls and without directives, which have nothing to act on.
+/// A value of the patch that meets nothing: without nulls and without directives, which have nothing to act
+/// on.
 fn fresh(value: Value) -> Option<Value> {
     match value {
         Value::Object(fields) if fields.contains_key(PATCH) => None,
@@ -323,7 +326,8 @@ fn identity<'a>(item: &'a Value, key: Option<&str>) -> Option<&'a Value> {
     }
 }
 
-/// Puts the items the patch speaks of into its order, and weaves the others in where they stood relative to those.
+/// Puts the items the patch speaks of into its order, and weaves the others in where they stood relative to
+/// those.
 fn in_order(merged: Vec<Value>, order: &[Value], before: &[Value], key: Option<&str>) -> Vec<Value> {
     let index = |list: &[Value], item: &Value| {
         list.iter().position(|other| identity(other, key) == identity(item, key))

@@ -163,7 +163,8 @@ impl Dispatcher {
         }
     }
 
-    /// An object has a version; it is read unless that is known. Own writes may return the version before it is read.
+    /// An object has a version; it is read unless that is known. Own writes may return the version before it
+    /// is read.
     fn touched(&mut self, lookup: &Lookup, version: u64, now: Timestamp) {
         let at = self.coalesced(now);
         let Some(state) = self.lookups.state(lookup) else { return };

@@ -11,11 +11,13 @@ use object::{Gvk, Key};
 
 /// What a dispatcher asks its process to do.
 pub enum Command {
-    /// Make a decision, on a thread where nothing waits for it but its controller; its end goes to [`decided`].
+    /// Make a decision, on a thread where nothing waits for it but its controller; its end goes to
+    /// [`decided`].
     ///
     /// [`decided`]: super::Dispatcher::decided
     Decide(Decision),
-    /// Execute an action; its outcome goes to [`acted`]. Actions that were handed out together are independent.
+    /// Execute an action; its outcome goes to [`acted`]. Actions that were handed out together are
+    /// independent.
     ///
     /// [`acted`]: super::Dispatcher::acted
     Act(Act),
@@ -29,7 +31,8 @@ pub enum Command {
     LookUp(Site, Lookup),
     /// List and watch a kind until further notice; what that tells goes to [`watched`].
     ///
-    /// Watches begin and end in the order in which they are handed out: a kind that nobody asks for any more may be asked for again.
+    /// Watches begin and end in the order in which they are handed out: a kind that nobody asks for any more
+    /// may be asked for again.
     ///
     /// [`watched`]: super::Dispatcher::watched
     Watch(Arc<WatchedKind>),
@@ -81,7 +84,8 @@ impl Act {
         action.expect("a dispatcher hands out positions of the plan")
     }
 
-    /// What became of it. This reads the written object into its type, so it is better done outside of a lock.
+    /// What became of it. This reads the written object into its type, so it is better done outside of a
+    /// lock.
     pub fn done(self, outcome: Outcome) -> Acted {
         let written = match &outcome {
             Ok(Some(object)) => {

@@ -73,8 +73,8 @@ impl Decision {
         Decided { lane: self.lane, answer: Some((self.run)(None)) }
     }
 
-    /// Decides, and shows a plan to `inspect` before it is executed. The plan is decided twice, because the same input must give
-    /// the same plan.
+    /// Decides, and shows a plan to `inspect` before it is executed. The plan is decided twice, because the
+    /// same input must give the same plan.
     pub fn run_inspected(self, inspect: &mut dyn FnMut(&Planning<'_>)) -> Decided {
         Decided { lane: self.lane, answer: Some((self.run)(Some(inspect))) }
     }

@@ -109,7 +109,8 @@ impl Lookups {
         changes
     }
 
-    /// Whether a new lookup can be asked now: an object waits for the first list of its kind, so that no change is missed.
+    /// Whether a new lookup can be asked now: an object waits for the first list of its kind, so that no
+    /// change is missed.
     fn may_ask(&mut self, lookup: &Lookup, changes: &mut LookupChanges) -> bool {
         let Lookup::Object(object) = lookup else { return true };
         let kind = self.kinds.entry(object.gvk.clone()).or_insert_with(|| {

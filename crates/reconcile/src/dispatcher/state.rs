@@ -114,7 +114,8 @@ impl Lane {
 }
 
 impl Dispatcher {
-    /// A dispatcher without controllers. Users' objects are applied to, and observed on, the spoke where there is one, else the hub.
+    /// A dispatcher without controllers. Users' objects are applied to, and observed on, the spoke where
+    /// there is one, else the hub.
     pub fn new(limits: Limits, has_spoke: bool) -> Self {
         Self {
             limits,

@@ -122,8 +122,8 @@ impl Dispatcher {
         self.next_step(id);
     }
 
-    /// Has kinds watched and results computed that a plan asked for. `observe` is `None` where the plan failed or waits for a
-    /// result, and then may not have come to all of its questions.
+    /// Has kinds watched and results computed that a plan asked for. `observe` is `None` where the plan
+    /// failed or waits for a result, and then may not have come to all of its questions.
     fn ask(&mut self, turn: &Turn, asked: Asked, observe: Option<&[Gvk]>, now: Timestamp) {
         let (lane, key) = (turn.lane, &turn.key);
         let Some(controller) = self.lanes.get(lane).map(|lane| lane.controller.name) else { return };

@@ -139,7 +139,8 @@ fn an_object_that_cannot_be_read_costs_no_wake_of_another() {
     assert_eq!(caches.keys::<ConfigMap>(Query::ALL).len(), 2, "a mapping function wakes the others");
 }
 
-/// As after a restore of etcd from a backup: what was deleted in the backup and since lives nowhere, edits have lower versions.
+/// As after a restore of etcd from a backup: what was deleted in the backup and since lives nowhere, edits
+/// have lower versions.
 #[test]
 fn a_list_of_a_server_that_counts_anew_replaces_all_that_is_held() {
     let labelled = |name: &str, version: &str, data: &str| {

@@ -1,4 +1,5 @@
-//! Generators of ConfigMaps, Secrets and ServiceAccounts, and the hash that ends the names of generated objects.
+//! Generators of ConfigMaps, Secrets and ServiceAccounts, and the hash that ends the names of generated
+//! objects.
 
 mod hash;
 mod iam_policy;

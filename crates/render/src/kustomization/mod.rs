@@ -1,7 +1,7 @@
 //! The text of a `kustomization.yaml`.
 //!
-//! Every field of kustomize v5 is read. Fields that would fetch or run something are refused by name, and unknown fields are mistakes.
-//! Transformers read their own fields.
+//! Every field of kustomize v5 is read. Fields that would fetch or run something are refused by name, and
+//! unknown fields are mistakes. Transformers read their own fields.
 
 mod document;
 mod generator;

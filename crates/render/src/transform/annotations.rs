@@ -8,7 +8,8 @@ use crate::yaml::Node;
 const ORIGIN: &str = "config.kubernetes.io/origin";
 const TRANSFORMATIONS: &str = "alpha.config.kubernetes.io/transformations";
 
-/// Annotations that tools in the tradition of kustomize write for one another, and that never reach a cluster.
+/// Annotations that tools in the tradition of kustomize write for one another, and that never reach a
+/// cluster.
 const INTERNAL: [&str; 17] = [
     "internal.config.kubernetes.io/previousKinds",
     "internal.config.kubernetes.io/previousNames",
@@ -37,7 +38,8 @@ pub(crate) fn is_local(resource: &Resource) -> bool {
     resource.string_map("annotations").get(LOCAL_CONFIG).is_some_and(|value| *value != "false")
 }
 
-/// Makes all annotations texts, drops internal ones and an empty map, and adds what is asked for about the origin.
+/// Makes all annotations texts, drops internal ones and an empty map, and adds what is asked for about the
+/// origin.
 pub(crate) fn settle(resource: &mut Resource, with_origin: bool, with_transformations: bool) {
     let has_meta = resource.node.get("metadata").is_some_and(|meta| meta.get("annotations").is_some());
     let origin = resource.origin.take().filter(|_| with_origin);

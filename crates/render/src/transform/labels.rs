@@ -44,7 +44,8 @@ fn read_labels(fields: &mut Fields<'_>) -> Result<Vec<Transformation>> {
         })
     };
     let mut transformations: Vec<Transformation> = labels.into_iter().map(transformation).collect();
-    // Like kustomize, the transformer runs for `commonLabels` even if there are none, and annotations record that.
+    // Like kustomize, the transformer runs for `commonLabels` even if there are none, and annotations record
+    // that.
     transformations.push(Box::new(move |pass| {
         apply(&mut pass.accumulator.resmap, &common, &pass.config.common_labels, &pass.build.source.budget)
     }));
@@ -150,7 +151,8 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Adds labels to a field. As in kustomize, the new fields of an object share their values: a later change of one changes all.
+/// Adds labels to a field. As in kustomize, the new fields of an object share their values: a later change of
+/// one changes all.
 fn add(node: &mut Node, pairs: &[(&String, Node)]) -> Result<()> {
     let (line, kind) = (node.line, node.kind());
     if node.is_null() {

@@ -1,4 +1,5 @@
-//! Transformers: each has its own file, and one line in [`TRANSFORMERS`] makes it known to kustomizations and to configuration objects.
+//! Transformers: each has its own file, and one line in [`TRANSFORMERS`] makes it known to kustomizations and
+//! to configuration objects.
 
 pub(super) mod annotations;
 mod images;

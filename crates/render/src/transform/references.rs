@@ -1,4 +1,5 @@
-//! Names of objects inside of other objects, which follow when prefixes, suffixes, hashes and namespaces change them.
+//! Names of objects inside of other objects, which follow when prefixes, suffixes, hashes and namespaces
+//! change them.
 
 use std::collections::BTreeMap;
 

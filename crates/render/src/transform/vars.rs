@@ -11,7 +11,8 @@ use crate::path;
 use crate::resource::Resource;
 use crate::yaml::{Node, Scalar, Style, Tag, Value};
 
-/// Marks the objects that variables take their values from, as the kustomization sees them that declares the variables.
+/// Marks the objects that variables take their values from, as the kustomization sees them that declares the
+/// variables.
 ///
 /// # Errors
 /// A variable could mean several objects, or is declared twice.

@@ -39,7 +39,8 @@ pub(super) struct Builder {
     pub(super) copied: Copied,
     anchors: BTreeMap<usize, Node>,
     repeated: Repeated,
-    /// The position of a dash in `[-]` or `{a: -}` that ended the parsing: kustomize reads it as a text, and our parser refuses it.
+    /// The position of a dash in `[-]` or `{a: -}` that ended the parsing: kustomize reads it as a text, and
+    /// our parser refuses it.
     pub(super) lone_dash: Option<usize>,
 }
 
@@ -182,7 +183,8 @@ impl Builder {
         Ok(node)
     }
 
-    /// Keeps a copy for aliases. Copies count, because anchors within anchors can hold far more than the file.
+    /// Keeps a copy for aliases. Copies count, because anchors within anchors can hold far more than the
+    /// file.
     fn remember(&mut self, anchor: usize, node: &Node) -> Result<()> {
         if anchor != 0 {
             self.count_copy(node, node.line)?;

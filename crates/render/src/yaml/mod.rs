@@ -1,7 +1,9 @@
-//! YAML: reads text to nodes that know their lines, converts nodes to JSON, and prints JSON as `kubectl kustomize` does.
+//! YAML: reads text to nodes that know their lines, converts nodes to JSON, and prints JSON as `kubectl
+//! kustomize` does.
 //!
-//! Reading follows kubectl where the YAML specifications leave room; [`scalar`] documents the choices. Comments and layout are dropped.
-//! Duplicate keys, unknown tags, and documents above the limits of [`super::limits`] are refused.
+//! Reading follows kubectl where the YAML specifications leave room; [`scalar`] documents the choices.
+//! Comments and layout are dropped. Duplicate keys, unknown tags, and documents above the limits of
+//! [`super::limits`] are refused.
 
 mod builder;
 mod json;

@@ -11,7 +11,8 @@ pub struct Node {
     pub line: u32,
     /// The value.
     pub value: Value,
-    /// The number of the text that it shares with other fields of the object, so that a change of one changes all; 0 if it shares none.
+    /// The number of the text that it shares with other fields of the object, so that a change of one changes
+    /// all; 0 if it shares none.
     pub shared: u32,
 }
 

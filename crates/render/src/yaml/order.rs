@@ -19,7 +19,8 @@ pub(super) fn natural_order(a: &str, b: &str) -> Ordering {
         (false, true) => return Ordering::Less,
         (false, false) => {}
     }
-    // Digits before the difference count when one side goes on with a zero: they make `10` and `1a` differ by more than the zero.
+    // Digits before the difference count when one side goes on with a zero: they make `10` and `1a` differ by
+    // more than the zero.
     let mut seed = 0u128;
     if x == '0' || y == '0' {
         seed = u128::from(before.chars().rev().take_while(|c| c.is_numeric()).any(|c| c != '0'));
@@ -33,8 +34,9 @@ pub(super) fn natural_order(a: &str, b: &str) -> Ordering {
     run(a).cmp(&run(b)).then(x.cmp(&y))
 }
 
-/// Sorts fields by key. The comparison is not transitive: `10` stands before `1a`, `1a` before `2`, and `2` before `10`, for which the sort of the
-/// standard library may panic. A merge always ends, and agrees with the order wherever that is one.
+/// Sorts fields by key. The comparison is not transitive: `10` stands before `1a`, `1a` before `2`, and `2`
+/// before `10`, for which the sort of the standard library may panic. A merge always ends, and agrees with
+/// the order wherever that is one.
 pub(super) fn sorted<'a>(mut fields: Vec<(&'a String, &'a Json)>) -> Vec<(&'a String, &'a Json)> {
     if fields.len() < 2 {
         return fields;

@@ -25,7 +25,8 @@ pub fn documents(bytes: &[u8]) -> Result<Vec<Node>> {
     read(bytes, Repeated::Refused)
 }
 
-/// Reads all documents of a kustomization. If a map has a key twice, the last one counts, as it does to kustomize.
+/// Reads all documents of a kustomization. If a map has a key twice, the last one counts, as it does to
+/// kustomize.
 ///
 /// # Errors
 /// [`Malformed`] names the first line that cannot be read.

@@ -1,10 +1,11 @@
 //! JSON values as the YAML text that `kubectl kustomize` prints.
 //!
-//! Maps have the natural order of their keys (`a2` before `a10`). Strings are plain unless they could be read as another type, texts of
-//! several lines are literal blocks, and plain text folds at spaces once a line is longer than 80 characters.
+//! Maps have the natural order of their keys (`a2` before `a10`). Strings are plain unless they could be read
+//! as another type, texts of several lines are literal blocks, and plain text folds at spaces once a line is
+//! longer than 80 characters.
 //!
-//! Byte equality with kubectl needs the emitter of go-yaml, a port of libyaml. `libyaml-safer` ports libyaml too, but not the differences of
-//! go-yaml: the order of keys, and the fold of long texts.
+//! Byte equality with kubectl needs the emitter of go-yaml, a port of libyaml. `libyaml-safer` ports libyaml
+//! too, but not the differences of go-yaml: the order of keys, and the fold of long texts.
 
 use std::fmt::Write;
 
@@ -37,7 +38,8 @@ pub fn print(document: &Map<String, Json>) -> String {
     printer.out
 }
 
-/// The state of the emitter: the column counts characters, `indention` says that only indentation and indicators stand on this line.
+/// The state of the emitter: the column counts characters, `indention` says that only indentation and
+/// indicators stand on this line.
 struct Printer {
     out: String,
     column: usize,
@@ -303,10 +305,11 @@ impl Printer {
     }
 }
 
-/// Folds a text as kustomize does when it writes and reads a folded block once more, which it does with every object.
+/// Folds a text as kustomize does when it writes and reads a folded block once more, which it does with every
+/// object.
 ///
-/// Its emitter decides by the start of the text where lines need a second break to stay apart, and so adds breaks before indented lines
-/// and at the end, or joins lines where the text starts with an indented one.
+/// Its emitter decides by the start of the text where lines need a second break to stay apart, and so adds
+/// breaks before indented lines and at the end, or joins lines where the text starts with an indented one.
 pub(super) fn refolded(text: &str) -> String {
     // Other than the one that prints, this emitter sees nothing special in tabs.
     let looks = ScalarAnalysis::of(&text.replace('\t', "_"));
@@ -344,9 +347,11 @@ fn number_text(number: &Number) -> String {
     }
 }
 
-/// The shortest text of a float: exponents from 1e+21 down to 1e-05 outside of which digits would be mostly zeros.
+/// The shortest text of a float: exponents from 1e+21 down to 1e-05 outside of which digits would be mostly
+/// zeros.
 pub(crate) fn float_text(float: f64) -> String {
-    // Rust's `{:e}` is the shortest text that reads back as the same float: digits, maybe a fraction, and the exponent.
+    // Rust's `{:e}` is the shortest text that reads back as the same float: digits, maybe a fraction, and the
+    // exponent.
     let scientific = format!("{float:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

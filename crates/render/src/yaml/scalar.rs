@@ -1,8 +1,8 @@
 //! The types and values of scalars.
 //!
-//! Two readings are in use, as in kubectl: objects are read by rules near YAML 1.2 (`yes` is a string, `0644` and `0o644` are octal),
-//! kustomizations and JSON patches by YAML 1.1 (`yes` is `true`). Both know decimal, hexadecimal, octal and binary integers with
-//! underscores, and dates.
+//! Two readings are in use, as in kubectl: objects are read by rules near YAML 1.2 (`yes` is a string, `0644`
+//! and `0o644` are octal), kustomizations and JSON patches by YAML 1.1 (`yes` is `true`). Both know decimal,
+//! hexadecimal, octal and binary integers with underscores, and dates.
 
 use serde_json::{Number, Value as Json};
 
@@ -14,7 +14,8 @@ use super::print::refolded;
 pub enum Reading {
     /// Of objects: `yes`, `on` and `n` are strings.
     Objects,
-    /// Of kustomizations and JSON patches, and what a reader of our output may believe: `yes`, `on` and `n` are booleans.
+    /// Of kustomizations and JSON patches, and what a reader of our output may believe: `yes`, `on` and `n`
+    /// are booleans.
     Yaml11,
 }
 
@@ -129,7 +130,8 @@ fn decode_base64(text: &str) -> Option<String> {
 
 /// Makes a JSON number, an integer if its digits allow it; `None` for infinities and not-a-number.
 ///
-/// Go writes floats below this in digits, with zeros behind the ones that tell it from its neighbours, and reads them back as integers.
+/// Go writes floats below this in digits, with zeros behind the ones that tell it from its neighbours, and
+/// reads them back as integers.
 fn number(float: f64) -> Option<Json> {
     const IN_DIGITS: f64 = 1e21;
     let digits = (float.abs() < IN_DIGITS).then(|| float.to_string());
@@ -193,7 +195,8 @@ fn is_timestamp(text: &str) -> bool {
     timestamp(text).is_some()
 }
 
-/// A date or time in the form of RFC 3339, which is what objects get for a plain one: `2024-1-31` becomes `2024-01-31T00:00:00Z`.
+/// A date or time in the form of RFC 3339, which is what objects get for a plain one: `2024-1-31` becomes
+/// `2024-01-31T00:00:00Z`.
 fn timestamp(text: &str) -> Option<String> {
     if text.len() < 8 || text.as_bytes().get(4) != Some(&b'-') {
         return None;

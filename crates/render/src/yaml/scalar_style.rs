@@ -42,7 +42,8 @@ impl ScalarAnalysis {
                 ':' => before_blank,
                 _ => false,
             };
-            // YAML 1.1 breaks lines at these two, 1.2 does not: only escaped do they read as the same everywhere.
+            // YAML 1.1 breaks lines at these two, 1.2 does not: only escaped do they read as the same
+            // everywhere.
             looks.special |= !is_printable(c) || matches!(c, '\u{2028}' | '\u{2029}');
             let (is_space, breaks) = (c == ' ', is_break(c));
             looks.breaks |= breaks;

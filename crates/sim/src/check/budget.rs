@@ -36,7 +36,8 @@ fn approval(objects: &BTreeSet<ObjectId>) -> String {
 }
 
 impl Checker {
-    /// All deletions for one commit of a repository are within its budget, or a person approved exactly these.
+    /// All deletions for one commit of a repository are within its budget, or a person approved exactly
+    /// these.
     pub(super) fn prunes_within_budget(&mut self, decided: &Decided<'_>) -> Check {
         let Decided { controller: "config-repo", key, view, plan, .. } = decided else { return Ok(()) };
         let now: BTreeSet<ObjectId> = deleted(plan).map(ObjectId::of).collect();

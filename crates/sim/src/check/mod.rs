@@ -1,8 +1,9 @@
 //! The invariants of the product, checked over the whole world.
 //!
-//! The world tells the checker about every decision ([`Checker::planned`]) and every write ([`Checker::observe`]). The checker keeps
-//! its own copy of every object, fed by the journals of the stores, so a check costs what the write concerns and never a walk
-//! through the world. It reads the wire and shares no state with the controllers that it judges.
+//! The world tells the checker about every decision ([`Checker::planned`]) and every write
+//! ([`Checker::observe`]). The checker keeps its own copy of every object, fed by the journals of the stores,
+//! so a check costs what the write concerns and never a walk through the world. It reads the wire and shares
+//! no state with the controllers that it judges.
 
 mod budget;
 mod invariant;
@@ -108,7 +109,8 @@ impl Checker {
         }
     }
 
-    /// Takes the writes of a store since the last call and checks each; `author` is absent for writes that no controller made.
+    /// Takes the writes of a store since the last call and checks each; `author` is absent for writes that no
+    /// controller made.
     pub(crate) fn observe(
         &mut self,
         spoke: Option<&str>,
@@ -121,7 +123,8 @@ impl Checker {
             let by = author.map_or("others", |author| author.controller);
             let Some(mut write) = self.mirror_mut(spoke).take(entry, now, by) else { continue };
             write.spoke = spoke.map(str::to_owned);
-            // Of several writes of one action, such as the last patch and the removal that it lets happen, the first is its own.
+            // Of several writes of one action, such as the last patch and the removal that it lets happen,
+            // the first is its own.
             let is_first = seen.insert(write.id.clone());
             if let Some(author) = author {
                 let checked = if is_first { self.preconditions(&write, &author) } else { Ok(()) };

@@ -54,7 +54,8 @@ impl Checker {
         Ok(())
     }
 
-    /// A controller deletes what a controller created, adopted or took over, and what a cluster that leaves has in its namespace.
+    /// A controller deletes what a controller created, adopted or took over, and what a cluster that leaves
+    /// has in its namespace.
     pub(super) fn deletion(&self, write: &Write, author: &Author<'_>) -> Check {
         let Some(before) = &write.before else { return Ok(()) };
         let Action::Delete { target, .. } = author.action else { return Ok(()) };

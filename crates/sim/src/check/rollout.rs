@@ -1,6 +1,7 @@
 //! Clusters move as the oracle of the rollout engine allows.
 //!
-//! The oracle gets what the controller read, and the moves as the plan writes them. It does not matter how the plan came about.
+//! The oracle gets what the controller read, and the moves as the plan writes them. It does not matter how
+//! the plan came about.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! Random histories: what people, strangers and the network do to a world, drawn from a seed.
 //!
-//! The same seed gives the same history, whatever the world makes of it. `crates/sim/tests/it/seeds.txt` lists the seeds that once
-//! broke an invariant, and `cargo run -p wheelwright-sim --example seeds -- FROM TO` plays any others.
+//! The same seed gives the same history, whatever the world makes of it. `crates/sim/tests/it/seeds.txt`
+//! lists the seeds that once broke an invariant, and `cargo run -p wheelwright-sim --example seeds -- FROM
+//! TO` plays any others.
 
 mod content;
 mod draw;

@@ -139,7 +139,11 @@ fn agent_with<B: Bug>() -> Setup {
 }
 
 macro_rules! bugs {
-    ($($(#[doc = $doc:literal])+ $name:ident in $setup:ident $controller:literal { $($method:tt)+ } $test:ident breaks $($invariant:ident)+;)+) => {
+    ($(
+        $(#[doc = $doc:literal])+
+        $name:ident in $setup:ident $controller:literal { $($method:tt)+ }
+        $test:ident breaks $($invariant:ident)+;
+    )+) => {
         $(
             $(#[doc = $doc])+
             struct $name;
@@ -161,7 +165,8 @@ bugs! {
     /// The repository's inventory is not written ahead.
     NoInventory in hub_with "config-repo" {
         fn plan(plan: &mut Plan, _: Timestamp) {
-            let ahead = |action: &Action| matches!(action, Action::Patch { subresource: Subresource::Status, .. });
+            let ahead =
+                |action: &Action| matches!(action, Action::Patch { subresource: Subresource::Status, .. });
             plan.steps.retain(|step| !step.iter().all(ahead));
         }
     } an_inventory_that_is_not_written_ahead_is_found breaks InventoryNamesEveryObject;
@@ -169,7 +174,9 @@ bugs! {
     /// The inventory of a work is not written ahead.
     NoWorkInventory in agent_with "work-agent" {
         fn plan(plan: &mut Plan, _: Timestamp) {
-            let ahead = |action: &Action| matches!(action, Action::Patch { site: Site::Spoke, subresource: Subresource::Status, .. });
+            let ahead = |action: &Action| {
+                matches!(action, Action::Patch { site: Site::Spoke, subresource: Subresource::Status, .. })
+            };
             plan.steps.retain(|step| !step.iter().any(ahead));
         }
     } a_work_that_does_not_list_its_objects_is_found breaks InventoryNamesEveryObject;
@@ -207,7 +214,8 @@ bugs! {
     OneTooMany in hub_with "addon-config" {
         fn see(object: &mut dyn Any) {
             for_each_strategy(object, |strategy| {
-                if let Some(IntOrString::Int(slots)) = strategy.progressive.as_mut().and_then(|p| p.max_concurrency.as_mut()) {
+                let progressive = strategy.progressive.as_mut();
+                if let Some(IntOrString::Int(slots)) = progressive.and_then(|p| p.max_concurrency.as_mut()) {
                     *slots += 1;
                 }
             });

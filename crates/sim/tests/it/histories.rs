@@ -8,7 +8,8 @@ use sim::{Setup, history};
 
 /// Seeds that once failed, with the reason.
 const KNOWN: &str = include_str!("seeds.txt");
-/// How many seeds every run plays. `cargo run --release -p wheelwright-sim --example seeds -- FROM TO` plays more.
+/// How many seeds every run plays. `cargo run --release -p wheelwright-sim --example seeds -- FROM TO` plays
+/// more.
 const SEEDS: u64 = 500;
 
 fn known() -> Vec<u64> {

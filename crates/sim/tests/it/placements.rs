@@ -1,4 +1,5 @@
-//! Placements on a hub where all kinds of things happen: whoever is woken by them knows as much as one that starts anew.
+//! Placements on a hub where all kinds of things happen: whoever is woken by them knows as much as one that
+//! starts anew.
 
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
@@ -36,7 +37,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         5 => (0..6_u8, 0..8_u8).prop_map(|(cluster, labels)| Event::Put(cluster, labels)),
         2 => (0..6_u8).prop_map(Event::Lose),
         1 => (0..6_u8).prop_map(Event::Taint),
-        2 => (0..6_u8, -100..101_i8, proptest::option::of(1..60_u8)).prop_map(|(at, score, until)| Event::Score(at, score, until)),
+        2 => (0..6_u8, -100..101_i8, proptest::option::of(1..60_u8))
+            .prop_map(|(at, score, until)| Event::Score(at, score, until)),
         1 => (0..6_u8).prop_map(Event::Unscore),
         3 => (0..specs().len()).prop_map(Event::Place),
         2 => (any::<bool>(), any::<bool>()).prop_map(|(team, bound)| Event::Bind(team, bound)),
@@ -198,9 +200,10 @@ proptest! {
     #[test]
     fn an_operator_that_starts_anew_changes_nothing(events in events()) {
         let mut hub = Hub::new();
-        let first = [Event::Team(1), Event::Bind(true, true), Event::Put(0, 0), Event::Put(1, 1), Event::Put(2, 2), Event::Place(0), Event::Wait(1)];
-        for event in first.iter().chain(&events) {
-            hub.happen(event);
+        let clusters = [Event::Put(0, 0), Event::Put(1, 1), Event::Put(2, 2)];
+        let first = [Event::Team(1), Event::Bind(true, true)].into_iter().chain(clusters);
+        for event in first.chain([Event::Place(0), Event::Wait(1)]).chain(events) {
+            hub.happen(&event);
         }
         hub.0.run_for(SignedDuration::from_secs(100)).unwrap();
         let before = hub.said();
@@ -208,7 +211,7 @@ proptest! {
         hub.0.run_for(SignedDuration::from_secs(1)).unwrap();
         prop_assert_eq!(hub.said(), before);
         let decisions = hub.0.list::<PlacementDecision>();
-        let is_labelled = |decision: &PlacementDecision| decision.metadata.labels.as_ref().is_some_and(|labels| labels.len() == 3);
-        prop_assert!(decisions.iter().all(is_labelled), "a decision without its labels: {:?}", decisions);
+        let mut labels = decisions.iter().map(|decision| decision.metadata.labels.as_ref());
+        prop_assert!(labels.all(|labels| labels.is_some_and(|labels| labels.len() == 3)), "a decision without its labels: {:?}", decisions);
     }
 }

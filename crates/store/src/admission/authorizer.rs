@@ -1,7 +1,8 @@
-//! The variable `authorizer`: what an expression asks about permissions (KEP-3488, Kubernetes' CEL library `authz`).
+//! The variable `authorizer`: what an expression asks about permissions (KEP-3488, Kubernetes' CEL library
+//! `authz`).
 //!
-//! Functions of CEL cannot see the store. So a check whose answer is not known fails and is noted; the caller answers it and evaluates
-//! again ([`answered`]). An expression asks few questions, so that is cheap.
+//! Functions of CEL cannot see the store. So a check whose answer is not known fails and is noted; the caller
+//! answers it and evaluates again ([`answered`]). An expression asks few questions, so that is cheap.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,7 +84,8 @@ pub(super) fn variable(target: &ResourcePath) -> Value {
     map([("requestResource", request)])
 }
 
-/// Adds the functions. Each step of `authorizer.group("").resource("")…` is a map with the fields that were set so far.
+/// Adds the functions. Each step of `authorizer.group("").resource("")…` is a map with the fields that were
+/// set so far.
 pub(super) fn register(context: &mut Context<'static>) {
     for name in ["group", "resource", "subresource", "namespace", "name", "path"] {
         context.add_function(name, move |This(this): This<Value>, value: Arc<String>| {

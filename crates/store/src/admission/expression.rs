@@ -22,7 +22,8 @@ pub(super) const VARIABLES: &[&str] =
     &["object", "oldObject", "request", "authorizer", "namespaceObject", "variables"];
 /// Names before functions, such as `sets.contains`.
 const LIBRARIES: &[&str] = &["base64", "format", "ip", "math", "sets", "strings"];
-/// The functions of CEL and of Kubernetes that the CEL crates have, beside operators and the macros that the parser expands.
+/// The functions of CEL and of Kubernetes that the CEL crates have, beside operators and the macros that the
+/// parser expands.
 const FUNCTIONS: &[&str] = &[
     "add",
     "asApproximateFloat",
@@ -208,7 +209,8 @@ fn check_call<'e>(call: &'e CallExpr, bound: &mut Vec<&'e str>, depth: usize) ->
 }
 
 thread_local! {
-    // Registering the functions takes longer than most expressions, and a context cannot be shared between threads.
+    // Registering the functions takes longer than most expressions, and a context cannot be shared between
+    // threads.
     static ROOT: Context<'static> = {
         let mut context = Context::default();
         context.register_all();

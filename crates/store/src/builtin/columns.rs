@@ -72,7 +72,8 @@ pub fn age(at: &str, now: Timestamp) -> Value {
     }
 }
 
-/// A duration in the words of kubectl (`HumanDuration` of apimachinery): two units at most, the second only while it matters.
+/// A duration in the words of kubectl (`HumanDuration` of apimachinery): two units at most, the second only
+/// while it matters.
 pub(super) fn human_duration(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let two = |first: i64, unit: &str, second: i64, smaller: &str| {

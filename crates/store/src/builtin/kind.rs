@@ -14,8 +14,8 @@ use crate::{ApiResource, Convert, FieldError, Generation, GroupResource, NameRul
 use object::Object;
 use object::builtin_lists::BUILTIN;
 
-/// A built-in kind: its names, and what kube-apiserver keeps in the `strategy.go`, `defaults.go`, `validation.go` and printer of the
-/// kind.
+/// A built-in kind: its names, and what kube-apiserver keeps in the `strategy.go`, `defaults.go`,
+/// `validation.go` and printer of the kind.
 ///
 /// A kind starts from [`BuiltinKind::of`], which takes the names from the type, and says what differs.
 #[derive(Debug)]
@@ -60,7 +60,8 @@ pub(crate) struct BuiltinKind {
     pub(crate) prepare_for_create: fn(&mut Creation<'_>, &mut Object),
     /// Keeps what an update of a subresource (empty for the whole) may not change: subresource, old, new.
     pub(crate) prepare_for_update: fn(&str, &Object, &mut Object),
-    /// Finds what is wrong with a new object, or with its change from an old one, when it was written as a whole.
+    /// Finds what is wrong with a new object, or with its change from an old one, when it was written as a
+    /// whole.
     pub(crate) validate: fn(Option<&Object>, &Object, &mut Vec<FieldError>),
     /// Finds what is wrong with any change from an old to a new object, a subresource's too.
     pub(crate) validate_update: fn(&Object, &Object, &mut Vec<FieldError>),

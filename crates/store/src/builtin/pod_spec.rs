@@ -46,7 +46,8 @@ pub(super) fn fill(object: &mut Object, pointer: &str) {
     }
 }
 
-/// Checks what deployments and the like have in common: a selector that matches a template, and an immutable selector.
+/// Checks what deployments and the like have in common: a selector that matches a template, and an immutable
+/// selector.
 pub(super) fn check_workload(old: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
     check_template(new, errors);
     super::checks::check_unchanged(old, new, &["spec", "selector"], errors);

@@ -50,7 +50,8 @@ impl Collector {
         self.kinds.push((K::schema_name().into_owned(), K::API_VERSION, K::KIND));
     }
 
-    /// The definitions, with fixed defaults: a definition below `io.k8s.api.`, a field of it, and the value as JSON.
+    /// The definitions, with fixed defaults: a definition below `io.k8s.api.`, a field of it, and the value
+    /// as JSON.
     pub(super) fn finish<'a>(
         mut self,
         defaults: impl IntoIterator<Item = &'a (&'static str, &'static str, &'static str)>,
@@ -102,8 +103,8 @@ fn allow_anything(openapi: &mut Map<String, Value>) {
     }
 }
 
-/// Writes what the table of built-in kinds says about merging into a definition and those below it, in the words of OpenAPI: kubectl
-/// computes its patches from them.
+/// Writes what the table of built-in kinds says about merging into a definition and those below it, in the
+/// words of OpenAPI: kubectl computes its patches from them.
 fn say_how_to_merge(
     openapi: &mut Map<String, Value>,
     name: &str,

@@ -1,4 +1,5 @@
-//! Checks a definition by the rules of apiextensions.k8s.io/v1: its names and its versions. What passes here, a real API server takes too.
+//! Checks a definition by the rules of apiextensions.k8s.io/v1: its names and its versions. What passes here,
+//! a real API server takes too.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
-//! Checks that the schemas of a definition are structural: a schema says the type of every field, value checks in combinations say no
-//! types, and defaults are valid.
+//! Checks that the schemas of a definition are structural: a schema says the type of every field, value
+//! checks in combinations say no types, and defaults are valid.
 //!
-//! See <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>.
+//! See
+//! <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>.
 
 use serde_json::{Map, Value};
 

@@ -56,7 +56,8 @@ pub(super) fn run_nodes(spoke: Arc<Server>, tasks: &TaskTracker, stop: Cancellat
     });
 }
 
-/// Plays the part of the hub's administrator until `stop`: labels, accepts and approves the clusters that ask to join.
+/// Plays the part of the hub's administrator until `stop`: labels, accepts and approves the clusters that ask
+/// to join.
 pub(super) fn run_administrator(hub: Arc<Server>, tasks: &TaskTracker, stop: CancellationToken) {
     tasks.spawn(async move {
         while stop.run_until_cancelled(tokio::time::sleep(TICK)).await.is_some() {

@@ -20,9 +20,9 @@ use setup::Background;
 
 /// Show everything on this machine: a hub, twelve clusters, three commits.
 ///
-/// The demo starts an embedded hub and twelve clusters. Each cluster is an API server with an agent; its pods are played, and no
-/// image is pulled. It makes a config repository and commits three times: an add-on, a new version of it, and a version that does
-/// not work.
+/// The demo starts an embedded hub and twelve clusters. Each cluster is an API server with an agent; its pods
+/// are played, and no image is pulled. It makes a config repository and commits three times: an add-on, a new
+/// version of it, and a version that does not work.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Keep everything running at the end, and print how kubectl reaches the hub and each cluster.
@@ -46,7 +46,9 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let background = Background { tasks: TaskTracker::new(), stop: stop_on_signal() };
         let result = tokio::select! {
-            result = story::tell(args, &dir, Screen::new(ui), &background) => result.map(|()| ExitCode::SUCCESS),
+            result = story::tell(args, &dir, Screen::new(ui), &background) => {
+                result.map(|()| ExitCode::SUCCESS)
+            }
             () = background.stop.cancelled() => Ok(ExitCode::FAILURE),
         };
         background.end().await;

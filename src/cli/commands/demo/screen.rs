@@ -1,4 +1,5 @@
-//! The output of the demo: lines that scroll and, on a terminal, a table of the fleet below them that is drawn over.
+//! The output of the demo: lines that scroll and, on a terminal, a table of the fleet below them that is
+//! drawn over.
 
 use std::io;
 

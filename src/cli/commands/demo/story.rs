@@ -20,7 +20,8 @@ const DEADLINE: &str = "6s";
 const SOAK: &str = "1s";
 /// Longest time for all that a commit causes. An idle machine needs about ten seconds.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// Time for which the rest of the fleet is watched after a version has failed, to show that nothing else changes.
+/// Time for which the rest of the fleet is watched after a version has failed, to show that nothing else
+/// changes.
 const AFTERMATH: Duration = Duration::from_secs(3);
 const TICK: Duration = Duration::from_millis(100);
 

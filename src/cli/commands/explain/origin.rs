@@ -23,7 +23,8 @@ const PAGE: u32 = 500;
 /// Where a command reads what it explains.
 #[derive(Debug, clap::Args)]
 pub(super) struct Origin {
-    /// Read the objects from this file (YAML documents or a List, as kubectl prints it) instead of from a hub.
+    /// Read the objects from this file (YAML documents or a List, as kubectl prints it) instead of from a
+    /// hub.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     snapshot: Option<PathBuf>,
     #[command(flatten)]
@@ -39,7 +40,8 @@ impl Origin {
     /// Reads all objects of some kinds into caches.
     ///
     /// # Errors
-    /// Where the file cannot be read, the hub does not answer or serve a kind, or an object does not fit its type.
+    /// Where the file cannot be read, the hub does not answer or serve a kind, or an object does not fit its
+    /// type.
     pub(super) fn read(&self, wanted: &[Wanted]) -> Result<Caches, CommandError> {
         let snapshot = match &self.snapshot {
             Some(file) => Snapshot::of_file(file)?,
@@ -143,10 +145,13 @@ impl Snapshot {
         let documents: Vec<Value> = if text.trim_start().starts_with('{') {
             serde_json::Deserializer::from_str(text).into_iter().collect::<Result<_, _>>()?
         } else {
-            // The limits of the size above: nodes and events of a file that is all clusters, and no depth an object would have.
+            // The limits of the size above: nodes and events of a file that is all clusters, and no depth an
+            // object would have.
             let options = serde_saphyr::options! {
                 strict_booleans: false,
-                budget: serde_saphyr::budget! { max_documents: 50_000, max_nodes: 10_000_000, max_events: 40_000_000 },
+                budget: serde_saphyr::budget! {
+                    max_documents: 50_000, max_nodes: 10_000_000, max_events: 40_000_000
+                },
             };
             serde_saphyr::from_multiple_with_options(text, options)?
         };

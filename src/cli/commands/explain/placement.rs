@@ -12,7 +12,8 @@ use controllers::hub::placement::{PlacementController, explain};
 use engine::placement::explain::{Explanation, Story};
 use object::Key;
 
-/// Explain which clusters a placement selects: which filter removed a cluster, and what each prioritizer gave the others.
+/// Explain which clusters a placement selects: which filter removed a cluster, and what each prioritizer gave
+/// the others.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The placement, as NAMESPACE/NAME.

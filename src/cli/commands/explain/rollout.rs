@@ -17,7 +17,8 @@ use engine::addon::config::Config;
 use engine::rollout::input::Hash;
 use engine::rollout::simulation::{decision_json, decision_table};
 
-/// Explain where the rollout of an add-on stands: what each cluster runs, why it waits, for what and until when.
+/// Explain where the rollout of an add-on stands: what each cluster runs, why it waits, for what and until
+/// when.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name of the add-on (its ClusterManagementAddOn).

@@ -59,8 +59,12 @@ async fn pass(from: DuplexStream, to: DuplexStream, silent: CancellationToken) {
     loop {
         tokio::select! {
             () = silent.cancelled() => return std::future::pending().await,
-            read = from_read.read(&mut buffers.0) => to_write.write_all(&buffers.0[..read.unwrap()]).await.unwrap(),
-            read = to_read.read(&mut buffers.1) => from_write.write_all(&buffers.1[..read.unwrap()]).await.unwrap(),
+            read = from_read.read(&mut buffers.0) => {
+                to_write.write_all(&buffers.0[..read.unwrap()]).await.unwrap();
+            }
+            read = to_read.read(&mut buffers.1) => {
+                from_write.write_all(&buffers.1[..read.unwrap()]).await.unwrap();
+            }
         }
     }
 }

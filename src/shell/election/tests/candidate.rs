@@ -122,7 +122,8 @@ async fn the_deadline_of_a_renewal_holds_while_a_request_hangs() {
     }
 }
 
-/// What counts is when a renewal was sent: the server may have stored it at once, and others count from there.
+/// What counts is when a renewal was sent: the server may have stored it at once, and others count from
+/// there.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_late_prolongs_nothing() {
     let deadline = ElectionOptions::new("", "", "").renew_deadline;

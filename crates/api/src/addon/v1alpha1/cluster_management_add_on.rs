@@ -73,7 +73,8 @@ pub struct InstallStrategy {
     /// Which of the two ways counts.
     #[serde(default)]
     pub r#type: InstallStrategyType,
-    /// The placements whose clusters get it, for the type Placements. Where a cluster is in several, the last one counts.
+    /// The placements whose clusters get it, for the type Placements. Where a cluster is in several, the last
+    /// one counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
     pub placements: Vec<PlacementStrategy>,

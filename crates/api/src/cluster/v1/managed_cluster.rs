@@ -37,11 +37,13 @@ pub struct ManagedClusterSpec {
     /// How the API server of the cluster is reached; empty where the hub cannot reach it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub managed_cluster_client_configs: Vec<ClientConfig>,
-    /// Whether the hub accepts the cluster's agent. Until then the agent gets no credentials and no permissions.
+    /// Whether the hub accepts the cluster's agent. Until then the agent gets no credentials and no
+    /// permissions.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub hub_accepts_client: bool,
-    /// Seconds between renewals of the cluster's lease; 0 means 60. Five missed renewals make the cluster unknown.
+    /// Seconds between renewals of the cluster's lease; 0 means 60. Five missed renewals make the cluster
+    /// unknown.
     #[serde(default = "default_lease_duration")]
     pub lease_duration_seconds: i32,
     /// What keeps placements that do not tolerate it away from the cluster.

@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Amounts of resources by name.
 ///
-/// There are two of these in every cluster a hub holds, with a handful of entries each: a sorted list is a fifth the size of a map.
+/// There are two of these in every cluster a hub holds, with a handful of entries each: a sorted list is a
+/// fifth the size of a map.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Quantities(Box<[(Box<str>, Quantity)]>);
 

@@ -82,7 +82,8 @@ pub struct RolloutProgressive {
     /// Groups that must succeed before any other cluster starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mandatory_decision_groups: Vec<MandatoryDecisionGroup>,
-    /// How many clusters, as a number or a percentage of all, may be under way at once; the placement's group size where absent.
+    /// How many clusters, as a number or a percentage of all, may be under way at once; the placement's group
+    /// size where absent.
     #[serde(
         deserialize_with = "crate::lenient::optional_int_or_string",
         default,

@@ -50,7 +50,8 @@ pub struct ClusterSelector {
     /// Which of the two ways counts.
     #[serde(default)]
     pub selector_type: SelectorType,
-    /// Labels of the members, for the type LabelSelector; absent selects nothing, empty selects every cluster.
+    /// Labels of the members, for the type LabelSelector; absent selects nothing, empty selects every
+    /// cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub label_selector: Option<LabelSelector>,

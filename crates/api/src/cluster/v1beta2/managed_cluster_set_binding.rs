@@ -19,10 +19,12 @@ kind! {
 }
 
 impl ManagedClusterSetBinding {
-    /// The set that is bound, which the name and the spec name alike; OCM's admission refuses a binding in which they differ.
+    /// The set that is bound, which the name and the spec name alike; OCM's admission refuses a binding in
+    /// which they differ.
     ///
-    /// The permission `managedclustersets/bind` was checked for the set of the spec, and placements find sets by the names of
-    /// bindings. So a binding that was stored past the admission with two different names binds neither set.
+    /// The permission `managedclustersets/bind` was checked for the set of the spec, and placements find sets
+    /// by the names of bindings. So a binding that was stored past the admission with two different names
+    /// binds neither set.
     pub fn cluster_set(&self) -> Option<&str> {
         let name = self.spec.cluster_set.as_str();
         (self.metadata.name.as_deref() == Some(name)).then_some(name)

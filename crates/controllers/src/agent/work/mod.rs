@@ -1,11 +1,11 @@
 //! Applies ManifestWorks to the spoke, reports their status, and removes what they no longer want.
 //!
-//! The inventory of a work is its AppliedManifestWork on the spoke: it names an object before the object is created and until its
-//! deletion has been seen. An object belongs to a work when it has an owner reference with the uid of that inventory; an object
-//! without one is never deleted.
+//! The inventory of a work is its AppliedManifestWork on the spoke: it names an object before the object is
+//! created and until its deletion has been seen. An object belongs to a work when it has an owner reference
+//! with the uid of that inventory; an object without one is never deleted.
 //!
-//! Kinds, objects and permissions are looked up one by one, so a change of any of them wakes the works that ask for it, those that lost
-//! an object to another work included.
+//! Kinds, objects and permissions are looked up one by one, so a change of any of them wakes the works that
+//! ask for it, those that lost an object to another work included.
 
 mod plan;
 mod removal;

@@ -108,7 +108,8 @@ impl WorkOnSpoke {
             && complete.any(|c| c.observed_generation == work.metadata.generation)
     }
 
-    /// Records the inventory, then applies the objects in the order of their kinds and removes those that are not wanted any more.
+    /// Records the inventory, then applies the objects in the order of their kinds and removes those that are
+    /// not wanted any more.
     fn apply(&self, plan: &mut Plan, work: &ManifestWork, applied: &AppliedManifestWork, view: &impl View) {
         let Some(owner) = self.owner() else { return };
         if Self::is_complete(work) {
@@ -139,8 +140,8 @@ impl WorkOnSpoke {
         writes.sort_by_key(|(wanted, _)| spoke_rank(&wanted.meta.kind));
         let (later, first): (Vec<_>, Vec<_>) =
             writes.into_iter().partition(|(wanted, _)| created.contains(&wanted.meta.namespace));
-        // What others live in goes first; beyond that a manifest that is refused holds back nothing, removals included.
-        // See docs/hazards.md#refused-manifest-blocks-pruning.
+        // What others live in goes first; beyond that a manifest that is refused holds back nothing, removals
+        // included. See docs/hazards.md#refused-manifest-blocks-pruning.
         plan.step(first.into_iter().map(|(_, action)| action).chain(removals));
         plan.step(later.into_iter().map(|(_, action)| action));
     }

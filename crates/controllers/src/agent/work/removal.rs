@@ -47,7 +47,8 @@ impl WorkOnSpoke {
         }
     }
 
-    /// The object of an entry, which names a resource and no kind; `None` where the cluster does not serve the resource.
+    /// The object of an entry, which names a resource and no kind; `None` where the cluster does not serve
+    /// the resource.
     fn object_of(&self, entry: &AppliedResource, view: &impl View) -> Read<Option<ObjectRef>> {
         let key = Key::namespaced(&entry.namespace, &entry.name);
         let named = self.wanted.iter().find(|wanted| {

@@ -1,4 +1,5 @@
-//! What is known and decided about one manifest: how its kind is served, whether the executor may apply it, its live object.
+//! What is known and decided about one manifest: how its kind is served, whether the executor may apply it,
+//! its live object.
 
 use std::sync::Arc;
 

@@ -183,14 +183,16 @@ impl Rollout {
         let mut cluster = addon.as_ref().map_or_else(unknown, |addon| progress::cluster(addon, &wants));
         cluster.unreachable = self.unreachable.contains(name);
         cluster.answers_since = managed.as_deref().and_then(answers_since);
-        // By the hub's clock, and before any add-on of a first rollout: add-ons appear one after the other while it goes on.
+        // By the hub's clock, and before any add-on of a first rollout: add-ons appear one after the other
+        // while it goes on.
         let created = managed.as_ref().and_then(|managed| managed.metadata.creation_timestamp.as_ref());
         cluster.joined = created.map(|created| created.0);
         let applied = addon
             .as_ref()
             .and_then(|addon| config_refs::applied(&addon.status.as_ref()?.config_references))
             .filter(|configs| !configs.is_empty());
-        // A cluster that already succeeded with what may turn out bad elsewhere returns to what was good everywhere, and keeps its own.
+        // A cluster that already succeeded with what may turn out bad elsewhere returns to what was good
+        // everywhere, and keeps its own.
         let good_everywhere = || good.map(|good| resolve([good, &own]));
         let last_good =
             applied.filter(|configs| address(configs) != cluster.wants.0).or_else(good_everywhere);
@@ -200,8 +202,8 @@ impl Rollout {
         Ok(Some(Candidate { cluster, choices }))
     }
 
-    /// Add-ons that no placement selects get what they should run at once, but not while placements are unsettled: then they may well be
-    /// a placement's.
+    /// Add-ons that no placement selects get what they should run at once, but not while placements are
+    /// unsettled: then they may well be a placement's.
     fn decide_rest(&mut self, decided: &mut Decided, view: &impl View) -> Read<()> {
         if !self.settled {
             return Ok(());
@@ -227,8 +229,8 @@ impl Rollout {
         Ok(())
     }
 
-    /// The state of every cluster that has the add-on or gets it: as its rollout decided or, where no rollout looks after it, as
-    /// its add-on reports.
+    /// The state of every cluster that has the add-on or gets it: as its rollout decided or, where no rollout
+    /// looks after it, as its add-on reports.
     pub(super) fn states(&self, decided: &Decided, now: Timestamp) -> BTreeMap<String, ClusterState> {
         let observe = |(name, addon): (&String, &Arc<_>)| {
             let runs = config_refs::assigned(addon);
@@ -247,7 +249,8 @@ impl Rollout {
 }
 
 impl Decided {
-    /// Takes over what the engine assigns: clusters that get something else, and clusters that have what they should run.
+    /// Takes over what the engine assigns: clusters that get something else, and clusters that have what they
+    /// should run.
     fn assign(&mut self, input: &Input, decision: &RolloutDecision, contents: &Contents) {
         for cluster in &input.clusters {
             let Some(assignment) = decision.clusters.get(&cluster.name) else { continue };

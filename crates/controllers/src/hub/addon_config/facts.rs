@@ -132,7 +132,8 @@ impl Rollout {
         Ok(rollout)
     }
 
-    /// The same configurations with the hash of what they contain now, where the hub knows it; a missing one has none.
+    /// The same configurations with the hash of what they contain now, where the hub knows it; a missing one
+    /// has none.
     fn with_content(&mut self, configs: Vec<Config>, view: &impl View) -> Read<Vec<Config>> {
         let mut result = Vec::new();
         for mut config in configs {
@@ -160,7 +161,8 @@ impl Rollout {
         self.with_content(own.unwrap_or_default(), view)
     }
 
-    /// What the hashes of the rollout stand for: what placements ask for, and what clusters were assigned and ran with success.
+    /// What the hashes of the rollout stand for: what placements ask for, and what clusters were assigned and
+    /// ran with success.
     pub(super) fn contents_by_hash(&self) -> BTreeMap<Hash, Vec<Config>> {
         let asked = self.placements.iter().map(|node| resolve([self.defaults.as_slice(), &node.configs]));
         let references = self

@@ -1,7 +1,7 @@
 //! Decides which configuration each cluster's add-on runs: resolves, keeps snapshots, rolls out.
 //!
-//! The order of writes is the safety of it: the content is kept by hash before any cluster is assigned that hash, and what is
-//! quarantined is remembered before any cluster returns from it.
+//! The order of writes is the safety of it: the content is kept by hash before any cluster is assigned that
+//! hash, and what is quarantined is remembered before any cluster returns from it.
 
 mod decide;
 mod facts;
@@ -45,7 +45,9 @@ impl Controller for AddonConfigController {
         });
         watches.on::<ManagedCluster>(|change, view| {
             let reachable = |cluster: &ManagedCluster| is_unreachable(cluster);
-            let same = matches!((&change.old, &change.new), (Some(old), Some(new)) if reachable(old) == reachable(new));
+            let [old, new] =
+                [&change.old, &change.new].map(|side| side.as_ref().map(|cluster| reachable(cluster)));
+            let same = old.is_some() && old == new;
             if same { Vec::new() } else { view.keys::<ClusterManagementAddOn>(Query::ALL) }
         });
         watches.on::<RolloutPolicy>(|change, view| {
@@ -68,7 +70,8 @@ impl Controller for AddonConfigController {
         observing(has_template, view, || Rollout::read(cma, view)?.plan(view, now))
     }
 
-    /// The status tells of the rollout as a whole, so one cluster that could not be written does not hold it back.
+    /// The status tells of the rollout as a whole, so one cluster that could not be written does not hold it
+    /// back.
     fn conclude(_: &Key, _: &impl View, done: &Executed, _: Timestamp) -> Option<StatusWrite> {
         if done.outcomes.len() == done.plan.steps.len() { done.plan.status.clone() } else { None }
     }
@@ -98,8 +101,8 @@ pub struct PlacementRollout {
 
 /// Decides the rollouts of an add-on and writes nothing; `None` where there is no such add-on.
 ///
-/// This is the one reader of where clusters are: `explain rollout`, the reports and the demo use it, and the controller decides
-/// by it. docs/design/rollout-states.md says why no state is written instead.
+/// This is the one reader of where clusters are: `explain rollout`, the reports and the demo use it, and the
+/// controller decides by it. docs/design/rollout-states.md says why no state is written instead.
 ///
 /// # Errors
 /// Where something it is decided from could not be read.

@@ -38,7 +38,8 @@ pub(super) struct Deployment {
     /// The configurations that the rollout assigned.
     pub(super) configs: Vec<Config>,
     pub(super) has_template: bool,
-    /// The contents of the configurations; `Ok(None)` while nothing is assigned or its snapshot has not been read.
+    /// The contents of the configurations; `Ok(None)` while nothing is assigned or its snapshot has not been
+    /// read.
     pub(super) sources: Result<Option<Sources>, String>,
     /// The permissions that the agent should have.
     permissions: Vec<RoleBinding>,
@@ -53,7 +54,8 @@ impl Deployment {
         let (name, namespace) = (addon.name(), addon.namespace());
         let cma = view.get::<ClusterManagementAddOn>(&Key::cluster(name))?;
         let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(namespace))? else { return Ok(None) };
-        // The add-ons of a deleted ClusterManagementAddOn are collected after it, and finish from their snapshots.
+        // The add-ons of a deleted ClusterManagementAddOn are collected after it, and finish from their
+        // snapshots.
         let is_ours = cma.as_ref().map_or(addon.is_terminating(), |cma| config_refs::is_managed(cma));
         if !is_ours {
             return Ok(None);
@@ -182,7 +184,8 @@ impl Deployment {
         Ok((built.map_err(|e| format!("failed to build manifestwork: {e}"))?, hook))
     }
 
-    /// Writes the permissions, then the works, each only where it differs; then deletes the works that are not wanted any more.
+    /// Writes the permissions, then the works, each only where it differs; then deletes the works that are
+    /// not wanted any more.
     fn deploy(&self, plan: &mut Plan, wanted: &[ManifestWork]) {
         let held =
             |wanted: &RoleBinding| self.bindings.iter().find(|held| Key::of(&***held) == Key::of(wanted));
@@ -217,8 +220,8 @@ pub(super) fn remove<'a>(bindings: impl IntoIterator<Item = &'a Arc<RoleBinding>
     living.map(|binding| Action::delete(binding.as_ref())).collect()
 }
 
-/// The work, to be applied to what was read: a leader of the past that goes on must not put an older work in the place of a newer one
-/// (`docs/design/dispatcher.md`).
+/// The work, to be applied to what was read: a leader of the past that goes on must not put an older work in
+/// the place of a newer one (`docs/design/dispatcher.md`).
 fn fenced(mut work: Object, live: Option<&Arc<ManifestWork>>) -> Object {
     if let Some(version) = live.and_then(|live| live.metadata.resource_version.clone()) {
         work.metadata_mut().insert("resourceVersion".into(), version.into());

@@ -1,6 +1,7 @@
 //! The deletion of an add-on that has jobs to run on its cluster first.
 //!
-//! A finalizer holds the add-on from before its first work until its jobs are complete. Its works and its permissions stay until then.
+//! A finalizer holds the add-on from before its first work until its jobs are complete. Its works and its
+//! permissions stay until then.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -19,8 +20,9 @@ use reconcile::{Action, Event, EventType, Plan, StatusWrite};
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 
 impl Deployment {
-    /// Holds an add-on that has jobs to run before it is deleted, and lets go of one that has none any more; `None` where that is so.
-    /// Nothing else is written in the same plan, because the add-on is another one then.
+    /// Holds an add-on that has jobs to run before it is deleted, and lets go of one that has none any more;
+    /// `None` where that is so. Nothing else is written in the same plan, because the add-on is another one
+    /// then.
     pub(super) fn hold(&self, has_hook: bool) -> Option<Plan> {
         let write = if has_hook {
             Action::add_finalizers(&*self.addon, &[ADDON_PRE_DELETE])
@@ -34,8 +36,8 @@ impl Deployment {
         })
     }
 
-    /// Runs the jobs of an add-on that is being deleted, and lets go of it when they are complete. A cluster that the hub does not
-    /// accept gets no jobs any more.
+    /// Runs the jobs of an add-on that is being deleted, and lets go of it when they are complete. A cluster
+    /// that the hub does not accept gets no jobs any more.
     pub(super) fn finish(&self, now: Timestamp) -> Plan {
         let rendered = match &self.sources {
             Ok(Some(sources)) => self.render(sources),

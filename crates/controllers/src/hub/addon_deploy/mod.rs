@@ -1,11 +1,11 @@
 //! Deploys an add-on to its cluster and reports its health.
 //!
-//! A cluster that the hub does not accept gets nothing new, and its add-ons lose their permissions. The permissions of an add-on that is
-//! gone are taken back in every namespace.
+//! A cluster that the hub does not accept gets nothing new, and its add-ons lose their permissions. The
+//! permissions of an add-on that is gone are taken back in every namespace.
 //!
-//! The ManifestWorks and the permissions are rendered from the snapshots that the rollout assigned. The status is written when the
-//! rollout on the cluster starts and when it ends, and in between only after a while ([`status::SILENCE`]). So a rollout costs a
-//! cluster two writes.
+//! The ManifestWorks and the permissions are rendered from the snapshots that the rollout assigned. The
+//! status is written when the rollout on the cluster starts and when it ends, and in between only after a
+//! while ([`status::SILENCE`]). So a rollout costs a cluster two writes.
 
 mod deployment;
 mod hook;
@@ -33,7 +33,8 @@ use reconcile::{Change, Controller, Index, Observes, Plan, Query, Read, View, Wa
 
 pub(crate) struct AddonDeployController;
 
-/// Since when each add-on has a work that its agent cannot apply, on the clock of the hub: that of the spoke may be wrong.
+/// Since when each add-on has a work that its agent cannot apply, on the clock of the hub: that of the spoke
+/// may be wrong.
 #[derive(Default)]
 struct Refusals(BTreeMap<Key, Timestamp>);
 

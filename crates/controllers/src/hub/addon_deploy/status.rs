@@ -15,7 +15,8 @@ use reconcile::Plan;
 
 /// How long a rollout on the cluster may take before the status says why it takes so long.
 pub(super) const SILENCE: SignedDuration = SignedDuration::from_secs(10);
-/// How long the agent may fail to apply an object before the rollout has failed. The definition of its kind may come meanwhile.
+/// How long the agent may fail to apply an object before the rollout has failed. The definition of its kind
+/// may come meanwhile.
 const APPLY_GRACE: SignedDuration = SignedDuration::from_secs(30);
 
 /// What went wrong on the way to the cluster.
@@ -124,7 +125,8 @@ impl Deployment {
         }
     }
 
-    /// Without `finds_health`, the add-on does not say yet that the hub finds its health, and its agent writes the same condition.
+    /// Without `finds_health`, the add-on does not say yet that the hub finds its health, and its agent
+    /// writes the same condition.
     fn report_health(&self, conditions: &mut Vec<Condition>, finds_health: bool, now: Timestamp) {
         match self.cluster.condition(cluster_conditions::AVAILABLE) {
             Some(cluster) if cluster.status == Unknown => {

@@ -15,7 +15,8 @@ use render::{Closure, RenderError, render_until};
 /// Most objects of one repository: the inventory in the status lists them all, with about 150 bytes each.
 const MAX_OBJECTS: usize = 5000;
 
-/// How long rendering may take: 5,000 objects render in seconds, and a repository that takes minutes is a mistake.
+/// How long rendering may take: 5,000 objects render in seconds, and a repository that takes minutes is a
+/// mistake.
 const DEADLINE: SignedDuration = SignedDuration::from_secs(120);
 
 /// The objects of a commit, or the problems that keep it from being applied.
@@ -106,7 +107,8 @@ impl Completion {
 }
 
 impl CompletedCommit {
-    /// Whether a completion with other inputs has the same result. A failed rendering holds for its own commit only.
+    /// Whether a completion with other inputs has the same result. A failed rendering holds for its own
+    /// commit only.
     fn holds_for(&self, completion: &Completion) -> bool {
         let Completion { repo, path, is_confined, checkout } = &self.completion;
         let is_same_spec =

@@ -1,7 +1,8 @@
 //! Applies the objects of a repository to the hub, and reports the result in conditions.
 //!
-//! The source controller fetches a commit. This controller renders it, plans the writes and sets the conditions. If a fetch, a
-//! rendering, an object or a write fails, the commit that was applied last stays applied.
+//! The source controller fetches a commit. This controller renders it, plans the writes and sets the
+//! conditions. If a fetch, a rendering, an object or a write fails, the commit that was applied last stays
+//! applied.
 
 mod commit;
 mod deletion;
@@ -63,7 +64,8 @@ fn wake_competing_repos<V: View>(change: &Change<ConfigRepo>, view: &V) -> Vec<K
     all.iter().map(|repo| Key::of(&**repo)).filter(|key| !changed.contains(key)).collect()
 }
 
-/// Wakes the ConfigRepos that wait for a namespace when it is created, and those in it when it allows another identity.
+/// Wakes the ConfigRepos that wait for a namespace when it is created, and those in it when it allows another
+/// identity.
 fn wake_repos_of_namespace<V: View>(change: &Change<Namespace>, view: &V) -> Vec<Key> {
     let is_created = change.old.is_none();
     let allowed = |side: &Option<Arc<Namespace>>| side.as_deref().is_some_and(identity::allows_operator);

@@ -118,8 +118,8 @@ pub(super) fn revision(
     })
 }
 
-/// Rebases a drafted status onto the object as it is now. The step that records the inventory has changed the object since, and
-/// another controller may have.
+/// Rebases a drafted status onto the object as it is now. The step that records the inventory has changed the
+/// object since, and another controller may have.
 pub(super) fn rebase(now: &ConfigRepo, draft: &StatusWrite) -> Option<StatusWrite> {
     let mut value = Object::from_typed(now).into_value();
     json_patch::merge(&mut value, &Value::Object(draft.patch.clone()));

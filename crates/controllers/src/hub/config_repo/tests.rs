@@ -71,7 +71,8 @@ impl Hub {
         self.world.get::<ConfigRepo>(&key()).unwrap().status.unwrap_or_default()
     }
 
-    /// The condition that says most: `Ready: message`, `Stalled reason: message`, `Reconciling reason: message`.
+    /// The condition that says most: `Ready: message`, `Stalled reason: message`, `Reconciling reason:
+    /// message`.
     fn told(&self) -> String {
         let status = self.status();
         let holds = |condition: &&Condition| condition.is_true();

@@ -11,7 +11,8 @@ use engine::placement::{Input, MAX_STEPS};
 use object::Key;
 use reconcile::{Query, Read, View};
 
-/// Explains a placement, for people and for the debug endpoint; returns `None` where there is no such placement.
+/// Explains a placement, for people and for the debug endpoint; returns `None` where there is no such
+/// placement.
 ///
 /// # Errors
 /// [`ReadError`](reconcile::ReadError) where not everything it depends on has been read.

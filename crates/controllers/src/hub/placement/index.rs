@@ -91,8 +91,8 @@ impl Scheduling {
     }
 }
 
-/// Returns what is known of a cluster that cannot be read: its name and its labels. The taint keeps it where it is selected, and lets no
-/// placement select it anew.
+/// Returns what is known of a cluster that cannot be read: its name and its labels. The taint keeps it where
+/// it is selected, and lets no placement select it anew.
 fn stand_in(refused: &Unreadable) -> ManagedCluster {
     let mut cluster = ManagedCluster::default();
     cluster.metadata.name = Some(refused.key.name.clone());

@@ -13,8 +13,8 @@ use engine::placement::{Event as ScheduleEvent, Schedule};
 use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Event, EventType, Plan, Precondition, Site, StatusWrite, Subresource};
 
-/// Plans a schedule. A placement that was deleted and created again first adopts the decisions of its predecessor, before they are
-/// collected.
+/// Plans a schedule. A placement that was deleted and created again first adopts the decisions of its
+/// predecessor, before they are collected.
 pub(super) fn plan(placement: &Placement, decisions: &[Arc<PlacementDecision>], schedule: Schedule) -> Plan {
     let known = decisions.iter().map(|decision| (decision.name(), &**decision)).collect();
     let writes = Writes { placement, known };

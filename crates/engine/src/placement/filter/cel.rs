@@ -1,8 +1,9 @@
 //! CEL expressions over a cluster, with limits that the CEL crate does not have.
 //!
-//! A compiled expression is rewritten so that every round of a macro and every value that a function returns takes steps from a
-//! [`Budget`]. Nothing else can run long or grow large, because the length of an expression is limited. The functions `scores` and
-//! `parseJSON` are those of Open Cluster Management; `docs/design/placement.md` lists the differences.
+//! A compiled expression is rewritten so that every round of a macro and every value that a function returns
+//! takes steps from a [`Budget`]. Nothing else can run long or grow large, because the length of an
+//! expression is limited. The functions `scores` and `parseJSON` are those of Open Cluster Management;
+//! `docs/design/placement.md` lists the differences.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -19,15 +20,18 @@ use api::cluster::v1::ManagedCluster;
 
 /// Longest expression in bytes.
 const MAX_LENGTH: usize = 4096;
-/// Most operators, calls and brackets of one expression: each may be a level of nesting, and parser and evaluator recurse.
+/// Most operators, calls and brackets of one expression: each may be a level of nesting, and parser and
+/// evaluator recurse.
 const MAX_OPERATORS: usize = 128;
-/// Deepest nesting, where an operator counts 1, a macro 3 and a call 6: the evaluator recurses on the stack of its thread.
+/// Deepest nesting, where an operator counts 1, a macro 3 and a call 6: the evaluator recurses on the stack
+/// of its thread.
 const MAX_DEPTH: usize = 100;
 /// Most expressions of one predicate.
 const MAX_EXPRESSIONS: usize = 64;
 /// The steps that the expressions of one predicate may take for one cluster: 1 to 4 µs each, 40 ms at most.
 const MAX_STEPS_PER_CLUSTER: u64 = 10_000;
-/// Longest text or list that `replace`, `join` and `format` take: their results are products, and 8 KiB × 8 KiB is 64 MiB.
+/// Longest text or list that `replace`, `join` and `format` take: their results are products, and 8 KiB × 8
+/// KiB is 64 MiB.
 const MAX_FACTOR: u64 = 8 * 1024;
 /// The bytes of a value that cost one step.
 const BYTES_PER_STEP: u64 = 256;
@@ -36,7 +40,8 @@ const STEP: &str = "@step";
 const BOUND: &str = "@bound";
 const FACTOR: &str = "@factor";
 
-/// Reads the valid scores of a cluster, by resource, then by name; it is called only for expressions that read scores.
+/// Reads the valid scores of a cluster, by resource, then by name; it is called only for expressions that
+/// read scores.
 pub type Scores<'a> = dyn Fn() -> BTreeMap<String, Vec<(String, i32)>> + 'a;
 
 /// The cost of evaluations so far.
@@ -282,7 +287,8 @@ fn sum<'a>(values: impl Iterator<Item = &'a Value>) -> u64 {
     total
 }
 
-/// Converts JSON to a value of CEL. Whole numbers become `int` where they fit, as in Go; the crate's own conversion makes them `uint`.
+/// Converts JSON to a value of CEL. Whole numbers become `int` where they fit, as in Go; the crate's own
+/// conversion makes them `uint`.
 fn value(json: &serde_json::Value) -> Value {
     match json {
         serde_json::Value::Null => Value::Null,

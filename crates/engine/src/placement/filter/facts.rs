@@ -4,9 +4,11 @@ use std::fmt;
 
 use api::cluster::v1::ManagedCluster;
 
-/// The labels and claims of a cluster in one piece of memory, with the other facts that every placement reads of every cluster.
+/// The labels and claims of a cluster in one piece of memory, with the other facts that every placement reads
+/// of every cluster.
 ///
-/// Where each label is a string of its own, finding a few labels of every cluster is most of the cost of a first schedule.
+/// Where each label is a string of its own, finding a few labels of every cluster is most of the cost of a
+/// first schedule.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The keys and values, one after the other.

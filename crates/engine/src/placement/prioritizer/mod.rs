@@ -1,7 +1,8 @@
 //! The prioritizers: what makes one feasible cluster better than another.
 //!
-//! A prioritizer gives each cluster a score from -100 to 100; the total of a cluster is the sum of scores times weights. A built-in
-//! prioritizer is a file with a row and its line in [`BUILT_IN`]; nothing else knows its name.
+//! A prioritizer gives each cluster a score from -100 to 100; the total of a cluster is the sum of scores
+//! times weights. A built-in prioritizer is a file with a row and its line in [`BUILT_IN`]; nothing else
+//! knows its name.
 
 mod addon;
 mod balance;
@@ -71,7 +72,8 @@ pub(super) enum Score {
     Valid { value: i64, until: Option<Timestamp> },
     /// The cluster does not report what is scored; it counts 0.
     Unreported,
-    /// No add-on published the score. It counts 0, and the cluster comes after all clusters with valid scores.
+    /// No add-on published the score. It counts 0, and the cluster comes after all clusters with valid
+    /// scores.
     Missing,
     /// The score was valid until then. It counts as a missing one.
     Expired(Timestamp),

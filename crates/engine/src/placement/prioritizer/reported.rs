@@ -12,7 +12,8 @@ use crate::placement::select::Selection;
 pub(in crate::placement) struct Reported(BTreeMap<usize, BTreeMap<Id, f64>>);
 
 impl Reported {
-    /// Measures every weighted prioritizer as [`measure`](super::measure()) would, given the clusters that changed.
+    /// Measures every weighted prioritizer as [`measure`](super::measure()) would, given the clusters that
+    /// changed.
     pub(in crate::placement) fn measure(
         &mut self,
         cycle: &Cycle<'_>,

@@ -1,4 +1,5 @@
-//! Edits of published decisions by others, and writes of ours that were lost: all are corrected, and no cluster leaves for them.
+//! Edits of published decisions by others, and writes of ours that were lost: all are corrected, and no
+//! cluster leaves for them.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Golden cases: the histories under `tests/golden/placement`, with the decisions and explanations they must give.
+//! Golden cases: the histories under `tests/golden/placement`, with the decisions and explanations they must
+//! give.
 //!
 //! A case is a YAML file and the text beside it.
 

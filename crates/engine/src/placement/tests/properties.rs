@@ -35,7 +35,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         4 => (0..260_u16, 1..130_u16, 0..4_u8).prop_map(|(at, many, label)| Event::Put(at, many, label)),
         2 => (0..260_u16, 1..60_u16).prop_map(|(at, many)| Event::Lose(at, many)),
         2 => (0..260_u16, 0..5_u8).prop_map(|(at, taint)| Event::Taint(at, taint)),
-        2 => (0..260_u16, -100..101_i32, proptest::option::of(-5..40_i64)).prop_map(|(at, score, until)| Event::Score(at, score, until)),
+        2 => (0..260_u16, -100..101_i32, proptest::option::of(-5..40_i64))
+            .prop_map(|(at, score, until)| Event::Score(at, score, until)),
         3 => (0..specs().len()).prop_map(Event::Spec),
         1 => (0..4_u8).prop_map(Event::Sets),
         2 => (0..100_u16, 0..10_u8).prop_map(|(which, how)| Event::Edit(which, how)),
@@ -206,7 +207,9 @@ fn cases() -> u32 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: cases(), failure_persistence: None, ..ProptestConfig::default()
+    })]
 
     #[test]
     fn every_history_is_safe_and_comes_to_rest(events in events()) {

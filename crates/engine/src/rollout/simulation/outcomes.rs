@@ -134,7 +134,8 @@ impl Outcomes {
         read(text)
     }
 
-    /// Looks for groups that the input does not have, and for clusters that it does not have and no event lets join.
+    /// Looks for groups that the input does not have, and for clusters that it does not have and no event
+    /// lets join.
     ///
     /// # Errors
     /// Names the first.

@@ -165,7 +165,8 @@ impl Play<'_> {
         }
     }
 
-    /// Asks the engine and writes what it says, until it has nothing more to say at this moment; returns when to look again.
+    /// Asks the engine and writes what it says, until it has nothing more to say at this moment; returns when
+    /// to look again.
     fn settle(&mut self, mut happened: Vec<String>) -> Option<Timestamp> {
         for _ in 0..PASSES {
             let decision = advance(&self.input, self.now);

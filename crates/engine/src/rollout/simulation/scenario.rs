@@ -152,7 +152,8 @@ impl Scenario {
     /// Reads a scenario in YAML or JSON.
     ///
     /// # Errors
-    /// Names the place that cannot be read. A strategy or policy that the engine refuses is not an error: it shows in the answer.
+    /// Names the place that cannot be read. A strategy or policy that the engine refuses is not an error: it
+    /// shows in the answer.
     pub fn read(text: &str) -> Result<Self, Unreadable> {
         let scenario: Self = read(text)?;
         known_strategy("strategy", &scenario.strategy)?;

@@ -252,7 +252,8 @@ pub fn decision_table(decision: &RolloutDecision) -> String {
     text
 }
 
-/// One answer of the engine for programs: the decision, each cluster with its story, and the lists OCM's library gives.
+/// One answer of the engine for programs: the decision, each cluster with its story, and the lists OCM's
+/// library gives.
 pub fn decision_json(decision: &RolloutDecision) -> Value {
     let mut value = serde_json::to_value(decision).unwrap_or_default();
     for (name, assignment) in &decision.clusters {

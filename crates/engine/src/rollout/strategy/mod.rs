@@ -1,9 +1,10 @@
 //! Rollout strategies: in which order and how fast new content reaches the clusters of a placement.
 //!
-//! A strategy is one file here and one line in the list at the end of this file. The file has a struct of the options and three
-//! functions: `read` reads them from the wire, `stages` says which groups go when as a list of [`StageRule`]s, and `limits` says
-//! what every cluster is held to. The engine turns the rules into stages, judges the clusters and fills the slots; a strategy
-//! decides nothing by itself. The line names the file, which is also the name of the wire field, and the value of `type`.
+//! A strategy is one file here and one line in the list at the end of this file. The file has a struct of the
+//! options and three functions: `read` reads them from the wire, `stages` says which groups go when as a list
+//! of [`StageRule`]s, and `limits` says what every cluster is held to. The engine turns the rules into
+//! stages, judges the clusters and fills the slots; a strategy decides nothing by itself. The line names the
+//! file, which is also the name of the wire field, and the value of `type`.
 
 use jiff::SignedDuration;
 use serde::Serialize;
@@ -52,7 +53,8 @@ impl<'a> StageRule<'a> {
 /// What a strategy holds every cluster to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// How long a cluster must have succeeded before it is done; `None` is not at all, whatever a policy says.
+    /// How long a cluster must have succeeded before it is done; `None` is not at all, whatever a policy
+    /// says.
     pub soak: Option<SignedDuration>,
     /// How long a cluster may go without a success before it has timed out; `None` leaves it to the policy.
     pub deadline: Option<SignedDuration>,
@@ -130,7 +132,8 @@ macro_rules! strategies {
         }
 
         impl Strategy {
-            /// Reads the wire type. An option that is absent has its default, and the options of other types have no effect.
+            /// Reads the wire type. An option that is absent has its default, and the options of other types
+            /// have no effect.
             ///
             /// `group_size` is the size of the placement's decision groups, where it sets one.
             ///

@@ -51,7 +51,8 @@ fn groups(words: &str) -> Vec<Group> {
     words.split(' ').enumerate().map(group).collect()
 }
 
-/// A cluster in words: `c1 Progressing 10` was assigned its hash and has reported so for ten seconds; `c1 ToDo` was not.
+/// A cluster in words: `c1 Progressing 10` was assigned its hash and has reported so for ten seconds; `c1
+/// ToDo` was not.
 fn cluster(words: &str) -> Cluster {
     let mut words = words.split(' ');
     let (name, report) = (words.next().unwrap(), words.next().unwrap());

@@ -1,9 +1,11 @@
-//! A fleet of many clusters in virtual time under faults of every kind, with the rollout engine in the middle.
+//! A fleet of many clusters in virtual time under faults of every kind, with the rollout engine in the
+//! middle.
 //!
-//! The hub and its spokes are reduced to what a rollout is about. Assignments are lost or arrive late; clusters apply, succeed, fail,
-//! hang, fall silent for minutes, leave and join; passes crash half way; a second commit comes before the first is through. The
-//! [oracle](crate::rollout::oracle) checks every pass, and the rollout must come to an end although the fleet never stands still.
-//! One seed is one run, the same on every machine.
+//! The hub and its spokes are reduced to what a rollout is about. Assignments are lost or arrive late;
+//! clusters apply, succeed, fail, hang, fall silent for minutes, leave and join; passes crash half way; a
+//! second commit comes before the first is through. The [oracle](crate::rollout::oracle) checks every pass,
+//! and the rollout must come to an end although the fleet never stands still. One seed is one run, the same
+//! on every machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +50,8 @@ impl Default for FaultProfile {
 /// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RunSummary {
-    /// Passes until every cluster that was there at the last commit was done with, or the rollout was stopped.
+    /// Passes until every cluster that was there at the last commit was done with, or the rollout was
+    /// stopped.
     passes: usize,
     /// The last revision exceeded its failure budget, and was stopped or undone.
     stopped: bool,
@@ -68,8 +71,8 @@ struct BrokenRun {
     promise: String,
 }
 
-/// Passes within which a rollout must end: with a tenth of the fleet at a time, none taking more than a minute but those that hang, four
-/// times what it needs.
+/// Passes within which a rollout must end: with a tenth of the fleet at a time, none taking more than a
+/// minute but those that hang, four times what it needs.
 const MAX_PASSES: usize = 240;
 /// The pass of the second commit.
 const SECOND_COMMIT: usize = 9;
@@ -326,7 +329,8 @@ impl Fleet {
         }
     }
 
-    /// Whether nothing of the last commit's clusters is left to do: joiners come all the time and are not waited for.
+    /// Whether nothing of the last commit's clusters is left to do: joiners come all the time and are not
+    /// waited for.
     fn is_through(&self, decision: &RolloutDecision) -> bool {
         let open = |assignment: &Assignment| match &assignment.state {
             ClusterState::Waiting(_) | ClusterState::Starting | ClusterState::Progressing { .. } => true,
@@ -346,8 +350,8 @@ fn seeds(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(default)
 }
 
-/// 1,000 clusters in every fiftieth run, or in all of them where seeds are asked for by hand; 50 in the others. In every fourth run
-/// more clusters fail than any budget allows.
+/// 1,000 clusters in every fiftieth run, or in all of them where seeds are asked for by hand; 50 in the
+/// others. In every fourth run more clusters fail than any budget allows.
 fn faults(seed: u64) -> FaultProfile {
     let large = seed.is_multiple_of(50) || std::env::var_os("WHEELWRIGHT_FLEET_SEEDS").is_some();
     let fair = FaultProfile { clusters: if large { 1000 } else { 50 }, ..FaultProfile::default() };

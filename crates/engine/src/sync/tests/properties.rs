@@ -18,7 +18,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_commits_and_crashes_break_no_rule_of_deletion_and_the_last_commit_settles(history in histories()) {
+    fn random_commits_and_crashes_break_no_rule_of_deletion_and_the_last_commit_settles(
+        history in histories(),
+    ) {
         let mut hub = Hub::new();
         let foreign = config_map("foreign", "theirs");
         hub.insert(foreign.clone());
@@ -45,12 +47,14 @@ proptest! {
         let left: Vec<_> = hub.names().into_iter().filter(|name| *name != "foreign").collect();
         let want: Vec<_> = wanted.objects.iter().map(|d| d.reference.key.name.as_str()).collect();
         prop_assert_eq!(left, want, "no object is missing and none is left over");
-        let untouched = hub.objects.values().find(|object| object.name() == "foreign").map(|object| (**object).clone());
-        prop_assert_eq!(untouched, Some(foreign));
+        let untouched = hub.objects.values().find(|object| object.name() == "foreign");
+        prop_assert_eq!(untouched.map(|object| (**object).clone()), Some(foreign));
     }
 
     #[test]
-    fn the_order_of_the_rendered_objects_does_not_change_the_commit(objects in proptest::collection::vec(proptest::option::of(0u8..2), 8)) {
+    fn the_order_of_the_rendered_objects_does_not_change_the_commit(
+        objects in proptest::collection::vec(proptest::option::of(0u8..2), 8),
+    ) {
         let object = |(i, data): (usize, &Option<u8>)| Some(config_map(&format!("c{i}"), &(*data)?.to_string()));
         let mut objects: Vec<_> = objects.iter().enumerate().filter_map(object).collect();
         let forwards = commit(&objects);

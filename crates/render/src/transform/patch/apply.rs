@@ -199,8 +199,8 @@ impl Application<'_> {
     }
 }
 
-/// Turns all labels or annotations of a patch into texts, even `null`. kustomize does so when it copies a patch for its targets and
-/// when it marks a patch with its options.
+/// Turns all labels or annotations of a patch into texts, even `null`. kustomize does so when it copies a
+/// patch for its targets and when it marks a patch with its options.
 fn with_texts(mut patch: Resource, fields: &[&str]) -> Resource {
     for field in fields {
         if patch.node.get("metadata").is_some_and(|meta| meta.get(field).is_some()) {
@@ -215,7 +215,8 @@ fn with_texts(mut patch: Resource, fields: &[&str]) -> Resource {
     patch
 }
 
-/// Reads the result of a JSON patch. Like kustomize, it reads all numbers as floats, so large integers lose digits.
+/// Reads the result of a JSON patch. Like kustomize, it reads all numbers as floats, so large integers lose
+/// digits.
 fn from_patched(json: &Json) -> Node {
     match json {
         Json::Number(number) => {

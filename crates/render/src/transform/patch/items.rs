@@ -4,7 +4,8 @@ use super::strategic::{Merge, PATCH, Result, invalid};
 use crate::yaml::{Map, Node, Scalar, Style, Tag, Value};
 use object::builtin_lists::{ListType, Position};
 
-/// The keys that identify items: the keys of server-side apply if there are any, else the key of the patch strategy.
+/// The keys that identify items: the keys of server-side apply if there are any, else the key of the patch
+/// strategy.
 pub(super) fn keys_of(at: Position<'_>) -> Vec<String> {
     match at.list_type() {
         ListType::Map(keys) if !keys.is_empty() => keys.iter().map(|key| key.name.to_owned()).collect(),
@@ -16,8 +17,8 @@ pub(super) fn keys_of(at: Position<'_>) -> Vec<String> {
 
 /// The merge of two lists by keys.
 ///
-/// This follows kustomize step by step, in its treatment of items that lack a key too: what is matched where decides the order of the
-/// result, and overlays out there rely on it.
+/// This follows kustomize step by step, in its treatment of items that lack a key too: what is matched where
+/// decides the order of the result, and overlays out there rely on it.
 pub(super) struct ItemMerge<'m, 's> {
     merge: &'m Merge<'s>,
     at: Position<'m>,
@@ -146,7 +147,8 @@ impl<'m, 's> ItemMerge<'m, 's> {
         }
     }
 
-    /// Replaces the items that have these values, or removes them if `item` is `None`; adds the item if none has them.
+    /// Replaces the items that have these values, or removes them if `item` is `None`; adds the item if none
+    /// has them.
     ///
     /// Without values everything goes; an empty value fits any.
     fn set(

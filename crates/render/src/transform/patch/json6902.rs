@@ -66,7 +66,8 @@ fn read(operation: &Json) -> Result<Operation, String> {
     Ok(Operation { op, path, from, value: fields.get("value").cloned().unwrap_or(Json::Null), index: 0 })
 }
 
-/// Splits a path into its parts; the path of the whole object has none. Like kustomize, it skips everything before the first "/".
+/// Splits a path into its parts; the path of the whole object has none. Like kustomize, it skips everything
+/// before the first "/".
 fn pointer(path: &str) -> Result<Vec<String>, String> {
     if path.is_empty() {
         return Ok(Vec::new());

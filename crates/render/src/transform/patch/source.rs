@@ -24,7 +24,8 @@ pub(super) struct PatchSource<'a> {
     pub place: &'a Place,
     /// The field there.
     pub field: &'a str,
-    /// The line of the file before the text starts; `None` if the lines of the text have no meaning in the file.
+    /// The line of the file before the text starts; `None` if the lines of the text have no meaning in the
+    /// file.
     pub first_line: Option<u32>,
 }
 

@@ -1,8 +1,9 @@
 //! Strategic merge patches in kustomize's dialect.
 //!
-//! It differs from the API server's: new items of a list come first, items are told apart by all keys of the list, a `null` that nobody
-//! wrote out disappears, and a kind that kustomize does not know has its lists replaced. `$setElementOrder`, `$retainKeys` and
-//! `$deleteFromPrimitiveList` do what they do on the API server; kustomize would leave them in the object.
+//! It differs from the API server's: new items of a list come first, items are told apart by all keys of the
+//! list, a `null` that nobody wrote out disappears, and a kind that kustomize does not know has its lists
+//! replaced. `$setElementOrder`, `$retainKeys` and `$deleteFromPrimitiveList` do what they do on the API
+//! server; kustomize would leave them in the object.
 
 use super::items::{ItemMerge, keys_of};
 use crate::error::{Reason, RenderError};
@@ -19,7 +20,8 @@ const SET_ORDER: &str = "$setElementOrder/";
 
 /// Applies a patch to an object; `None` where the patch deletes it.
 ///
-/// `$patch: replace` for the whole object changes nothing: kustomize makes the new object and keeps the old one.
+/// `$patch: replace` for the whole object changes nothing: kustomize makes the new object and keeps the old
+/// one.
 ///
 /// # Errors
 /// The two have different shapes, or a directive is unknown. The error knows no file yet.

@@ -58,7 +58,8 @@ pub(super) struct TargetSelector {
 pub(super) struct FieldOptions {
     /// The separator of the parts.
     pub delimiter: String,
-    /// The part, from 0. A negative index means before the first part, and one that is too large means after the last.
+    /// The part, from 0. A negative index means before the first part, and one that is too large means after
+    /// the last.
     pub index: i64,
     /// Whether the field is made.
     pub create: bool,

@@ -77,7 +77,8 @@ impl World {
             name: name.into(),
             wants: hash(state.revision),
             runs: (c.runs > 0).then(|| hash(c.runs)),
-            // A report is never older than the assignment it is about, but one about another hash may carry any time.
+            // A report is never older than the assignment it is about, but one about another hash may carry
+            // any time.
             runs_since: since.filter(|_| c.runs > 0),
             health: (c.seen > 0).then(|| Health { of: hash(c.seen), report, since }),
             last_good: (!self.fresh_fleet).then(|| hash(1)),

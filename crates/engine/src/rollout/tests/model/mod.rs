@@ -1,11 +1,13 @@
 //! An exhaustive check in a small world: three clusters, two groups, two or three revisions.
 //!
-//! Every state that commits, reports, failures, deadlines, crashes, lost writes, churn, silence, pauses, freezes and approvals
-//! can lead to is visited. In each the engine is asked once, and the [oracle](crate::rollout::oracle) checks its answer. Once
-//! everything is written, asking again changes nothing.
+//! Every state that commits, reports, failures, deadlines, crashes, lost writes, churn, silence, pauses,
+//! freezes and approvals can lead to is visited. In each the engine is asked once, and the
+//! [oracle](crate::rollout::oracle) checks its answer. Once everything is written, asking again changes
+//! nothing.
 //!
-//! Time is a bit per cluster: whether its last change is younger than deadline and soak. Stale reads are reports that lag behind
-//! assignments, or about hashes from before. A crash loses any part of a pass's writes; the quarantine is written ahead of them.
+//! Time is a bit per cluster: whether its last change is younger than deadline and soak. Stale reads are
+//! reports that lag behind assignments, or about hashes from before. A crash loses any part of a pass's
+//! writes; the quarantine is written ahead of them.
 //!
 //! `WHEELWRIGHT_MODEL=large` adds worlds with everything at once, for runs by hand.
 
