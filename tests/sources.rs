@@ -1,14 +1,16 @@
 //! The operator as a process, an embedded hub, and repositories that change or do not answer.
 
 use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use api::crds;
 use api::gitops::v1alpha1::ConfigRepo;
 use git2::{Index, Repository, Signature};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use object::Object;
 use serde_json::json;
 use wheelwright::apiserver::{Options, Server};
@@ -78,6 +80,66 @@ async fn another_url_is_followed_without_an_approval_and_never_with_the_old_tree
     eventually("the second repository is applied", async || hub.exists("b-other").await).await;
     eventually("the objects of the first one are pruned", async || !hub.exists("a").await).await;
     assert!(!hub.exists("a-other").await, "the old tree is not applied at the new path");
+}
+
+/// Runs a program in a directory, as a person of its own.
+fn run(dir: &Path, program: &str, args: &[&str]) -> String {
+    let who = [("HOME", dir.to_str().unwrap()), ("GIT_CONFIG_NOSYSTEM", "1")];
+    let output = Command::new(program).args(args).current_dir(dir).envs(who).output();
+    let output = output.unwrap_or_else(|e| panic!("this test needs {program}: {e}"));
+    assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_of_a_commit_without_a_trusted_signature_is_applied() {
+    let hub = Hub::start().await;
+    let url = hub.repository("a");
+    let dir = hub.dir.path();
+    run(dir, "ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", "key"]);
+    run(dir, "git", &["clone", "-q", "-b", "main", &url, "work"]);
+    let work = dir.join("work");
+    let key = format!("user.signingKey={}", dir.join("key").display());
+    let commit = |name: &str, sign: &[&str]| {
+        let metadata = json!({"name": name, "namespace": "default"});
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}).to_string();
+        std::fs::write(work.join(format!("{name}.yaml")), map).unwrap();
+        run(&work, "git", &["add", "."]);
+        let me = ["-c", "user.name=A User", "-c", "user.email=user@example.org"];
+        let signing = ["-c", "gpg.format=ssh", "-c", &key, "commit", "-q", "-m", name];
+        run(&work, "git", &[&me, &signing[..], sign].concat());
+        run(&work, "git", &["push", "-q", "origin", "main"]);
+        run(&work, "git", &["rev-parse", "HEAD"])
+    };
+    let _operator = hub.operator(&url);
+    eventually("the first commit is applied", async || hub.exists("a").await).await;
+
+    let public = std::fs::read_to_string(dir.join("key.pub")).unwrap();
+    let secret = json!({"metadata": {"name": "signers"}, "stringData": {"allowed_signers": format!("alice {public}")}});
+    let secrets: Api<Secret> = Api::namespaced(hub.server.client(), NAMESPACE);
+    secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    let repos: Api<ConfigRepo> = Api::namespaced(hub.server.client(), NAMESPACE);
+    let edit = json!({"spec": {"verify": {"secretRef": {"name": "signers"}}}});
+    repos.patch("a", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
+    let told = async |part: &str| {
+        let status = repos.get("a").await.unwrap().status.unwrap_or_default();
+        status.conditions.iter().any(|one| one.type_ == "Ready" && one.message.contains(part))
+    };
+    eventually("the commit without a signature is refused", async || told("it has no signature").await).await;
+
+    commit("signed", &["-S"]);
+    eventually("the signed commit is applied", async || hub.exists("signed").await).await;
+    let unsigned = commit("unsigned", &[]);
+    let refused = format!("commit {unsigned} is refused: it has no signature");
+    eventually("the next one is refused", async || told(&refused).await).await;
+    assert!(hub.exists("signed").await, "what was applied stays");
+    assert!(!hub.exists("unsigned").await);
+    commit("vouched", &["-S"]);
+    // A signature does not vouch for the commits before it.
+    eventually("the refused commit is still named", async || told(&refused).await).await;
+    let edit = json!({"spec": {"verify": {"mode": "Tip"}}});
+    repos.patch("a", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
+    eventually("the tip is all that must be signed", async || hub.exists("vouched").await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

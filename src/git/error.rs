@@ -2,7 +2,7 @@
 
 use git2::{ErrorClass, ErrorCode};
 
-use super::process;
+use super::{Refusal, process};
 use object::text;
 
 /// Longest text of a server that a message quotes, in characters.
@@ -74,6 +74,14 @@ pub enum Error {
         /// The commit found now.
         to: String,
     },
+    /// A commit or tag is not signed by a trusted key.
+    #[error("{what} is refused: {why}")]
+    NotVerified {
+        /// The commit or the tag.
+        what: String,
+        /// The reason, with the signer where there is one.
+        why: Refusal,
+    },
     /// The content of the commit is refused.
     #[error("{0}")]
     Content(String),
@@ -143,6 +151,7 @@ impl Error {
             Self::Empty { .. } => "SourceEmpty",
             Self::MissingRef { .. } => "RefNotFound",
             Self::Rewound { .. } => "SourceRewound",
+            Self::NotVerified { why, .. } => why.reason(),
             Self::Content(_) => "SourceRefused",
             Self::Cancelled { .. } => "SourceTimeout",
             Self::Abandoned { .. } => "SourceAbandoned",

@@ -1,6 +1,6 @@
 //! The bare repository in the cache that mirrors a remote, and fetching into it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::read::{self, Blobs, Bounds, Limits};
 use super::refs::{RefSpec, Target};
+use super::signature::{self, Subject, Verification};
 use super::transport::Session;
 use super::{Credentials, Error, Remote, TransportLimits, process};
 use object::tree::Checkout;
@@ -45,8 +46,12 @@ pub struct Mirror {
     pub transport: TransportLimits,
     /// Ends the running operation.
     pub cancel: Cancel,
+    /// Whose signatures commits must have, if any.
+    pub verification: Option<Verification>,
     blobs: Blobs,
     checkouts: BTreeMap<Oid, Weak<Checkout>>,
+    /// The commits that were verified, with the digests of the keys.
+    verified: BTreeSet<(String, Oid)>,
 }
 
 impl Mirror {
@@ -72,8 +77,10 @@ impl Mirror {
             limits: Limits::default(),
             transport: TransportLimits::default(),
             cancel: Cancel::default(),
+            verification: None,
             blobs,
             checkouts,
+            verified: BTreeSet::new(),
         })
     }
 
@@ -128,16 +135,29 @@ impl Mirror {
             return Err(Error::sha256(self.remote.url()));
         }
         let repo = self.repository()?;
-        let commit = match want {
-            RefSpec::Commit(id) => self.fetch_commit(&repo, id)?,
+        let subject = match want {
+            RefSpec::Commit(id) => Subject { commit: self.fetch_commit(&repo, id)?, tag: None },
             RefSpec::Head | RefSpec::Branch(_) | RefSpec::Tag(_) | RefSpec::Semver(_) => {
                 self.fetch_ref(&repo, want)?
             }
         };
         if want.guards_history() {
-            guard(&repo, want, commit, history)?;
+            guard(&repo, want, subject.commit, history)?;
         }
-        self.read(&repo, commit)
+        if let Some(how) = &self.verification {
+            signature::verify(&repo, &subject, how.accepted.as_deref(), how, &self.cancel)?;
+            self.verified.insert((how.keys.digest().to_owned(), subject.commit));
+        }
+        self.read(&repo, subject.commit)
+    }
+
+    /// Whether a commit that was fetched before may still be used: it was verified with the same keys, or is signed by one of them.
+    pub fn is_trusted(&self, revision: &str) -> bool {
+        let Some(how) = &self.verification else { return true };
+        let (Ok(commit), Ok(repo)) = (Oid::from_str(revision), self.repository()) else { return false };
+        let subject = Subject { commit, tag: None };
+        self.verified.contains(&(how.keys.digest().to_owned(), commit))
+            || signature::verify(&repo, &subject, Some(revision), how, &self.cancel).is_ok()
     }
 
     /// Reads a commit that was fetched before; `None` if the mirror does not hold it.
@@ -170,7 +190,7 @@ impl Mirror {
         Ok(checkout)
     }
 
-    fn fetch_ref(&self, repo: &Repository, want: &RefSpec) -> Result<Oid, Error> {
+    fn fetch_ref(&self, repo: &Repository, want: &RefSpec) -> Result<Subject, Error> {
         let advertised = self.advertised(repo, Direction::Fetch)?;
         if advertised.is_empty() {
             return Err(Error::Empty { url: self.remote.to_string() });
@@ -182,10 +202,13 @@ impl Mirror {
         if !self.holds(repo, id, &kept) {
             self.download(repo, &[format!("+{name}:{kept}")])?;
         }
-        let object = repo.find_reference(&kept).and_then(|found| found.peel(git2::ObjectType::Commit));
-        object
-            .map(|commit| commit.id())
-            .map_err(|_| Error::Content(format!("{name} of {} does not point to a commit", self.remote)))
+        let found = repo.find_reference(&kept).map_err(|e| Error::cache(&e))?;
+        let commit = found.peel(git2::ObjectType::Commit).map(|commit| commit.id());
+        let commit = commit
+            .map_err(|_| Error::Content(format!("{name} of {} does not point to a commit", self.remote)))?;
+        let tag = found.target().filter(|id| *id != commit);
+        let served = name.strip_prefix("refs/tags/").unwrap_or(&name).to_owned();
+        Ok(Subject { commit, tag: tag.map(|tag| (tag, served)) })
     }
 
     fn fetch_commit(&self, repo: &Repository, id: &str) -> Result<Oid, Error> {

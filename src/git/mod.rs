@@ -19,6 +19,7 @@ mod push;
 mod read;
 mod refs;
 mod remote;
+mod signature;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -31,5 +32,6 @@ pub use push::{Commit, Retry, entry};
 pub use read::Limits;
 pub use refs::RefSpec;
 pub use remote::Remote;
+pub use signature::{Keyring, Refusal, SignedPart, Verification};
 pub use transport::TransportLimits;
 pub use watch::{RefWatcher, watch};

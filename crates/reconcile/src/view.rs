@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     Access, AccessReview, Cancel, Index, Lookup, LookupAnswer, Mapping, Memo, ServerHealth, Site, Unreadable,
 };
-use api::gitops::v1alpha1::{ConfigRepo, GitRef};
+use api::gitops::v1alpha1::{ConfigRepo, GitRef, Verify};
 use object::tree::Checkout;
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
@@ -327,6 +327,8 @@ pub struct SourceIdentity {
     pub url: String,
     /// `spec.ref`.
     pub reference: GitRef,
+    /// `spec.verify`.
+    pub verify: Option<Verify>,
 }
 
 impl SourceIdentity {
@@ -336,6 +338,7 @@ impl SourceIdentity {
             uid: repo.metadata.uid.clone().unwrap_or_default(),
             url: repo.spec.url.clone(),
             reference: repo.spec.r#ref.clone(),
+            verify: repo.spec.verify.clone(),
         }
     }
 }

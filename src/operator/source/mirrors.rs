@@ -5,15 +5,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::git::{Cancel, Commit, Credentials, Error, History, Mirror, RefSpec, Remote, Retry};
-use crate::shell::REQUEST_TIMEOUT;
-use api::gitops::v1alpha1::{ConfigRepo, GitRef, RewindPolicy};
+use crate::git::{
+    Cancel, Commit, Credentials, Error, History, Keyring, Mirror, RefSpec, Remote, Retry, SignedPart,
+    Verification,
+};
+use crate::shell::{REQUEST_TIMEOUT, now};
+use api::gitops::v1alpha1::{ConfigRepo, GitRef, RewindPolicy, Verify, VerifyMode};
 use api::names;
 use object::Key;
 use object::tree::Checkout;
@@ -48,6 +52,7 @@ enum Purpose {
     Write,
 }
 
+type SecretData = BTreeMap<String, ByteString>;
 type SharedMirror = Arc<tokio::sync::Mutex<Option<Mirror>>>;
 
 /// The mirrors of one namespace are not those of another: to know a commit of a private repository is no permission to read it.
@@ -115,17 +120,26 @@ impl Mirrors {
         let secret = repo.spec.secret_ref.as_ref().map(|secret| Key::namespaced(&namespace, &secret.name));
         let credentials = self.credentials(secret.as_ref()).await.map_err(failed)?;
         let (accepted, allowed) = history(repo, before);
+        let verification = match &repo.spec.verify {
+            None => None,
+            Some(verify) => {
+                Some(self.verification(&namespace, verify, accepted.clone()).await.map_err(failed)?)
+            }
+        };
         let guarded = repo.spec.rewind != RewindPolicy::Allow;
         let last = before.checkout.clone();
         let key = MirrorKey { purpose: Purpose::Read, namespace, remote: remote.identity() };
         self.with_mirror(key, remote, credentials, move |mirror| {
             let history =
                 History { accepted: accepted.as_deref().filter(|_| guarded), allowed: allowed.as_deref() };
+            mirror.verification = verification;
             mirror.fetch(&want, history).map_err(|error| {
-                // After a restart, the cache may still hold the commit that was accepted last.
-                let cached =
-                    || accepted.as_deref().and_then(|accepted| mirror.checkout(accepted).ok().flatten());
-                FetchError { kept: last.or_else(cached), error }
+                let held = last.as_ref().map(|last| last.revision.clone()).or(accepted.clone());
+                let kept = held.filter(|held| mirror.is_trusted(held)).and_then(|held| {
+                    // After a restart, the cache may still hold the commit that was accepted last.
+                    last.or_else(|| mirror.checkout(&held).ok().flatten())
+                });
+                FetchError { kept, error }
             })
         })
         .await
@@ -143,6 +157,7 @@ impl Mirrors {
                 | Error::Ref(_)
                 | Error::Credentials(_)
                 | Error::Content(_)
+                | Error::NotVerified { .. }
                 | Error::NotOurs { .. } => FailureKind::Invalid,
                 Error::Unreachable { .. }
                 | Error::Empty { .. }
@@ -247,8 +262,33 @@ impl Mirrors {
         }
     }
 
+    /// The signatures that the commits of a ConfigRepo must have.
+    async fn verification(
+        &self,
+        namespace: &str,
+        verify: &Verify,
+        accepted: Option<String>,
+    ) -> Result<Verification, Error> {
+        let Verify { mode, secret_ref, unknown: _ } = verify;
+        let secret = self.secret(&Key::namespaced(namespace, &secret_ref.name)).await?;
+        let part = match mode {
+            VerifyMode::Tip => SignedPart::Tip,
+            // An unknown word gets the safest meaning.
+            VerifyMode::Range | VerifyMode::Other(_) => SignedPart::Range,
+        };
+        Ok(Verification { keys: Arc::new(Keyring::from_secret(&secret)?), part, accepted, now: now() })
+    }
+
     async fn credentials(&self, secret: Option<&Key>) -> Result<Credentials, Error> {
-        let Some(Key { namespace, name }) = secret else { return Ok(Credentials::default()) };
+        match secret {
+            Some(secret) => Credentials::from_secret(&self.secret(secret).await?),
+            None => Ok(Credentials::default()),
+        }
+    }
+
+    /// Reads a Secret anew, so that a change counts from the next operation on.
+    async fn secret(&self, key: &Key) -> Result<SecretData, Error> {
+        let Key { namespace, name } = key;
         let refuse =
             |why: String| Error::Credentials(format!("cannot read the Secret {namespace}/{name}: {why}"));
         let secrets: Api<Secret> = Api::namespaced(self.hub.clone(), namespace);
@@ -261,7 +301,7 @@ impl Mirrors {
             }
             error => refuse(error.to_string()),
         })?;
-        Credentials::from_secret(&secret.data.unwrap_or_default())
+        Ok(secret.data.unwrap_or_default())
     }
 }
 

@@ -60,6 +60,9 @@ pub struct ConfigRepoSpec {
     /// for https also ca.crt, tls.crt and tls.key, and proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
+    /// The signatures that commits must have; commits need none if it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
     /// Whether the objects are applied, or only watched because another tool applies them.
     #[serde(default)]
     pub mode: ConfigRepoMode,
@@ -114,6 +117,7 @@ impl Default for ConfigRepoSpec {
             path: String::new(),
             interval: one_minute(),
             secret_ref: None,
+            verify: None,
             mode: ConfigRepoMode::default(),
             prune: true,
             deletion_budget: DeletionBudget::default(),
@@ -175,6 +179,33 @@ pub struct SecretRef {
     #[serde(flatten)]
     #[schemars(skip)]
     pub unknown: Unknown,
+}
+
+/// The signatures that commits must have. A commit without them is neither rendered nor applied.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Verify {
+    /// What must be signed.
+    #[serde(default)]
+    pub mode: VerifyMode,
+    /// Secret of the same namespace with the public keys that are trusted: OpenPGP keys in names that end with .asc, SSH keys in
+    /// allowed_signers (ssh-keygen(1)), and SSH keys that are revoked in revoked_keys. A key must be valid now, whatever time the
+    /// signature claims.
+    pub secret_ref: SecretRef,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+open_enum! {
+    /// What must be signed.
+    pub enum VerifyMode {
+        /// Every commit since the one that was accepted last, and the annotated tag if there is one. A first fetch verifies the tip.
+        Range = "Range",
+        /// What the reference points to: the annotated tag, or the commit. A signed merge vouches for what it merges.
+        Tip = "Tip",
+    }
 }
 
 open_enum! {

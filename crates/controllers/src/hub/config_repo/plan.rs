@@ -358,6 +358,7 @@ fn sync_policy(repo: &ConfigRepo) -> SyncPolicy {
         url: _,
         interval: _,
         secret_ref: _,
+        verify: _,
         rewind: _,
         // `commit` reads these.
         r#ref: _,

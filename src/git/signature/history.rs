@@ -1,0 +1,111 @@
+//! The commits and the tag that must be signed.
+
+use std::sync::Arc;
+
+use git2::{Oid, Repository};
+use jiff::Timestamp;
+
+use super::{Keyring, Refusal, object};
+use crate::git::{Cancel, Error};
+use object::Signed;
+
+/// Most commits that are verified at once. Each takes under a millisecond.
+const MAX_COMMITS: usize = 10_000;
+
+/// What must be signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignedPart {
+    /// What the reference points to: the annotated tag, or the commit.
+    Tip,
+    /// Every commit that was not accepted before, and the annotated tag if there is one.
+    Range,
+}
+
+/// Whose signatures a fetch asks for.
+#[derive(Clone, Debug)]
+pub struct Verification {
+    /// The keys that are trusted.
+    pub keys: Arc<Keyring>,
+    /// What must be signed.
+    pub part: SignedPart,
+    /// The commit that was accepted last. It and those before it are not verified again.
+    pub accepted: Option<String>,
+    /// The time at which the keys must be valid.
+    pub now: Timestamp,
+}
+
+/// What a reference points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::git) struct Subject {
+    pub(in crate::git) commit: Oid,
+    /// The annotated tag that leads to the commit, and the name it is served under.
+    pub(in crate::git) tag: Option<(Oid, String)>,
+}
+
+/// Verifies what a reference points to, after the commit that was accepted last.
+///
+/// # Errors
+/// [`Error::NotVerified`] names the first commit or tag that is refused.
+pub(in crate::git) fn verify(
+    repo: &Repository,
+    subject: &Subject,
+    accepted: Option<&str>,
+    how: &Verification,
+    cancel: &Cancel,
+) -> Result<(), Error> {
+    if let Some((tag, name)) = &subject.tag {
+        let what = || format!("tag {} ({tag})", ::object::text::plain(name, 60));
+        check(repo, *tag, how, what, |raw| object::tag(raw, name))?;
+    }
+    let commits = match how.part {
+        SignedPart::Tip if subject.tag.is_some() => Vec::new(),
+        SignedPart::Tip => vec![subject.commit],
+        SignedPart::Range => commits(repo, subject.commit, accepted)?,
+    };
+    for commit in commits {
+        if cancel.is_cancelled() {
+            return Err(Error::Cache("the verification was cancelled".into()));
+        }
+        check(repo, commit, how, || format!("commit {commit}"), object::commit)?;
+    }
+    Ok(())
+}
+
+/// The tip, and all commits that lead to it and not to the accepted one, oldest first. Without an accepted commit, the tip.
+fn commits(repo: &Repository, tip: Oid, accepted: Option<&str>) -> Result<Vec<Oid>, Error> {
+    let failed = |e: git2::Error| Error::cache(&e);
+    let known = accepted.and_then(|accepted| Oid::from_str(accepted).ok());
+    let Some(known) = known.filter(|known| *known != tip && repo.find_commit(*known).is_ok()) else {
+        return Ok(vec![tip]);
+    };
+    let mut walk = repo.revwalk().map_err(failed)?;
+    walk.set_sorting(git2::Sort::TOPOLOGICAL | git2::Sort::REVERSE).map_err(failed)?;
+    walk.push(tip).and_then(|()| walk.hide(known)).map_err(failed)?;
+    let mut commits = Vec::new();
+    for commit in walk {
+        commits.push(commit.map_err(failed)?);
+        if commits.len() > MAX_COMMITS {
+            return Err(Error::Content(format!(
+                "more than {MAX_COMMITS} commits lead from {known} to {tip}, too many to verify; set spec.verify.mode to Tip for a while"
+            )));
+        }
+    }
+    // After a rewind that a person allowed, the tip may lead to the accepted commit.
+    if commits.is_empty() {
+        commits.push(tip);
+    }
+    Ok(commits)
+}
+
+fn check(
+    repo: &Repository,
+    id: Oid,
+    how: &Verification,
+    what: impl FnOnce() -> String,
+    split: impl FnOnce(&[u8]) -> Result<Signed, Refusal>,
+) -> Result<(), Error> {
+    let odb = repo.odb().map_err(|e| Error::cache(&e))?;
+    let raw = odb.read(id).map_err(|e| Error::cache(&e))?;
+    let signer = split(raw.data()).and_then(|signed| how.keys.verify(&signed, how.now));
+    signer.map(drop).map_err(|why| Error::NotVerified { what: what(), why })
+}

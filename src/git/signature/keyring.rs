@@ -1,0 +1,72 @@
+//! The keys whose signatures are trusted, read from a Secret.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use sha2::{Digest as _, Sha256};
+
+use super::object::Signed;
+use super::{Refusal, openpgp, ssh};
+use crate::git::Error;
+
+/// Keys that are trusted, and keys that are revoked.
+///
+/// | key of the Secret | for |
+/// |---|---|
+/// | names that end with `.asc` | OpenPGP: armored public keys and revocation certificates |
+/// | `allowed_signers` | SSH: as `gpg.ssh.allowedSignersFile` (ssh-keygen(1), ALLOWED SIGNERS) |
+/// | `revoked_keys` | SSH: public keys, one a line |
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keyring {
+    openpgp: openpgp::Certificates,
+    ssh: ssh::Signers,
+    digest: String,
+}
+
+impl Keyring {
+    /// Reads the data of a Secret.
+    ///
+    /// # Errors
+    /// [`Error::Credentials`] names the key of the Secret that cannot be read, or says that there is none. A key that is not understood
+    /// is an error: it could be a revocation.
+    pub fn from_secret(data: &BTreeMap<String, ByteString>) -> Result<Self, Error> {
+        let mut keys = Self::default();
+        let mut digest = Sha256::new();
+        for (name, value) in data {
+            let refuse =
+                |why: String| Error::Credentials(format!("key {name} of the Secret of spec.verify: {why}"));
+            let text = std::str::from_utf8(&value.0).map_err(|_| refuse("it is not text".into()))?;
+            match name.as_str() {
+                "allowed_signers" => keys.ssh.allow(text).map_err(refuse)?,
+                "revoked_keys" => keys.ssh.revoke(text).map_err(refuse)?,
+                armored if armored.ends_with(".asc") => keys.openpgp.add(text).map_err(refuse)?,
+                _ => return Err(refuse("it is none of *.asc, allowed_signers and revoked_keys".into())),
+            }
+            digest.update(name);
+            digest.update(value.0.len().to_be_bytes());
+            digest.update(&value.0);
+        }
+        if keys.openpgp.is_empty() && keys.ssh.is_empty() {
+            let why = "the Secret of spec.verify holds no key: add *.asc with OpenPGP keys, or allowed_signers with SSH keys";
+            return Err(Error::Credentials(why.into()));
+        }
+        keys.digest = object::hex(digest.finalize());
+        Ok(keys)
+    }
+
+    /// Identifies the content of the Secret.
+    pub(in crate::git) fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Returns who signed an object.
+    pub(super) fn verify(&self, signed: &Signed, now: Timestamp) -> Result<String, Refusal> {
+        let armor = signed.signature.trim_start();
+        match () {
+            () if armor.starts_with("-----BEGIN SSH SIGNATURE-----") => self.ssh.verify(signed, now),
+            () if armor.starts_with("-----BEGIN PGP SIGNATURE-----") => self.openpgp.verify(signed, now),
+            () => Err(Refusal::Unusable("it is neither of OpenPGP nor of SSH".into())),
+        }
+    }
+}

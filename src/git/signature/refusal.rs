@@ -1,0 +1,78 @@
+//! Reasons to take no commit.
+
+use jiff::Timestamp;
+
+/// The reason why a signature does not count.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is none.
+    #[error("it has no signature")]
+    Unsigned,
+    /// There are several, and a reader could believe another one than we do.
+    #[error("it has more than one signature")]
+    Several,
+    /// It cannot be read, or is of a kind that is not supported.
+    #[error("its signature cannot be used: {0}")]
+    Unusable(String),
+    /// No trusted key made it.
+    #[error("its signature is by {0}, which is none of the keys of spec.verify.secretRef")]
+    UnknownKey(String),
+    /// It does not fit what is signed.
+    #[error("its signature claims to be by {0} and does not fit its content")]
+    Invalid(String),
+    /// It was made for another purpose than git.
+    #[error("its signature by {signer} is for {namespace:?}, not for \"git\"")]
+    WrongNamespace {
+        /// The key.
+        signer: String,
+        /// The namespace of the SSH signature.
+        namespace: String,
+    },
+    /// The key is revoked.
+    #[error("it is signed by {0}, which is revoked")]
+    Revoked(String),
+    /// The key or the signature is not valid any more.
+    #[error("it is signed by {signer}, which expired at {at}")]
+    Expired {
+        /// The key.
+        signer: String,
+        /// The end of its validity.
+        at: Timestamp,
+    },
+    /// The key or the signature is not valid yet.
+    #[error("it is signed by {signer}, which is valid from {at} on")]
+    NotYetValid {
+        /// The key.
+        signer: String,
+        /// The begin of its validity.
+        at: Timestamp,
+    },
+    /// The key may not sign.
+    #[error("it is signed by {signer}, which {why}")]
+    NotForSigning {
+        /// The key.
+        signer: String,
+        /// The reason.
+        why: String,
+    },
+    /// The tag was made under another name.
+    #[error("its signed name is {0:?}")]
+    OtherName(String),
+}
+
+impl Refusal {
+    /// CamelCase word for conditions, events and metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Unsigned => "SignatureMissing",
+            Self::UnknownKey(_) => "SignatureUntrusted",
+            Self::Several | Self::Unusable(_) | Self::Invalid(_) | Self::WrongNamespace { .. } => {
+                "SignatureInvalid"
+            }
+            Self::OtherName(_) => "SignatureInvalid",
+            Self::Revoked(_) => "SigningKeyRevoked",
+            Self::Expired { .. } => "SigningKeyExpired",
+            Self::NotYetValid { .. } | Self::NotForSigning { .. } => "SigningKeyRefused",
+        }
+    }
+}
