@@ -3,14 +3,18 @@
 
 mod commands;
 mod connect;
+mod fleet;
 mod local_tree;
+mod origin;
 pub mod output;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
+use std::sync::Mutex;
 
 use clap::{CommandFactory as _, Parser};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 use output::Ui;
 
@@ -76,9 +80,8 @@ pub type CommandResult = Result<ExitCode, CommandError>;
 /// Runs the process: parses arguments, dispatches, prints an error and its hint.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    init_logs(&cli);
     let mut ui = Ui::stdio();
-    match commands::run(&cli.command, &mut ui) {
+    match init_logs(&cli, &mut ui).and_then(|()| commands::run(&cli.command, &mut ui)) {
         Ok(code) => code,
         Err(CommandError { error, .. }) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(CommandError { error, hint }) => {
@@ -100,23 +103,32 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
-fn init_logs(Cli { global, command }: &Cli) {
+/// Sends log lines to standard error, and those of the demo to a file, because it runs the parts of a whole fleet in one process.
+fn init_logs(Cli { global, command }: &Cli, ui: &mut Ui) -> Result<(), CommandError> {
     let level = match (global.verbose, command) {
-        // The demo draws over its own lines, and log lines between them would stay.
-        (0, commands::Command::Demo(_)) => "warn",
+        // It draws over its own lines, and log lines between them would stay.
+        (0, commands::Command::Status(_)) => "warn",
         (0, _) => "info",
         (1, _) => "info,wheelwright=debug",
         (_, _) => "debug,wheelwright=trace",
     };
     let filter = EnvFilter::try_from_env("WHEELWRIGHT_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    match global.log_format {
-        LogFormat::Text => {
-            logs.with_target(false).with_ansi(std::io::stderr().is_terminal() && !is_plain).init();
+    let logs = tracing_subscriber::fmt().with_env_filter(filter);
+    let writer = match command {
+        commands::Command::Demo(args) => {
+            let (file, path) = args.log_file()?;
+            ui.log_file = Some(path);
+            BoxMakeWriter::new(Mutex::new(file))
         }
-        LogFormat::Json => logs.json().init(),
+        _ => BoxMakeWriter::new(std::io::stderr),
+    };
+    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let colours = ui.log_file.is_none() && std::io::stderr().is_terminal() && !is_plain;
+    match global.log_format {
+        LogFormat::Text => logs.with_writer(writer).with_target(false).with_ansi(colours).init(),
+        LogFormat::Json => logs.with_writer(writer).json().init(),
     }
+    Ok(())
 }
 
 /// The command line as clap knows it, for completion scripts.

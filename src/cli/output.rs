@@ -1,6 +1,7 @@
 //! Everything a command prints.
 
 use std::io::{self, IsTerminal as _, Write};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -8,6 +9,8 @@ use serde::Serialize;
 pub struct Ui {
     out: Box<dyn Write + Send>,
     terminal: bool,
+    /// The file that log lines go to; without one they go to standard error.
+    pub log_file: Option<PathBuf>,
 }
 
 /// `--output` of commands that print one result.
@@ -20,17 +23,61 @@ pub enum Output {
     Json,
 }
 
+/// How much a picture may use of the place that shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// Whether it shows colours.
+    pub colour: bool,
+    /// Characters of a line.
+    pub columns: usize,
+}
+
+impl Style {
+    /// Text that is no terminal's: no colours, and lines of a usual width.
+    pub const PLAIN: Self = Self { colour: false, columns: 100 };
+
+    /// Text in a colour, which is an ANSI code.
+    pub fn colour(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    /// Text that stands out.
+    pub fn bold(self, text: &str) -> String {
+        self.colour("1", text)
+    }
+}
+
 impl Ui {
     /// Prints to standard output.
     pub fn stdio() -> Self {
         let terminal =
             io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        Self { out: Box::new(io::stdout()), terminal }
+        Self { out: Box::new(io::stdout()), terminal, log_file: None }
     }
 
     /// Whether the output is a terminal, which can show colours and be drawn over.
     pub fn is_terminal(&self) -> bool {
         self.terminal
+    }
+
+    /// How pictures look here: with colours on a terminal unless `NO_COLOR` is set, and as wide as the terminal is now.
+    pub fn style(&self) -> Style {
+        if !self.terminal {
+            return Style::PLAIN;
+        }
+        let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let columns =
+            terminal_size::terminal_size().map_or(Style::PLAIN.columns, |(width, _)| width.0.into());
+        Style { colour, columns }
+    }
+
+    /// Shows a page in place of all that a terminal shows; elsewhere the page follows the one before it.
+    ///
+    /// # Errors
+    /// When the output is closed.
+    pub fn redraw(&mut self, page: &str) -> io::Result<()> {
+        let clear = if self.terminal { "\u{1b}[H\u{1b}[2J" } else { "" };
+        self.text(format!("{clear}{page}"))
     }
 
     /// Prints text as it is.

@@ -10,6 +10,7 @@ mod operator;
 mod policies;
 mod render;
 mod simulate;
+mod status;
 
 use std::time::Duration;
 
@@ -38,6 +39,7 @@ commands! {
     Agent => agent,
     Hub => hub,
     Render => render,
+    Status => status,
     Explain => explain,
     Simulate => simulate,
     Crds => crds,
@@ -49,7 +51,7 @@ commands! {
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Runs an asynchronous command. Other commands start no runtime.
-fn block_on<T>(
+pub(super) fn block_on<T>(
     future: impl Future<Output = Result<T, super::CommandError>>,
 ) -> Result<T, super::CommandError> {
     // rustls panics at its first connection when it has two providers to choose from.

@@ -13,6 +13,7 @@ pub mod clusterset;
 pub(crate) mod clusterset_binding;
 pub mod config_repo;
 pub(crate) mod csr;
+pub mod overview;
 pub mod placement;
 pub(crate) mod report;
 pub(crate) mod work_ttl;

@@ -7,6 +7,7 @@ mod screen;
 mod setup;
 mod story;
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -31,9 +32,27 @@ pub(crate) struct Args {
     /// Number of clusters, half of them on aws and half on gcp.
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u8).range(2..=40))]
     clusters: u8,
-    /// Directory for the repository and the kubeconfigs. Default: a temporary directory, removed at the end.
+    /// Directory for the repository, the kubeconfigs and the log. Default: a temporary directory, removed at the end, and a log that stays.
     #[arg(long)]
     dir: Option<PathBuf>,
+}
+
+impl Args {
+    /// Makes the file that the log lines of all parts go to.
+    pub(crate) fn log_file(&self) -> anyhow::Result<(File, PathBuf)> {
+        match &self.dir {
+            Some(dir) => {
+                let path = dir.join("demo.log");
+                std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+                let file = File::create(&path);
+                Ok((file.with_context(|| format!("cannot create {}", path.display()))?, path))
+            }
+            None => {
+                let file = tempfile::Builder::new().prefix("wheelwright-demo-").suffix(".log").tempfile();
+                file.and_then(|file| Ok(file.keep()?)).context("cannot create a temporary file for the log")
+            }
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {

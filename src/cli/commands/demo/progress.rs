@@ -1,7 +1,6 @@
 //! The fleet as the demo shows it: read from the hub's objects, told as lines and drawn as a table.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use api::Condition;
 use api::addon::v1alpha1::{
@@ -10,26 +9,33 @@ use api::addon::v1alpha1::{
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::condition::find_condition;
-use api::gitops::v1alpha1::RolloutPolicy;
-use api::names::{self, cluster_conditions};
-use controllers::hub::addon_config::explain;
-use engine::report;
+use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
+use api::names::cluster_conditions;
+use controllers::hub::overview::{Group, Overview};
 use engine::rollout::ClusterState;
 use jiff::Timestamp;
 use object::{Gvk, Kind};
 use reconcile::{Caches, Site};
 use store::{ListOptions, ResourcePath, Store};
 
-/// The clusters, by name.
+use crate::cli::fleet;
+use crate::cli::output::Style;
+
+/// The clusters of the demo, as far as its add-on goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fleet(pub BTreeMap<String, Cluster>);
+pub(super) struct Fleet {
+    /// The clusters, by name.
+    pub clusters: BTreeMap<String, Cluster>,
+    /// Those that have the add-on or get it, in the order in which they go.
+    groups: Vec<Group>,
+}
 
 /// One cluster, as far as the add-on goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cluster {
     /// Whether its agent has joined.
     pub joined: bool,
-    /// Its group of a placement's decisions, such as `aws canary`.
+    /// Its placement and decision group, such as `fleet/aws canary`.
     pub group: String,
     /// The version that is assigned to it.
     pub version: String,
@@ -41,100 +47,68 @@ impl Cluster {
     fn word(&self) -> &'static str {
         self.state.as_ref().map_or("", ClusterState::word)
     }
-
-    /// A mark for the state, and its colour as an ANSI code.
-    fn mark(&self) -> (char, &'static str) {
-        match &self.state {
-            None => ('·', "2"),
-            Some(ClusterState::Waiting(_)) if self.version.is_empty() => ('·', "2"),
-            Some(
-                ClusterState::Starting | ClusterState::Progressing { .. } | ClusterState::Soaking { .. },
-            ) => ('↻', "33"),
-            // A cluster that waits for its turn keeps what it has.
-            Some(ClusterState::Done | ClusterState::Waiting(_) | ClusterState::Skipped) => ('✓', "32"),
-            Some(
-                ClusterState::Failed { .. }
-                | ClusterState::TimedOut
-                | ClusterState::Unreachable { .. }
-                | ClusterState::Quarantined { .. },
-            ) => ('✗', "31"),
-        }
-    }
 }
 
 impl Fleet {
     /// Reads the add-on's state on every cluster of a hub.
     pub(super) fn read(hub: &Store, addon: &str, now: Timestamp) -> Self {
-        let mut fleet: BTreeMap<String, Cluster> = BTreeMap::new();
-        for cluster in list::<ManagedCluster>(hub) {
+        let overview = Overview::read(&caches(hub), now).unwrap_or_default();
+        let groups = overview.add_ons.into_iter().find(|found| found.name == addon).map(|found| found.groups);
+        Self::of(list(hub), groups.unwrap_or_default(), addon)
+    }
+
+    fn of(managed: Vec<ManagedCluster>, groups: Vec<Group>, addon: &str) -> Self {
+        let mut clusters: BTreeMap<String, Cluster> = BTreeMap::new();
+        for cluster in managed {
             let joined =
                 cluster.status.is_some_and(|status| is_true(&status.conditions, cluster_conditions::JOINED));
-            fleet.insert(cluster.metadata.name.unwrap_or_default(), Cluster { joined, ..Cluster::default() });
+            clusters
+                .insert(cluster.metadata.name.unwrap_or_default(), Cluster { joined, ..Cluster::default() });
         }
-        for decision in list::<PlacementDecision>(hub) {
-            let labels = decision.metadata.labels.unwrap_or_default();
-            let label = |key: &str| labels.get(key).map(String::as_str).unwrap_or_default();
-            let group =
-                format!("{} {}", label(names::PLACEMENT_LABEL), label(names::DECISION_GROUP_NAME_LABEL))
-                    .trim()
-                    .to_owned();
-            for chosen in decision.status.iter().flat_map(|status| &status.decisions) {
-                if let Some(cluster) = fleet.get_mut(&chosen.cluster_name) {
-                    cluster.group.clone_from(&group);
-                }
+        for group in &groups {
+            for summary in &group.clusters {
+                let cluster = clusters.entry(summary.name.clone()).or_default();
+                cluster.group = fleet::title(group);
+                cluster.version = fleet::version(&summary.runs, addon);
+                cluster.state = Some(summary.state.clone());
             }
         }
-        let caches = caches(hub);
-        let states = explain(addon, &caches, now).ok().flatten().map(|explained| explained.states);
-        let on_clusters = list::<ManagedClusterAddOn>(hub)
-            .into_iter()
-            .filter(|found| found.metadata.name.as_deref() == Some(addon));
-        for on in on_clusters {
-            if let Some(cluster) = on.metadata.namespace.as_ref().and_then(|name| fleet.get_mut(name)) {
-                cluster.version = version(&report::version_of(&on), addon);
-            }
-        }
-        for (name, state) in states.into_iter().flatten() {
-            if let Some(cluster) = fleet.get_mut(&name) {
-                cluster.state = Some(state);
-            }
-        }
-        Self(fleet)
+        Self { clusters, groups }
     }
 
     /// Whether every cluster has joined.
     pub(super) fn is_joined(&self) -> bool {
-        self.0.values().all(|cluster| cluster.joined)
+        self.clusters.values().all(|cluster| cluster.joined)
     }
 
     /// Whether every cluster is done with a version.
     pub(super) fn runs(&self, version: &str) -> bool {
         let is_done = |cluster: &Cluster| cluster.state == Some(ClusterState::Done);
-        self.0.values().all(|cluster| is_done(cluster) && cluster.version == version)
+        self.clusters.values().all(|cluster| is_done(cluster) && cluster.version == version)
     }
 
     /// How many clusters have a version that failed on them.
     pub(super) fn failed(&self, version: &str) -> usize {
         let has_failed = |cluster: &&Cluster| cluster.state.as_ref().is_some_and(ClusterState::is_failure);
-        self.0.values().filter(|cluster| cluster.version == version).filter(has_failed).count()
+        self.clusters.values().filter(|cluster| cluster.version == version).filter(has_failed).count()
     }
 
     /// How many clusters wait with a version.
     pub(super) fn waiting(&self, version: &str) -> usize {
         let waits = |cluster: &&Cluster| matches!(cluster.state, Some(ClusterState::Waiting(_)));
-        self.0.values().filter(|cluster| cluster.version == version).filter(waits).count()
+        self.clusters.values().filter(|cluster| cluster.version == version).filter(waits).count()
     }
 
     /// What changed since `before`, a sentence each.
     pub(super) fn story(&self, before: &Self) -> Vec<String> {
         let mut told: BTreeMap<(u8, String), Vec<&str>> = BTreeMap::new();
         let mut tell = |order: u8, what: String, name: &'_ str| {
-            let name = self.0.get_key_value(name).map_or("", |(name, _)| name.as_str());
+            let name = self.clusters.get_key_value(name).map_or("", |(name, _)| name.as_str());
             told.entry((order, what)).or_default().push(name);
         };
         let absent = Cluster::default();
-        for (name, now) in &self.0 {
-            let then = before.0.get(name).unwrap_or(&absent);
+        for (name, now) in &self.clusters {
+            let then = before.clusters.get(name).unwrap_or(&absent);
             if now.joined && !then.joined {
                 tell(0, "joined".into(), name);
             }
@@ -163,31 +137,16 @@ impl Fleet {
         told.into_iter().map(|((_, what), names)| format!("{what}: {}", names.join(" "))).collect()
     }
 
-    /// A row per group, a cell per cluster.
-    pub(super) fn table(&self, colour: bool) -> String {
-        let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for (name, cluster) in &self.0 {
-            let (mark, code) = cluster.mark();
-            let version = if cluster.version.is_empty() { "-" } else { &cluster.version };
-            let cell = format!("{mark} {name} {version}");
-            let cell =
-                if colour { format!("\u{1b}[{code}m{cell:<16}\u{1b}[0m") } else { format!("{cell:<16}") };
-            groups
-                .entry(if cluster.group.is_empty() { "not placed" } else { &cluster.group })
-                .or_default()
-                .push(cell);
+    /// The groups of the add-on, and below them the clusters that are not among these.
+    pub(super) fn table(&self, addon: &str, style: Style) -> String {
+        let mut lines = fleet::group_lines(addon, &self.groups, style);
+        let others = self.clusters.iter().filter(|(_, cluster)| cluster.state.is_none());
+        let others: Vec<_> = others.map(|(name, _)| name.as_str()).collect();
+        if !others.is_empty() {
+            lines.push(format!("  not placed: {}", others.join(" ")));
         }
-        groups.iter().fold(String::new(), |mut table, (group, cells)| {
-            let _ = writeln!(table, "  {group:<12} {}", cells.join(" ").trim_end());
-            table
-        })
+        lines.into_iter().map(|line| line + "\n").collect()
     }
-}
-
-/// The version in the name of a template, such as `0.4.1` of `managed-serviceaccount-0.4.1@897d91e7`.
-fn version(runs: &str, addon: &str) -> String {
-    let template = runs.split('@').next().unwrap_or_default();
-    template.strip_prefix(addon).unwrap_or(template).trim_start_matches('-').to_owned()
 }
 
 fn is_true(conditions: &[Condition], type_: &str) -> bool {
@@ -203,6 +162,7 @@ fn caches(hub: &Store) -> Caches {
     caches.replace(Site::Hub, list::<Placement>(hub), "0");
     caches.replace(Site::Hub, list::<PlacementDecision>(hub), "0");
     caches.replace(Site::Hub, list::<RolloutPolicy>(hub), "0");
+    caches.replace(Site::Hub, list::<ConfigRepo>(hub), "0");
     observe::<AddOnTemplate>(hub, &mut caches);
     observe::<AddOnDeploymentConfig>(hub, &mut caches);
     caches
@@ -222,38 +182,41 @@ fn list<K: Kind>(store: &Store) -> Vec<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use controllers::hub::overview::ClusterSummary;
 
     const PROGRESSING: ClusterState = ClusterState::Progressing { deadline: None, reported: true };
 
-    fn cluster(version: &str, state: ClusterState) -> Cluster {
-        Cluster { joined: true, group: "aws canary".into(), version: version.into(), state: Some(state) }
+    fn fleet(clusters: &[(&str, &str, ClusterState)]) -> Fleet {
+        let summary = |(name, version, state): &(&str, &str, ClusterState)| ClusterSummary {
+            name: (*name).into(),
+            runs: format!("addon-{version}@0123"),
+            state: state.clone(),
+            available: true,
+            message: String::new(),
+        };
+        let clusters = clusters.iter().map(summary).collect();
+        let group = Group { placement: "fleet/aws".into(), name: "canary".into(), clusters };
+        Fleet::of(Vec::new(), vec![group], "addon")
     }
 
     #[test]
     fn a_story_tells_what_changed_and_nothing_else() {
-        let before = Fleet(
-            [("aws-1".into(), cluster("0.4.0", ClusterState::Done)), ("aws-2".into(), Cluster::default())]
-                .into(),
-        );
-        let mut after = before.clone();
-        assert!(after.story(&before).is_empty());
-        after.0.insert("aws-1".into(), cluster("0.4.1", PROGRESSING));
-        after.0.insert("aws-2".into(), cluster("0.4.1", PROGRESSING));
+        let before = fleet(&[("aws-1", "0.4.0", ClusterState::Done)]);
+        assert!(before.story(&before).is_empty());
+        let after = fleet(&[("aws-1", "0.4.1", PROGRESSING), ("aws-2", "0.4.1", PROGRESSING)]);
         assert_eq!(
             after.story(&before),
-            ["joined: aws-2", "placed: aws canary: aws-2", "0.4.1 Progressing: aws-1 aws-2"]
+            ["placed: fleet/aws canary: aws-2", "0.4.1 Progressing: aws-1 aws-2"]
         );
     }
 
     #[test]
-    fn a_table_has_a_row_per_group() {
-        let fleet = Fleet(
-            [
-                ("aws-1".into(), cluster("0.4.1", ClusterState::TimedOut)),
-                ("gcp-1".into(), Cluster::default()),
-            ]
-            .into(),
+    fn a_table_has_a_row_per_group_and_one_of_the_clusters_in_none() {
+        let mut fleet = fleet(&[("aws-1", "0.4.1", ClusterState::TimedOut)]);
+        fleet.clusters.insert("gcp-1".into(), Cluster::default());
+        assert_eq!(
+            fleet.table("addon", Style::PLAIN),
+            "  fleet/aws canary  ✗ aws-1 0.4.1\n  not placed: gcp-1\n"
         );
-        assert_eq!(fleet.table(false), "  aws canary   ✗ aws-1 0.4.1\n  not placed   · gcp-1 -\n");
     }
 }

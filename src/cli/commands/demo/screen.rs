@@ -6,19 +6,18 @@ use std::io;
 use tokio::time::Instant;
 
 use super::progress::Fleet;
-use crate::cli::output::Ui;
+use crate::cli::output::{Style, Ui};
 
 pub(super) struct Screen<'a> {
     ui: &'a mut Ui,
     start: Instant,
-    /// Lines of the table that is on the screen.
-    drawn: usize,
-    shown: Fleet,
+    /// The table that is on the screen.
+    drawn: String,
 }
 
 impl<'a> Screen<'a> {
     pub(super) fn new(ui: &'a mut Ui) -> Self {
-        Self { ui, start: Instant::now(), drawn: 0, shown: Fleet::default() }
+        Self { ui, start: Instant::now(), drawn: String::new() }
     }
 
     pub(super) fn is_terminal(&self) -> bool {
@@ -29,6 +28,14 @@ impl<'a> Screen<'a> {
     pub(super) fn heading(&mut self, text: &str) -> io::Result<()> {
         let bold = if self.is_terminal() { ("\u{1b}[1m", "\u{1b}[0m") } else { ("", "") };
         self.print(&format!("{}== {text}{}", bold.0, bold.1))
+    }
+
+    /// Says where the log lines of all parts go.
+    pub(super) fn log_file(&mut self) -> io::Result<()> {
+        match self.ui.log_file.clone() {
+            Some(path) => self.heading(&format!("log of all parts in {}", path.display())),
+            None => Ok(()),
+        }
     }
 
     /// Prints a line with its time.
@@ -42,25 +49,53 @@ impl<'a> Screen<'a> {
     }
 
     /// Draws the table on a terminal when it has changed.
-    pub(super) fn table(&mut self, fleet: &Fleet) -> io::Result<()> {
-        if !self.is_terminal() || (self.drawn > 0 && self.shown == *fleet) {
+    pub(super) fn table(&mut self, fleet: &Fleet, addon: &str) -> io::Result<()> {
+        let table = fleet.table(addon, self.style());
+        if !self.is_terminal() || self.drawn == table {
             return Ok(());
         }
-        self.shown = fleet.clone();
         self.erase()?;
-        let table = fleet.table(true);
-        self.drawn = table.lines().count();
-        self.ui.text(table)
+        self.ui.text(&table)?;
+        self.drawn = table;
+        Ok(())
     }
 
-    /// Removes the table.
+    /// Removes the table. A terminal that has become narrower shows one of its lines in several rows.
     pub(super) fn erase(&mut self) -> io::Result<()> {
-        let lines = std::mem::take(&mut self.drawn);
-        if lines > 0 { self.ui.text(format!("\u{1b}[{lines}A\u{1b}[J")) } else { Ok(()) }
+        let drawn = std::mem::take(&mut self.drawn);
+        let columns = self.style().columns.max(1);
+        let rows: usize = drawn.lines().map(|line| shown_width(line).div_ceil(columns).max(1)).sum();
+        if rows > 0 { self.ui.text(format!("\u{1b}[{rows}A\u{1b}[J")) } else { Ok(()) }
+    }
+
+    pub(super) fn style(&self) -> Style {
+        self.ui.style()
     }
 
     fn print(&mut self, line: &str) -> io::Result<()> {
         self.erase()?;
         self.ui.line(line)
+    }
+}
+
+/// Characters that a line shows: all but the escape sequences of colours, which end with an `m`.
+fn shown_width(line: &str) -> usize {
+    let mut hidden = false;
+    line.chars()
+        .filter(|character| {
+            let shows = !hidden && *character != '\u{1b}';
+            hidden = *character == '\u{1b}' || (hidden && *character != 'm');
+            shows
+        })
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_take_no_room() {
+        assert_eq!(shown_width("  aws  \u{1b}[32m✓ aws-1\u{1b}[0m"), 14);
     }
 }

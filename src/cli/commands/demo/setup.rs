@@ -60,6 +60,7 @@ impl<'a> Demo<'a> {
         let mut demo = Self { hub, spokes: Vec::new(), repository, screen, fleet: Fleet::default() };
         let (url, path) = (&demo.hub.url, demo.repository.path.display());
         demo.screen.heading(&format!("hub at {url}, repository at {path}"))?;
+        demo.screen.log_file()?;
         let options = OperatorOptions {
             hub: client(demo.hub.kubeconfig("wheelwright-operator", &["system:masters"])?).await?,
             controllers: Selection::default(),

@@ -10,6 +10,7 @@ use super::Args;
 use super::progress::Fleet;
 use super::screen::Screen;
 use super::setup::{Background, Demo, create_config_repo};
+use crate::cli::output::Style;
 
 const ADDON: &str = "managed-serviceaccount";
 /// The branch that reports are pushed to.
@@ -52,7 +53,7 @@ pub(super) async fn tell(args: &Args, dir: &Path, screen: Screen<'_>, background
     demo.close()?;
     if args.stay {
         demo.print_kubeconfigs(dir)?;
-        background.stop.cancelled().await;
+        demo.stay(background).await?;
     }
     Ok(())
 }
@@ -68,9 +69,17 @@ impl Demo<'_> {
         for line in now.story(&self.fleet) {
             self.screen.line(&line)?;
         }
-        self.screen.table(&now)?;
+        self.screen.table(&now, ADDON)?;
         self.fleet = now;
         Ok(())
+    }
+
+    /// Shows what happens until the user ends it.
+    async fn stay(&mut self, background: &Background) -> Result<()> {
+        while background.stop.run_until_cancelled(sleep(TICK)).await.is_some() {
+            self.look()?;
+        }
+        Ok(self.screen.erase()?)
     }
 
     /// Waits for a state of the whole fleet.
@@ -78,13 +87,13 @@ impl Demo<'_> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             self.look()?;
-            if self.fleet.0.len() == self.spokes.len() && holds(&self.fleet) {
+            if self.fleet.clusters.len() == self.spokes.len() && holds(&self.fleet) {
                 return Ok(());
             }
             anyhow::ensure!(
                 Instant::now() < deadline,
                 "waited {PATIENCE:?} in vain for: {state}\n{}",
-                self.fleet.table(false)
+                self.fleet.table(ADDON, Style::PLAIN)
             );
             sleep(TICK).await;
         }
@@ -105,7 +114,7 @@ impl Demo<'_> {
         anyhow::ensure!(
             has_failed(&self.fleet) && untouched + 2 == self.spokes.len(),
             "the failed version went on beyond the canaries:\n{}",
-            self.fleet.table(false)
+            self.fleet.table(ADDON, Style::PLAIN)
         );
         Ok(())
     }
@@ -139,7 +148,7 @@ impl Demo<'_> {
             self.screen.plain(line)?;
         }
         self.say("the fleet at the end")?;
-        for line in self.fleet.table(self.screen.is_terminal()).lines() {
+        for line in self.fleet.table(ADDON, self.screen.style()).lines() {
             self.screen.plain(line)?;
         }
         Ok(())

@@ -1,6 +1,5 @@
 //! `wheelwright explain`: why something is as it is.
 
-mod origin;
 mod placement;
 mod rollout;
 

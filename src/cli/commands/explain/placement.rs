@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use super::origin::{Origin, read_by};
+use crate::cli::origin::{Origin, read_by};
 use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use serde_json::{Map, Value, json};
 
-use super::origin::{Origin, Wanted, read_by};
+use crate::cli::origin::{Origin, Wanted, read_by};
 use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;

@@ -5,7 +5,7 @@ use reconcile::Caches;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 /// What the agent `agent` of the cluster `c1` asks to be signed.
-const PEM: &str = include_str!("../c1-agent.csr");
+const PEM: &str = include_str!("agent.csr");
 
 struct Case {
     requester: &'static str,

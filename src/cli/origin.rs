@@ -8,9 +8,9 @@ use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
-use crate::cli::CommandError;
-use crate::cli::commands::block_on;
-use crate::cli::connect::HubArgs;
+use super::CommandError;
+use super::commands::block_on;
+use super::connect::HubArgs;
 use crate::shell;
 use object::{Gvk, Key, Kind, Object};
 use reconcile::{Caches, Change, Controller, Index, Observes, Site, Wakes, Watches};
@@ -35,6 +35,11 @@ impl Origin {
     #[cfg(test)]
     pub(super) fn of_file(file: PathBuf) -> Self {
         Self { snapshot: Some(file), hub: HubArgs::default() }
+    }
+
+    /// Connects to the hub, for a command that follows it.
+    pub(super) async fn connect(&self) -> Result<Client, CommandError> {
+        self.hub.connect().await
     }
 
     /// Reads all objects of some kinds into caches.

@@ -1,0 +1,287 @@
+//! The whole fleet at a glance, for `wheelwright status`, the dashboard and the demo.
+//!
+//! States come from [`explain`], the reader that decides rollouts, so that every picture uses the same words as `explain rollout`
+//! and the reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::addon_config::{Explanation, PlacementRollout, explain, observing};
+use crate::addon_reads;
+use api::Condition;
+use api::addon::v1alpha1::ClusterManagementAddOn;
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::Placement;
+use api::condition::find_condition;
+use api::gitops::v1alpha1::{ConfigRepo, Revision, RolloutPolicy};
+use api::names::{cluster_conditions, gitops_conditions, placement_conditions};
+use engine::addon::config_refs;
+use engine::report::AddOn;
+use engine::rollout::ClusterState;
+use object::text::plain;
+use object::{Key, Metadata as _};
+use reconcile::{Controller, Plan, Query, Read, View, Watches};
+
+/// Characters of a message that are shown.
+const MESSAGE: usize = 240;
+
+/// Reads what an [`Overview`] is made of, and writes nothing. It keeps the caches of a process that shows the fleet.
+pub struct OverviewController;
+
+impl Controller for OverviewController {
+    const NAME: &'static str = "overview";
+    type Primary = ClusterManagementAddOn;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        super::addon_config::AddonConfigController::watches(watches);
+        watches.read::<ConfigRepo>();
+        watches.read::<Placement>();
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let addon = view.get::<ClusterManagementAddOn>(key)?;
+        let has_template = addon.is_some_and(|addon| config_refs::has_template(&addon));
+        observing(has_template, view, || explain(&key.name, view, now).map(|_| Plan::nothing()))
+    }
+}
+
+/// A fleet as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Overview {
+    /// The repositories that drive it, by namespace and name.
+    pub repositories: Vec<Repository>,
+    /// Its clusters.
+    pub clusters: Clusters,
+    /// Its placements, by namespace and name.
+    pub placements: Vec<PlacementSummary>,
+    /// Its add-ons, by name.
+    pub add_ons: Vec<AddOnSummary>,
+}
+
+/// A ConfigRepo.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Repository {
+    /// Namespace and name.
+    pub name: String,
+    /// The URL that it fetches.
+    pub url: String,
+    /// The commit that was fetched last; empty before the first.
+    pub seen: String,
+    /// The commit that was applied last; empty before the first.
+    pub applied: String,
+    /// First line of the message of the commit that was fetched last.
+    pub subject: String,
+    /// Whether the hub is as the repository says.
+    pub ready: bool,
+    /// Reason of its condition Ready.
+    pub reason: String,
+    /// Message of its condition Ready.
+    pub message: String,
+    /// Whether a person has paused it.
+    pub suspended: bool,
+    /// The approval that its held deletions wait for.
+    pub approval: Option<String>,
+}
+
+/// The clusters of a hub.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Clusters {
+    /// How many there are, those that cannot be read included.
+    pub total: usize,
+    /// How many say that they are available.
+    pub available: usize,
+    /// The others, by name.
+    pub troubled: Vec<TroubledCluster>,
+}
+
+/// A cluster that is not available.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TroubledCluster {
+    /// Its name.
+    pub name: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// A Placement.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlacementSummary {
+    /// Namespace and name.
+    pub name: String,
+    /// How many clusters it selects.
+    pub selected: usize,
+    /// Whether it found as many clusters as it asks for.
+    pub satisfied: bool,
+    /// Message of its condition PlacementSatisfied.
+    pub message: String,
+}
+
+/// An add-on on all its clusters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AddOnSummary {
+    /// Its name.
+    pub name: String,
+    /// How many clusters are done or left alone.
+    pub settled: usize,
+    /// How many clusters it failed on.
+    pub failed: usize,
+    /// How many clusters have it or get it.
+    pub total: usize,
+    /// What holds its rollouts, and which approvals they wait for.
+    pub holds: Vec<String>,
+    /// Its clusters, by placement and decision group in the order in which they go.
+    pub groups: Vec<Group>,
+}
+
+/// Clusters that go together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Group {
+    /// Namespace and name of the placement; empty for clusters that no placement selects.
+    pub placement: String,
+    /// Name of the decision group.
+    pub name: String,
+    /// Its clusters, by name.
+    pub clusters: Vec<ClusterSummary>,
+}
+
+/// An add-on on one cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterSummary {
+    /// Name of the cluster.
+    pub name: String,
+    /// What is assigned to it, as [`engine::report::version_of`] names it.
+    pub runs: String,
+    /// Where it stands.
+    #[serde(flatten)]
+    pub state: ClusterState,
+    /// Whether the add-on works, with whatever it runs.
+    pub available: bool,
+    /// Why it is not done or does not work; empty where there is nothing to say.
+    pub message: String,
+}
+
+impl Overview {
+    /// Reads the fleet. Objects that cannot be read are left out, and clusters among them are counted.
+    ///
+    /// # Errors
+    /// A kind has not been read completely.
+    pub fn read(view: &impl View, now: Timestamp) -> Read<Self> {
+        let repositories = view.list_readable::<ConfigRepo>(Query::ALL)?;
+        let placements = view.list_readable::<Placement>(Query::ALL)?;
+        let policies = view.list_readable::<RolloutPolicy>(Query::ALL)?;
+        let mut add_ons = Vec::new();
+        for addon in view.list_readable::<ClusterManagementAddOn>(Query::ALL)? {
+            let Some(explained) = explain(addon.name(), view, now)? else { continue };
+            let on = addon_reads::of_clusters(addon.name(), view)?.addons;
+            add_ons.push(summary(&AddOn::read(&addon, &on, &explained.states, &policies), &explained));
+        }
+        Ok(Self {
+            repositories: repositories.iter().map(|repo| repository(repo)).collect(),
+            clusters: clusters(view)?,
+            placements: placements.iter().map(|placement| self::placement(placement)).collect(),
+            add_ons,
+        })
+    }
+}
+
+fn repository(repo: &ConfigRepo) -> Repository {
+    let status = repo.status.clone().unwrap_or_default();
+    let ready = find_condition(&status.conditions, gitops_conditions::READY);
+    let commit =
+        |revision: &Option<Revision>| revision.as_ref().map(|r| r.commit.clone()).unwrap_or_default();
+    Repository {
+        name: Key::of(repo).to_string(),
+        url: repo.spec.url.clone(),
+        seen: commit(&status.seen),
+        applied: commit(&status.applied),
+        subject: status.seen.as_ref().map(|seen| plain(&seen.subject, MESSAGE)).unwrap_or_default(),
+        ready: ready.is_some_and(Condition::is_true),
+        reason: ready.map(|ready| ready.reason.clone()).unwrap_or_default(),
+        message: ready.map(|ready| plain(&ready.message, MESSAGE)).unwrap_or_default(),
+        suspended: repo.spec.suspend,
+        approval: status.held_deletions.map(|held| held.approval),
+    }
+}
+
+fn clusters(view: &impl View) -> Read<Clusters> {
+    let unreadable = view.unreadable::<ManagedCluster>(Query::ALL)?;
+    let readable = view.list_readable::<ManagedCluster>(Query::ALL)?;
+    let mut troubled: BTreeMap<String, String> =
+        readable.iter().filter_map(|cluster| Some((cluster.name().to_owned(), trouble(cluster)?))).collect();
+    let refused = unreadable.iter().map(|refused| {
+        (refused.key.name.clone(), plain(&format!("cannot be read: {}", refused.why), MESSAGE))
+    });
+    troubled.extend(refused);
+    let names = readable.iter().map(|cluster| cluster.name()).chain(troubled.keys().map(String::as_str));
+    let total = names.collect::<BTreeSet<_>>().len();
+    let available = total - troubled.len();
+    let troubled = troubled.into_iter().map(|(name, message)| TroubledCluster { name, message }).collect();
+    Ok(Clusters { total, available, troubled })
+}
+
+/// What keeps a cluster from being available.
+fn trouble(cluster: &ManagedCluster) -> Option<String> {
+    if !cluster.spec.hub_accepts_client {
+        return Some("waits to be accepted (spec.hubAcceptsClient)".into());
+    }
+    let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    match find_condition(conditions, cluster_conditions::AVAILABLE) {
+        Some(condition) if condition.is_true() => None,
+        Some(condition) => Some(plain(&condition.message, MESSAGE)),
+        None => Some("its agent has not reported yet".into()),
+    }
+}
+
+fn placement(placement: &Placement) -> PlacementSummary {
+    let status = placement.status.clone().unwrap_or_default();
+    let satisfied = find_condition(&status.conditions, placement_conditions::SATISFIED);
+    PlacementSummary {
+        name: Key::of(placement).to_string(),
+        selected: usize::try_from(status.number_of_selected_clusters).unwrap_or_default(),
+        satisfied: satisfied.is_some_and(Condition::is_true),
+        message: satisfied.map(|satisfied| plain(&satisfied.message, MESSAGE)).unwrap_or_default(),
+    }
+}
+
+fn summary(addon: &AddOn, explained: &Explanation) -> AddOnSummary {
+    let mut groups: BTreeMap<(String, i32, String), Vec<ClusterSummary>> = BTreeMap::new();
+    let group_of = |name: &str| explained.rollouts.iter().find_map(|rollout| group(rollout, name));
+    for cluster in &addon.clusters {
+        let summary = ClusterSummary {
+            name: cluster.name.clone(),
+            runs: cluster.runs.clone(),
+            state: cluster.state.clone(),
+            available: cluster.available,
+            message: plain(&cluster.message, MESSAGE),
+        };
+        groups.entry(group_of(&cluster.name).unwrap_or_default()).or_default().push(summary);
+    }
+    let group = |((placement, _, name), mut clusters): (_, Vec<ClusterSummary>)| {
+        clusters.sort_by(|a, b| a.name.cmp(&b.name));
+        Group { placement, name, clusters }
+    };
+    AddOnSummary {
+        name: addon.name.clone(),
+        settled: addon.clusters.iter().filter(|cluster| cluster.is_settled()).count(),
+        failed: addon.clusters.iter().filter(|cluster| cluster.has_failed()).count(),
+        total: addon.clusters.len(),
+        holds: addon.holds.iter().map(|hold| plain(hold, MESSAGE)).collect(),
+        groups: groups.into_iter().map(group).collect(),
+    }
+}
+
+/// The placement of a cluster, and the index and name of its group there.
+fn group(rollout: &PlacementRollout, cluster: &str) -> Option<(String, i32, String)> {
+    let assignment = rollout.decision.as_ref().ok()?.clusters.get(cluster)?;
+    Some((rollout.placement.to_string(), assignment.group.index, assignment.group.to_string()))
+}

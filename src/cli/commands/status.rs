@@ -1,0 +1,98 @@
+//! `wheelwright status`.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::cli::connect::stop_on_signal;
+use crate::cli::origin::{Origin, Wanted, read_by};
+use crate::cli::output::{Output, Ui};
+use crate::cli::{CommandError, CommandResult, fleet};
+use crate::shell::{Selection, Shell, ShellOptions, now};
+use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate};
+use controllers::hub::overview::{Overview, OverviewController};
+use reconcile::{Register as _, Scope};
+
+/// Time between two looks of `--watch`.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Show the fleet: repositories, clusters, placements, and each add-on cluster by cluster.
+///
+/// The states are those of `wheelwright explain rollout`, read with the rights of the kubeconfig; the operator need not run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    origin: Origin,
+    /// Go on until Ctrl-C, and show each change.
+    #[arg(short, long, conflicts_with_all = ["snapshot", "output"])]
+    watch: bool,
+    /// How the fleet is printed.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    if args.watch {
+        return super::block_on(watch(args, ui));
+    }
+    let overview = read(&args.origin)?;
+    match args.output {
+        Output::Json => ui.json(&overview)?,
+        Output::Text => ui.text(fleet::page(&overview, ui.style()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(origin: &Origin) -> Result<Overview, CommandError> {
+    let mut kinds = read_by::<OverviewController>();
+    kinds.extend([Wanted::observed::<AddOnTemplate>(), Wanted::observed::<AddOnDeploymentConfig>()]);
+    Ok(Overview::read(&origin.read(&kinds)?, now())?)
+}
+
+/// Keeps what an overview reads by watches, and draws it anew when it differs.
+async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
+    let hub = args.origin.connect().await?;
+    let options = ShellOptions {
+        hub,
+        spoke: None,
+        scope: Scope::Everything,
+        controllers: Selection::default(),
+        push: None,
+        leadership: None,
+    };
+    let shell = Shell::new(options, |register| register.add::<OverviewController>());
+    let handle = shell.handle();
+    let stop = stop_on_signal();
+    let reading = tokio::spawn(shell.run(stop.clone()));
+    let mut shown = String::new();
+    while stop.run_until_cancelled(tokio::time::sleep(TICK)).await.is_some() {
+        let page = match Overview::read(&handle.caches(), now()) {
+            Ok(overview) => fleet::page(&overview, ui.style()),
+            Err(unread) => format!("reading the hub: {unread}\n"),
+        };
+        if page != shown {
+            ui.redraw(&page)?;
+            shown = page;
+        }
+    }
+    reading.await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::output::Style;
+    use std::path::Path;
+
+    #[test]
+    fn a_fleet_whose_rollout_stopped_at_its_canary_is_shown() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
+        let origin = Origin::of_file(golden.join("rollout.yaml"));
+        let overview = read(&origin).unwrap_or_else(|error| panic!("{error:?}"));
+        let page = fleet::page(&overview, Style::PLAIN);
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(golden.join("status.txt"), &page).unwrap();
+        }
+        assert_eq!(page, std::fs::read_to_string(golden.join("status.txt")).unwrap());
+    }
+}

@@ -1,0 +1,195 @@
+//! The picture of a fleet in text: a line per repository and placement, and the groups of each add-on in the order in which they go.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use controllers::hub::overview::{AddOnSummary, ClusterSummary, Clusters, Group, Overview};
+use engine::rollout::ClusterState;
+
+use super::output::Style;
+
+/// Clusters of a group that get a cell each; larger groups are counted by state.
+const CELLS: usize = 48;
+/// Clusters in trouble that are named, of the hub and of each add-on.
+const NAMED: usize = 20;
+
+/// The whole picture.
+pub(super) fn page(overview: &Overview, style: Style) -> String {
+    let mut page = String::new();
+    repositories(&mut page, overview, style);
+    clusters(&mut page, &overview.clusters, style);
+    placements(&mut page, overview, style);
+    for add_on in &overview.add_ons {
+        let AddOnSummary { name, settled, failed, total, holds, groups } = add_on;
+        let failures = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
+        let _ = writeln!(page, "\n{}  {settled} of {total} clusters done{failures}", style.bold(name));
+        for hold in holds {
+            let _ = writeln!(page, "  {hold}");
+        }
+        for line in group_lines(name, groups, style) {
+            let _ = writeln!(page, "{line}");
+        }
+        troubles(&mut page, groups, style);
+    }
+    page
+}
+
+fn repositories(page: &mut String, overview: &Overview, style: Style) {
+    if overview.repositories.is_empty() {
+        let _ = writeln!(page, "no ConfigRepo: nothing drives this fleet yet");
+    }
+    for repository in &overview.repositories {
+        let (mark, colour) = if repository.ready { ('✓', GREEN) } else { ('✗', RED) };
+        let commit = short(&repository.applied);
+        let _ = writeln!(
+            page,
+            "{} {}  {commit}  {}: {}",
+            style.colour(colour, &mark.to_string()),
+            style.bold(&repository.name),
+            repository.reason,
+            repository.message
+        );
+        if repository.seen != repository.applied && !repository.seen.is_empty() {
+            let _ = writeln!(page, "  fetched {}: {}", short(&repository.seen), repository.subject);
+        }
+        if repository.suspended {
+            let _ = writeln!(page, "  suspended: spec.suspend is true");
+        }
+        if let Some(approval) = &repository.approval {
+            let _ = writeln!(
+                page,
+                "  deletions wait for the annotation gitops.wheelwright.dev/approve-deletions={approval}"
+            );
+        }
+    }
+}
+
+fn clusters(page: &mut String, clusters: &Clusters, style: Style) {
+    let Clusters { total, available, troubled } = clusters;
+    let _ = writeln!(page, "\n{}  {available} of {total} available", style.bold("clusters"));
+    for cluster in troubled.iter().take(NAMED) {
+        let _ = writeln!(page, "  {} {}: {}", style.colour(RED, "✗"), cluster.name, cluster.message);
+    }
+    if let Some(more) = troubled.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        let _ = writeln!(page, "  and {more} more");
+    }
+}
+
+fn placements(page: &mut String, overview: &Overview, style: Style) {
+    if overview.placements.is_empty() {
+        return;
+    }
+    let _ = writeln!(page, "\n{}", style.bold("placements"));
+    let width = overview.placements.iter().map(|placement| placement.name.chars().count()).max();
+    let width = width.unwrap_or_default();
+    for placement in &overview.placements {
+        let (mark, colour) = if placement.satisfied { ('✓', GREEN) } else { ('✗', RED) };
+        let why = if placement.satisfied { "" } else { placement.message.as_str() };
+        let mark = style.colour(colour, &mark.to_string());
+        let line = format!("  {mark} {:width$}  {} clusters  {why}", placement.name, placement.selected);
+        let _ = writeln!(page, "{}", line.trim_end());
+    }
+}
+
+/// The placement and the name of a group.
+pub(super) fn title(group: &Group) -> String {
+    match group.placement.as_str() {
+        "" => "no placement".to_owned(),
+        placement => format!("{placement} {}", group.name).trim_end().to_owned(),
+    }
+}
+
+/// The groups of an add-on: a cell per cluster, or a count per state where the group is large.
+pub(super) fn group_lines(add_on: &str, groups: &[Group], style: Style) -> Vec<String> {
+    let width = groups.iter().map(|group| title(group).chars().count()).max().unwrap_or_default();
+    let cell =
+        groups.iter().flat_map(|group| &group.clusters).map(|cluster| text(add_on, cluster).chars().count());
+    let cell = cell.max().unwrap_or_default();
+    let columns = (style.columns.saturating_sub(width + 4) / (cell + 2)).max(1);
+    let mut lines = Vec::new();
+    for group in groups {
+        let cells: Vec<String> = match group.clusters.len() {
+            0..=CELLS => group.clusters.iter().map(|cluster| cell_of(add_on, cluster, cell, style)).collect(),
+            _ => counts(group, style),
+        };
+        for (number, row) in cells.chunks(columns).enumerate() {
+            let title = if number == 0 { title(group) } else { String::new() };
+            lines.push(format!("  {title:width$}  {}", row.join("  ")).trim_end().to_owned());
+        }
+    }
+    lines
+}
+
+fn cell_of(add_on: &str, cluster: &ClusterSummary, width: usize, style: Style) -> String {
+    let (_, colour) = mark(cluster);
+    style.colour(colour, &format!("{:width$}", text(add_on, cluster)))
+}
+
+fn text(add_on: &str, cluster: &ClusterSummary) -> String {
+    let (mark, _) = mark(cluster);
+    let version = version(&cluster.runs, add_on);
+    format!("{mark} {} {}", cluster.name, if version.is_empty() { "-" } else { &version })
+}
+
+/// How many clusters of a group are in which state.
+fn counts(group: &Group, style: Style) -> Vec<String> {
+    let mut counts: BTreeMap<String, (usize, char, &str)> = BTreeMap::new();
+    for cluster in &group.clusters {
+        let (mark, colour) = mark(cluster);
+        counts.entry(cluster.state.label()).or_insert((0, mark, colour)).0 += 1;
+    }
+    let cell = |(label, (count, mark, colour)): (String, (usize, char, &str))| {
+        style.colour(colour, &format!("{mark} {count} {label}"))
+    };
+    counts.into_iter().map(cell).collect()
+}
+
+/// The clusters of an add-on that have something to say.
+fn troubles(page: &mut String, groups: &[Group], style: Style) {
+    let is_told = |cluster: &&ClusterSummary| {
+        let (mark, _) = mark(cluster);
+        mark == '✗' || (!cluster.available && matches!(cluster.state, ClusterState::Done))
+    };
+    let troubled: Vec<_> = groups.iter().flat_map(|group| &group.clusters).filter(is_told).collect();
+    for cluster in troubled.iter().take(NAMED) {
+        let mark = style.colour(RED, "✗");
+        let _ = writeln!(page, "  {mark} {} {}: {}", cluster.name, cluster.state.word(), cluster.message);
+    }
+    if let Some(more) = troubled.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        let _ = writeln!(page, "  and {more} more");
+    }
+}
+
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
+const RED: &str = "31";
+const FAINT: &str = "2";
+
+/// A mark for the state of a cluster, and its colour as an ANSI code.
+fn mark(cluster: &ClusterSummary) -> (char, &'static str) {
+    match &cluster.state {
+        ClusterState::Waiting(_) if cluster.runs.is_empty() => ('·', FAINT),
+        ClusterState::Starting | ClusterState::Progressing { .. } | ClusterState::Soaking { .. } => {
+            ('↻', YELLOW)
+        }
+        // A cluster that waits for its turn keeps what it has.
+        ClusterState::Done | ClusterState::Waiting(_) | ClusterState::Skipped => ('✓', GREEN),
+        ClusterState::Failed { .. }
+        | ClusterState::TimedOut
+        | ClusterState::Unreachable { .. }
+        | ClusterState::Quarantined { .. } => ('✗', RED),
+    }
+}
+
+/// The version in the name of a template, such as `0.4.1` of `managed-serviceaccount-0.4.1@897d91e7`.
+pub(super) fn version(runs: &str, add_on: &str) -> String {
+    let template = runs.split('@').next().unwrap_or_default();
+    template.strip_prefix(add_on).unwrap_or(template).trim_start_matches('-').to_owned()
+}
+
+fn short(commit: &str) -> &str {
+    match commit.get(..12).unwrap_or(commit) {
+        "" => "-",
+        commit => commit,
+    }
+}
