@@ -44,6 +44,8 @@ def rules(schema, definitions):
             optional = key not in item.get("required", [])
             keys.append(f"{key}:{KEY_DEFAULTS[key]}" if optional and key in KEY_DEFAULTS else key)
         words.append("keys=" + ",".join(keys))
+    if schema.get("$ref", "").endswith(".RawExtension"):
+        words.append("atomic")  # JSON of any shape is one value
     if schema.get("x-kubernetes-map-type") in ("atomic", "granular"):
         words.append(schema["x-kubernetes-map-type"])
     strategies = schema.get("x-kubernetes-patch-strategy", "").split(",")

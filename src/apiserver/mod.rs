@@ -13,6 +13,7 @@
 
 mod authn;
 mod authz;
+mod body;
 mod connections;
 mod controllers;
 mod defaults;

@@ -33,8 +33,10 @@ pub(super) enum Accept {
     Json,
     /// `meta.k8s.io/v1` Table.
     Table,
-    /// `meta.k8s.io/v1` PartialObjectMetadata, or a list of them.
+    /// `meta.k8s.io/v1` PartialObjectMetadata.
     Metadata,
+    /// `meta.k8s.io/v1` PartialObjectMetadataList.
+    MetadataList,
     /// `apidiscovery.k8s.io/v2` APIGroupDiscoveryList.
     Discovery,
     /// Nothing that there is.
@@ -197,7 +199,8 @@ impl ApiRequest {
         }
         check_manager(kind, self.query.get("fieldManager").unwrap_or_default())?;
         // Only an apply must name its manager; for all else the first word of the user agent stands in.
-        let fallback = if is_apply { "" } else { self.user_agent.split('/').next().unwrap_or_default() };
+        let agent = self.user_agent.split('/').next().filter(|agent| !agent.is_empty()).unwrap_or("unknown");
+        let fallback = if is_apply { "" } else { agent };
         let manager = self.query.get("fieldManager").unwrap_or(fallback);
         Ok(WriteOptions {
             user: self.user.clone(),
@@ -334,11 +337,8 @@ impl Accept {
         match (value("as"), value("g"), value("v")) {
             (None, ..) => Some(Self::Json),
             (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Some(Self::Table),
-            (
-                Some("PartialObjectMetadata" | "PartialObjectMetadataList"),
-                Some("meta.k8s.io"),
-                Some("v1"),
-            ) => Some(Self::Metadata),
+            (Some("PartialObjectMetadata"), Some("meta.k8s.io"), Some("v1")) => Some(Self::Metadata),
+            (Some("PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => Some(Self::MetadataList),
             (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => Some(Self::Discovery),
             _ => None,
         }

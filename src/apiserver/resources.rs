@@ -5,12 +5,15 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
+use super::body::{Body, Role};
 use super::hub::Hub;
 use super::request::{Accept, ApiRequest, Verb};
 use super::respond::{self, Answer, Item, ListBody};
 use super::{authz, protobuf, table};
 use object::Object;
-use store::{ApiError, ApiResource, Deleted, List, Patch, ResourcePath, Store, WriteOptions, Written};
+use store::{
+    ApiError, ApiResource, Deleted, FieldValidation, List, Patch, ResourcePath, Store, WriteOptions, Written,
+};
 
 /// Answers a request for the objects at a target; the caller was allowed to make it.
 pub(super) async fn answer(
@@ -32,7 +35,7 @@ pub(super) async fn answer(
         Verb::Watch => super::watch::answer(hub, request, target),
         Verb::Create => {
             let options = request.write_options("CreateOptions", false)?;
-            let object = read_object(request, body)?;
+            let (object, warnings) = read_object(request, body, options.field_validation)?;
             let written = hub
                 .write(|store, now| {
                     let create = |store: &mut Store, options: &WriteOptions| {
@@ -41,11 +44,11 @@ pub(super) async fn answer(
                     authz::admitted(store, target, &options, create)
                 })
                 .await?;
-            wrote(hub, request, target, &written)
+            wrote(hub, request, target, warned(written, warnings))
         }
         Verb::Update => {
             let options = request.write_options("UpdateOptions", false)?;
-            let object = read_object(request, body)?;
+            let (object, warnings) = read_object(request, body, options.field_validation)?;
             let written = hub
                 .write(|store, now| {
                     authz::may_create_instead(store, &request.user, target)?;
@@ -55,12 +58,14 @@ pub(super) async fn answer(
                     authz::admitted(store, target, &options, update)
                 })
                 .await?;
-            wrote(hub, request, target, &written)
+            wrote(hub, request, target, warned(written, warnings))
         }
         Verb::Patch => {
-            let patch = read_patch(request, body)?;
+            let (patch, body) = read_patch(request, body)?;
             let is_apply = matches!(patch, Patch::Apply(_));
             let options = request.write_options("PatchOptions", is_apply)?;
+            let role = if is_apply { Role::Apply } else { Role::Patch };
+            let warnings = body.warnings(role, options.field_validation)?;
             let written = hub
                 .write(|store, now| {
                     if is_apply {
@@ -71,12 +76,14 @@ pub(super) async fn answer(
                     authz::admitted(store, target, &options, patch)
                 })
                 .await?;
-            wrote(hub, request, target, &written)
+            wrote(hub, request, target, warned(written, warnings))
         }
         Verb::Delete => {
-            let options = request.delete_options(&read_options(request, body)?)?;
+            let body = read_options(request, body)?;
+            let options = request.delete_options(&body)?;
             let deleted = hub.write(|store, now| store.delete(target, &options, now)).await?;
-            delete_answer(hub, request, target, &deleted)
+            let waits = body.get("orphanDependents") == Some(&Value::Bool(false));
+            delete_answer(hub, request, target, (&deleted, waits))
         }
         Verb::DeleteCollection => {
             let options = request.delete_options(&read_options(request, body)?)?;
@@ -95,7 +102,8 @@ fn list(hub: &Hub, request: &ApiRequest, target: &ResourcePath) -> Answer {
 }
 
 fn show_list(hub: &Hub, request: &ApiRequest, target: &ResourcePath, list: &List) -> Answer {
-    let metadata = respond::list_metadata(list, resource_of(hub, target)?.is_custom());
+    let shows_continue = request.accept == Accept::Json && resource_of(hub, target)?.is_custom();
+    let metadata = respond::list_metadata(list, shows_continue);
     Ok(match request.accept {
         Accept::Table => {
             let resource = resource_of(hub, target)?;
@@ -110,11 +118,16 @@ fn show_list(hub: &Hub, request: &ApiRequest, target: &ResourcePath, list: &List
                 ),
             )
         }
-        Accept::Metadata => {
-            let items = list.items.iter().map(respond::partial).collect();
+        Accept::MetadataList => {
+            let items: Vec<Value> = list.items.iter().map(respond::partial).collect();
+            // A list of Go that nothing was put into is null.
+            let items = if items.is_empty() { Value::Null } else { items.into() };
             let (api_version, kind) = ("meta.k8s.io/v1", "PartialObjectMetadataList");
-            respond::json(StatusCode::OK, &ListBody { api_version, kind, metadata, items })
+            let body =
+                json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "items": items });
+            respond::json(StatusCode::OK, &body)
         }
+        Accept::Metadata => return Err(not_acceptable()),
         Accept::Json | Accept::Discovery | Accept::None => {
             let bare = !resource_of(hub, target)?.is_custom();
             let items: Vec<Item<'_>> = list.items.iter().map(|object| Item { object, bare }).collect();
@@ -148,11 +161,20 @@ fn show(
             )
         }
         Accept::Metadata => respond::json(code, &respond::partial(object)),
+        Accept::MetadataList => {
+            return Err(ApiError::unexpected("an object is no list, and cannot be shown as one of metadata"));
+        }
         Accept::Table | Accept::Json | Accept::Discovery | Accept::None => respond::json(code, &**object),
     })
 }
 
-fn wrote(hub: &Hub, request: &ApiRequest, target: &ResourcePath, written: &Written) -> Answer {
+/// What a write came to, with what its body is warned of.
+fn warned(written: Written, mut warnings: Vec<String>) -> Written {
+    warnings.extend(written.warnings);
+    Written { warnings, ..written }
+}
+
+fn wrote(hub: &Hub, request: &ApiRequest, target: &ResourcePath, written: Written) -> Answer {
     let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     let mut response = show(hub, request, target, code, &written.object)?;
     respond::warn(&mut response, &written.warnings);
@@ -160,8 +182,18 @@ fn wrote(hub: &Hub, request: &ApiRequest, target: &ResourcePath, written: &Writt
 }
 
 /// An object that is gone is answered by a `Status`, one that is going by itself; as kube-apiserver does.
-fn delete_answer(hub: &Hub, request: &ApiRequest, target: &ResourcePath, deleted: &Deleted) -> Answer {
+///
+/// `waits` says that the client wants the dependents of the object deleted, in the words of old.
+fn delete_answer(
+    hub: &Hub,
+    request: &ApiRequest,
+    target: &ResourcePath,
+    (deleted, waits): (&Deleted, bool),
+) -> Answer {
     match deleted {
+        Deleted::Gone(object) if resource_of(hub, target)?.returns_deleted() => {
+            show(hub, request, target, StatusCode::OK, object)
+        }
         Deleted::Gone(object) => {
             let mut details = json!({ "name": object.name(), "kind": target.resource, "uid": object.uid() });
             if let (false, Some(fields)) = (target.group.is_empty(), details.as_object_mut()) {
@@ -169,7 +201,10 @@ fn delete_answer(hub: &Hub, request: &ApiRequest, target: &ResourcePath, deleted
             }
             Ok(respond::json(StatusCode::OK, &respond::success(details)))
         }
-        Deleted::Terminating(object) => show(hub, request, target, StatusCode::OK, object),
+        Deleted::Terminating(object) => {
+            let code = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
+            show(hub, request, target, code, object)
+        }
     }
 }
 
@@ -194,11 +229,17 @@ fn seen<'a>(
 /// # Errors
 /// 400 for text that is neither, 415 for another content type.
 pub(super) fn read_value(content_type: &str, body: &[u8]) -> Result<Value, ApiError> {
+    read_body(content_type, body).map(|body| body.value)
+}
+
+fn read_body(content_type: &str, body: &[u8]) -> Result<Body, ApiError> {
     match content_type {
-        "" | "application/json" | "*/*" => serde_json::from_slice(body)
+        "" | "application/json" | "*/*" => Body::json(body, Role::Object)
             .map_err(|e| ApiError::bad_request(format!("the body is not JSON: {e}"))),
-        "application/yaml" => yaml(body),
-        "application/vnd.kubernetes.protobuf" => protobuf::decode(body).map_err(ApiError::bad_request),
+        "application/yaml" => yaml(body, Role::Object),
+        "application/vnd.kubernetes.protobuf" => {
+            protobuf::decode(body).map(Body::of).map_err(ApiError::bad_request)
+        }
         other => Err(ApiError::unsupported_media_type(format!(
             "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf; found {other:?}"
         ))),
@@ -206,18 +247,27 @@ pub(super) fn read_value(content_type: &str, body: &[u8]) -> Result<Value, ApiEr
 }
 
 /// YAML is read as JSON first: clients send JSON under its name, and JSON keeps numbers and duplicate keys exact.
-fn yaml(body: &[u8]) -> Result<Value, ApiError> {
-    if let Ok(value) = serde_json::from_slice(body) {
-        return Ok(value);
+fn yaml(body: &[u8], role: Role) -> Result<Body, ApiError> {
+    if let Ok(body) = Body::json(body, role) {
+        return Ok(body);
     }
     let text =
         std::str::from_utf8(body).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
-    serde_saphyr::from_str(text).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))
+    let value = serde_saphyr::from_str(text);
+    value.map(Body::of).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))
 }
 
-fn read_object(request: &ApiRequest, body: &[u8]) -> Result<Object, ApiError> {
-    let value = read_value(&request.content_type, body)?;
-    Object::from_value(value).map_err(|e| ApiError::bad_request(format!("the body is {e}")))
+/// The object of a body, and what its writer is warned of.
+fn read_object(
+    request: &ApiRequest,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<(Object, Vec<String>), ApiError> {
+    let body = read_body(&request.content_type, body)?;
+    let warnings = body.warnings(Role::Object, validation)?;
+    let object =
+        Object::from_value(body.value).map_err(|e| ApiError::bad_request(format!("the body is {e}")))?;
+    Ok((object, warnings))
 }
 
 /// Options may be absent.
@@ -225,19 +275,25 @@ fn read_options(request: &ApiRequest, body: &[u8]) -> Result<Value, ApiError> {
     if body.is_empty() { Ok(Value::Null) } else { read_value(&request.content_type, body) }
 }
 
-fn read_patch(request: &ApiRequest, body: &[u8]) -> Result<Patch, ApiError> {
-    let json = || {
-        serde_json::from_slice(body).map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))
+fn read_patch(request: &ApiRequest, body: &[u8]) -> Result<(Patch, Body), ApiError> {
+    let of: fn(Value) -> Patch = match request.content_type.as_str() {
+        "application/json-patch+json" => Patch::Json,
+        "application/merge-patch+json" => Patch::Merge,
+        "application/strategic-merge-patch+json" => Patch::Strategic,
+        "application/apply-patch+yaml" => Patch::Apply,
+        other => {
+            return Err(ApiError::unsupported_media_type(format!(
+                "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml; found {other:?}"
+            )));
+        }
     };
-    match request.content_type.as_str() {
-        "application/json-patch+json" => Ok(Patch::Json(json()?)),
-        "application/merge-patch+json" => Ok(Patch::Merge(json()?)),
-        "application/strategic-merge-patch+json" => Ok(Patch::Strategic(json()?)),
-        "application/apply-patch+yaml" => Ok(Patch::Apply(yaml(body)?)),
-        other => Err(ApiError::unsupported_media_type(format!(
-            "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml; found {other:?}"
-        ))),
-    }
+    let body = if request.content_type == "application/apply-patch+yaml" {
+        yaml(body, Role::Apply)?
+    } else {
+        Body::json(body, Role::Patch)
+            .map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))?
+    };
+    Ok((of(body.value.clone()), body))
 }
 
 fn not_acceptable() -> ApiError {

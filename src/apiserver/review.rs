@@ -196,8 +196,8 @@ pub(super) fn token_request(hub: &Hub, request: &ApiRequest, target: &ResourcePa
         audiences.push(ISSUER.to_owned());
     }
     let seconds = spec.get("expirationSeconds").and_then(Value::as_i64);
-    let lifetime = lifetime(seconds)?;
     let account = hub.read(|store| store.get(&target.clone().sub("")))?;
+    let lifetime = lifetime(seconds)?;
     let secret = bound_secret(hub, &target.namespace, spec.get("boundObjectRef"))?;
     let now = (hub.clock)();
     let binding = Binding { namespace: target.namespace.clone(), serviceaccount: bound(&account), secret };

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::request::ApiRequest;
 use super::respond;
 use object::Object;
-use store::{ApiError, ApiResource, Column, FieldError, PrinterColumn, Version};
+use store::{ApiError, ApiResource, Column, PrinterColumn, Version};
 
 /// How much of each object a table row carries beside its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +25,7 @@ impl Include {
             "" | "Metadata" => Ok(Self::Metadata),
             "None" => Ok(Self::None),
             "Object" => Ok(Self::Object),
-            other => {
-                let supported = ["Metadata", "None", "Object"];
-                let error = FieldError::unsupported("includeObject", &other.into(), supported.into_iter());
-                Err(ApiError::invalid("meta.k8s.io", "TableOptions", "", &[error]))
-            }
+            other => Err(ApiError::bad_request(format!("unrecognized includeObject value: {other:?}"))),
         }
     }
 }

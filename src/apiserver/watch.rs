@@ -45,7 +45,7 @@ struct Events {
 pub(super) fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath) -> Answer {
     let options = request.watch_options();
     let bookmarks = request.query.is("allowWatchBookmarks");
-    check_options(request, bookmarks)?;
+    check_options(request)?;
     let timeout =
         request.query.number("timeoutSeconds")?.filter(|s| *s > 0).map_or(LONGEST, Duration::from_secs);
     let include = table::Include::read(request)?;
@@ -84,26 +84,25 @@ pub(super) fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath
 }
 
 /// Streaming lists have conditions of their own (KEP-3157).
-fn check_options(request: &ApiRequest, bookmarks: bool) -> Result<(), ApiError> {
-    let refuse = |field: &str, why: &str| {
-        Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &[FieldError::forbidden(field, why)]))
-    };
-    let wants_match = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-    match (
-        request.query.get("sendInitialEvents"),
-        request.query.get("resourceVersionMatch").unwrap_or_default(),
-    ) {
-        (None, "") => Ok(()),
-        (None, _) => refuse(
-            "resourceVersionMatch",
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        ),
-        (Some(_), "NotOlderThan") if request.query.is("sendInitialEvents") && !bookmarks => {
-            refuse("allowWatchBookmarks", "sendInitialEvents requires setting allowWatchBookmarks to true")
+fn check_options(request: &ApiRequest) -> Result<(), ApiError> {
+    let field = "resourceVersionMatch";
+    let given = request.query.get(field).unwrap_or_default();
+    let errors = match (request.query.get("sendInitialEvents"), given) {
+        (None, "") | (Some(_), "NotOlderThan") => return Ok(()),
+        (None, _) => {
+            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            vec![FieldError::forbidden(field, why)]
         }
-        (Some(_), "NotOlderThan") => Ok(()),
-        (Some(_), _) => refuse("resourceVersionMatch", wants_match),
-    }
+        (Some(_), given) => {
+            let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            let mut errors = vec![FieldError::forbidden(field, why)];
+            if !given.is_empty() {
+                errors.push(FieldError::unsupported(field, &given.into(), ["NotOlderThan"].into_iter()));
+            }
+            errors
+        }
+    };
+    Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &errors))
 }
 
 fn stream(start: Events) -> impl Stream<Item = Result<Vec<u8>, std::convert::Infallible>> {
@@ -123,7 +122,9 @@ impl Events {
             match self.hub.read(|store| store.poll(&mut self.watch)) {
                 Ok(events) if events.is_empty() => {}
                 Ok(events) => {
-                    self.queue = events.into();
+                    let bookmarks = self.bookmarks;
+                    let is_wanted = |event: &WatchEvent| bookmarks || event.type_ != EventType::Bookmark;
+                    self.queue = events.into_iter().filter(is_wanted).collect();
                     continue;
                 }
                 Err(error) => {
@@ -174,7 +175,9 @@ impl Events {
                 json_event(event.type_, &table::of(&seen, &[&event.object], self.include, metadata))
             }
             (Accept::Metadata, _) => json_event(event.type_, &respond::partial(&event.object)),
-            (Accept::Json | Accept::Discovery | Accept::None, _) => json_event(event.type_, &*event.object),
+            (Accept::Json | Accept::Discovery | Accept::MetadataList | Accept::None, _) => {
+                json_event(event.type_, &*event.object)
+            }
         }
     }
 }

@@ -76,8 +76,11 @@ pub(super) async fn run(client: &kube::Client, area: &str, hold: Hold) -> Vec<St
         let expected = recorded.remove(&name).unwrap_or_default();
         let case = format!("{area}: {name}");
         if known.contains(case.as_str()) {
-            if said == expected {
-                failed.push(format!("{case}: differs no longer; take it off differences.txt"));
+            match (0..steps.len()).find(|i| Some(&said[*i]) != expected.get(*i)) {
+                Some(i) => {
+                    println!("{case}: {}\n    said     {}\n    recorded {}", steps[i], said[i], expected[i])
+                }
+                None => failed.push(format!("{case}: differs no longer; take it off differences.txt")),
             }
             continue;
         }

@@ -129,6 +129,8 @@ pub struct Scale {
     pub status_replicas: Vec<String>,
     /// Field names to the serialised selector.
     pub selector: Option<Vec<String>>,
+    /// Whether it is of a built-in kind, whose replicas are never absent.
+    pub is_builtin: bool,
 }
 
 /// One column of `kubectl get`.
@@ -172,6 +174,11 @@ impl ApiResource {
     /// Whether one request can delete a whole collection.
     pub fn has_collection_delete(&self) -> bool {
         self.builtin.is_none_or(|kind| kind.has_collection_delete)
+    }
+
+    /// Whether a deletion is answered with the object instead of a `Status`.
+    pub fn returns_deleted(&self) -> bool {
+        self.builtin.is_some_and(|kind| kind.returns_deleted)
     }
 
     /// The columns that `kubectl get` prints; `None` for custom kinds, whose versions have them.

@@ -35,12 +35,52 @@ const SMALL: [&str; 16] = [
 
 /// What is known of an expression, at most.
 #[derive(Clone, Copy, Debug, Default)]
-struct Bound {
+pub(super) struct Bound {
     steps: f64,
     /// Elements of the longest list or map in its value.
     length: f64,
     /// Values in its value, with one for every 16 bytes of text.
     weight: f64,
+}
+
+/// Counts the steps of expressions that are evaluated one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Meter {
+    /// Of every variable.
+    known: Bound,
+    steps: f64,
+}
+
+impl Meter {
+    /// For expressions over these values.
+    pub(super) fn new<'v>(values: impl Iterator<Item = &'v Value>) -> Self {
+        Self { known: values.map(measure).fold(Bound::default(), Bound::or), steps: 0.0 }
+    }
+
+    /// What the value of an expression is at most.
+    ///
+    /// # Errors
+    /// Where the expressions so far might take more steps than [`BUDGET`]; it must not be evaluated.
+    pub(super) fn spend(&mut self, expression: &Expr) -> Result<Bound, String> {
+        let bound = Estimate { known: self.known, variables: Vec::new() }.of(expression);
+        self.steps += bound.steps;
+        if self.steps > BUDGET {
+            return Err("validation failed due to running out of cost budget".into());
+        }
+        Ok(bound)
+    }
+
+    /// Takes a value with this bound among the variables.
+    pub(super) fn know(&mut self, value: Bound) {
+        self.known = self.known.or(value);
+    }
+}
+
+impl Bound {
+    /// A value that is one of two.
+    fn or(self, other: Self) -> Self {
+        Self { steps: 1.0, length: self.length.max(other.length), weight: self.weight.max(other.weight) }
+    }
 }
 
 /// Steps that the rules of a schema may take on a value; `old` is the whole object before.
@@ -52,8 +92,7 @@ fn below(rules: &CompiledSchema, value: &Value, old: Bound) -> f64 {
     let mut steps = 0.0;
     if !rules.validations.is_empty() {
         let here = measure(value);
-        let known =
-            Bound { steps: 1.0, length: here.length.max(old.length), weight: here.weight.max(old.weight) };
+        let known = here.or(old);
         let programs = rules
             .validations
             .iter()

@@ -31,7 +31,8 @@ impl Store {
     ) -> Result<Deleted, ApiError> {
         let (collection, scope) = self.scope(target)?;
         if !target.subresource.is_empty() {
-            return Err(ApiError::method_not_allowed());
+            super::subresource::known(&scope, target)?;
+            return Err(ApiError::method_not_allowed_on(target));
         }
         let (resource, id, key) = (collection.resource.clone(), collection.resource.id(), target.key());
         let old = collection.objects.get(&key).cloned().ok_or_else(|| ApiError::not_found(target))?;

@@ -211,7 +211,7 @@ impl ApiError {
         let details = StatusDetails {
             causes: Some(causes.collect()),
             group: (!group.is_empty()).then(|| group.to_owned()),
-            kind: Some(kind.to_owned()),
+            kind: (!kind.is_empty()).then(|| kind.to_owned()),
             name: (!name.is_empty()).then(|| name.to_owned()),
             ..StatusDetails::default()
         };
@@ -296,6 +296,13 @@ impl ApiError {
         Self::failure(405, "MethodNotAllowed", message.into(), Some(StatusDetails::default()))
     }
 
+    /// 405 for a verb that a subresource of an object does not know.
+    pub(crate) fn method_not_allowed_on(target: &ResourcePath) -> Self {
+        let Self(mut status) = Self::method_not_allowed();
+        status.details = Some(StatusDetails { name: None, ..target.details() });
+        Self(status)
+    }
+
     /// 504 for a resource version that lies in the future.
     pub(crate) fn too_large_version(wanted: u64, current: u64) -> Self {
         let cause = StatusCause {
@@ -337,7 +344,7 @@ impl ApiError {
     }
 
     /// 500 without a reason, as kube-apiserver answers where nobody named the mistake.
-    pub(crate) fn unexpected(message: impl Into<String>) -> Self {
+    pub fn unexpected(message: impl Into<String>) -> Self {
         Self::failure(500, "", message.into(), None)
     }
 

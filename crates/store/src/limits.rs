@@ -56,10 +56,36 @@ pub(super) fn json_patch(value: &mut Value, patch: &json_patch::Patch) -> Result
     let mut copied = 0;
     for operation in &patch.0 {
         copied += check_operation(value, operation, copied)?;
+        let lenient = of_go(value, operation);
+        let operation = lenient.as_ref().unwrap_or(operation);
         json_patch::patch_unsafe(value, std::slice::from_ref(operation))
             .map_err(|_| ApiError::unprocessable())?;
     }
     Ok(())
+}
+
+/// The operation in the place of one on a field that is not there: the library of kube-apiserver (evanphx/json-patch) replaces it, copies
+/// null from it, and finds null in it.
+fn of_go(value: &Value, operation: &json_patch::PatchOperation) -> Option<json_patch::PatchOperation> {
+    use json_patch::PatchOperation::{Add, Copy, Move, Remove, Replace, Test};
+    use json_patch::{AddOperation, TestOperation};
+    let is_absent = |path: &json_patch::jsonptr::Pointer| {
+        let parent = path.parent().and_then(|parent| value.pointer(parent.as_str()));
+        parent.is_some_and(Value::is_object) && value.pointer(path.as_str()).is_none()
+    };
+    match operation {
+        Replace(to) if is_absent(&to.path) => {
+            Some(Add(AddOperation { path: to.path.clone(), value: to.value.clone() }))
+        }
+        Copy(from) if is_absent(&from.from) => {
+            Some(Add(AddOperation { path: from.path.clone(), value: Value::Null }))
+        }
+        Test(test) if is_absent(&test.path) && test.value.is_null() => {
+            // The whole object is always itself.
+            Some(Test(TestOperation { path: json_patch::jsonptr::PointerBuf::root(), value: value.clone() }))
+        }
+        Replace(_) | Copy(_) | Test(_) | Add(_) | Move(_) | Remove(_) => None,
+    }
 }
 
 /// The bytes that an operation copies, if it stays within the limits.

@@ -59,7 +59,10 @@ pub(super) fn tidy(object: &mut Object) {
         Value::Bool(_) | Value::Number(_) => false,
         Value::String(text) => text.is_empty(),
     };
-    object.metadata_mut().retain(|_, value| !empty(value));
+    // An empty list of managers is a wish to forget them.
+    object
+        .metadata_mut()
+        .retain(|field, value| !empty(value) || (field == "managedFields" && value.is_array()));
 }
 
 /// What is wrong with the metadata of an object, whatever it was before.
@@ -79,11 +82,11 @@ pub(super) fn validate(resource: &ApiResource, object: &Object) -> Vec<FieldErro
     validate_annotations(&texts("annotations"), &mut errors);
     for (i, finalizer) in strings(object, "finalizers").iter().enumerate() {
         if let Some(why) = qualified_name_fault(finalizer) {
-            errors.push(FieldError::invalid(
-                format!("metadata.finalizers[{i}]"),
-                &finalizer.clone().into(),
-                why,
-            ));
+            let value = finalizer.clone().into();
+            errors.push(FieldError::invalid("metadata.finalizers", &value, why));
+            if !resource.is_custom() {
+                errors.push(FieldError::invalid(format!("metadata.finalizers[{i}]"), &value, why));
+            }
         } else if !finalizer.contains('/')
             && !matches!(finalizer.as_str(), "orphan" | "foregroundDeletion" | "kubernetes" | crd::CLEANUP)
         {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use object::Object;
 use object::builtin_lists::{BUILTIN, Position};
-use object::fields::{Manager, Operation, Owners};
+use object::fields::{Applying, Manager, Operation, Owners};
 
 use super::request_scope::RequestScope;
 use super::write_request::WriteRequest;
@@ -51,17 +51,19 @@ fn split(object: &Object) -> (Value, Owners) {
     (Value::Object(fields), Owners::read(entries.as_ref()))
 }
 
-/// Server-side apply of a configuration onto what there is; refused where others own what it would change.
+/// Server-side apply of a configuration, as it was read and as it was sent, onto what there is; refused where others own what it would change.
 pub(super) fn apply(
     request: &WriteRequest<'_>,
     old: Option<&Object>,
-    config: &Object,
+    (config, named): (&Object, &Object),
 ) -> Result<Applied, ApiError> {
     let (live, owners) = old.map_or_else(|| (Value::Object(Map::new()), Owners::default()), split);
     let config = Value::Object(covered(request, config).0);
+    let named = Value::Object(covered(request, named).0);
     let manager = manager(request, Operation::Apply);
     let how = (request.options.force, time(request));
-    let applied = owners.applied(&manager, (&live, &config), position(&request.scope), (how.0, &how.1));
+    let applying = Applying { live: &live, config: &config, named: &named };
+    let applied = owners.applied(&manager, applying, position(&request.scope), (how.0, &how.1));
     let (value, owners) = applied.map_err(|conflicts| {
         let fields = conflicts
             .iter()
@@ -93,9 +95,13 @@ fn covered(request: &WriteRequest<'_>, config: &Object) -> Object {
 ///
 /// Entries that the writer took out of the object stay, unless it emptied the list on purpose.
 pub(super) fn update(request: &WriteRequest<'_>, old: Option<&Object>, new: &Object) -> Vec<Value> {
-    let (before, owners) = old.map_or_else(|| (Value::Object(Map::new()), Owners::default()), split);
+    let nothing = || {
+        let kind = request.scope.resource().builtin;
+        let zero = kind.into_iter().flat_map(|kind| kind.zero());
+        (Value::Object(zero.map(|(field, value)| (field.to_owned(), value)).collect()), Owners::default())
+    };
+    let (mut before, owners) = old.map_or_else(nothing, split);
     let (mut after, said) = split(new);
-    let mut before = before;
     if request.target.subresource.is_empty() && request.scope.version().status {
         // What the server says about a new object is nobody's.
         let unowned = request.scope.resource().builtin.map_or(&[][..], |kind| kind.unowned_fields);
@@ -106,15 +112,14 @@ pub(super) fn update(request: &WriteRequest<'_>, old: Option<&Object>, new: &Obj
             }
         }
     }
-    let reset = new
-        .at(&["metadata", "managedFields"])
-        .and_then(Value::as_array)
-        .is_some_and(|entries| !entries.is_empty())
-        && said.is_empty();
-    if reset {
+    let given = new.at(&["metadata", "managedFields"]).and_then(Value::as_array);
+    let is_reset =
+        given.is_some_and(|entries| entries.iter().all(|entry| *entry == Value::Object(Map::new())));
+    let owners = if is_reset || !said.is_empty() { said } else { owners };
+    // Owners are known from the creation on, or from the first apply.
+    if old.is_some() && owners.is_empty() {
         return Vec::new();
     }
-    let owners = if said.is_empty() { owners } else { said };
     if request.options.manager.is_empty() {
         return owners.to_values();
     }

@@ -17,15 +17,7 @@ pub(super) fn patched(
     let mut value = Value::Object(object.0.clone());
     match patch {
         Patch::Json(operations) => {
-            let why = "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp";
-            let operations: json_patch::Patch = serde_json::from_value(operations.clone()).map_err(|e| {
-                ApiError::bad_request(if operations.is_array() {
-                    format!("error decoding patch: {e}")
-                } else {
-                    why.into()
-                })
-            })?;
-            limits::json_patch(&mut value, &operations)?;
+            limits::json_patch(&mut value, &json_operations(operations)?)?;
         }
         Patch::Merge(patch) => {
             if !patch.is_object() {
@@ -40,11 +32,38 @@ pub(super) fn patched(
                 ));
             };
             let merged = strategic_merge(object.0.clone(), patch, super::ownership::position(&request.scope));
-            return merged.map(Object).map_err(|e| ApiError::bad_request(e.to_string()));
+            return merged.map(Object).map_err(|e| ApiError::unexpected(e.to_string()));
         }
         Patch::Apply(_) => return Err(ApiError::internal("an apply is no plain patch")),
     }
     Object::from_value(value).map_err(|e| ApiError::bad_request(e.to_string()))
+}
+
+/// Reads the operations of a JSON patch as the library of kube-apiserver does (evanphx/json-patch): a value that is not given is null,
+/// and what stands before the first slash of a path says nothing.
+fn json_operations(patch: &Value) -> Result<json_patch::Patch, ApiError> {
+    let not_a_list = || {
+        let why = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp";
+        ApiError::bad_request(format!("error decoding patch: {why}"))
+    };
+    let mut operations = Vec::new();
+    for operation in patch.as_array().ok_or_else(not_a_list)? {
+        let mut operation = operation.as_object().cloned().ok_or_else(|| {
+            ApiError::bad_request("error decoding patch: json: cannot unmarshal string into an operation")
+        })?;
+        if operation.get("op").and_then(Value::as_str).is_some_and(|op| op != "remove") {
+            operation.entry("value").or_insert(Value::Null);
+        }
+        for field in ["path", "from"] {
+            if let Some(Value::String(path)) = operation.get_mut(field) {
+                let start = path.find('/').unwrap_or_default();
+                *path = path.split_off(start);
+            }
+        }
+        let read = serde_json::from_value(Value::Object(operation));
+        operations.push(read.map_err(|_| ApiError::unprocessable())?);
+    }
+    Ok(json_patch::Patch(operations))
 }
 
 /// 415: a strategic merge needs the types of Go, which custom resources do not have.

@@ -40,11 +40,20 @@ impl Pruning {
                 return kept;
             };
             if value.is_null() && !field.nullable && !field.preserve {
-                return false;
+                // An entry of a map of texts is a text of Go, which is never absent.
+                let is_entry = !schema.properties.contains_key(name) && field.type_ == Type::String;
+                let is_of_go = self.builtin || here.starts_with("metadata.");
+                if is_entry && is_of_go {
+                    *value = Value::String(String::new());
+                }
+                return is_entry && is_of_go;
             }
             self.value(field, value, &here);
-            // Go leaves out empty maps and lists of its own types.
-            !(self.builtin && is_empty(field, value) && !schema.required.contains(name))
+            // Go leaves out empty maps and lists of its own types. An empty list of managers is a wish to forget them.
+            !(self.builtin
+                && is_empty(field, value)
+                && !schema.required.contains(name)
+                && here != "metadata.managedFields")
         });
     }
 
@@ -80,6 +89,9 @@ pub(super) fn fill_in(scope: &RequestScope, object: &mut Object) {
         object.0 = fields;
     }
     if let Some(kind) = scope.resource().builtin {
+        for (field, zero) in kind.zero() {
+            object.0.entry(field).or_insert(zero);
+        }
         (kind.fill)(object);
     }
 }
@@ -133,11 +145,21 @@ pub(super) fn mistyped(schema: &Schema, value: &Value, path: &str) -> Option<Str
             go_type(schema)
         ));
     }
-    let is_time = schema.checks.as_ref().is_some_and(|checks| checks.format == "date-time");
-    if let Some(text) = value.as_str().filter(|text| is_time && !super::format::is_valid("date-time", text)) {
-        return Some(format!(
-            "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
-        ));
+    if let (Some(checks), Some(text)) = (&schema.checks, value.as_str())
+        && !super::format::is_valid(&checks.format, text)
+    {
+        match checks.format.as_str() {
+            "date-time" => {
+                return Some(format!(
+                    "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
+                ));
+            }
+            super::format::MICRO_TIME => {
+                return Some(format!("parsing time {text:?} as \"2006-01-02T15:04:05.000000Z07:00\""));
+            }
+            "byte" => return Some("illegal base64 data".into()),
+            _ => {}
+        }
     }
     match value {
         Value::Object(fields) => fields.iter().find_map(|(name, value)| {
@@ -148,6 +170,28 @@ pub(super) fn mistyped(schema: &Schema, value: &Value, path: &str) -> Option<Str
         Value::Array(items) => {
             let schema = schema.items.as_ref()?;
             items.iter().find_map(|item| mistyped(schema, item, path))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+/// Where a value of a configuration has another type than its schema says; any number is one, formats are not looked at.
+pub(super) fn mistyped_in_config(schema: &Schema, value: &Value, path: &str) -> Option<String> {
+    let fits = match (schema.type_, value) {
+        (_, Value::Null) | (Type::IntOrString | Type::Integer, Value::Number(_)) => true,
+        (type_, value) => type_.admits(value),
+    };
+    if !fits {
+        return Some(format!(".{path}: expected {}, got {value}", schema.type_.name()));
+    }
+    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .find_map(|(name, value)| mistyped_in_config(schema.field(name)?, value, &below(name))),
+        Value::Array(items) => {
+            let schema = schema.items.as_ref()?;
+            items.iter().find_map(|item| mistyped_in_config(schema, item, path))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }

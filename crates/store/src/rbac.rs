@@ -187,7 +187,7 @@ impl Store {
         }
         let granted = if verb == "bind" {
             // What a role that does not exist will say, nobody knows.
-            self.get(&on)?;
+            self.get(&on).map_err(|_| ApiError::not_found(&target.clone().named(&on.name)))?;
             self.rules_bound(new)
         } else {
             self.check_aggregation(user, target, old, new)?;

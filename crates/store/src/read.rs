@@ -148,11 +148,12 @@ impl Store {
         let (collection, scope) = self.scope(target)?;
         let object = collection.objects.get(&target.key()).ok_or_else(|| ApiError::not_found(target))?;
         if target.subresource == "scale" {
-            return super::scale::read(scope.version(), object)
-                .map(Arc::new)
-                .ok_or_else(ApiError::no_such_path);
+            return super::scale::read(scope.version(), object).map(Arc::new);
         }
-        super::subresource::known(&scope, &target.subresource)?;
+        super::subresource::known(&scope, target)?;
+        if target.subresource == "finalize" {
+            return Err(ApiError::method_not_allowed());
+        }
         self.through(&scope, object)
     }
 

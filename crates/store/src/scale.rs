@@ -5,15 +5,67 @@ use serde_json::{Value, json};
 use object::Object;
 
 use super::api_resource::Version;
+use super::write_request::WriteRequest;
+use super::{ApiError, FieldError, Scale};
+
+/// Most replicas of anything: an int32 on the wire.
+const REPLICAS: i64 = i32::MAX as i64;
 
 fn number(object: &Object, path: &[String]) -> Option<i64> {
     let path: Vec<_> = path.iter().map(String::as_str).collect();
     object.at(&path).and_then(Value::as_i64)
 }
 
-/// The `autoscaling/v1` Scale of an object; `None` where its version has none.
-pub(super) fn read(version: &Version, object: &Object) -> Option<Object> {
-    let scale = version.scale.as_ref()?;
+/// Adds what is wrong with the fields of a custom object that its Scale shows.
+pub(super) fn check(scale: &Scale, object: &Object, errors: &mut Vec<FieldError>) {
+    let whole = Value::Object(object.0.clone());
+    for path in [&scale.spec_replicas, &scale.status_replicas] {
+        let (field, value) = (format!(".{}", path.join(".")), nested(&whole, path));
+        let why = match value.map(|value| value.map(Value::as_i64)) {
+            Ok(None | Some(Some(0..=REPLICAS))) => continue,
+            Ok(Some(Some(..0))) => "should be a non-negative integer".to_owned(),
+            Ok(Some(Some(_))) => format!("should be less than or equal to {REPLICAS}"),
+            Ok(Some(None)) => "accessor error: expected int64".to_owned(),
+            Err(found) => format!("accessor error: {found} is no map"),
+        };
+        errors.push(FieldError::invalid(field, &Value::Null, why));
+    }
+    if let Some(path) = &scale.selector {
+        let fits = nested(&whole, path).is_ok_and(|value| value.is_none_or(Value::is_string));
+        if !fits {
+            let why = "accessor error: expected string";
+            errors.push(FieldError::invalid(format!(".{}", path.join(".")), &Value::Null, why));
+        }
+    }
+}
+
+/// The value at a path, if there is one; the value on the way that is no map where there cannot be one.
+fn nested<'v>(whole: &'v Value, path: &[String]) -> Result<Option<&'v Value>, &'v Value> {
+    let mut at = whole;
+    for name in path {
+        at = match at {
+            Value::Object(fields) => match fields.get(name) {
+                Some(value) => value,
+                None => return Ok(None),
+            },
+            Value::Null => return Ok(None),
+            other => return Err(other),
+        };
+    }
+    Ok((!at.is_null()).then_some(at))
+}
+
+/// The `autoscaling/v1` Scale of an object.
+///
+/// # Errors
+/// 404 where its version has none, 500 where a custom object does not say how many replicas it wants.
+pub(super) fn read(version: &Version, object: &Object) -> Result<Object, ApiError> {
+    let scale = version.scale.as_ref().ok_or_else(ApiError::no_such_path)?;
+    let wanted = number(object, &scale.spec_replicas);
+    if wanted.is_none() && !scale.is_builtin {
+        let path = format!(".{}", scale.spec_replicas.join("."));
+        return Err(ApiError::internal(format!("the spec replicas field {path:?} does not exist")));
+    }
     let selector = scale.selector.as_ref().map(|path| {
         let path: Vec<_> = path.iter().map(String::as_str).collect();
         selector_text(object.at(&path))
@@ -33,28 +85,44 @@ pub(super) fn read(version: &Version, object: &Object) -> Option<Object> {
         "apiVersion": "autoscaling/v1",
         "kind": "Scale",
         "metadata": metadata,
-        "spec": { "replicas": number(object, &scale.spec_replicas).unwrap_or(0) },
+        "spec": { "replicas": wanted.unwrap_or(0) },
         "status": status,
     });
-    Object::from_value(whole).ok()
+    Object::from_value(whole).map_err(ApiError::internal)
 }
 
-/// The object with the replicas that a Scale asks for; `None` where its version has none.
-pub(super) fn write(version: &Version, object: &Object, scaled: &Object) -> Option<Object> {
-    let path = &version.scale.as_ref()?.spec_replicas;
-    let replicas = scaled.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
+/// The object with the replicas that a Scale asks for.
+///
+/// # Errors
+/// 404 where its version has none, 400 or 422 where the replicas are no int32.
+pub(super) fn write(
+    request: &WriteRequest<'_>,
+    object: &Object,
+    scaled: &Object,
+) -> Result<Object, ApiError> {
+    let scale = request.scope.version().scale.as_ref().ok_or_else(ApiError::no_such_path)?;
+    let replicas = match scaled.at(&["spec", "replicas"]) {
+        None | Some(Value::Null) => 0,
+        Some(given) => given.as_i64().and_then(|number| i32::try_from(number).ok()).ok_or_else(|| {
+            let why = format!(
+                "json: cannot unmarshal {given} into Go struct field ScaleSpec.spec.replicas of type int32"
+            );
+            request.undecodable(scaled, &why)
+        })?,
+    };
     let mut object = object.clone();
-    let (last, parents) = path.split_last()?;
+    let (last, parents) = scale.spec_replicas.split_last().ok_or_else(ApiError::no_such_path)?;
     let mut at = &mut object.0;
     for parent in parents {
-        at = at.entry(parent).or_insert_with(|| json!({})).as_object_mut()?;
+        let below = at.entry(parent).or_insert_with(|| json!({}));
+        at = below.as_object_mut().ok_or_else(ApiError::no_such_path)?;
     }
     at.insert(last.clone(), replicas.into());
     match scaled.at(&["metadata", "resourceVersion"]) {
         Some(version) => object.metadata_mut().insert("resourceVersion".into(), version.clone()),
         None => object.metadata_mut().remove("resourceVersion"),
     };
-    Some(object)
+    Ok(object)
 }
 
 /// Labels and expressions as `a=b,c in (d)`; a text stays as it is.

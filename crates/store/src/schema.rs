@@ -137,7 +137,11 @@ impl<'a> Refs<'a> {
         }
         self.read.insert(name.to_owned(), None);
         let schema = self.definitions.and_then(|definitions| definitions.get(name));
-        let schema = Arc::new(schema.map(|schema| Schema::read(schema, self)).unwrap_or_default());
+        let mut schema = schema.map(|schema| Schema::read(schema, self)).unwrap_or_default();
+        if let Some(checks) = schema.checks.as_mut().filter(|_| name.ends_with(".MicroTime")) {
+            checks.format = super::format::MICRO_TIME.into();
+        }
+        let schema = Arc::new(schema);
         self.read.insert(name.to_owned(), Some(schema.clone()));
         schema
     }
@@ -220,6 +224,9 @@ impl Schema {
     }
 }
 
+/// The greatest number that a float tells from those beside it (swag `maxJSONFloat`).
+const EXACT: f64 = 9_007_199_254_740_991.0;
+
 impl Type {
     fn named(name: &str) -> Self {
         match name {
@@ -249,8 +256,9 @@ impl Type {
 
     /// Whether a value is of the type; a number without a fraction is an integer.
     pub(crate) fn admits(self, value: &Value) -> bool {
-        let whole =
-            |n: &serde_json::Number| n.is_i64() || n.is_u64() || n.as_f64().is_some_and(|n| n.fract() == 0.0);
+        let whole = |n: &serde_json::Number| {
+            n.is_i64() || n.as_f64().is_some_and(|n| n.fract() == 0.0 && n.abs() <= EXACT)
+        };
         match (self, value) {
             (Self::Any, _)
             | (Self::Object, Value::Object(_))

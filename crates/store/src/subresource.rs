@@ -2,13 +2,13 @@
 
 use object::Object;
 
-use super::ApiError;
 use super::request_scope::RequestScope;
+use super::{ApiError, ResourcePath};
 
 /// Refuses a subresource that the version does not have.
-pub(super) fn known(scope: &RequestScope, subresource: &str) -> Result<(), ApiError> {
+pub(super) fn known(scope: &RequestScope, target: &ResourcePath) -> Result<(), ApiError> {
     let resource = scope.resource();
-    let known = match subresource {
+    let known = match target.subresource.as_str() {
         "" => true,
         "status" => scope.version().status,
         "scale" => scope.version().scale.is_some(),
@@ -16,7 +16,11 @@ pub(super) fn known(scope: &RequestScope, subresource: &str) -> Result<(), ApiEr
         "finalize" => resource.plural == "namespaces" && resource.group.is_empty(),
         _ => false,
     };
-    if known { Ok(()) } else { Err(ApiError::no_such_path()) }
+    match known {
+        true => Ok(()),
+        false if resource.is_custom() => Err(ApiError::not_found(target)),
+        false => Err(ApiError::no_such_path()),
+    }
 }
 
 /// What of `new` a write through a subresource may change: the rest comes from `old`.

@@ -10,26 +10,46 @@ use super::FieldError;
 use super::request_scope::RequestScope;
 use super::schema::{Checks, ListType, Schema, Type};
 
-/// What is wrong with an object by its schema; with `old`, only what the update brought in.
+/// Adds what is wrong with an object by its schema; with `old`, only what the update brought in.
 ///
-/// Values that were there before and did not change are tolerated (KEP-4008, ratcheting).
-pub(super) fn check(scope: &RequestScope, object: &Object, old: Option<&Object>) -> Vec<FieldError> {
+/// Values that were there before and did not change are tolerated (KEP-4008, ratcheting). Rules are not evaluated on an object with an
+/// error that they may stumble over.
+pub(super) fn check(
+    scope: &RequestScope,
+    object: &Object,
+    old: Option<&Object>,
+    found: &mut Vec<FieldError>,
+) {
     let version = scope.version();
-    let mut errors = Errors { custom: scope.resource().is_custom(), found: Vec::new() };
+    let mut errors = Errors { custom: scope.resource().is_custom(), found: std::mem::take(found) };
     errors.fields(&version.schema, &object.0, old.map(|old| &old.0), "");
-    let mut found = errors.found;
+    *found = errors.found;
+    if let (true, Some(scale)) = (scope.resource().is_custom(), &version.scale) {
+        super::scale::check(scale, object, found);
+    }
     match &version.rules {
-        Some(rules) if found.is_empty() => {
-            let whole = |object: &Object| Value::Object(object.0.clone());
-            found.extend(rules.check(scope, &whole(object), old.map(whole).as_ref()));
-        }
-        Some(_) => {
+        Some(_) if found.iter().any(keeps_rules_away) => {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             found.push(FieldError::invalid("<nil>", &Value::Null, why));
         }
+        Some(rules) => {
+            let whole = |object: &Object| Value::Object(object.0.clone());
+            found.extend(rules.check(scope, &whole(object), old.map(whole).as_ref()));
+        }
         None => {}
     }
-    found
+}
+
+/// Whether rules are not evaluated on an object with this error (apiextensions `hasBlockingErr`).
+fn keeps_rules_away(error: &FieldError) -> bool {
+    matches!(
+        error.reason,
+        "FieldValueNotSupported"
+            | "FieldValueRequired"
+            | "FieldValueTooLong"
+            | "FieldValueTooMany"
+            | "FieldValueTypeInvalid"
+    )
 }
 
 /// What is wrong with a value by itself, as for a default.
@@ -76,6 +96,9 @@ impl Errors {
                 let found = kind_of(value);
                 let why = format!("{path} in body must be of type {}: {found:?}", schema.type_.name());
                 self.found.push(FieldError::type_invalid(path, found, why));
+                if let Some(checks) = schema.checks.as_ref().filter(|_| !value.is_null()) {
+                    self.checks(checks, schema.type_, value, path);
+                }
             }
             return;
         }
@@ -169,13 +192,12 @@ impl Errors {
 
     fn text(&mut self, checks: &Checks, text: &str, path: &str) {
         let length = text.chars().count() as u64;
+        // The first of these is the only one that is told.
         if let Some(most) = checks.max_length.filter(|most| length > *most) {
             self.found.push(FieldError::too_long(path, most));
-        }
-        if let Some(least) = checks.min_length.filter(|least| length < *least) {
+        } else if let Some(least) = checks.min_length.filter(|least| length < *least) {
             self.invalid(path, &text.into(), format!("{path} in body should be at least {least} chars long"));
-        }
-        if let Some(pattern) = checks.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+        } else if let Some(pattern) = checks.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
             self.invalid(path, &text.into(), format!("{path} in body should match '{pattern}'"));
         }
         if !super::format::is_valid(&checks.format, text) {
@@ -262,7 +284,6 @@ fn is_required(path: &str, name: &str) -> bool {
         "spec",
         "rules",
         "subjects",
-        "roleRef",
         "webhooks",
         "handler",
         "provisioner",
@@ -271,8 +292,8 @@ fn is_required(path: &str, name: &str) -> bool {
         "template",
     ];
     let top = path.split(['.', '[']).next().unwrap_or_default();
-    if name == "template" {
-        // A struct of Go, which is never absent; what is missing inside it is named.
+    if name == "template" || (path, name) == ("spec", "request") {
+        // Never absent in Go; what is wrong with it is said by its kind.
         return false;
     }
     if top.is_empty() {

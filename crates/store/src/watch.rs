@@ -87,7 +87,8 @@ impl Store {
     pub fn watch(&self, target: &ResourcePath, options: &WatchOptions) -> Result<Watch, ApiError> {
         let (collection, scope) = self.scope(target)?;
         let filter = Filter::new(target, scope.version(), &options.labels, &options.fields)?;
-        let given = super::read::parse_revision(&options.resource_version)?;
+        let given = super::read::parse_revision(&options.resource_version)
+            .map_err(|refused| ApiError::unexpected(refused.message()))?;
         let initial = options.send_initial_events.unwrap_or(given == 0);
         let start = match (initial, options.send_initial_events) {
             (false, _) => Start::Sent,
@@ -145,8 +146,7 @@ impl Store {
     /// began.
     pub fn bookmark(&self, watch: &Watch, initial: bool) -> WatchEvent {
         let resource = watch.scope.resource();
-        let mut metadata =
-            json!({ "resourceVersion": watch.position.to_string(), "creationTimestamp": null });
+        let mut metadata = json!({ "resourceVersion": watch.position.to_string() });
         if initial && let Some(fields) = metadata.as_object_mut() {
             fields.insert("annotations".into(), json!({ "k8s.io/initial-events-end": "true" }));
         }
@@ -154,6 +154,9 @@ impl Store {
         object.0.insert("apiVersion".into(), resource.api_version(&watch.scope.version().name).into());
         object.0.insert("kind".into(), resource.kind.clone().into());
         object.0.insert("metadata".into(), metadata);
+        for (field, zero) in resource.builtin.into_iter().flat_map(|kind| kind.zero()) {
+            object.0.insert(field.into(), zero);
+        }
         WatchEvent { type_: EventType::Bookmark, object: Arc::new(object) }
     }
 

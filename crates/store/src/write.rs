@@ -29,7 +29,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<WriteRequest<'a>, ApiError> {
         let (_, scope) = self.scope(target)?;
-        subresource::known(&scope, &target.subresource)?;
+        subresource::known(&scope, target)?;
         let not_enforced = scope.resource().builtin.and_then(|kind| kind.not_enforced).map(str::to_owned);
         let warnings = scope.version().deprecation.iter().cloned().chain(not_enforced).collect();
         Ok(WriteRequest { target, scope, options, now, warnings, reading: Reading::Body })
@@ -49,7 +49,7 @@ impl Store {
     ) -> Result<Written, ApiError> {
         let mut request = self.write_request(target, options, now)?;
         if !target.subresource.is_empty() {
-            return Err(ApiError::method_not_allowed());
+            return Err(ApiError::method_not_allowed_on(target));
         }
         let object = request.read_body(body)?;
         self.insert(request, object, Owning::Update)
@@ -78,8 +78,7 @@ impl Store {
             return Err(ApiError::not_found(target));
         };
         if target.subresource == "scale" {
-            let new =
-                scale::write(request.scope.version(), &old, &body).ok_or_else(ApiError::no_such_path)?;
+            let new = scale::write(&request, &old, &body)?;
             return self.scaled(request, &old, new);
         }
         if body.name().is_empty() {
@@ -117,17 +116,16 @@ impl Store {
         }
         let old = old.ok_or_else(|| ApiError::not_found(target))?;
         let shown = if target.subresource == "scale" {
-            Arc::new(scale::read(request.scope.version(), &old).ok_or_else(ApiError::no_such_path)?)
+            Arc::new(scale::read(request.scope.version(), &old)?)
         } else {
             old.clone()
         };
         let patched = super::patching::patched(&request, &shown, patch)?;
+        request.reading = Reading::Patched;
         if target.subresource == "scale" {
-            let new =
-                scale::write(request.scope.version(), &old, &patched).ok_or_else(ApiError::no_such_path)?;
+            let new = scale::write(&request, &old, &patched)?;
             return self.scaled(request, &old, new);
         }
-        request.reading = Reading::Patched;
         let new = request.read_body(patched)?;
         self.replace(request, &old, new, Owning::Update)
     }
@@ -162,11 +160,12 @@ impl Store {
             return Err(ApiError::bad_request(why));
         }
         request.reading = Reading::Apply;
+        let named = config.clone();
         let config = request.read_body(config)?;
         if old.is_none() && !request.target.subresource.is_empty() {
             return Err(ApiError::not_found(request.target));
         }
-        let applied = ownership::apply(&request, old.as_deref(), &config)?;
+        let applied = ownership::apply(&request, old.as_deref(), (&config, &named))?;
         match old {
             Some(old) => self.replace(request, &old, applied.object, Owning::Apply(applied.managed_fields)),
             None if !config.uid().is_empty() => {
@@ -193,7 +192,7 @@ impl Store {
     ) -> Result<Written, ApiError> {
         let scope = request.scope.clone();
         let written = self.replace(request, old, new, Owning::Update)?;
-        let shown = scale::read(scope.version(), &written.object).ok_or_else(ApiError::no_such_path)?;
+        let shown = scale::read(scope.version(), &written.object)?;
         Ok(Written { object: Arc::new(shown), ..written })
     }
 
@@ -223,8 +222,9 @@ impl Store {
             return Err(ApiError::unexpected("resourceVersion should not be set on objects to be created"));
         }
         let resource = request.scope.resource().clone();
+        limits::check_depth(&object)?;
         let mut errors = metadata::validate(&resource, &object);
-        errors.extend(validate::check(&request.scope, &object, None));
+        validate::check(&request.scope, &object, None, &mut errors);
         errors.extend(self.check_kind_rules(&request, None, &object)?);
         if !errors.is_empty() {
             return Err(ApiError::invalid_object(&resource, &key.name, &errors));
@@ -258,14 +258,9 @@ impl Store {
         let resource = request.scope.resource().clone();
         let target = request.target;
         if request.reading != Reading::Apply {
-            check_uid(&request, old, &new)?;
+            request.check_uid(old, &new)?;
         }
-        let expected = new.resource_version();
-        if !expected.is_empty() && expected != "0" && expected != old.resource_version() {
-            let why =
-                "the object has been modified; please apply your changes to the latest version and try again";
-            return Err(ApiError::conflict(target, why));
-        }
+        request.check_version(old, &new)?;
         metadata::keep_system_fields(old, &mut new);
         metadata::tidy(&mut new);
         let mut new = subresource::restrict(&request.scope, &target.subresource, old, new);
@@ -273,9 +268,10 @@ impl Store {
         if let Some(kind) = resource.builtin {
             (kind.prepare_for_update)(&target.subresource, old, &mut new);
         }
+        limits::check_depth(&new)?;
         let mut errors = metadata::validate_update(old, &new);
         errors.extend(metadata::validate(&resource, &new));
-        errors.extend(validate::check(&request.scope, &new, Some(old)));
+        validate::check(&request.scope, &new, Some(old), &mut errors);
         errors.extend(self.check_kind_rules(&request, Some(old), &new)?);
         if !errors.is_empty() {
             return Err(ApiError::invalid_object(&resource, old.name(), &errors));
@@ -345,7 +341,7 @@ impl Store {
         }
         let uid = self.ids.uid();
         let meta = object.metadata_mut();
-        for field in ["selfLink", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             meta.remove(field);
         }
         if request.scope.resource().namespaced {
@@ -371,15 +367,6 @@ impl Store {
         let stored = self.commit(&id, key, Some(stored)).ok_or_else(ApiError::no_such_path)?;
         self.through(scope, &stored)
     }
-}
-
-fn check_uid(request: &WriteRequest<'_>, old: &Object, new: &Object) -> Result<(), ApiError> {
-    if new.uid().is_empty() || new.uid() == old.uid() {
-        return Ok(());
-    }
-    let why =
-        format!("Precondition failed: UID in precondition: {}, UID in object meta: {}", new.uid(), old.uid());
-    Err(ApiError::conflict(request.target, &why))
 }
 
 /// Counts a change of what is wanted; what is observed, and names and notes about the object, do not count.

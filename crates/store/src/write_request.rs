@@ -60,18 +60,41 @@ impl WriteRequest<'_> {
         if !self.target.name.is_empty() && name.is_empty() {
             object.metadata_mut().insert("name".into(), self.target.name.clone().into());
         }
-        if !self.scope.resource().is_custom()
-            && let Some(why) =
-                prune::mistyped(&self.scope.version().schema, &Value::Object(object.0.clone()), &kind)
-        {
-            let version = &self.scope.version().name;
-            return Err(ApiError::bad_request(format!(
-                "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
-            )));
+        if let Some(why) = self.mistyped(&object) {
+            return Err(self.undecodable(&object, &why));
         }
         let unknown = prune::prune(&self.scope, &mut object);
         self.unknown_fields(&object, &unknown)?;
         Ok(object)
+    }
+
+    /// Where a body does not have the types that it is decoded to: those of Go for built-in kinds and for metadata, and for a
+    /// configuration to apply those of the schema.
+    fn mistyped(&self, object: &Object) -> Option<String> {
+        let (kind, schema) = (&self.scope.resource().kind, &self.scope.version().schema);
+        let whole = Value::Object(object.0.clone());
+        if !self.scope.resource().is_custom() {
+            return prune::mistyped(schema, &whole, kind);
+        }
+        let metadata = schema.field("metadata").zip(object.0.get("metadata"));
+        let in_metadata = metadata.and_then(|(schema, value)| prune::mistyped(schema, value, "ObjectMeta"));
+        in_metadata.or_else(|| {
+            (self.reading == Reading::Apply).then(|| prune::mistyped_in_config(schema, &whole, ""))?
+        })
+    }
+
+    /// The refusal of a body that has other types than its kind.
+    pub(super) fn undecodable(&self, object: &Object, why: &str) -> ApiError {
+        let (kind, version) = (&self.scope.resource().kind, &self.scope.version().name);
+        let why = format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}");
+        match self.reading {
+            Reading::Body => ApiError::bad_request(why),
+            Reading::Patched => {
+                let patch = Value::Object(object.0.clone()).to_string().into();
+                ApiError::invalid("", "", "", &[FieldError::invalid("patch", &patch, why)])
+            }
+            Reading::Apply => ApiError::unexpected(format!("failed to create typed patch object: {why}")),
+        }
     }
 
     fn unknown_fields(&mut self, object: &Object, unknown: &[String]) -> Result<(), ApiError> {
@@ -127,15 +150,55 @@ impl WriteRequest<'_> {
         if found_kind.is_empty() {
             return Err(ApiError::bad_request("Object 'Kind' is missing"));
         }
-        let version = &self.scope.version().name;
+        if self.reading == Reading::Patched && !self.scope.resource().is_custom() {
+            let found = object::Gvk::parse(found_version, found_kind);
+            return Err(self.undecodable(object, &format!("found {}, Kind={}", found.version, found.kind)));
+        }
         if found_version != api_version {
             let why = format!(
                 "the API version in the data ({found_version}) does not match the expected API version ({api_version})"
             );
             return Err(ApiError::bad_request(why));
         }
+        if self.scope.resource().is_custom() {
+            let error = FieldError::invalid("kind", &found_kind.into(), format!("must be {kind}"));
+            return Err(ApiError::invalid(&self.target.group, found_kind, object.name(), &[error]));
+        }
+        let version = &self.scope.version().name;
         Err(ApiError::bad_request(format!(
             "{found_kind} in version {version:?} cannot be handled as a {kind}"
         )))
+    }
+
+    /// Refuses a body with the uid of another object.
+    pub(super) fn check_uid(&self, old: &Object, new: &Object) -> Result<(), ApiError> {
+        if new.uid().is_empty() || new.uid() == old.uid() {
+            return Ok(());
+        }
+        if self.reading == Reading::Patched {
+            let error = FieldError::invalid("metadata.uid", &new.uid().into(), "field is immutable");
+            return Err(ApiError::invalid_object(self.scope.resource(), old.name(), &[error]));
+        }
+        let why = format!(
+            "Precondition failed: UID in precondition: {}, UID in object meta: {}",
+            new.uid(),
+            old.uid()
+        );
+        Err(ApiError::conflict(self.target, &why))
+    }
+
+    /// Refuses a body of another version than the object has.
+    pub(super) fn check_version(&self, old: &Object, new: &Object) -> Result<(), ApiError> {
+        let expected = new.resource_version();
+        if !expected.is_empty() && expected.parse::<u64>().is_err() {
+            let why = format!("strconv.ParseUint: parsing {expected:?}: invalid syntax");
+            return Err(ApiError::unexpected(why));
+        }
+        if !expected.is_empty() && expected != "0" && expected != old.resource_version() {
+            let why =
+                "the object has been modified; please apply your changes to the latest version and try again";
+            return Err(ApiError::conflict(self.target, why));
+        }
+        Ok(())
     }
 }

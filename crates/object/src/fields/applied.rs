@@ -261,7 +261,7 @@ mod tests {
 
     /// `desired`, applied and then changed by others, as the API server would keep it.
     fn applied(desired: &Object, at: Position<'_>, changes: impl FnOnce(&mut Value)) -> Object {
-        use super::super::{Manager, Operation};
+        use super::super::{Applying, Manager, Operation};
         let manager = |operation, name: &str| Manager {
             operation,
             name: name.into(),
@@ -270,7 +270,8 @@ mod tests {
         };
         let config = Value::Object(desired.0.clone());
         let us = manager(Operation::Apply, MANAGER);
-        let (value, owners) = Owners::default().applied(&us, (&json!({}), &config), at, (false, "")).unwrap();
+        let applying = Applying { live: &json!({}), config: &config, named: &config };
+        let (value, owners) = Owners::default().applied(&us, applying, at, (false, "")).unwrap();
         let mut after = value.clone();
         changes(&mut after);
         let owners = owners.updated(&manager(Operation::Update, "other"), (&value, &after), at, "");

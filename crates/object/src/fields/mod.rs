@@ -12,7 +12,7 @@ mod set;
 mod walk;
 
 pub use applied::{covers, first_difference, is_as_applied};
-pub use owners::{Conflict, Manager, Operation, Owners};
+pub use owners::{Applying, Conflict, Manager, Operation, Owners};
 pub use set::{Element, FieldSet};
 pub(crate) use walk::set_of;
 pub use walk::{Comparison, compare, merged, without};

@@ -90,6 +90,17 @@ pub struct Owners {
     entries: Vec<Entry>,
 }
 
+/// The values of an apply.
+#[derive(Clone, Copy, Debug)]
+pub struct Applying<'v> {
+    /// The object as it is.
+    pub live: &'v Value,
+    /// What is merged into it.
+    pub config: &'v Value,
+    /// The configuration as it was sent: its fields are owned, those too that are null or empty and not merged.
+    pub named: &'v Value,
+}
+
 /// Fields that an apply would change although others own them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
@@ -170,7 +181,7 @@ impl Owners {
     pub fn applied(
         mut self,
         manager: &Manager,
-        (live, config): (&Value, &Value),
+        Applying { live, config, named }: Applying<'_>,
         at: Position<'_>,
         (force, time): (bool, &str),
     ) -> Result<(Value, Self), Vec<Conflict>> {
@@ -185,7 +196,7 @@ impl Owners {
             self.put(&before, all, time);
         }
         let last = self.fields_of(manager);
-        let set = set_of(config, at);
+        let set = set_of(named, at);
         let others = self.entries.iter().filter(|entry| !entry.manager.is(manager));
         let owned = others.clone().fold(set.clone(), |all, entry| all.union(&entry.fields));
         let value = without(&merged(live, config, at), &last, &owned, at);

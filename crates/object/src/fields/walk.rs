@@ -132,6 +132,11 @@ impl Compare<'_, '_> {
             }
             (Some(None), Some(Some(after))) => {
                 self.children(&BTreeMap::new(), &after, at);
+                // Null is an empty list or map of Go.
+                let is_of_go = matches!(at, Position::Builtin(_)) && old.is_some_and(Value::is_null);
+                if is_of_go && !after.is_empty() {
+                    return;
+                }
                 self.leaf(old, new);
             }
             (_, _) => self.leaf(old, new),

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use object::{Key, Object};
 
 use super::authorizer::{self, Question};
-use super::expression::{map, value, with_functions};
+use super::expression::{Bounded, map, value, with_functions};
 use super::policy::{Binding, Check, Policy};
+use crate::cost::Meter;
 use crate::rbac::Attributes;
 use crate::request_scope::RequestScope;
 use crate::write_request::WriteRequest;
@@ -126,26 +127,28 @@ impl Store {
         namespace: Option<&Object>,
     ) -> Result<Option<Denial>, ApiError> {
         let api_version = request.scope.resource().api_version(version);
-        let shown = |object: Option<&Object>| -> Result<Cel, ApiError> {
+        let shown = |object: Option<&Object>| -> Result<Value, ApiError> {
             let converted = object.map(|object| self.convert(object, request.scope.resource(), &api_version));
-            Ok(converted.transpose()?.map_or(Cel::Null, |object| value(&Value::Object(object.0))))
+            Ok(converted.transpose()?.map_or(Value::Null, |object| Value::Object(object.0)))
         };
         let is_namespaced = request.scope.resource().namespaced;
         let namespace = namespace.filter(|_| is_namespaced);
         let variables = [
             ("object", shown(request.object)?),
             ("oldObject", shown(request.old)?),
-            ("request", value(&about(request, version))),
-            ("authorizer", authorizer::variable(request.target)),
-            ("namespaceObject", namespace.map_or(Cel::Null, |found| value(&Value::Object(found.0.clone())))),
+            ("request", about(request, version)),
+            ("namespaceObject", namespace.map_or(Value::Null, |found| Value::Object(found.0.clone()))),
         ];
+        let meter = Meter::new(variables.iter().map(|(_, value)| value));
+        let variables = variables.map(|(name, json)| (name, value(&json)));
+        let authorizer = ("authorizer", authorizer::variable(request.target));
         let evaluate = || {
             with_functions(|root| {
                 let mut context = root.new_inner_scope();
-                for (name, value) in &variables {
+                for (name, value) in variables.iter().chain([&authorizer]) {
                     context.add_variable_from_value(*name, value.clone());
                 }
-                judge(policy, &mut context)
+                judge(policy, &mut context, meter)
             })
         };
         Ok(authorizer::answered(evaluate, |question| self.answer(request.user, question)))
@@ -170,11 +173,11 @@ impl Store {
 }
 
 /// What one policy finds wrong with a request; `None` where it is not about it or content.
-fn judge(policy: &Policy, context: &mut Context<'_>) -> Option<Denial> {
+fn judge(policy: &Policy, context: &mut Context<'_>, mut meter: Meter) -> Option<Denial> {
     let failed =
         |message: String| policy.fails_closed.then(|| Denial { message, reason: "Invalid".to_owned() });
     for (name, condition) in &policy.conditions {
-        match condition.evaluate(context) {
+        match condition.evaluate(context, &mut meter).map(|evaluated| evaluated.value) {
             Ok(Cel::Bool(true)) => {}
             Ok(Cel::Bool(false)) => return None,
             Ok(_) => return failed(format!("match condition '{name}' is not a boolean")),
@@ -185,26 +188,33 @@ fn judge(policy: &Policy, context: &mut Context<'_>) -> Option<Denial> {
     let mut variables = Vec::new();
     let mut broken = Vec::new();
     for (name, variable) in &policy.variables {
-        match variable.evaluate(context) {
-            Ok(value) => variables.push((name.as_str(), value)),
+        match variable.evaluate(context, &mut meter) {
+            Ok(Bounded { value, bound }) => {
+                meter.know(bound);
+                variables.push((name.as_str(), value));
+            }
             Err(why) => broken.push(format!("; variable '{name}': {why}")),
         }
         context.add_variable_from_value("variables", map(variables.clone()));
     }
-    policy.validations.iter().find_map(|check| match check.expression.evaluate(context) {
-        Ok(Cel::Bool(true)) => None,
-        Ok(Cel::Bool(false)) => Some(denial(check, context)),
-        Ok(_) => failed(format!("expression '{}' is not a boolean", check.expression.source)),
-        Err(why) => failed(format!(
-            "expression '{}' resulted in error: {why}{}",
-            check.expression.source,
-            broken.concat()
-        )),
+    let value = |evaluated: Bounded| evaluated.value;
+    policy.validations.iter().find_map(|check| {
+        match check.expression.evaluate(context, &mut meter).map(value) {
+            Ok(Cel::Bool(true)) => None,
+            Ok(Cel::Bool(false)) => Some(denial(check, context, &mut meter)),
+            Ok(_) => failed(format!("expression '{}' is not a boolean", check.expression.source)),
+            Err(why) => failed(format!(
+                "expression '{}' resulted in error: {why}{}",
+                check.expression.source,
+                broken.concat()
+            )),
+        }
     })
 }
 
-fn denial(check: &Check, context: &Context<'_>) -> Denial {
-    let computed = check.message_expression.as_ref().and_then(|message| match message.evaluate(context) {
+fn denial(check: &Check, context: &Context<'_>, meter: &mut Meter) -> Denial {
+    let evaluated = check.message_expression.as_ref().map(|message| message.evaluate(context, meter));
+    let computed = evaluated.and_then(|message| match message.map(|message| message.value) {
         Ok(Cel::String(text)) if !text.trim().is_empty() && !text.contains('\n') => {
             Some(text.as_str().to_owned())
         }

@@ -9,6 +9,7 @@ use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Context, Program, Value};
 
 use super::authorizer;
+use crate::cost::{Bound, Meter};
 
 /// Longest expression in bytes: an expression of a real policy has some hundreds.
 const MAX_LENGTH: usize = 8192;
@@ -118,6 +119,13 @@ pub(super) struct Expression {
     compiled: Result<Arc<IdedExpr>, String>,
 }
 
+/// A value, and what was known of it before it was computed.
+#[derive(Debug)]
+pub(super) struct Bounded {
+    pub(super) value: Value,
+    pub(super) bound: Bound,
+}
+
 impl Expression {
     pub(super) fn compile(source: &str) -> Self {
         Self { source: source.to_owned(), compiled: compile(source).map(Arc::new) }
@@ -128,15 +136,17 @@ impl Expression {
         self.compiled.as_ref().err().map(String::as_str)
     }
 
-    /// The value of the expression.
+    /// The value of the expression, and what it was bounded by.
     ///
     /// # Errors
-    /// Says what failed, in the words of the CEL crate.
-    pub(super) fn evaluate(&self, context: &Context<'_>) -> Result<Value, String> {
+    /// Says what failed, in the words of the CEL crate, or that the meter has no steps left.
+    pub(super) fn evaluate(&self, context: &Context<'_>, meter: &mut Meter) -> Result<Bounded, String> {
         let compiled = self.compiled.as_ref().map_err(Clone::clone)?;
+        let bound = meter.spend(&compiled.expr)?;
         // Some functions of the CEL crates panic on unexpected input, which must not end the process.
         let evaluated = catch_unwind(AssertUnwindSafe(|| context.resolve(compiled)));
-        evaluated.map_err(|_| "the expression failed unexpectedly".to_owned())?.map_err(|e| e.to_string())
+        let evaluated = evaluated.map_err(|_| "the expression failed unexpectedly".to_owned())?;
+        Ok(Bounded { value: evaluated.map_err(|e| e.to_string())?, bound })
     }
 }
 

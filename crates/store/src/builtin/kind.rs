@@ -45,6 +45,10 @@ pub(crate) struct BuiltinKind {
     pub(crate) selectable_fields: &'static [&'static str],
     /// Subresources beside `status` and `scale`.
     pub(crate) subresources: &'static [Subresource],
+    /// Fields that the type of Go is never without, and what they are then, as JSON. Nobody owns these values in a new object.
+    pub(crate) never_absent: &'static [(&'static str, &'static str)],
+    /// Whether a deletion is answered with the object instead of a `Status` (apiserver `ReturnDeletedObject`).
+    pub(crate) returns_deleted: bool,
     /// Fields, beside `status`, that no manager owns because only the server writes them.
     pub(crate) unowned_fields: &'static [&'static str],
     /// Group and plural of the resource whose objects this one shows under another name.
@@ -112,6 +116,8 @@ impl BuiltinKind {
             has_collection_delete: true,
             selectable_fields: &[],
             subresources: &[],
+            never_absent: &[],
+            returns_deleted: false,
             unowned_fields: &[],
             stored_as: None,
             convert: None,
@@ -161,6 +167,15 @@ impl BuiltinKind {
         }
     }
 
+    /// The values of the fields that are never absent.
+    pub(crate) fn zero(&self) -> impl Iterator<Item = (&'static str, Value)> {
+        self.never_absent.iter().filter_map(|(field, json)| {
+            let value = serde_json::from_str(json);
+            debug_assert!(value.is_ok(), "{field}");
+            Some((*field, value.ok()?))
+        })
+    }
+
     /// Where the objects are that this kind shows, if they are another resource's.
     pub(crate) fn storage(&self) -> Option<GroupResource> {
         self.stored_as.map(|(group, plural)| GroupResource::new(group, plural))
@@ -173,6 +188,7 @@ fn scale() -> Scale {
         spec_replicas: path("spec.replicas"),
         status_replicas: path("status.replicas"),
         selector: Some(path("spec.selector")),
+        is_builtin: true,
     }
 }
 

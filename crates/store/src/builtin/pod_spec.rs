@@ -5,6 +5,10 @@ use serde_json::{Map, Value};
 use crate::FieldError;
 use object::Object;
 
+/// What a workload without a template is never without.
+pub(super) const TEMPLATE: &[(&str, &str)] =
+    &[("spec", r#"{"template":{"metadata":{},"spec":{"containers":null}}}"#)];
+
 /// The fixed defaults of everything in a pod.
 pub(super) const DEFAULTS: &[(&str, &str, &str)] = &[
     ("core.v1.PodSpec", "restartPolicy", r#""Always""#),

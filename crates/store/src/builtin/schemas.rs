@@ -99,6 +99,7 @@ fn allow_anything(openapi: &mut Map<String, Value>) {
     {
         if let Some(Value::Object(definition)) = openapi.get_mut(free) {
             definition.insert("x-kubernetes-preserve-unknown-fields".into(), true.into());
+            definition.remove("type");
         }
     }
 }

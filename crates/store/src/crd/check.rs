@@ -19,7 +19,7 @@ pub(crate) fn check(old: Option<&Object>, definition: &Object) -> Vec<FieldError
     let names = spec.get("names").cloned().unwrap_or_default();
     check_names(definition, &mut errors);
     let scope = text(spec, "scope");
-    if !matches!(scope, "Cluster" | "Namespaced") {
+    if !matches!(scope, "" | "Cluster" | "Namespaced") {
         errors.push(FieldError::unsupported(
             "spec.scope",
             &scope.into(),
@@ -85,7 +85,9 @@ fn check_names(definition: &Object, errors: &mut Vec<FieldError>) {
     }
     let kind = text(&names, "kind");
     if kind.is_empty() {
-        errors.push(FieldError::required("spec.names.kind", ""));
+        for field in ["kind", "listKind", "singular"] {
+            errors.push(FieldError::required(format!("spec.names.{field}"), ""));
+        }
     } else if !is_dns_label(&kind.to_lowercase()) {
         errors.push(FieldError::invalid(
             "spec.names.kind",
@@ -112,18 +114,23 @@ fn check_names(definition: &Object, errors: &mut Vec<FieldError>) {
 fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
     let versions = list(spec, "versions");
     if versions.is_empty() {
-        errors.push(FieldError::required("spec.versions", "must have at least one version"));
+        for (path, why) in [
+            ("spec.versions", "must have exactly one version marked as storage version"),
+            ("status.storedVersions", "must have at least one stored version"),
+        ] {
+            errors.push(FieldError::invalid(path, &Value::Array(Vec::new()), why));
+        }
         return;
     }
     let mut seen = BTreeSet::new();
     for (i, version) in versions.iter().enumerate() {
         let (path, name) = (format!("spec.versions[{i}]"), text(version, "name"));
         if !is_dns_label(name) {
-            errors.push(FieldError::invalid(
-                format!("{path}.name"),
-                &name.into(),
-                "must be a DNS-1035 label",
-            ));
+            let why = "must be a DNS-1035 label";
+            errors.push(FieldError::invalid(format!("{path}.name"), &name.into(), why));
+            if i == 0 {
+                errors.push(FieldError::invalid("spec.version", &name.into(), why));
+            }
         }
         if !seen.insert(name) {
             errors.push(FieldError::invalid(
@@ -148,6 +155,8 @@ fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
                 why,
             ));
         }
+        // What stands in the only version is told of the whole.
+        let path = if versions.len() == 1 { "spec".to_owned() } else { path };
         check_columns(version, &path, errors);
         check_scale(version, &path, errors);
     }
@@ -158,6 +167,8 @@ fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
             &names.into(),
             "must have exactly one version marked as storage version",
         ));
+        let why = "must have the storage version";
+        errors.push(FieldError::invalid("status.storedVersions", &Value::Array(Vec::new()), why));
     }
     if flag(spec, "preserveUnknownFields") {
         let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
@@ -196,7 +207,7 @@ fn check_columns(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
         }
         if !text(column, "jsonPath").starts_with('.') {
             errors.push(FieldError::invalid(
-                format!("{path}.jsonPath"),
+                format!("{path}.JSONPath"),
                 &text(column, "jsonPath").into(),
                 "must be a simple json path starting with .",
             ));

@@ -109,7 +109,12 @@ fn scale(scale: &Value) -> Scale {
         text(scale, field).trim_start_matches('.').split('.').map(str::to_owned).collect::<Vec<_>>()
     };
     let selector = scale.get("labelSelectorPath").map(|_| path("labelSelectorPath"));
-    Scale { spec_replicas: path("specReplicasPath"), status_replicas: path("statusReplicasPath"), selector }
+    Scale {
+        spec_replicas: path("specReplicasPath"),
+        status_replicas: path("statusReplicasPath"),
+        selector,
+        is_builtin: false,
+    }
 }
 
 fn column(column: &Value) -> Column {

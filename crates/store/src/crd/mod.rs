@@ -3,6 +3,7 @@
 mod check;
 mod definition;
 mod keywords;
+mod rule_cost;
 mod serve;
 mod structural;
 

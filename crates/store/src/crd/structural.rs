@@ -7,6 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::definition::{flag, list, text, texts};
+use super::rule_cost;
 use crate::schema::Refs;
 use crate::{FieldError, Schema, validate};
 
@@ -27,7 +28,11 @@ pub(super) fn check_schemas(spec: &Value, errors: &mut Vec<FieldError>) {
         } else {
             format!("spec.versions[{i}].schema.openAPIV3Schema")
         };
-        Check { errors }.schema(schema, &path, At::Root);
+        let mut check = Check { errors, cardinality: 1.0, cost: 0.0 };
+        check.schema(schema, &path, At::Root);
+        if check.cost > rule_cost::SCHEMA {
+            check.forbidden(path, "the estimated cost of all rules of the schema exceeds the budget");
+        }
     }
 }
 
@@ -45,6 +50,10 @@ enum At {
 
 struct Check<'e> {
     errors: &'e mut Vec<FieldError>,
+    /// How many values of the schema an object may have.
+    cardinality: f64,
+    /// What the rules so far may take.
+    cost: f64,
 }
 
 impl Check<'_> {
@@ -93,11 +102,14 @@ impl Check<'_> {
                 self.schema(field, &here, inside);
             }
         }
-        if let Some(items) = schema.get("items") {
-            self.schema(items, &format!("{path}.items"), if at == At::Combination { at } else { At::Item });
-        }
-        if let Some(values @ Value::Object(_)) = schema.get("additionalProperties") {
-            self.schema(values, &format!("{path}.additionalProperties"), inside);
+        let item = if at == At::Combination { at } else { At::Item };
+        for (word, at) in [("items", item), ("additionalProperties", inside)] {
+            if let Some(part) = schema.get(word).filter(|part| !part.is_boolean()) {
+                let here = self.cardinality;
+                self.cardinality = rule_cost::cardinality(here, value, part);
+                self.schema(part, &format!("{path}.{word}"), at);
+                self.cardinality = here;
+            }
         }
         for word in ["allOf", "anyOf", "oneOf"] {
             for (i, part) in list(value, word).iter().enumerate() {
@@ -134,6 +146,7 @@ impl Check<'_> {
         let (type_, free) = (text(value, "type"), flag(value, "x-kubernetes-preserve-unknown-fields"));
         let int_or_string = flag(value, "x-kubernetes-int-or-string");
         match (type_, at) {
+            ("", _) if value.get("$ref").is_some() => {}
             ("", At::Root) => self.required(format!("{path}.type"), "must not be empty at the root"),
             ("", At::Item) if !int_or_string && !free => {
                 self.required(format!("{path}.type"), "must not be empty for specified array items")
@@ -308,6 +321,13 @@ impl Check<'_> {
             } else if let Err(error) = kube_cel::cel::Program::compile(expression) {
                 let why = format!("compilation failed: {error}");
                 self.errors.push(FieldError::invalid(format!("{path}.rule"), &expression.into(), why));
+            } else {
+                let cost = rule_cost::of_rule(expression, value) * self.cardinality;
+                self.cost += cost;
+                if cost > rule_cost::RULE {
+                    let why = "estimated rule cost exceeds budget; set maxItems, maxProperties and maxLength where arrays, maps and strings are used";
+                    self.forbidden(format!("{path}.rule"), why);
+                }
             }
             if rule.get("message").is_some() && text(rule, "message").trim().is_empty() {
                 self.errors.push(FieldError::invalid(

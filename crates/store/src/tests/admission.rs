@@ -21,6 +21,29 @@ fn install(world: &mut World, spec: Value) {
     world.create(binding(&["Deny"])).unwrap();
 }
 
+#[test]
+fn an_expression_that_would_take_too_long_or_too_much_is_not_evaluated() {
+    let grown = ".map(x, x + x)".repeat(24);
+    let grown = format!("['aaaaaaaa']{grown}");
+    let slow = "object.data.all(x, object.data.all(y, object.data.all(z, x + y != z)))";
+    let cases = [
+        json!({ "validations": [{ "expression": format!("{grown}.exists(x, x.size() > 0)") }] }),
+        json!({
+            "variables": [{ "name": "a", "expression": "['aaaaaaaa']".to_owned() + &".map(x, x + x)".repeat(14) },
+                { "name": "b", "expression": "variables.a".to_owned() + &".map(x, x + x)".repeat(14) }],
+            "validations": [{ "expression": "variables.b.size() == 1" }],
+        }),
+        json!({ "validations": [{ "expression": slow }] }),
+    ];
+    for spec in cases {
+        let mut world = World::new();
+        install(&mut world, spec);
+        let data: serde_json::Map<_, _> = (0..200).map(|i| (format!("k{i}"), json!("v"))).collect();
+        let (code, _, message) = refusal(world.create(config_map("a", data.into())));
+        assert!(code == 422 && message.contains("cost budget"), "{message}");
+    }
+}
+
 fn binding(actions: &[&str]) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",

@@ -59,20 +59,21 @@ fn nested(levels: usize) -> Value {
     (0..levels).fold(json!("x"), |below, _| json!({ "d": below }))
 }
 
-/// Creates an object whose list has so many entries, in a kind with this rule for the list.
+/// Creates an object whose list is full, in a kind with this rule for the list of so many entries.
 fn ruled(rule: &str, entries: usize) -> Result<crate::Written, crate::ApiError> {
     let mut world = World::new();
-    let list = json!({ "type": "array", "items": { "type": "string" }, "x-kubernetes-validations": [{ "rule": rule }] });
+    let list = json!({
+        "type": "array", "maxItems": entries, "items": { "type": "string", "maxLength": 10 },
+        "x-kubernetes-validations": [{ "rule": rule }],
+    });
     let schema = json!({ "type": "object", "properties": { "list": list } });
     let version =
         json!({ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } });
-    world
-        .create(json!({
+    world.create(json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": { "name": "rules.test.dev" },
             "spec": { "group": "test.dev", "scope": "Cluster", "names": { "plural": "rules", "kind": "Rule" }, "versions": [version] },
-        }))
-        .unwrap();
+        }))?;
     let list: Vec<String> = (0..entries).map(|i| format!("entry {i}")).collect();
     let object = Object::from_value(
         json!({ "apiVersion": "test.dev/v1", "kind": "Rule", "metadata": { "name": "a" }, "list": list }),
@@ -87,8 +88,46 @@ fn a_rule_that_would_take_too_long_is_not_evaluated() {
     ruled(cubic, 10).unwrap();
     ruled("self.all(x, self.exists_one(y, x == y))", 100).unwrap();
     let doubling = format!("self{}.size() > 0", ".map(x, x + x)".repeat(40));
-    for (rule, entries) in [(cubic, 1000), (doubling.as_str(), 2)] {
+    for (rule, entries) in [(cubic, 60), (doubling.as_str(), 2)] {
         let (code, _, message) = refusal(ruled(rule, entries));
         assert!(code == 422 && message.contains("cost budget"), "{message}");
     }
+}
+
+#[test]
+fn a_definition_with_a_rule_that_may_take_too_long_is_refused() {
+    let cubic = "self.all(x, self.all(y, self.all(z, x + y != z)))";
+    let (code, _, message) = refusal(ruled(cubic, 1000));
+    assert!(code == 422 && message.contains("estimated rule cost exceeds budget"), "{message}");
+}
+
+#[test]
+fn replicas_nest_an_object_no_deeper_than_what_can_be_read_back() {
+    let mut world = World::new();
+    let spec = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let schema = json!({ "type": "object", "properties": { "spec": spec } });
+    let path = format!(".spec{}", ".r".repeat(130));
+    let scale = json!({ "specReplicasPath": path, "statusReplicasPath": ".status.replicas" });
+    let version = json!({
+        "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
+        "subresources": { "scale": scale },
+    });
+    let names = json!({ "plural": "deeps", "kind": "Deep" });
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "deeps.test.dev" },
+        "spec": { "group": "test.dev", "scope": "Cluster", "names": names, "versions": [version] },
+    });
+    world.create(definition).unwrap();
+    world
+        .create(json!({ "apiVersion": "test.dev/v1", "kind": "Deep", "metadata": { "name": "a" } }))
+        .unwrap();
+    let target = crate::ResourcePath::resource("test.dev", "v1", "deeps").named("a").sub("scale");
+    let scaled = json!({
+        "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": { "name": "a" }, "spec": { "replicas": 1 },
+    });
+    let scaled = Object::from_value(scaled).unwrap();
+    let (code, _, message) =
+        refusal(world.store.update(&target, scaled, &WriteOptions::manager("test"), world.now));
+    assert!(code == 400 && message.contains("more than 100 levels"), "{message}");
 }

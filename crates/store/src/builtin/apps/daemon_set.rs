@@ -24,6 +24,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
         fill_rolling_update(object, "updateStrategy", json!({ "maxUnavailable": 1, "maxSurge": 0 }));
         pod_spec::fill(object, "/spec/template/spec");
     },
+    never_absent: pod_spec::TEMPLATE,
     validate: pod_spec::check_workload,
     prepare_for_create: |_, object| {
         set_status(

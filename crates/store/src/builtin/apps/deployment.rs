@@ -28,6 +28,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
         fill_rolling_update(object, "strategy", json!({ "maxUnavailable": "25%", "maxSurge": "25%" }));
         pod_spec::fill(object, "/spec/template/spec");
     },
+    never_absent: pod_spec::TEMPLATE,
     validate: |old, new, errors| {
         check_not_negative(new, &["spec", "replicas"], errors);
         pod_spec::check_workload(old, new, errors);

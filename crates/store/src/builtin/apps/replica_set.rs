@@ -16,6 +16,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
     selectable_fields: &["status.replicas"],
     defaults: &[("apps.v1.ReplicaSetSpec", "replicas", "1")],
     fill: |object| pod_spec::fill(object, "/spec/template/spec"),
+    never_absent: pod_spec::TEMPLATE,
     validate: pod_spec::check_workload,
     prepare_for_create: |_, object| set_status(object, json!({ "replicas": 0 })),
     columns: &[

@@ -29,6 +29,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
         fill_rolling_update(object, "updateStrategy", json!({ "partition": 0 }));
         pod_spec::fill(object, "/spec/template/spec");
     },
+    never_absent: pod_spec::TEMPLATE,
     validate: pod_spec::check_workload,
     prepare_for_create: |_, object| set_status(object, json!({ "replicas": 0, "availableReplicas": 0 })),
     columns: &[NAME, column("Ready", |o, _| ratio(o, "readyReplicas")), AGE],

@@ -18,6 +18,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
         fill(object);
         pod_spec::fill(object, "/spec/template/spec");
     },
+    never_absent: pod_spec::TEMPLATE,
     validate: |old, new, errors| check_unchanged(old, new, &["spec", "template"], errors),
     prepare_for_create: |_, object| {
         set_status(object, json!({}));

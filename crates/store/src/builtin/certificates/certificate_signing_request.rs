@@ -49,6 +49,33 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
 /// Seconds that a certificate may be asked for at least (KEP-2784).
 const SHORTEST: i64 = 600;
 
+/// What a key may be used for (`certificates.k8s.io/v1`, `KeyUsage`).
+const USAGES: [&str; 23] = [
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
+
 /// The conditions that decide about a request.
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
 
@@ -110,7 +137,9 @@ fn check(request: &Object, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::invalid("spec.request", &encoded.into(), why));
     }
     let signer = text(request, &["spec", "signerName"]);
-    if signer.split_once('/').is_none_or(|(domain, path)| !domain.contains('.') || path.is_empty()) {
+    if signer.is_empty() {
+        errors.push(FieldError::required("spec.signerName", ""));
+    } else if signer.split_once('/').is_none_or(|(domain, path)| !domain.contains('.') || path.is_empty()) {
         let why = "should be a fully qualified domain and path of the form 'example.com/signer-name'";
         errors.push(FieldError::invalid("spec.signerName", &signer.into(), why));
     }
@@ -119,8 +148,17 @@ fn check(request: &Object, errors: &mut Vec<FieldError>) {
         let why = format!("may not specify a duration less than {SHORTEST} seconds (10 minutes)");
         errors.push(FieldError::invalid("spec.expirationSeconds", seconds, why));
     }
-    if request.at(&["spec", "usages"]).and_then(Value::as_array).is_none_or(Vec::is_empty) {
-        errors.push(FieldError::required("spec.usages", "usages field may not be empty"));
+    let usages = request.at(&["spec", "usages"]).and_then(Value::as_array).cloned().unwrap_or_default();
+    if usages.is_empty() {
+        errors.push(FieldError::required("spec.usages", ""));
+    }
+    for (i, usage) in usages.iter().enumerate() {
+        if !usage.as_str().is_some_and(|usage| USAGES.contains(&usage)) {
+            errors.push(FieldError::unsupported(format!("spec.usages[{i}]"), usage, USAGES.into_iter()));
+        }
+        if usages.iter().take(i).any(|other| other == usage) {
+            errors.push(FieldError::duplicate(format!("spec.usages[{i}]"), usage));
+        }
     }
 }
 

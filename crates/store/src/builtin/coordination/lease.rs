@@ -9,6 +9,7 @@ use crate::builtin::columns::{AGE, NAME, column, text};
 pub(super) static KIND: BuiltinKind = BuiltinKind {
     create_on_update: true,
     unconditional_update: false,
+    never_absent: &[("spec", "{}")],
     validate: |_, new, errors| {
         let seconds = new.at(&["spec", "leaseDurationSeconds"]);
         if let Some(seconds) = seconds.filter(|seconds| seconds.as_i64().is_some_and(|s| s <= 0)) {

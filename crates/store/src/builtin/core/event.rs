@@ -23,6 +23,15 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
         "source",
         "type",
     ],
+    never_absent: &[
+        ("involvedObject", "{}"),
+        ("source", "{}"),
+        ("firstTimestamp", "null"),
+        ("lastTimestamp", "null"),
+        ("eventTime", "null"),
+        ("reportingComponent", r#""""#),
+        ("reportingInstance", r#""""#),
+    ],
     validate: |_, new, errors| {
         // An object of the cluster has its events in `default`.
         let found = new.at(&["involvedObject", "namespace"]).and_then(Value::as_str).unwrap_or_default();

@@ -3,9 +3,9 @@
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::json;
 
-use crate::NameRule;
 use crate::builtin::columns::{AGE, NAME, column, text};
 use crate::builtin::{BuiltinKind, Subresource};
+use crate::{FieldError, NameRule};
 use object::Object;
 
 pub(super) static KIND: BuiltinKind = BuiltinKind {
@@ -27,6 +27,14 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
                 new.0.insert("spec".into(), spec.clone());
             }
             label(new);
+        }
+    },
+    validate_update: |_, new, errors| {
+        let (phase, is_going) = (text(new, &["status", "phase"]), new.is_terminating());
+        let (wanted, deleted) = if is_going { ("Terminating", "not empty") } else { ("Active", "empty") };
+        if phase != wanted {
+            let why = format!("may only be '{wanted}' if `deletionTimestamp` is {deleted}");
+            errors.push(FieldError::invalid("status.Phase", &phase.into(), why));
         }
     },
     columns: &[NAME, column("Status", |o, _| text(o, &["status", "phase"]).into()), AGE],

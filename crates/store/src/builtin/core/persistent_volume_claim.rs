@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::builtin::{BuiltinKind, set_status};
 
 pub(super) static KIND: BuiltinKind = BuiltinKind {
+    returns_deleted: true,
     short_names: &["pvc"],
     has_status: true,
     defaults: &[("core.v1.PersistentVolumeClaimSpec", "volumeMode", r#""Filesystem""#)],

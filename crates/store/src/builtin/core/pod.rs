@@ -8,6 +8,7 @@ use crate::builtin::columns::{AGE, NAME, column, text};
 use crate::builtin::{BuiltinKind, pod_spec, set_status};
 
 pub(super) static KIND: BuiltinKind = BuiltinKind {
+    returns_deleted: true,
     short_names: &["po"],
     categories: &["all"],
     has_status: true,

@@ -43,6 +43,14 @@ fn check_type(secret: &Object, errors: &mut Vec<FieldError>) {
     for key in wanted.iter().filter(|key| !has(key)) {
         errors.push(FieldError::required(format!("data[{key}]"), ""));
     }
+    let docker = secret.at(&["data", ".dockerconfigjson"]).and_then(Value::as_str);
+    if let (Some(docker), "kubernetes.io/dockerconfigjson") = (docker, text(secret, &["type"])) {
+        let bytes = STANDARD.decode(docker).unwrap_or_default();
+        if let Err(error) = serde_json::from_slice::<serde_json::Map<String, Value>>(&bytes) {
+            let redacted = "<secret contents redacted>".into();
+            errors.push(FieldError::invalid("data[.dockerconfigjson]", &redacted, error));
+        }
+    }
     const ACCOUNT: &str = "kubernetes.io/service-account.name";
     let is_token = text(secret, &["type"]) == "kubernetes.io/service-account-token";
     if is_token && secret.annotations().get(ACCOUNT).is_none_or(|name| name.is_empty()) {

@@ -9,11 +9,12 @@ use crate::{FieldError, NameRule};
 use object::Object;
 
 pub(super) static KIND: BuiltinKind = BuiltinKind {
+    returns_deleted: true,
     short_names: &["svc"],
     categories: &["all"],
     has_status: true,
     create_on_update: true,
-    names: NameRule::Label1035,
+    names: NameRule::Label,
     selectable_fields: &["spec.clusterIP", "spec.type"],
     unowned_fields: &["spec.clusterIP", "spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy"],
     defaults: &[
@@ -59,9 +60,16 @@ fn allocate(service: &mut Object, address: &str) {
         return;
     }
     let address = spec.entry("clusterIP").or_insert_with(|| address.into()).clone();
+    // Who finds the addresses of a headless service without a selector is not known, so it takes both families.
+    let takes_both = address == "None" && spec.get("selector").is_none();
+    let (families, policy) = if takes_both {
+        (json!(["IPv4", "IPv6"]), "RequireDualStack")
+    } else {
+        (json!(["IPv4"]), "SingleStack")
+    };
     spec.entry("clusterIPs").or_insert_with(|| json!([address]));
-    spec.entry("ipFamilies").or_insert_with(|| json!(["IPv4"]));
-    spec.entry("ipFamilyPolicy").or_insert_with(|| "SingleStack".into());
+    spec.entry("ipFamilies").or_insert(families);
+    spec.entry("ipFamilyPolicy").or_insert_with(|| policy.into());
 }
 
 /// An update of a service that does not mention its address keeps it.

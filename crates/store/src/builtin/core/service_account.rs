@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use crate::builtin::{BuiltinKind, Subresource};
 
 pub(super) static KIND: BuiltinKind = BuiltinKind {
+    returns_deleted: true,
     short_names: &["sa"],
     subresources: &[Subresource {
         name: "token",

@@ -1,6 +1,7 @@
 //! The kind Event.
 
 use k8s_openapi::api::events::v1::Event;
+use serde_json::Value;
 
 use crate::builtin::BuiltinKind;
 use object::Object;
@@ -19,6 +20,13 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
         "reason",
         "reportingController",
         "type",
+    ],
+    never_absent: &[
+        ("regarding", "{}"),
+        ("deprecatedSource", "{}"),
+        ("deprecatedFirstTimestamp", "null"),
+        ("deprecatedLastTimestamp", "null"),
+        ("eventTime", "null"),
     ],
     stored_as: Some(("", "events")),
     convert: Some(convert),
@@ -44,6 +52,12 @@ fn convert(event: &Object, api_version: &str) -> Result<Object, String> {
         let (from, to) = if api_version == "v1" { (own, core) } else { (core, own) };
         if let Some(value) = converted.0.remove(from) {
             converted.0.insert(to.into(), value);
+        }
+    }
+    for field in ["reportingComponent", "reportingController", "reportingInstance"] {
+        // Only the core group shows them when they are empty.
+        if api_version != "v1" && converted.0.get(field).and_then(Value::as_str) == Some("") {
+            converted.0.remove(field);
         }
     }
     converted.0.insert("apiVersion".into(), api_version.into());

@@ -5,6 +5,12 @@ use serde_json::Value;
 use crate::FieldError;
 use crate::builtin::columns::{AGE, NAME, PrinterColumn, column, text, wide};
 use object::Object;
+use object::names::is_dns_subdomain;
+
+/// What a binding that names no role is never without.
+pub(super) const NO_ROLE: &str = r#"{"apiGroup":"rbac.authorization.k8s.io","kind":"","name":""}"#;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
 
 pub(super) const COLUMNS: &[PrinterColumn] = &[
     NAME,
@@ -22,14 +28,23 @@ pub(super) fn fill(binding: &mut Object) {
     let subjects = binding.0.get_mut("subjects").and_then(Value::as_array_mut);
     for subject in subjects.into_iter().flatten().filter_map(Value::as_object_mut) {
         if matches!(subject.get("kind").and_then(Value::as_str), Some("User" | "Group")) {
-            subject.entry("apiGroup").or_insert_with(|| "rbac.authorization.k8s.io".into());
+            subject.entry("apiGroup").or_insert_with(|| GROUP.into());
         }
     }
 }
 
-/// Checks the subjects, and that the role stays.
+/// Checks the role and the subjects, and that the role stays.
 pub(super) fn check(old: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
-    if new.at(&["roleRef", "name"]).and_then(Value::as_str).is_none_or(str::is_empty) {
+    let of_the_cluster = new.kind() == "ClusterRoleBinding";
+    let kinds = if of_the_cluster { &["ClusterRole"][..] } else { &["Role", "ClusterRole"] };
+    let (group, kind) = (text(new, &["roleRef", "apiGroup"]), text(new, &["roleRef", "kind"]));
+    if group != GROUP {
+        errors.push(FieldError::unsupported("roleRef.apiGroup", &group.into(), [GROUP].into_iter()));
+    }
+    if !kinds.contains(&kind) {
+        errors.push(FieldError::unsupported("roleRef.kind", &kind.into(), kinds.iter().copied()));
+    }
+    if text(new, &["roleRef", "name"]).is_empty() {
         errors.push(FieldError::required("roleRef.name", ""));
     }
     check_subjects(new, errors);
@@ -53,11 +68,18 @@ fn check_subjects(object: &Object, errors: &mut Vec<FieldError>) {
                 kinds.into_iter(),
             ));
         }
-        if text("kind") == "ServiceAccount"
-            && text("namespace").is_empty()
-            && object.kind() == "ClusterRoleBinding"
-        {
+        let is_account = text("kind") == "ServiceAccount";
+        if is_account && text("namespace").is_empty() && object.kind() == "ClusterRoleBinding" {
             errors.push(FieldError::required(format!("subjects[{i}].namespace"), ""));
+        }
+        if is_account && !text("name").is_empty() && !is_dns_subdomain(text("name")) {
+            let why = "a lowercase RFC 1123 subdomain is expected";
+            errors.push(FieldError::invalid(format!("subjects[{i}].name"), &text("name").into(), why));
+        }
+        let group = if is_account { "" } else { GROUP };
+        if kinds.contains(&text("kind")) && text("apiGroup") != group {
+            let path = format!("subjects[{i}].apiGroup");
+            errors.push(FieldError::unsupported(path, &text("apiGroup").into(), [group].into_iter()));
         }
     }
 }

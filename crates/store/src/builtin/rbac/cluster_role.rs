@@ -10,7 +10,11 @@ use crate::builtin::columns::{CREATED_AT, NAME};
 pub(super) static KIND: BuiltinKind = BuiltinKind {
     names: NameRule::PathSegment,
     create_on_update: true,
-    validate: |_, new, errors| rule::check(new, true, errors),
+    fill: rule::fill,
+    validate: |_, new, errors| {
+        rule::check(new, true, errors);
+        rule::check_selectors(new, errors);
+    },
     columns: &[NAME, CREATED_AT],
     ..BuiltinKind::of::<ClusterRole>()
 };

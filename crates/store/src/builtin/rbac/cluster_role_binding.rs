@@ -9,6 +9,7 @@ use crate::builtin::BuiltinKind;
 pub(super) static KIND: BuiltinKind = BuiltinKind {
     names: NameRule::PathSegment,
     create_on_update: true,
+    never_absent: &[("roleRef", binding::NO_ROLE)],
     validate: binding::check,
     fill: binding::fill,
     columns: binding::COLUMNS,

@@ -10,6 +10,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
     names: NameRule::PathSegment,
     create_on_update: true,
     defaults: &[("rbac.v1.RoleRef", "apiGroup", r#""rbac.authorization.k8s.io""#)],
+    never_absent: &[("roleRef", binding::NO_ROLE)],
     validate: binding::check,
     fill: binding::fill,
     columns: binding::COLUMNS,

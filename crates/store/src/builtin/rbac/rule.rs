@@ -1,9 +1,44 @@
 //! Rules of roles.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::FieldError;
-use object::Object;
+use object::names::{label_value_fault, qualified_name_fault};
+use object::{Object, Selector};
+
+/// Checks the selectors of the roles that a role gathers.
+pub(super) fn check_selectors(role: &Object, errors: &mut Vec<FieldError>) {
+    let selectors = role.at(&["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array);
+    let selectors = selectors.map(Vec::as_slice).unwrap_or_default();
+    if selectors.is_empty() && role.at(&["aggregationRule"]).is_some() {
+        let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+        errors.push(FieldError::required("aggregationRule.clusterRoleSelectors", why));
+    }
+    for (i, selector) in selectors.iter().enumerate() {
+        let path = format!("aggregationRule.clusterRoleSelectors[{i}]");
+        let labels = selector.get("matchLabels").and_then(Value::as_object);
+        for (key, value) in labels.into_iter().flatten() {
+            let value_fault = label_value_fault(value.as_str().unwrap_or_default());
+            for fault in qualified_name_fault(key).into_iter().chain(value_fault) {
+                let found = key.clone().into();
+                errors.push(FieldError::invalid(format!("{path}.matchLabels"), &found, fault));
+            }
+        }
+        let parsed = LabelSelector::deserialize(selector)
+            .map_err(|e| e.to_string())
+            .and_then(|selector| Selector::parse(&selector).map_err(|e| e.to_string()));
+        if let Err(why) = parsed {
+            errors.push(FieldError::invalid(path, selector, why));
+        }
+    }
+}
+
+/// A role without rules says so.
+pub(super) fn fill(role: &mut Object) {
+    role.0.entry("rules").or_insert(Value::Null);
+}
 
 /// Checks that every rule is about paths or about objects, and about something.
 pub(super) fn check(role: &Object, of_the_cluster: bool, errors: &mut Vec<FieldError>) {

@@ -4,4 +4,4 @@ use k8s_openapi::api::storage::v1::CSIDriver;
 
 use crate::builtin::BuiltinKind;
 
-pub(super) static KIND: BuiltinKind = BuiltinKind::of::<CSIDriver>();
+pub(super) static KIND: BuiltinKind = BuiltinKind { returns_deleted: true, ..BuiltinKind::of::<CSIDriver>() };

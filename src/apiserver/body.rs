@@ -1,0 +1,178 @@
+//! JSON bodies, and the fields that stand in them twice.
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use store::{ApiError, FieldError, FieldValidation};
+
+/// A body that was read, where the last of equal fields counts.
+#[derive(Debug)]
+pub(super) struct Body {
+    pub(super) value: Value,
+    /// Sentences about the fields that stand there twice.
+    repeated: Vec<String>,
+}
+
+/// What a body is to the request; it decides how repeated fields are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The object itself.
+    Object,
+    /// A patch of it.
+    Patch,
+    /// A configuration to apply.
+    Apply,
+}
+
+impl Body {
+    /// Reads JSON.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub(super) fn json(text: &[u8], role: Role) -> Result<Self, serde_json::Error> {
+        let (mut repeated, mut path) = (Vec::new(), String::new());
+        let mut json = serde_json::Deserializer::from_slice(text);
+        let value = Reader { path: &mut path, repeated: &mut repeated }.deserialize(&mut json)?;
+        json.end()?;
+        let line = if text.contains(&b'\n') { "" } else { "line 1: " };
+        let sentence = |path: String| match role {
+            Role::Object | Role::Patch => format!("duplicate field {path:?}"),
+            Role::Apply => {
+                let key = path.rsplit(['.', ']']).next().unwrap_or_default().to_owned();
+                format!("{line}key {key:?} already set in map")
+            }
+        };
+        Ok(Self { value, repeated: repeated.into_iter().map(sentence).collect() })
+    }
+
+    /// A value that was read in another way.
+    pub(super) fn of(value: Value) -> Self {
+        Self { value, repeated: Vec::new() }
+    }
+
+    /// The sentences that the writer is warned with.
+    ///
+    /// # Errors
+    /// 400, or 422 for a patch, where the validation is strict and a field stands there twice.
+    pub(super) fn warnings(&self, role: Role, validation: FieldValidation) -> Result<Vec<String>, ApiError> {
+        if self.repeated.is_empty() {
+            return Ok(Vec::new());
+        }
+        let why = format!("strict decoding error: {}", self.repeated.join(", "));
+        match (validation, role) {
+            (FieldValidation::Ignore, _) => Ok(Vec::new()),
+            (FieldValidation::Warn, _) => Ok(self.repeated.clone()),
+            (FieldValidation::Strict, Role::Patch) => {
+                let error = FieldError::invalid("patch", &self.value.to_string().into(), why);
+                Err(ApiError::invalid("", "", "", &[error]))
+            }
+            (FieldValidation::Strict, Role::Object | Role::Apply) => Err(ApiError::bad_request(why)),
+        }
+    }
+}
+
+/// Reads a value at a path.
+struct Reader<'r> {
+    path: &'r mut String,
+    repeated: &'r mut Vec<String>,
+}
+
+impl Reader<'_> {
+    /// Reads what stands one step below.
+    fn below<T>(&mut self, step: &str, read: impl FnOnce(Reader<'_>) -> T) -> T {
+        let here = self.path.len();
+        self.path.push_str(step);
+        let read = read(Reader { path: self.path, repeated: self.repeated });
+        self.path.truncate(here);
+        read
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        let step = |list: &Vec<Value>| format!("[{}]", list.len());
+        while let Some(item) = self.below(&step(&list), |reader| items.next_element_seed(reader))? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(name) = fields.next_key::<String>()? {
+            let step = if self.path.is_empty() { name.clone() } else { format!(".{name}") };
+            let value = self.below(&step, |reader| fields.next_value_seed(reader))?;
+            if map.insert(name, value).is_some() {
+                self.repeated.push(format!("{}{step}", self.path));
+            }
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn fields_that_stand_twice_are_told_by_their_paths() {
+        let text = br#"{"a": 1, "b": {"c": [{}, {"d": 1, "d": [2.5, null, true, "x"]}]}, "a": -3}"#;
+        let body = Body::json(text, Role::Object).unwrap();
+        assert_eq!(body.value, json!({ "a": -3, "b": { "c": [{}, { "d": [2.5, null, true, "x"] }] } }));
+        let warnings = body.warnings(Role::Object, FieldValidation::Warn).unwrap();
+        assert_eq!(warnings, [r#"duplicate field "b.c[1].d""#, r#"duplicate field "a""#]);
+        assert_eq!(body.warnings(Role::Object, FieldValidation::Strict).unwrap_err().code(), 400);
+        assert_eq!(body.warnings(Role::Patch, FieldValidation::Strict).unwrap_err().code(), 422);
+        assert!(body.warnings(Role::Object, FieldValidation::Ignore).unwrap().is_empty());
+    }
+
+    #[test]
+    fn text_after_the_value_and_values_nested_too_deeply_are_refused() {
+        assert!(Body::json(b"{} {}", Role::Object).is_err());
+        assert!(Body::json("[".repeat(200).as_bytes(), Role::Object).is_err());
+    }
+}
