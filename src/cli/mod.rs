@@ -1,10 +1,12 @@
 //! The command line. A command is a file in `commands/`; its doc comments are its help. All output goes
 //! through [`output`].
 
+mod checkout;
 mod commands;
 mod connect;
 mod fleet;
 mod local_tree;
+mod objects;
 mod origin;
 pub mod output;
 

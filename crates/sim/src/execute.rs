@@ -150,7 +150,7 @@ pub fn execute(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Times
     }
 }
 
-fn path(store: &Store, reference: &ObjectRef) -> Result<ResourcePath, Failure> {
+pub(super) fn path(store: &Store, reference: &ObjectRef) -> Result<ResourcePath, Failure> {
     let target = store.target(reference).ok_or_else(|| Failure::not_served(&reference.gvk))?;
     let namespaced = store.resource_of(&reference.gvk).is_some_and(|resource| resource.namespaced);
     Ok(match (namespaced, target.namespace.as_str()) {

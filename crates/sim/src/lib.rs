@@ -6,6 +6,7 @@ mod cluster;
 mod execute;
 pub mod history;
 mod lookup;
+pub mod preview;
 mod process;
 mod user;
 pub mod workload;

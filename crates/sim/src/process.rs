@@ -262,7 +262,12 @@ impl Feed {
 }
 
 /// Lists, or goes on from where the watch stands; a watch that fell behind lists again.
-fn read(store: &Store, kind: &WatchedKind, scope: &Scope, watch: &mut Option<Watch>) -> Vec<WatchEvent> {
+pub(super) fn read(
+    store: &Store,
+    kind: &WatchedKind,
+    scope: &Scope,
+    watch: &mut Option<Watch>,
+) -> Vec<WatchEvent> {
     let decode = |object: &Arc<Object>| kind.convert(object);
     if let Some(events) = watch.as_mut().and_then(|watch| store.poll(watch).ok()) {
         let events = events.into_iter().filter_map(|event| match event.type_ {

@@ -74,6 +74,18 @@ pub fn step(object: &Object, world: &World, now: Timestamp) -> Step {
     Step { metadata, status: merge_diff(&before, &after), wake_at }
 }
 
+/// The status of a workload whose newest pods are ready; `None` for other kinds.
+pub(crate) fn ready(object: &Object, now: Timestamp) -> Option<Value> {
+    let is_workload = matches!(
+        (object.api_version(), object.kind()),
+        ("apps/v1", "Deployment" | "StatefulSet" | "ReplicaSet" | "DaemonSet")
+            | ("batch/v1", "Job")
+            | ("v1", "Pod")
+    );
+    let world = World { nodes: 1, ..World::default() };
+    is_workload.then(|| status(object, &json!({}), Progress::Ready, &world, now))
+}
+
 /// How far the newest pods are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {

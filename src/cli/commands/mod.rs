@@ -7,6 +7,7 @@ mod demo;
 mod explain;
 mod hub;
 mod operator;
+mod plan;
 mod policies;
 mod render;
 mod simulate;
@@ -39,6 +40,7 @@ commands! {
     Agent => agent,
     Hub => hub,
     Render => render,
+    Plan => plan,
     Status => status,
     Explain => explain,
     Simulate => simulate,

@@ -2,27 +2,23 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::cli::checkout::{HEAD, checkout, repository};
 use crate::cli::local_tree::{Local, render_directory, with_local_paths};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
-use crate::git::{Credentials, Error, History, Mirror, RefSpec, Remote};
 use object::Object;
-use object::tree::Checkout;
 use render::{Closure, RenderError, Rendered, render};
 
 /// Editors and `git` change several files at once; changes within this time are rendered together.
 const SETTLE: Duration = Duration::from_millis(200);
-/// The commit that a repository has checked out.
-const HEAD: &str = "HEAD";
 
 /// Print the objects of an overlay, as `kubectl kustomize` would.
 ///
@@ -80,60 +76,10 @@ fn rendered(args: &Args) -> Result<(Result<Rendered, RenderError>, Option<PathBu
         let Local { base, result, .. } = render_directory(&args.dir)?;
         return Ok((result.map_err(|error| with_local_paths(error, &base)), Some(base)));
     }
-    let checkout = checkout(args.repo.as_deref(), args.revision.as_deref().unwrap_or(HEAD))?;
+    let url = repository(args.repo.as_deref())?;
+    let checkout = checkout(&url, args.revision.as_deref().unwrap_or(HEAD))?;
     let overlay = args.dir.to_string_lossy();
     Ok((render(&checkout.tree, &overlay), None))
-}
-
-/// Fetches a revision into a mirror that does not outlive the command.
-fn checkout(repo: Option<&str>, revision: &str) -> Result<Arc<Checkout>, CommandError> {
-    let url = match repo {
-        Some(repo) if Path::new(repo).is_dir() => absolute(Path::new(repo))?,
-        Some(repo) => repo.to_owned(),
-        None => {
-            let here = std::env::current_dir().context("cannot find the working directory")?;
-            let around = here.ancestors().find(|parent| parent.join(".git").exists());
-            let around = around.ok_or_else(|| {
-                CommandError::hinted(
-                    anyhow!("the working directory is in no repository"),
-                    "name one with --repo",
-                )
-            })?;
-            absolute(around)?
-        }
-    };
-    let cache = tempfile::tempdir().context("cannot create a temporary directory")?;
-    fetch(cache.path(), &url, revision)
-}
-
-fn absolute(path: &Path) -> Result<String, CommandError> {
-    let path = path.canonicalize().with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(path.to_string_lossy().into_owned())
-}
-
-fn fetch(cache: &Path, url: &str, revision: &str) -> Result<Arc<Checkout>, CommandError> {
-    let remote = Remote::parse(url)?;
-    let mut mirror = Mirror::open(cache, remote, Credentials::default())?;
-    let named = || {
-        [RefSpec::commit(revision), RefSpec::branch(revision), RefSpec::tag(revision)]
-            .into_iter()
-            .flatten()
-            .collect()
-    };
-    let candidates: Vec<RefSpec> = if revision == HEAD { vec![RefSpec::Head] } else { named() };
-    let mut failure = None;
-    for want in candidates {
-        match mirror.fetch(&want, History::default()) {
-            Ok(checkout) => return Ok(checkout),
-            Err(error @ Error::MissingRef { .. }) => failure = failure.or(Some(error)),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let hint = "a revision is a branch, a tag, a commit id of 40 digits, or HEAD";
-    Err(match failure {
-        Some(error) => CommandError::hinted(error, hint),
-        None => CommandError::hinted(anyhow!("{revision:?} is not a revision"), hint),
-    })
 }
 
 fn print(args: &Args, rendered: &Rendered, ui: &mut Ui) -> Result<(), CommandError> {

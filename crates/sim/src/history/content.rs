@@ -24,7 +24,8 @@ pub struct Content {
 }
 
 impl Content {
-    pub(super) fn first(random: &mut Random) -> Self {
+    /// Draws the content of the first commit.
+    pub fn first(random: &mut Random) -> Self {
         let mut content = Self { version: Some(0), named: random.chance(500), ..Self::default() };
         content.strategy = below(random, STRATEGIES);
         for map in &mut content.maps {
@@ -34,7 +35,7 @@ impl Content {
     }
 
     /// Changes it as the next commit does.
-    pub(super) fn change(&mut self, random: &mut Random) {
+    pub fn change(&mut self, random: &mut Random) {
         self.broken = false;
         match random.below(20) {
             0..9 => self.version = Some(below(random, 4)),
@@ -52,7 +53,7 @@ impl Content {
     }
 
     /// The files of the commit.
-    pub(super) fn files(&self) -> FileTree {
+    pub fn files(&self) -> FileTree {
         let mut files = FileTree::default();
         for (number, value) in self.maps.iter().enumerate() {
             if let Some(value) = value {

@@ -14,6 +14,7 @@ mod liveness;
 mod manifests;
 mod permissions;
 mod placements;
+mod previews;
 mod reports;
 mod rollouts;
 mod unreadable;

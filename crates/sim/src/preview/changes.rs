@@ -1,0 +1,141 @@
+//! What differs between the hub before a commit and after it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::content::field_changes;
+use super::fleet::{add_ons, all, decisions};
+use super::results::{AddOnPreview, Change, ObjectChange, Outcome, PlacementPreview, Wave, WorkChange};
+use super::runner::Sides;
+use api::addon::v1alpha1::ClusterManagementAddOn;
+use api::condition::find_condition;
+use api::names::addon_conditions::PROGRESSING;
+use api::work::v1::ManifestWork;
+use engine::addon::progress::COMPLETED;
+use engine::sync::ObjectId;
+use object::{Key, Metadata as _, Object};
+use store::Store;
+
+/// The objects that are created, changed and deleted. One that is written as it was is none of them.
+pub(super) fn objects(applied: &BTreeMap<ObjectId, Sides>) -> Vec<ObjectChange> {
+    applied.iter().filter_map(|(id, sides)| object(id, sides)).collect()
+}
+
+fn object(id: &ObjectId, (before, after): &Sides) -> Option<ObjectChange> {
+    let after = after.as_ref().filter(|after| !after.is_terminating());
+    let (change, fields) = match (before, after) {
+        (None, None) => return None,
+        (None, Some(_)) => (Change::Created, Vec::new()),
+        (Some(_), None) => (Change::Deleted, Vec::new()),
+        (Some(before), Some(after)) => (Change::Changed, field_changes(before, after)),
+    };
+    let is_same = change == Change::Changed && fields.is_empty();
+    (!is_same).then(|| ObjectChange { object: id.to_string(), change, fields })
+}
+
+/// The placements whose clusters change.
+pub(super) fn placements(before: &Store, after: &Store) -> Vec<PlacementPreview> {
+    let (before, after) = (decisions(before), decisions(after));
+    let none = BTreeMap::new();
+    let keys: BTreeSet<&Key> = before.keys().chain(after.keys()).collect();
+    let all = keys.into_iter().map(|key| {
+        let (old, new) = (before.get(key).unwrap_or(&none), after.get(key).unwrap_or(&none));
+        PlacementPreview {
+            placement: key.to_string(),
+            clusters: new.len(),
+            enter: new.keys().filter(|name| !old.contains_key(*name)).cloned().collect(),
+            leave: old.keys().filter(|name| !new.contains_key(*name)).cloned().collect(),
+        }
+    });
+    all.filter(|placement| !placement.enter.is_empty() || !placement.leave.is_empty()).collect()
+}
+
+/// The add-ons that change on a cluster.
+pub(super) fn changed_add_ons(
+    before: &Store,
+    after: &Store,
+    mut waves: BTreeMap<String, Vec<Wave>>,
+) -> Vec<AddOnPreview> {
+    let (before, after) = (add_ons(before), add_ons(after));
+    let none = BTreeSet::new();
+    let names: BTreeSet<String> = before.keys().chain(after.keys()).chain(waves.keys()).cloned().collect();
+    let all = names.into_iter().map(|name| {
+        let (old, new) = (before.get(&name).unwrap_or(&none), after.get(&name).unwrap_or(&none));
+        AddOnPreview {
+            enter: new.difference(old).cloned().collect(),
+            leave: old.difference(new).cloned().collect(),
+            waves: waves.remove(&name).unwrap_or_default(),
+            name,
+        }
+    });
+    all.filter(|it| !it.enter.is_empty() || !it.leave.is_empty() || !it.waves.is_empty()).collect()
+}
+
+/// The works that change; clusters with the same change are told once.
+pub(super) fn works(before: &Store, after: &Store) -> Vec<WorkChange> {
+    let by_key = |hub: &Store| -> BTreeMap<Key, ManifestWork> {
+        let works = all::<ManifestWork>(hub).into_iter().filter(|work| !work.is_terminating());
+        works.map(|work| (Key::of(&work), work)).collect()
+    };
+    let (before, after) = (by_key(before), by_key(after));
+    let keys: BTreeSet<&Key> = before.keys().chain(after.keys()).collect();
+    let mut found: Vec<WorkChange> = Vec::new();
+    for key in keys {
+        let (old, new) = (before.get(key), after.get(key));
+        if old.map(|work| &work.spec) == new.map(|work| &work.spec) {
+            continue;
+        }
+        let change = match (old, new) {
+            (None, _) => Change::Created,
+            (Some(_), None) => Change::Deleted,
+            (Some(_), Some(_)) => Change::Changed,
+        };
+        let objects = objects(&manifests(old, new));
+        let same = |it: &&mut WorkChange| it.work == key.name && it.change == change && it.objects == objects;
+        match found.iter_mut().find(same) {
+            Some(same) => same.clusters.push(key.namespace.clone()),
+            None => found.push(WorkChange {
+                work: key.name.clone(),
+                change,
+                objects,
+                clusters: vec![key.namespace.clone()],
+            }),
+        }
+    }
+    found
+}
+
+fn manifests(old: Option<&ManifestWork>, new: Option<&ManifestWork>) -> BTreeMap<ObjectId, Sides> {
+    let mut sides: BTreeMap<ObjectId, Sides> = BTreeMap::new();
+    let objects = |work: Option<&ManifestWork>| {
+        let manifests = work.map(|work| work.spec.workload.manifests.clone()).unwrap_or_default();
+        manifests.into_iter().map(|manifest| Arc::new(Object(manifest)))
+    };
+    for object in objects(old) {
+        let id = ObjectId::of(&object.reference());
+        sides.entry(id).or_default().0 = Some(object);
+    }
+    for object in objects(new) {
+        let id = ObjectId::of(&object.reference());
+        sides.entry(id).or_default().1 = Some(object);
+    }
+    sides
+}
+
+/// The rollouts that have not completed.
+pub(super) fn outcomes(hub: &Store) -> Vec<Outcome> {
+    let mut open = Vec::new();
+    for cma in all::<ClusterManagementAddOn>(hub) {
+        for progression in cma.status.iter().flat_map(|status| &status.install_progressions) {
+            let condition = find_condition(&progression.conditions, PROGRESSING);
+            open.extend(condition.filter(|condition| condition.reason != COMPLETED).map(|condition| {
+                Outcome {
+                    add_on: cma.name().to_owned(),
+                    placement: format!("{}/{}", progression.namespace, progression.name),
+                    message: condition.message.clone(),
+                }
+            }));
+        }
+    }
+    open
+}

@@ -1,0 +1,27 @@
+//! Why there is no preview.
+
+use object::{Gvk, Key};
+
+/// Why there is no preview of a commit.
+#[derive(Debug, thiserror::Error)]
+pub enum PreviewError {
+    /// The snapshot has no ConfigRepo of that name.
+    #[error("there is no ConfigRepo {0} on the hub")]
+    NoRepo(Key),
+    /// The ConfigRepo applies nothing by itself.
+    #[error("ConfigRepo {0} is in mode Observe: another tool applies its commits, so they do nothing here")]
+    Observes(Key),
+    /// The ConfigRepo is suspended.
+    #[error("ConfigRepo {0} is suspended, so a commit does nothing until it is resumed")]
+    Suspended(Key),
+    /// Kinds that the commit or the inventory has objects of, and that were not read.
+    #[error("the snapshot of the hub does not say whether these kinds have objects: {}", names(.0))]
+    Unread(Vec<Gvk>),
+    /// The controllers work without an end.
+    #[error("the controllers still work after {0} rounds at one instant")]
+    Restless(u32),
+}
+
+fn names(kinds: &[Gvk]) -> String {
+    kinds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,31 @@
+//! What a commit does to a hub and its fleet, before it is merged.
+//!
+//! A preview loads the objects of a hub into a store, hands the commit to the controllers of production, and
+//! lets time pass. It decides nothing by itself: what it tells is the difference between the objects before
+//! and after. So it cannot disagree with the operator about what a commit means.
+//!
+//! The fleet is not there, so it is assumed: a cluster that answers applies every change and succeeds after a
+//! fixed time ([`Commit::succeeds_after`]), a cluster that is silent stays silent, and a person grants an
+//! approval as soon as a rollout asks for it. Deletions that are over the budget of the ConfigRepo are not
+//! granted. A preview asks no API server, so it knows neither permissions nor admission.
+
+mod changes;
+mod content;
+mod error;
+mod fleet;
+mod people;
+mod play;
+mod results;
+mod runner;
+mod snapshot;
+mod spokes;
+mod timeline;
+
+pub use content::FieldChange;
+pub use error::PreviewError;
+pub use play::{Commit, preview};
+pub use results::{
+    AddOnPreview, Approval, Change, HeldObjects, ObjectChange, Outcome, PlacementPreview, Preview, Verdict,
+    Wave, WorkChange,
+};
+pub use snapshot::HubSnapshot;

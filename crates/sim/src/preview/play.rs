@@ -1,0 +1,198 @@
+//! Plays a commit on a copy of a hub.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::changes;
+use super::error::PreviewError;
+use super::fleet::get;
+use super::people::approve;
+use super::results::{Approval, HeldObjects, Preview, Verdict};
+use super::runner::Runner;
+use super::snapshot::HubSnapshot;
+use super::spokes::Spokes;
+use super::timeline::Timeline;
+use api::condition::find_condition;
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus};
+use api::names::gitops_conditions::READY;
+use engine::sync::ObjectId;
+use object::tree::Checkout;
+use object::{Gvk, Key};
+use reconcile::{Source, SourceIdentity};
+use store::Store;
+
+/// How far a preview looks: two freeze windows of a weekend lie within it.
+const HORIZON: SignedDuration = SignedDuration::from_hours(14 * 24);
+/// Wakes without a write after which nothing more is expected. Controllers look again every minute at what
+/// may have changed outside.
+const QUIET: u32 = 100;
+
+/// A commit of a ConfigRepo.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    /// The ConfigRepo.
+    pub repo: Key,
+    /// The commit that is applied first; absent where the hub is taken as it is.
+    pub base: Option<Arc<Checkout>>,
+    /// The commit.
+    pub head: Arc<Checkout>,
+    /// How long a cluster takes to apply a change and to report its success.
+    pub succeeds_after: SignedDuration,
+}
+
+/// Says what a commit does to a hub that is as the snapshot says.
+///
+/// # Errors
+/// The ConfigRepo applies nothing, the snapshot lacks kinds, or the controllers never come to rest.
+pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Result<Preview, PreviewError> {
+    let mut hub = snapshot.load(now);
+    let repo =
+        get::<ConfigRepo>(&hub, &commit.repo).ok_or_else(|| PreviewError::NoRepo(commit.repo.clone()))?;
+    if repo.spec.suspend {
+        return Err(PreviewError::Suspended(commit.repo.clone()));
+    }
+    if repo.spec.mode == ConfigRepoMode::Observe {
+        return Err(PreviewError::Observes(commit.repo.clone()));
+    }
+    let mut runner = Runner::new();
+    let source = |checkout: &Arc<Checkout>| Source {
+        identity: SourceIdentity::of(&repo),
+        checkout: Some(Arc::clone(checkout)),
+        failure: None,
+    };
+    if let Some(base) = &commit.base {
+        runner.set_source(&commit.repo, source(base), now);
+    }
+    runner.settle(&mut hub, now)?;
+    runner.applied.clear();
+    runner.set_source(&commit.repo, source(&commit.head), now);
+    let before = hub.clone();
+    let spokes = Spokes::begin(&hub, commit.succeeds_after, now);
+    let mut play = Play::begin(runner, hub, spokes, now);
+    play.settle()?;
+    check_read(snapshot, &play.runner.kinds, &repo)?;
+    if !changes::objects(&play.runner.applied).is_empty() {
+        play.let_time_pass()?;
+    }
+    Ok(play.tell(commit, &before))
+}
+
+struct Play {
+    runner: Runner,
+    hub: Store,
+    spokes: Spokes,
+    timeline: Timeline,
+    approvals: Vec<Approval>,
+    start: Timestamp,
+    now: Timestamp,
+}
+
+impl Play {
+    fn begin(runner: Runner, mut hub: Store, spokes: Spokes, now: Timestamp) -> Self {
+        let timeline = Timeline::begin(&hub, now);
+        hub.keep_journal();
+        Self { runner, hub, spokes, timeline, approvals: Vec::new(), start: now, now }
+    }
+
+    /// Lets time pass until nothing more happens.
+    fn let_time_pass(&mut self) -> Result<(), PreviewError> {
+        let (end, mut quiet) = (later(self.start, HORIZON), 0);
+        let mut last = self.now;
+        while quiet < QUIET {
+            let granted = approve(&mut self.hub, self.start, self.now);
+            let is_granted = !granted.is_empty();
+            self.approvals.extend(granted);
+            if is_granted | self.spokes.report(&mut self.hub, self.now) {
+                self.settle()?;
+                (last, quiet) = (self.now, 0);
+                continue;
+            }
+            let next = self.runner.next_at().into_iter().chain(self.spokes.next_at()).min();
+            let Some(next) = next.filter(|next| *next <= end) else { break };
+            self.now = next.max(self.now);
+            if self.settle()? {
+                (last, quiet) = (self.now, 0);
+            } else {
+                quiet += 1;
+            }
+        }
+        self.now = last;
+        Ok(())
+    }
+
+    /// Runs the controllers at this instant; returns whether anything was written.
+    fn settle(&mut self) -> Result<bool, PreviewError> {
+        let mut has_written = false;
+        loop {
+            self.runner.settle(&mut self.hub, self.now)?;
+            let entries = self.hub.take_journal();
+            if entries.is_empty() {
+                return Ok(has_written);
+            }
+            has_written = true;
+            self.timeline.observe(&entries, &self.hub, self.now);
+            self.spokes.observe(&entries, self.now);
+        }
+    }
+
+    fn tell(self, commit: &Commit, before: &Store) -> Preview {
+        let status = |hub: &Store| {
+            get::<ConfigRepo>(hub, &commit.repo).and_then(|repo| repo.status).unwrap_or_default()
+        };
+        let (old, new) = (status(before), status(&self.hub));
+        let ready = find_condition(&new.conditions, READY);
+        let said = ready.map(|ready| ready.message.clone()).unwrap_or_default();
+        let applied = |status: &ConfigRepoStatus| {
+            status.applied.as_ref().map(|applied| applied.commit.clone()).unwrap_or_default()
+        };
+        let is_applied = applied(&new) == commit.head.revision;
+        let objects = changes::objects(&self.runner.applied);
+        let held = new.held_deletions.as_ref().filter(|_| is_applied).map(|held| HeldObjects {
+            why: said.clone(),
+            approval: held.approval.clone(),
+            total: usize::try_from(held.total).unwrap_or_default(),
+            objects: held.objects.iter().map(|entry| ObjectId::from_entry(entry).0.to_string()).collect(),
+        });
+        let verdict = match () {
+            () if !is_applied => Verdict::Refused,
+            () if held.is_some() || !self.approvals.is_empty() => Verdict::NeedsApproval,
+            () if objects.is_empty() => Verdict::NoChange,
+            () => Verdict::Change,
+        };
+        let has_effect = !objects.is_empty();
+        Preview {
+            repo: commit.repo.to_string(),
+            applied: applied(&old),
+            commit: commit.head.revision.clone(),
+            verdict,
+            refused: (!is_applied).then_some(said),
+            held,
+            placements: changes::placements(before, &self.hub),
+            add_ons: changes::changed_add_ons(before, &self.hub, self.timeline.waves()),
+            works: changes::works(before, &self.hub),
+            approvals: self.approvals,
+            outcomes: if has_effect { changes::outcomes(&self.hub) } else { Vec::new() },
+            ends_after: self.now.duration_since(self.start).as_secs(),
+            objects,
+        }
+    }
+}
+
+/// Refuses a snapshot that lacks kinds. One that does not say which kinds it has must have those of the
+/// inventory.
+fn check_read(snapshot: &HubSnapshot, asked: &BTreeSet<Gvk>, repo: &ConfigRepo) -> Result<(), PreviewError> {
+    let inventory = repo.status.iter().flat_map(|status| &status.inventory);
+    let owned = inventory.map(|entry| {
+        let (id, version) = ObjectId::from_entry(entry);
+        id.at(&version).gvk
+    });
+    let wanted: BTreeSet<Gvk> = if snapshot.kinds.is_some() { asked.clone() } else { owned.collect() };
+    let unread: Vec<Gvk> = wanted.into_iter().filter(|kind| !snapshot.has_read(kind)).collect();
+    if unread.is_empty() { Ok(()) } else { Err(PreviewError::Unread(unread)) }
+}
+
+fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
+    at.saturating_add(by).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,171 @@
+//! What a preview tells.
+
+use serde::Serialize;
+
+use super::content::FieldChange;
+
+/// What a commit does.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Preview {
+    /// The ConfigRepo, as `namespace/name`.
+    pub repo: String,
+    /// The commit that is applied now; empty where none is.
+    pub applied: String,
+    /// The commit that is previewed.
+    pub commit: String,
+    /// The end of it in a word.
+    pub verdict: Verdict,
+    /// Why the commit is not applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// The objects of the hub that are created, changed and deleted, in order.
+    pub objects: Vec<ObjectChange>,
+    /// The deletions that wait for approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<HeldObjects>,
+    /// The placements whose clusters change.
+    pub placements: Vec<PlacementPreview>,
+    /// The add-ons that change on a cluster.
+    pub add_ons: Vec<AddOnPreview>,
+    /// The works that change; clusters with the same change are told once.
+    pub works: Vec<WorkChange>,
+    /// The approvals that rollouts ask for. A preview grants them at once.
+    pub approvals: Vec<Approval>,
+    /// What has not come to its end when nothing more happens.
+    pub outcomes: Vec<Outcome>,
+    /// Seconds after which nothing more happens.
+    pub ends_after: i64,
+}
+
+/// The end of a preview in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Verdict {
+    /// The hub stays as it is.
+    NoChange,
+    /// Something changes, and nobody is asked.
+    Change,
+    /// A part of it waits until a person approves.
+    NeedsApproval,
+    /// The commit is not applied.
+    Refused,
+}
+
+/// What happens to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Change {
+    /// It is new.
+    Created,
+    /// Fields of it change.
+    Changed,
+    /// It goes.
+    Deleted,
+}
+
+/// An object that changes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ObjectChange {
+    /// `Kind.group namespace/name`.
+    pub object: String,
+    /// What happens to it.
+    pub change: Change,
+    /// The fields that change; none of an object that is created or deleted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldChange>,
+}
+
+/// Deletions that wait for approval.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HeldObjects {
+    /// What the ConfigRepo says about them.
+    pub why: String,
+    /// The value of the annotation that approves exactly these deletions.
+    pub approval: String,
+    /// How many objects.
+    pub total: usize,
+    /// The first of them.
+    pub objects: Vec<String>,
+}
+
+/// A placement whose clusters change.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlacementPreview {
+    /// `namespace/name`.
+    pub placement: String,
+    /// How many clusters it has afterwards.
+    pub clusters: usize,
+    /// Clusters that it did not have before.
+    pub enter: Vec<String>,
+    /// Clusters that it has no more.
+    pub leave: Vec<String>,
+}
+
+/// An add-on that changes on a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AddOnPreview {
+    /// Its name.
+    pub name: String,
+    /// Clusters that get it.
+    pub enter: Vec<String>,
+    /// Clusters that lose it.
+    pub leave: Vec<String>,
+    /// Clusters that get another configuration, in the order in which they get it.
+    pub waves: Vec<Wave>,
+}
+
+/// Clusters that get a configuration at the same moment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Wave {
+    /// Seconds after the commit.
+    pub after: i64,
+    /// Their decision groups.
+    pub groups: Vec<String>,
+    /// Their names.
+    pub clusters: Vec<String>,
+    /// Seconds after the commit until the last of them has it; absent where one does not get there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrived_after: Option<i64>,
+}
+
+/// A work that changes on some clusters in the same way.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WorkChange {
+    /// Its name.
+    pub work: String,
+    /// What happens to the work itself.
+    pub change: Change,
+    /// What changes in it.
+    pub objects: Vec<ObjectChange>,
+    /// The clusters.
+    pub clusters: Vec<String>,
+}
+
+/// An approval that a rollout asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Approval {
+    /// Seconds after the commit.
+    pub after: i64,
+    /// The RolloutPolicy whose `spec.approved` takes the token.
+    pub policy: String,
+    /// The add-on.
+    pub add_on: String,
+    /// The token.
+    pub token: String,
+}
+
+/// A rollout that does not complete.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome {
+    /// The add-on.
+    pub add_on: String,
+    /// The placement.
+    pub placement: String,
+    /// What its ClusterManagementAddOn says.
+    pub message: String,
+}

@@ -1,0 +1,187 @@
+//! Runs the hub's controllers on a store, in one fixed order.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::error::PreviewError;
+use crate::check::Checker;
+use crate::execute::{Branches, Sites, execute, path};
+use crate::process::{Faults, read};
+use engine::sync::ObjectId;
+use object::{Gvk, Key, Object, ObjectRef};
+use reconcile::{
+    Act, Action, Command, Controller, Dispatcher, Limits, Outcome, Register, Representation, Scope, Site,
+    Source, WatchedKind,
+};
+use store::{Store, Watch};
+
+/// Changes are planned at once, so that time moves only when nothing is left to do.
+const LIMITS: Limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 };
+/// Rounds at one instant after which the controllers never come to rest.
+const ROUNDS: u32 = 100_000;
+/// The controller whose writes are the objects of the commit.
+const APPLIES: &str = "config-repo";
+/// Controllers that are about a fleet and a remote that are not there: agents renew leases and ask for
+/// certificates, reports are pushed.
+const LEFT_OUT: [&str; 4] = ["cluster-lease", "bootstrap", "csr", "report"];
+
+/// An object before and after.
+pub(super) type Sides = (Option<Arc<Object>>, Option<Arc<Object>>);
+
+/// The hub's controllers.
+pub(super) struct Runner {
+    dispatcher: Dispatcher,
+    feeds: BTreeMap<(Site, Gvk, Representation), Feed>,
+    waiting: VecDeque<Command>,
+    /// The revision of the store when all news were read last.
+    seen: Option<u64>,
+    /// The objects of the commit that were written or deleted.
+    pub(super) applied: BTreeMap<ObjectId, Sides>,
+    /// The kinds that the controllers read.
+    pub(super) kinds: BTreeSet<Gvk>,
+}
+
+struct Feed {
+    kind: Arc<WatchedKind>,
+    watch: Option<Watch>,
+}
+
+struct Kept<'a>(&'a mut Dispatcher);
+
+impl Register for Kept<'_> {
+    fn add<C: Controller>(&mut self) {
+        if !LEFT_OUT.contains(&C::NAME) {
+            self.0.add::<C>();
+        }
+    }
+}
+
+impl Runner {
+    pub(super) fn new() -> Self {
+        let mut dispatcher = Dispatcher::new(LIMITS, false);
+        controllers::hub(&mut Kept(&mut dispatcher));
+        Self {
+            dispatcher,
+            feeds: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            seen: None,
+            applied: BTreeMap::new(),
+            kinds: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn set_source(&mut self, repo: &Key, source: Source, now: Timestamp) {
+        self.dispatcher.source_changed(repo, source, now);
+    }
+
+    /// When a controller has something to do next.
+    pub(super) fn next_at(&self) -> Option<Timestamp> {
+        self.dispatcher.next_at()
+    }
+
+    /// Runs until nothing is left to do at this instant.
+    pub(super) fn settle(&mut self, hub: &mut Store, now: Timestamp) -> Result<(), PreviewError> {
+        for _ in 0..ROUNDS {
+            self.read(hub, now);
+            for command in self.dispatcher.due(now) {
+                self.take(command);
+            }
+            if self.waiting.is_empty() && !hub.collect(now) && self.seen == Some(hub.revision()) {
+                return Ok(());
+            }
+            while let Some(command) = self.waiting.pop_front() {
+                self.run(command, hub, now);
+            }
+        }
+        Err(PreviewError::Restless(ROUNDS))
+    }
+
+    fn read(&mut self, hub: &Store, now: Timestamp) {
+        if self.seen == Some(hub.revision()) {
+            return;
+        }
+        for Feed { kind, watch } in self.feeds.values_mut() {
+            for event in read(hub, kind, &Scope::Everything, watch) {
+                self.dispatcher.watched(kind, event, now);
+            }
+        }
+        self.seen = Some(hub.revision());
+    }
+
+    fn take(&mut self, command: Command) {
+        match command {
+            Command::Watch(kind) => {
+                let (_, gvk, _) = kind.id();
+                self.kinds.insert(gvk);
+                self.feeds.insert(kind.id(), Feed { kind, watch: None });
+                self.seen = None;
+            }
+            Command::Unwatch(kind) => {
+                self.feeds.remove(&kind.id());
+            }
+            Command::Decide(_) | Command::Compute(_) | Command::Act(_) | Command::LookUp(..) => {
+                self.waiting.push_back(command);
+            }
+            Command::Ended(_) | Command::Refused(_) => {}
+        }
+    }
+
+    fn run(&mut self, command: Command, hub: &mut Store, now: Timestamp) {
+        match command {
+            Command::Decide(decision) => self.dispatcher.decided(decision.run(), now),
+            Command::Compute(computation) => self.dispatcher.computed(computation.run(), now),
+            Command::Act(act) => {
+                let outcome = self.act(&act, hub, now);
+                self.dispatcher.acted(act.done(outcome), now);
+            }
+            Command::LookUp(site, lookup) => {
+                let answer = at_hub(hub, |sites| sites.look_up(site, &lookup, now));
+                self.dispatcher.looked_up(site, &lookup, answer, now);
+            }
+            Command::Watch(_) | Command::Unwatch(_) | Command::Ended(_) | Command::Refused(_) => {
+                self.take(command)
+            }
+        }
+    }
+
+    fn act(&mut self, act: &Act, hub: &mut Store, now: Timestamp) -> Outcome {
+        let written = if act.controller == APPLIES { written_object(act.action()) } else { None };
+        let before = written.as_ref().and_then(|object| live(hub, object));
+        let outcome = at_hub(hub, |sites| execute(sites, act.controller, act.action(), now));
+        if let Some(object) = written.filter(|_| outcome.is_ok()) {
+            let after = live(hub, &object);
+            let sides = self.applied.entry(ObjectId::of(&object)).or_insert((before, None));
+            sides.1 = after;
+        }
+        outcome
+    }
+}
+
+/// The object of a commit that an action writes or deletes.
+fn written_object(action: &Action) -> Option<ObjectRef> {
+    match action {
+        Action::Apply { object, dry_run: false, .. } => Some(object.reference()),
+        Action::Delete { target, .. } => Some(target.clone()),
+        // The status and the finalizer of the ConfigRepo.
+        Action::Apply { .. } | Action::Patch { .. } => None,
+        Action::Create { .. } | Action::Replace { .. } | Action::Push(_) => None,
+    }
+}
+
+fn live(hub: &Store, object: &ObjectRef) -> Option<Arc<Object>> {
+    hub.get(&path(hub, object).ok()?).ok()
+}
+
+fn at_hub<T>(hub: &mut Store, run: impl FnOnce(&mut Sites<'_>) -> T) -> T {
+    let (mut branches, mut checker) = (Branches::new(), Checker::default());
+    run(&mut Sites {
+        hub: Some(hub),
+        spoke: None,
+        branches: &mut branches,
+        checker: &mut checker,
+        execute,
+        faults: Faults::default(),
+    })
+}

@@ -1,0 +1,114 @@
+//! The objects of a hub at one moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::error::PreviewError;
+use super::runner::Runner;
+use api::crds;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use object::{Gvk, Object, hex};
+use store::{Entry, GroupResource, Store};
+
+/// Uids of new objects differ from those of the hub by this seed.
+const SEED: u64 = 0x7072_6576_6965_7701;
+
+/// The objects of a hub at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct HubSnapshot {
+    /// The objects.
+    pub objects: Vec<Object>,
+    /// The kinds of which every object was read; absent where that is not known, as in a file.
+    pub kinds: Option<BTreeSet<Gvk>>,
+}
+
+impl HubSnapshot {
+    /// Takes every object of a store.
+    pub fn of(hub: &Store) -> Self {
+        let objects = hub.snapshot().filter_map(|entry| entry.object.as_deref().cloned()).collect();
+        let kinds = hub.resources().flat_map(|resource| {
+            resource.versions.iter().map(|version| Gvk {
+                group: resource.group.clone(),
+                version: version.name.clone(),
+                kind: resource.kind.clone(),
+            })
+        });
+        Self { objects, kinds: Some(kinds.collect()) }
+    }
+
+    /// The kinds that a preview reads beside those that the commit has objects of.
+    ///
+    /// # Errors
+    /// The controllers never come to rest on an empty hub.
+    pub fn kinds_of_controllers(now: Timestamp) -> Result<BTreeSet<Gvk>, PreviewError> {
+        let mut runner = Runner::new();
+        runner.settle(&mut Self::default().load(now), now)?;
+        let mut kinds = runner.kinds;
+        kinds.insert(Gvk::of::<CustomResourceDefinition>());
+        Ok(kinds)
+    }
+
+    /// Whether every object of a kind was read. Versions of a kind have the same objects.
+    pub(super) fn has_read(&self, kind: &Gvk) -> bool {
+        let is = |gvk: &Gvk| gvk.group == kind.group && gvk.kind == kind.kind;
+        self.kinds.iter().flatten().any(is) || self.objects.iter().any(|object| is(&object.gvk()))
+    }
+
+    /// A store with these objects, and with the definitions of our kinds where the snapshot has none.
+    pub(super) fn load(&self, now: Timestamp) -> Store {
+        let mut base = Store::new(SEED, now);
+        crate::user::install(&mut base, crds::hub(), now);
+        let definitions = self.objects.iter().filter(|object| object.kind() == "CustomResourceDefinition");
+        let definitions: Vec<Entry> = definitions.enumerate().filter_map(|it| entry(&base, it)).collect();
+        let mut entries: BTreeMap<_, Entry> = BTreeMap::new();
+        let mut add = |entry: Entry| entries.insert((entry.resource.clone(), entry.key.clone()), entry);
+        for entry in base.snapshot().chain(definitions) {
+            add(entry);
+        }
+        let kinds = definitions_first(entries.values().cloned());
+        let known = Store::restore(SEED, kinds, 0, now);
+        for entry in self.objects.iter().enumerate().filter_map(|it| entry(&known, it)) {
+            entries.insert((entry.resource.clone(), entry.key.clone()), entry);
+        }
+        let reserved = entries.values().map(|entry| entry.revision).max().unwrap_or_default();
+        Store::restore(
+            SEED ^ now.as_second().unsigned_abs(),
+            definitions_first(entries.into_values()),
+            reserved,
+            now,
+        )
+    }
+}
+
+fn definitions_first(entries: impl Iterator<Item = Entry>) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = entries.collect();
+    entries.sort_by_key(|entry| {
+        entry.resource != GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
+    });
+    entries
+}
+
+/// The entry of an object of a kind that the store serves. What an API server sets and a trimmed snapshot
+/// lacks is filled in.
+fn entry(store: &Store, (index, object): (usize, &Object)) -> Option<Entry> {
+    let resource = store.resource_of(&object.gvk())?.id();
+    let mut object = object.clone();
+    let ordinal = u64::try_from(index).unwrap_or_default().saturating_add(1);
+    let revision = match object::version(object.resource_version()) {
+        0 => ordinal,
+        version => version,
+    };
+    let uid = match object.uid() {
+        "" => hex(Sha256::digest(object.reference().to_string())).chars().take(32).collect(),
+        uid => uid.to_owned(),
+    };
+    let metadata = object.metadata_mut();
+    metadata.insert("resourceVersion".into(), revision.to_string().into());
+    metadata.insert("uid".into(), uid.into());
+    metadata.entry("generation").or_insert(Value::from(1));
+    Some(Entry { revision, resource, key: object.key(), object: Some(Arc::new(object)) })
+}

@@ -1,0 +1,186 @@
+//! The fleet as a preview assumes it: what clusters that answer report about their works.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::fleet::{all, get};
+use crate::workload;
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1::ManagedCluster;
+use api::condition::ConditionStatus::False;
+use api::condition::{Conditions as _, Observation, set_condition};
+use api::names::addon_conditions::PROGRESSING;
+use api::names::{ADDON_NAME_LABEL, WORK_FINALIZER, cluster_conditions, work_conditions};
+use api::work::v1::ManifestWork;
+use engine::addon::{config_refs, progress};
+use engine::work::{Attempt, Live, Seen, Served, Wanted, read, work_status};
+use object::{Gvk, Key, Kind, Metadata as _, Object};
+use store::{Entry, Patch, ResourcePath, Store, WriteOptions};
+
+/// What the clusters report next.
+pub(super) struct Spokes {
+    /// How long a cluster takes to apply a change and to report its success.
+    succeeds_after: SignedDuration,
+    /// The time of each report, and the generation that it is about.
+    due: BTreeMap<Reports, (Timestamp, i64)>,
+}
+
+/// Who reports.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reports {
+    /// The agent, about a work.
+    Work(Key),
+    /// The manager of an add-on without a template, about the add-on of a cluster.
+    AddOn(Key),
+}
+
+impl Spokes {
+    /// Takes the works and add-ons that are under way already.
+    pub(super) fn begin(hub: &Store, succeeds_after: SignedDuration, now: Timestamp) -> Self {
+        let mut spokes = Self { succeeds_after, due: BTreeMap::new() };
+        let under_way: Vec<Key> =
+            all::<ManagedClusterAddOn>(hub).iter().filter(|it| is_under_way(it)).map(Key::of).collect();
+        for work in all::<ManifestWork>(hub) {
+            let add_on = Key::namespaced(work.namespace(), work.label(ADDON_NAME_LABEL).unwrap_or_default());
+            if under_way.contains(&add_on) || !is_reported(&work) {
+                spokes.expect(Reports::Work(Key::of(&work)), generation(&work), now);
+            }
+        }
+        for add_on in under_way {
+            spokes.expect(Reports::AddOn(add_on), 0, now);
+        }
+        spokes
+    }
+
+    /// Takes the writes to works and add-ons.
+    pub(super) fn observe(&mut self, entries: &[Entry], now: Timestamp) {
+        for Entry { resource, key, object, revision: _ } in entries {
+            let Some(object) = object else { continue };
+            match resource.resource.as_str() {
+                "manifestworks" => {
+                    let work = object.to_typed::<ManifestWork>().ok();
+                    if let Some(work) = work.filter(|work| !is_reported(work)) {
+                        self.expect(Reports::Work(key.clone()), generation(&work), now);
+                    }
+                }
+                "managedclusteraddons" => {
+                    let add_on = object.to_typed::<ManagedClusterAddOn>().ok();
+                    if add_on.is_some_and(|add_on| is_under_way(&add_on)) {
+                        self.expect(Reports::AddOn(key.clone()), object.generation(), now);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn expect(&mut self, who: Reports, generation: i64, now: Timestamp) {
+        let at = now.saturating_add(self.succeeds_after).unwrap_or(Timestamp::MAX);
+        let due = self.due.entry(who).or_insert((at, generation));
+        if due.1 != generation {
+            *due = (at, generation);
+        }
+    }
+
+    /// When the next cluster reports.
+    pub(super) fn next_at(&self) -> Option<Timestamp> {
+        self.due.values().map(|(at, _)| *at).min()
+    }
+
+    /// Writes the reports that are due; returns whether there was one.
+    pub(super) fn report(&mut self, hub: &mut Store, now: Timestamp) -> bool {
+        let is_due = |(_, (at, _)): &(&Reports, &(Timestamp, i64))| *at <= now;
+        let due: Vec<Reports> = self.due.iter().filter(is_due).map(|(who, _)| who.clone()).collect();
+        for who in &due {
+            self.due.remove(who);
+            match who {
+                Reports::Work(key) if answers(hub, &key.namespace) => report_work(hub, key, now),
+                Reports::AddOn(key) if answers(hub, &key.namespace) => report_add_on(hub, key, now),
+                Reports::Work(_) | Reports::AddOn(_) => {}
+            }
+        }
+        !due.is_empty()
+    }
+}
+
+fn generation(work: &ManifestWork) -> i64 {
+    if work.is_terminating() { -1 } else { work.metadata.generation.unwrap_or_default() }
+}
+
+/// Whether the agent has said all that it has to say about a work.
+fn is_reported(work: &ManifestWork) -> bool {
+    if work.is_terminating() {
+        return !work.has_finalizer(WORK_FINALIZER);
+    }
+    let applied = work.condition(work_conditions::APPLIED);
+    applied.is_some_and(|applied| applied.observed_generation == work.metadata.generation)
+}
+
+fn is_under_way(add_on: &ManagedClusterAddOn) -> bool {
+    add_on
+        .condition(PROGRESSING)
+        .is_some_and(|condition| condition.is_true() && condition.reason == progress::UNDER_WAY)
+}
+
+fn answers(hub: &Store, cluster: &str) -> bool {
+    let cluster = get::<ManagedCluster>(hub, &Key::cluster(cluster));
+    let available = cluster.as_ref().and_then(|cluster| cluster.condition(cluster_conditions::AVAILABLE));
+    available.is_some_and(|condition| condition.is_true())
+}
+
+fn report_work(hub: &mut Store, key: &Key, now: Timestamp) {
+    let Some(work) = get::<ManifestWork>(hub, key) else { return };
+    if work.is_terminating() {
+        let kept = work.metadata.finalizers.iter().flatten().filter(|name| *name != WORK_FINALIZER);
+        let kept: Vec<&String> = kept.collect();
+        write::<ManifestWork>(hub, key, "", json!({"metadata": {"finalizers": kept}}), now);
+        return;
+    }
+    let wanted = read(&work, |gvk| served(hub, gvk));
+    let live: Vec<Object> = wanted.iter().map(|wanted| healthy(wanted, now)).collect();
+    let seen: Vec<Seen<'_>> =
+        live.iter().map(|live| Seen { live: Live::Read(Some(live)), attempt: Attempt::Done }).collect();
+    let status = work_status(&work, &wanted, &seen, now);
+    write::<ManifestWork>(hub, key, "status", json!({ "status": status }), now);
+}
+
+/// How a cluster is assumed to serve a kind: as the hub does, and otherwise by the usual plural.
+fn served(hub: &Store, gvk: &Gvk) -> Served {
+    match hub.resource_of(gvk) {
+        Some(resource) => Served::As { resource: resource.plural.clone(), namespaced: resource.namespaced },
+        None => Served::As { resource: format!("{}s", gvk.kind.to_lowercase()), namespaced: true },
+    }
+}
+
+/// The object of a manifest when all is well.
+fn healthy(wanted: &Wanted, now: Timestamp) -> Object {
+    let mut object = wanted.object.clone();
+    if let Some(status) = workload::ready(&object, now) {
+        object.0.insert("status".into(), status);
+    }
+    object
+}
+
+/// The manager of an add-on that has no template says that the add-on arrived. Add-ons with works say so by
+/// them.
+fn report_add_on(hub: &mut Store, key: &Key, now: Timestamp) {
+    let Some(mut add_on) = get::<ManagedClusterAddOn>(hub, key).filter(is_under_way) else { return };
+    let has_template = get(hub, &Key::cluster(&key.name)).is_some_and(|cma| config_refs::has_template(&cma));
+    let Some(status) = add_on.status.as_mut().filter(|_| !has_template) else { return };
+    for reference in &mut status.config_references {
+        reference.last_applied_config.clone_from(&reference.desired_config);
+    }
+    let completed =
+        Observation::new(PROGRESSING, False, progress::COMPLETED).message("completed with no errors.");
+    set_condition(&mut status.conditions, completed, now);
+    let patch = json!({ "status": status });
+    write::<ManagedClusterAddOn>(hub, key, "status", patch, now);
+}
+
+fn write<K: Kind>(hub: &mut Store, key: &Key, subresource: &str, patch: Value, now: Timestamp) {
+    let target = ResourcePath::of::<K>(key).sub(subresource);
+    let written = hub.patch(&target, &Patch::Merge(patch), &WriteOptions::manager("agent"), now);
+    debug_assert!(written.is_ok(), "{key}: {written:?}");
+}

@@ -1,0 +1,215 @@
+//! A preview against what then happens.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::fixtures::{put, seconds};
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1beta1::PlacementDecision;
+use api::gitops::v1alpha1::ConfigRepo;
+use api::names::{APPLIED_DIGEST_ANNOTATION, CONFIG_REPO_ANNOTATION, GITOPS_GROUP};
+use api::work::v1::ManifestWork;
+use object::tree::{Checkout, FileTree};
+use object::{Key, Metadata as _, Random};
+use sim::history::Content;
+use sim::preview::{Change, Commit, HubSnapshot, Preview, Verdict, preview};
+use sim::{World, workload};
+
+/// Histories that every run plays, of [`COMMITS`] commits each. `WHEELWRIGHT_PREVIEWS=250` plays 1,000
+/// commits.
+const HISTORIES: u64 = 8;
+const COMMITS: u64 = 4;
+
+pub(crate) fn repo() -> Key {
+    Key::namespaced("config", "fleet")
+}
+
+/// A hub with a ConfigRepo that may delete two objects at once, and clusters whose add-ons become ready after
+/// three seconds.
+pub(crate) fn fleet(seed: u64, clusters: u64) -> World {
+    let mut world = World::new(seed, Timestamp::from_second(1_800_000_000).unwrap());
+    put(
+        &mut world,
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config",
+        "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
+    );
+    put(
+        &mut world,
+        json!({"apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "ConfigRepo",
+        "metadata": {"namespace": "config", "name": "fleet"},
+        "spec": {"url": "https://git.example/fleet", "deletionBudget": {"objects": 2}}}),
+    );
+    for number in 0..clusters {
+        let images = (0..8).map(|version| format!("app:{version}")).collect();
+        let workloads = workload::World { images, ready_after: seconds(3), nodes: 1 };
+        let labels = [
+            ("canary", if number == 0 { "true" } else { "false" }),
+            ("prod", if number % 3 == 0 { "false" } else { "true" }),
+        ];
+        world.join(&format!("c{number}"), &labels, workloads).unwrap();
+    }
+    world.run_for(seconds(60)).unwrap();
+    world
+}
+
+pub(crate) fn commit(number: u64, tree: FileTree) -> Commit {
+    let head = Arc::new(Checkout { revision: format!("{number:040x}"), tree });
+    Commit { repo: repo(), base: None, head, succeeds_after: seconds(4) }
+}
+
+pub(crate) fn previewed(world: &World, commit: &Commit) -> Preview {
+    preview(&HubSnapshot::of(&world.hub), commit, world.now).unwrap()
+}
+
+/// Commits and lets the fleet come to rest.
+pub(crate) fn apply(world: &mut World, commit: &Commit) {
+    world.commit(&commit.repo, &commit.head.revision, commit.head.tree.clone());
+    world.run_for(SignedDuration::from_mins(4)).unwrap();
+}
+
+/// What a hub looks like, as far as a preview tells it.
+struct Look {
+    /// The digests of the objects of the repository.
+    objects: BTreeMap<String, String>,
+    placements: BTreeMap<String, BTreeSet<String>>,
+    add_ons: BTreeSet<(String, String)>,
+    works: BTreeMap<(String, String), Value>,
+    applied: String,
+    approval: String,
+}
+
+fn look(world: &World) -> Look {
+    let owner = repo().to_string();
+    let objects = HubSnapshot::of(&world.hub).objects.into_iter().filter(|object| {
+        object.annotations().get(CONFIG_REPO_ANNOTATION) == Some(&owner.as_str()) && !object.is_terminating()
+    });
+    let mut placements: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for decision in world.list::<PlacementDecision>() {
+        let placement = decision.label(api::names::PLACEMENT_LABEL).unwrap();
+        let clusters = placements.entry(format!("{}/{placement}", decision.namespace())).or_default();
+        clusters.extend(decision.status.into_iter().flat_map(|it| it.decisions).map(|it| it.cluster_name));
+    }
+    let works = world.list::<ManifestWork>().into_iter().filter(|work| !work.is_terminating());
+    let add_ons = world.list::<ManagedClusterAddOn>().into_iter().filter(|add_on| !add_on.is_terminating());
+    let status = world.get::<ConfigRepo>(&repo()).unwrap().status.unwrap_or_default();
+    Look {
+        objects: objects
+            .map(|object| {
+                (object.reference().to_string(), object.annotations()[APPLIED_DIGEST_ANNOTATION].to_owned())
+            })
+            .collect(),
+        placements,
+        add_ons: add_ons.map(|it| (it.name().to_owned(), it.namespace().to_owned())).collect(),
+        works: works
+            .map(|it| {
+                ((it.namespace().to_owned(), it.name().to_owned()), serde_json::to_value(it.spec).unwrap())
+            })
+            .collect(),
+        applied: status.applied.map(|applied| applied.commit).unwrap_or_default(),
+        approval: status.held_deletions.map(|held| held.approval).unwrap_or_default(),
+    }
+}
+
+fn strings<'a>(names: impl Iterator<Item = &'a String>) -> BTreeSet<String> {
+    names.cloned().collect()
+}
+
+/// Compares a preview with the hub before and after the commit.
+fn compare(told: &Preview, before: &Look, after: &Look) -> Result<(), String> {
+    let equal = |what: &str, told: String, found: String| {
+        if told == found { Ok(()) } else { Err(format!("{what}: told {told}, found {found}")) }
+    };
+    let keys = strings(before.objects.keys().chain(after.objects.keys()));
+    let changed =
+        keys.into_iter().filter_map(|key| match (before.objects.get(&key), after.objects.get(&key)) {
+            (None, Some(_)) => Some((key, Change::Created)),
+            (Some(_), None) => Some((key, Change::Deleted)),
+            (Some(old), Some(new)) if old != new => Some((key, Change::Changed)),
+            _ => None,
+        });
+    let found: BTreeMap<String, Change> = changed.collect();
+    let objects: BTreeMap<String, Change> =
+        told.objects.iter().map(|it| (it.object.clone(), it.change)).collect();
+    equal("objects", format!("{objects:?}"), format!("{found:?}"))?;
+    let is_refused = after.applied != told.commit;
+    equal("refused", format!("{}", told.verdict == Verdict::Refused), format!("{is_refused}"))?;
+    let approval = told.held.as_ref().map(|held| held.approval.clone()).unwrap_or_default();
+    let held = if is_refused { String::new() } else { after.approval.clone() };
+    equal("held", approval, held)?;
+
+    let none = BTreeSet::new();
+    for placement in strings(before.placements.keys().chain(after.placements.keys())) {
+        let of = |look: &Look| look.placements.get(&placement).unwrap_or(&none).clone();
+        let (old, new) = (of(before), of(after));
+        let told = told.placements.iter().find(|it| it.placement == placement);
+        let moves = |list: fn(&sim::preview::PlacementPreview) -> &Vec<String>| {
+            strings(told.into_iter().flat_map(list))
+        };
+        let found = (&new - &old, &old - &new);
+        equal(
+            &placement,
+            format!("{:?}", (moves(|it| &it.enter), moves(|it| &it.leave))),
+            format!("{found:?}"),
+        )?;
+    }
+    let add_ons = |list: fn(&sim::preview::AddOnPreview) -> &Vec<String>| -> BTreeSet<(String, String)> {
+        told.add_ons.iter().flat_map(|it| list(it).iter().map(|c| (it.name.clone(), c.clone()))).collect()
+    };
+    let found = (&after.add_ons - &before.add_ons, &before.add_ons - &after.add_ons);
+    equal(
+        "add-ons",
+        format!("{:?}", (add_ons(|it| &it.enter), add_ons(|it| &it.leave))),
+        format!("{found:?}"),
+    )?;
+    let works: BTreeSet<(String, String)> =
+        told.works.iter().flat_map(|it| it.clusters.iter().map(|c| (c.clone(), it.work.clone()))).collect();
+    let all: BTreeSet<_> = before.works.keys().chain(after.works.keys()).collect();
+    let found = all.into_iter().filter(|key| before.works.get(key) != after.works.get(key));
+    equal("works", format!("{works:?}"), format!("{:?}", found.cloned().collect::<BTreeSet<_>>()))
+}
+
+/// Plays the commits of a seed; returns how many changed something.
+fn play(seed: u64) -> Result<usize, String> {
+    let mut random = Random::new(seed ^ 0x7072_6576);
+    let mut world = fleet(seed, 2 + random.below(4));
+    let mut content = Content::first(&mut random);
+    let mut changes = 0;
+    for number in 1..=COMMITS {
+        let commit = commit(number, content.files());
+        let told = previewed(&world, &commit);
+        let before = look(&world);
+        apply(&mut world, &commit);
+        let failed = |why| {
+            format!("seed {seed}, commit {number}: {why}\n{}", serde_json::to_string_pretty(&told).unwrap())
+        };
+        compare(&told, &before, &look(&world)).map_err(failed)?;
+        if told.verdict != Verdict::Refused {
+            let again = previewed(&world, &commit);
+            let is_empty = again.objects.is_empty() && again.add_ons.is_empty() && again.works.is_empty();
+            if !is_empty {
+                return Err(failed(format!("the same commit does something again: {again:?}")));
+            }
+        }
+        changes += usize::from(!told.objects.is_empty());
+        content.change(&mut random);
+    }
+    Ok(changes)
+}
+
+#[test]
+fn a_preview_tells_what_a_commit_then_does() {
+    let histories = std::env::var("WHEELWRIGHT_PREVIEWS").map_or(HISTORIES, |count| count.parse().unwrap());
+    let mut changes = 0;
+    let mut failures = Vec::new();
+    for seed in 0..histories {
+        match play(seed) {
+            Ok(changed) => changes += changed,
+            Err(failure) => failures.push(failure),
+        }
+    }
+    assert!(failures.is_empty(), "{} of {histories}:\n{}", failures.len(), failures.join("\n"));
+    assert!(changes > 12, "{changes} commits changed something");
+}

@@ -1,0 +1,71 @@
+//! Revisions of repositories as trees.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow};
+
+use super::CommandError;
+use crate::git::{Credentials, Error, History, Mirror, RefSpec, Remote};
+use object::tree::Checkout;
+
+/// The commit that a repository has checked out.
+pub(crate) const HEAD: &str = "HEAD";
+
+/// The URL of a repository: a URL or a directory of this machine; the one around the working directory where
+/// none is named.
+///
+/// # Errors
+/// The directory cannot be read, or the working directory is in no repository.
+pub(crate) fn repository(repo: Option<&str>) -> Result<String, CommandError> {
+    match repo {
+        Some(repo) if Path::new(repo).is_dir() => absolute(Path::new(repo)),
+        Some(repo) => Ok(repo.to_owned()),
+        None => {
+            let here = std::env::current_dir().context("cannot find the working directory")?;
+            let around = here.ancestors().find(|parent| parent.join(".git").exists());
+            let around = around.ok_or_else(|| {
+                CommandError::hinted(
+                    anyhow!("the working directory is in no repository"),
+                    "name one with --repo",
+                )
+            })?;
+            absolute(around)
+        }
+    }
+}
+
+fn absolute(path: &Path) -> Result<String, CommandError> {
+    let path = path.canonicalize().with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(path.to_string_lossy().into_owned())
+}
+
+/// Fetches a revision into a mirror that does not outlive the command.
+///
+/// # Errors
+/// The repository cannot be read, or it has no such revision.
+pub(crate) fn checkout(url: &str, revision: &str) -> Result<Arc<Checkout>, CommandError> {
+    let cache = tempfile::tempdir().context("cannot create a temporary directory")?;
+    let remote = Remote::parse(url)?;
+    let mut mirror = Mirror::open(cache.path(), remote, Credentials::default())?;
+    let named = || {
+        [RefSpec::commit(revision), RefSpec::branch(revision), RefSpec::tag(revision)]
+            .into_iter()
+            .flatten()
+            .collect()
+    };
+    let candidates: Vec<RefSpec> = if revision == HEAD { vec![RefSpec::Head] } else { named() };
+    let mut failure = None;
+    for want in candidates {
+        match mirror.fetch(&want, History::default()) {
+            Ok(checkout) => return Ok(checkout),
+            Err(error @ Error::MissingRef { .. }) => failure = failure.or(Some(error)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let hint = "a revision is a branch, a tag, a commit id of 40 digits, or HEAD";
+    Err(match failure {
+        Some(error) => CommandError::hinted(error, hint),
+        None => CommandError::hinted(anyhow!("{revision:?} is not a revision"), hint),
+    })
+}

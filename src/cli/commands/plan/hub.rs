@@ -1,0 +1,63 @@
+//! Reads of a hub what a plan needs.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::anyhow;
+use kube::Client;
+use kube::discovery;
+
+use crate::cli::commands::block_on;
+use crate::cli::connect::connect;
+use crate::cli::{CommandError, objects};
+use object::Gvk;
+use sim::preview::{HubSnapshot, Preview, PreviewError};
+
+/// How often a plan may ask for more kinds: once for those of the commit, and once for those that they lead
+/// to.
+const ROUNDS: usize = 4;
+
+/// Reads kinds of a hub and plans, and reads what else the plan asks for.
+///
+/// # Errors
+/// The hub cannot be read, or what `plan` says.
+pub(super) fn plan(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    mut wanted: BTreeSet<Gvk>,
+    plan: impl Fn(&HubSnapshot) -> Result<Result<Preview, PreviewError>, CommandError>,
+) -> Result<Result<Preview, PreviewError>, CommandError> {
+    block_on(async {
+        let hub = connect(kubeconfig, context).await?;
+        let mut snapshot = HubSnapshot { objects: Vec::new(), kinds: Some(BTreeSet::new()) };
+        for _ in 0..ROUNDS {
+            for kind in std::mem::take(&mut wanted) {
+                snapshot.objects.extend(read(&hub, &kind).await?);
+                snapshot.kinds.get_or_insert_default().insert(kind);
+            }
+            match plan(&snapshot)? {
+                Err(PreviewError::Unread(kinds)) => wanted.extend(kinds),
+                told => return Ok(told),
+            }
+        }
+        Err(anyhow!("the plan still asks for kinds after {ROUNDS} rounds: {wanted:?}").into())
+    })
+}
+
+/// Every object of a kind; none where the hub does not serve it.
+async fn read(hub: &Client, kind: &Gvk) -> Result<Vec<object::Object>, CommandError> {
+    let names = kube::core::GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+    match discovery::pinned_kind(hub, &names).await {
+        Ok((resource, _)) => {
+            objects::of_hub(hub, kind, &resource).await.map_err(|CommandError { error, .. }| {
+                CommandError::hinted(
+                    error,
+                    "the kubeconfig must be allowed to list every kind that the operator reads",
+                )
+            })
+        }
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        Err(kube::Error::Discovery(_)) => Ok(Vec::new()),
+        Err(error) => Err(anyhow!("cannot discover {kind}: {}", crate::shell::said(&error)).into()),
+    }
+}

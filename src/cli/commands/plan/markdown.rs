@@ -1,0 +1,74 @@
+//! A plan for a pull request.
+//!
+//! Forges limit the size of a comment, and a plan quotes what strangers wrote. So the page is bounded, its
+//! first lines are escaped, and the rest stands in a block of code that its content cannot end.
+
+use std::fmt::Write as _;
+
+use super::text::{sections, title, verdict};
+use object::text::markdown;
+use sim::preview::Preview;
+
+/// Most bytes of a page: GitHub takes 65,536 characters of a comment.
+const MAX_BYTES: usize = 60_000;
+/// Characters of the first lines.
+const HEAD: usize = 800;
+
+/// The plan as Markdown.
+pub(super) fn page(told: &Preview) -> String {
+    let mut page =
+        format!("### Plan of {}\n\n**{}**\n", markdown(&title(told), HEAD), markdown(&verdict(told), HEAD));
+    let is_short = |page: &String, more: usize| page.len() + more < MAX_BYTES;
+    for (heading, lines) in sections(told) {
+        if !is_short(&page, 200) {
+            page.push_str("\nThe rest does not fit here; `wheelwright plan` prints it.\n");
+            break;
+        }
+        let _ = write!(page, "\n<details><summary>{heading}</summary>\n\n```text\n");
+        let mut left = 0;
+        for line in lines {
+            if left > 0 || !is_short(&page, line.len() + 200) {
+                left += 1;
+                continue;
+            }
+            // A run of grave accents would end the block.
+            let _ = writeln!(page, "{}", line.replace("```", "'''"));
+        }
+        if left > 0 {
+            let _ = writeln!(page, "and {left} more lines");
+        }
+        page.push_str("```\n\n</details>\n");
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::tests::told;
+    use super::*;
+
+    #[test]
+    fn a_stranger_cannot_leave_the_block_or_call_people() {
+        let mut told = told();
+        told.objects[0].fields[0].after = Some("```\n# Approved @everyone".into());
+        told.refused = Some("<img src=x> @everyone [click](https://evil.example)".into());
+        told.verdict = sim::preview::Verdict::Refused;
+        let page = page(&told);
+        let fences = page.lines().filter(|line| line.starts_with("```")).count();
+        assert_eq!(fences, 2 * page.matches("<details>").count(), "{page}");
+        assert!(!page.contains("<img") && !page.contains("**Refused: @"), "{page}");
+        assert!(page.contains("&#64;everyone \\[click\\]"), "{page}");
+    }
+
+    #[test]
+    fn a_page_fits_into_a_comment() {
+        let mut told = told();
+        let object = told.objects[0].clone();
+        told.objects = vec![object; 10_000];
+        let work = told.works[0].clone();
+        told.works = vec![work; 3000];
+        let page = page(&told);
+        assert!(page.len() <= MAX_BYTES, "{}", page.len());
+        assert!(page.contains("more lines") || page.contains("does not fit"), "{page}");
+    }
+}

@@ -1,0 +1,157 @@
+//! `wheelwright plan`: what a commit does, before it is merged.
+
+mod hub;
+mod markdown;
+mod text;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::cli::checkout::{HEAD, checkout, repository};
+use crate::cli::{CommandError, CommandResult, output::Ui};
+use crate::shell;
+use api::gitops::v1alpha1::ConfigRepo;
+use object::{Gvk, Key, Object, duration};
+use sim::preview::{Commit, HubSnapshot, PreviewError, Verdict, preview};
+
+/// Say what a commit does to a hub and its fleet, before it is merged.
+///
+/// The command reads the hub, gives the commit to the operator's controllers on a copy of it, and lets time
+/// pass. It writes nothing. Clusters that answer are assumed to succeed, and approvals of rollouts to be
+/// granted at once.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status:\n  0   nothing changes\n  1   there is no plan: the error says why\n  2   the arguments are wrong\n  \
+    10  something changes\n  11  something changes, and a part of it waits for an approval\n  12  the commit is refused and does nothing"
+)]
+pub(crate) struct Args {
+    /// The commit: a branch, tag, commit id, or what the repository has checked out.
+    #[arg(long, value_name = "REF", default_value = HEAD)]
+    head: String,
+    /// The commit to compare with. Default: the hub as it is.
+    #[arg(long, value_name = "REF")]
+    base: Option<String>,
+    /// The repository: a directory or a URL; the one around the working directory unless it is named.
+    #[arg(long, value_name = "DIR|URL")]
+    repo: Option<String>,
+    /// The ConfigRepo that follows the repository, where the hub has several.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = key)]
+    config_repo: Option<Key>,
+    /// Read the hub that this kubeconfig names.
+    #[arg(
+        long,
+        value_name = "KUBECONFIG",
+        required_unless_present = "snapshot",
+        conflicts_with = "snapshot"
+    )]
+    hub: Option<PathBuf>,
+    /// Context of the kubeconfig.
+    #[arg(long, requires = "hub")]
+    context: Option<String>,
+    /// Read the objects of the hub from this file (YAML documents or a List, as kubectl prints it).
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+    /// How long a cluster is assumed to take for a change.
+    #[arg(long, value_name = "DURATION", default_value = "35s", value_parser = span)]
+    succeeds_after: SignedDuration,
+    /// The time it is, such as 2026-03-02T08:00:00Z; the clock's where absent.
+    #[arg(long, value_name = "TIME")]
+    now: Option<Timestamp>,
+    /// How the plan is printed.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// For a pull request; at most 60,000 bytes.
+    Markdown,
+    /// For programs.
+    Json,
+}
+
+fn key(text: &str) -> Result<Key, String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
+            Ok(Key::namespaced(namespace, name))
+        }
+        Some(_) | None => Err("a ConfigRepo is named as NAMESPACE/NAME".into()),
+    }
+}
+
+fn span(text: &str) -> Result<SignedDuration, String> {
+    duration::parse(text)
+        .filter(|span| span.is_positive())
+        .ok_or_else(|| "a duration is such as 35s or 2m".into())
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    let now = args.now.unwrap_or_else(shell::now);
+    let url = repository(args.repo.as_deref())?;
+    let head = checkout(&url, &args.head)?;
+    let base = args.base.as_deref().map(|base| checkout(&url, base)).transpose()?;
+    let plan = |snapshot: &HubSnapshot| {
+        let repo = config_repo(args.config_repo.as_ref(), &snapshot.objects)?;
+        let commit =
+            Commit { repo, base: base.clone(), head: head.clone(), succeeds_after: args.succeeds_after };
+        Ok(preview(snapshot, &commit, now))
+    };
+    let told = match (&args.snapshot, &args.hub) {
+        (Some(file), _) => plan(&HubSnapshot { objects: crate::cli::objects::of_file(file)?, kinds: None })?,
+        (None, hub) => {
+            let kinds = HubSnapshot::kinds_of_controllers(now)?;
+            hub::plan(hub.as_deref(), args.context.as_deref(), kinds, plan)?
+        }
+    };
+    let told = told.map_err(hinted)?;
+    match args.output {
+        Format::Text => ui.text(text::page(&told))?,
+        Format::Markdown => ui.text(markdown::page(&told))?,
+        Format::Json => ui.json(&told)?,
+    }
+    Ok(ExitCode::from(match told.verdict {
+        Verdict::NoChange => 0,
+        Verdict::Change => 10,
+        Verdict::NeedsApproval => 11,
+        Verdict::Refused => 12,
+    }))
+}
+
+/// The ConfigRepo of that name, or the only one.
+fn config_repo(named: Option<&Key>, objects: &[Object]) -> Result<Key, CommandError> {
+    if let Some(named) = named {
+        return Ok(named.clone());
+    }
+    let all = objects.iter().filter(|object| object.gvk() == Gvk::of::<ConfigRepo>());
+    let all: Vec<Key> = all.map(Object::key).collect();
+    match all.as_slice() {
+        [only] => Ok(only.clone()),
+        [] => Err(CommandError::hinted(
+            anyhow!("the hub has no ConfigRepo"),
+            "a plan is about the repository that a ConfigRepo follows; apply one first",
+        )),
+        [first, ..] => Err(CommandError::hinted(
+            anyhow!("the hub has {} ConfigRepos", all.len()),
+            format!("name one, such as --config-repo {first}"),
+        )),
+    }
+}
+
+fn hinted(error: PreviewError) -> CommandError {
+    let hint = match &error {
+        PreviewError::NoRepo(_) => "kubectl get configrepos --all-namespaces",
+        PreviewError::Observes(_) => "ask the tool that applies the repository for its plan",
+        PreviewError::Suspended(_) => {
+            "kubectl patch configrepo NAME --type merge -p '{\"spec\":{\"suspend\":false}}' resumes it"
+        }
+        PreviewError::Unread(_) => "take the snapshot again, with these kinds in it",
+        PreviewError::Restless(_) => "this is a bug; please report it with the snapshot",
+    };
+    CommandError::hinted(error, hint)
+}

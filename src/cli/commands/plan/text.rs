@@ -1,0 +1,303 @@
+//! A plan for a terminal.
+
+use std::fmt::Write as _;
+
+use jiff::SignedDuration;
+use serde_json::Value;
+
+use object::duration;
+use object::text::plain;
+use sim::preview::{
+    AddOnPreview, Change, FieldChange, ObjectChange, PlacementPreview, Preview, Verdict, WorkChange,
+};
+
+/// Clusters that are named in one place.
+const CLUSTERS: usize = 12;
+/// Objects that are listed in one place.
+const OBJECTS: usize = 200;
+/// Fields that are listed of an object.
+const FIELDS: usize = 20;
+/// Characters of a value that are shown.
+const VALUE: usize = 80;
+/// Characters of a name or a message that are shown.
+const MESSAGE: usize = 600;
+
+/// The plan as a page.
+pub(super) fn page(told: &Preview) -> String {
+    let mut page = format!("{}\n{}\n", title(told), verdict(told));
+    for (heading, lines) in sections(told) {
+        let _ = writeln!(page, "\n{heading}");
+        for line in lines {
+            let _ = writeln!(page, "  {line}");
+        }
+    }
+    page
+}
+
+/// What the plan is about.
+pub(super) fn title(told: &Preview) -> String {
+    let short = |commit: &str| match commit {
+        "" => "nothing".to_owned(),
+        commit => commit.get(..12).unwrap_or(commit).to_owned(),
+    };
+    format!("ConfigRepo {}: {} to {}", told.repo, short(&told.applied), short(&told.commit))
+}
+
+/// The verdict, and what it counts.
+pub(super) fn verdict(told: &Preview) -> String {
+    let count = |change| told.objects.iter().filter(|object| object.change == change).count();
+    let objects = format!(
+        "{} objects created, {} changed, {} deleted",
+        count(Change::Created),
+        count(Change::Changed),
+        count(Change::Deleted)
+    );
+    match told.verdict {
+        Verdict::NoChange => "Nothing changes.".into(),
+        Verdict::Change => format!("Change: {objects}."),
+        Verdict::NeedsApproval => format!("Needs approval: {objects}."),
+        Verdict::Refused => {
+            format!("Refused: {}", plain(told.refused.as_deref().unwrap_or_default(), MESSAGE))
+        }
+    }
+}
+
+/// The sections that have something to tell: headings and lines.
+pub(super) fn sections(told: &Preview) -> Vec<(String, Vec<String>)> {
+    let mut sections = Vec::new();
+    let mut add = |heading: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            sections.push((heading.to_owned(), lines));
+        }
+    };
+    add("Objects of the hub", objects(&told.objects));
+    add("Deletions that wait for approval", held(told));
+    add("Placements", told.placements.iter().map(placement).collect());
+    add("Add-ons", told.add_ons.iter().flat_map(add_on).collect());
+    add("Works on clusters", told.works.iter().flat_map(work).collect());
+    let approvals = told.approvals.iter().map(|approval| {
+        let (policy, token) = (plain(&approval.policy, VALUE), plain(&approval.token, MESSAGE));
+        format!(
+            "at {}: {} waits until spec.approved of RolloutPolicy {policy} has {token}",
+            time(approval.after),
+            approval.add_on
+        )
+    });
+    add("Approvals", approvals.collect());
+    let open = told
+        .outcomes
+        .iter()
+        .map(|open| format!("{} in {}: {}", open.add_on, open.placement, plain(&open.message, MESSAGE)));
+    add("Rollouts that do not complete", open.collect());
+    if told.ends_after > 0 {
+        let end = format!(
+            "after {}, if every cluster succeeds and approvals are granted at once",
+            time(told.ends_after)
+        );
+        add("Nothing more happens", vec![end]);
+    }
+    sections
+}
+
+fn time(seconds: i64) -> String {
+    duration::format(SignedDuration::from_secs(seconds))
+}
+
+fn mark(change: Change) -> char {
+    match change {
+        Change::Created => '+',
+        Change::Changed => '~',
+        Change::Deleted => '-',
+    }
+}
+
+fn objects(objects: &[ObjectChange]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for object in objects.iter().take(OBJECTS) {
+        lines.push(format!("{} {}", mark(object.change), plain(&object.object, MESSAGE)));
+        lines.extend(object.fields.iter().take(FIELDS).map(|change| format!("    {}", field(change))));
+        lines.extend(more(object.fields.len(), FIELDS, "fields").map(|line| format!("    {line}")));
+    }
+    lines.extend(more(objects.len(), OBJECTS, "objects"));
+    lines
+}
+
+fn more(total: usize, shown: usize, what: &str) -> Option<String> {
+    (total > shown).then(|| format!("and {} more {what}", total - shown))
+}
+
+fn field(FieldChange { path, before, after }: &FieldChange) -> String {
+    let shown = |value: &Value| plain(&value.to_string(), VALUE);
+    let path = plain(path, 2 * VALUE);
+    match (before, after) {
+        (Some(before), Some(after)) => format!("{path}: {} to {}", shown(before), shown(after)),
+        (None, Some(after)) => format!("{path}: {} is added", shown(after)),
+        (Some(before), None) => format!("{path}: {} is removed", shown(before)),
+        (None, None) => path,
+    }
+}
+
+fn held(told: &Preview) -> Vec<String> {
+    let Some(held) = &told.held else { return Vec::new() };
+    let mut lines = vec![plain(&held.why, MESSAGE)];
+    lines.extend(held.objects.iter().map(|object| format!("- {}", plain(object, MESSAGE))));
+    lines.extend(more(held.total, held.objects.len(), "objects"));
+    lines
+}
+
+fn clusters(names: &[String]) -> String {
+    let shown = names.iter().take(CLUSTERS).map(|name| plain(name, VALUE)).collect::<Vec<_>>().join(", ");
+    match more(names.len(), CLUSTERS, "") {
+        Some(more) => format!("{shown} {}", more.trim_end()),
+        None => shown,
+    }
+}
+
+fn moves(enter: &[String], leave: &[String]) -> String {
+    let part = |verb: &str, names: &[String]| {
+        (!names.is_empty()).then(|| format!("{} {verb}: {}", names.len(), clusters(names)))
+    };
+    [part("enter", enter), part("leave", leave)].into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+fn placement(PlacementPreview { placement, clusters, enter, leave }: &PlacementPreview) -> String {
+    format!("{placement}: {clusters} clusters; {}", moves(enter, leave))
+}
+
+fn add_on(AddOnPreview { name, enter, leave, waves }: &AddOnPreview) -> Vec<String> {
+    let mut lines = vec![match moves(enter, leave) {
+        moves if moves.is_empty() => name.clone(),
+        moves => format!("{name}: {moves}"),
+    }];
+    for (number, wave) in waves.iter().enumerate() {
+        let groups =
+            if wave.groups.is_empty() { String::new() } else { format!(" ({})", wave.groups.join(", ")) };
+        let end = match wave.arrived_after {
+            Some(end) => format!("there at {}", time(end)),
+            None => "does not get there".into(),
+        };
+        let (number, start, names) = (number + 1, time(wave.after), clusters(&wave.clusters));
+        lines.push(format!("  wave {number} at {start}{groups}: {names}; {end}"));
+    }
+    lines
+}
+
+fn work(WorkChange { work, change, objects: changed, clusters: names }: &WorkChange) -> Vec<String> {
+    let on =
+        format!("{} {} on {} clusters: {}", mark(*change), plain(work, VALUE), names.len(), clusters(names));
+    let objects = objects(changed).into_iter().map(|line| format!("    {line}"));
+    std::iter::once(on).chain(objects).collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use sim::preview::{Approval, HeldObjects, Outcome, Wave};
+
+    pub(in crate::cli::commands::plan) fn told() -> Preview {
+        let changed = ObjectChange {
+            object: "ConfigMap config/a".into(),
+            change: Change::Changed,
+            fields: vec![FieldChange {
+                path: "data.k".into(),
+                before: Some("1".into()),
+                after: Some("2".into()),
+            }],
+        };
+        let created =
+            ObjectChange { object: "ConfigMap config/b".into(), change: Change::Created, fields: Vec::new() };
+        Preview {
+            repo: "config/fleet".into(),
+            applied: "1".repeat(40),
+            commit: "2".repeat(40),
+            verdict: Verdict::NeedsApproval,
+            refused: None,
+            objects: vec![changed.clone(), created],
+            held: Some(HeldObjects {
+                why: "3 deletions are over the budget of 2".into(),
+                approval: "abc".into(),
+                total: 3,
+                objects: vec!["ConfigMap config/c".into()],
+            }),
+            placements: vec![PlacementPreview {
+                placement: "config/fleet".into(),
+                clusters: 2,
+                enter: vec!["c2".into()],
+                leave: vec!["c3".into()],
+            }],
+            add_ons: vec![AddOnPreview {
+                name: "app".into(),
+                enter: vec!["c2".into()],
+                leave: Vec::new(),
+                waves: vec![
+                    Wave {
+                        after: 0,
+                        groups: vec!["canary".into()],
+                        clusters: vec!["c1".into()],
+                        arrived_after: Some(35),
+                    },
+                    Wave { after: 95, groups: Vec::new(), clusters: vec!["c2".into()], arrived_after: None },
+                ],
+            }],
+            works: vec![WorkChange {
+                work: "addon-app-deploy-0".into(),
+                change: Change::Changed,
+                objects: vec![changed],
+                clusters: vec!["c1".into(), "c2".into()],
+            }],
+            approvals: vec![Approval {
+                after: 60,
+                policy: "p".into(),
+                add_on: "app".into(),
+                token: "v2/prod".into(),
+            }],
+            outcomes: vec![Outcome {
+                add_on: "app".into(),
+                placement: "config/fleet".into(),
+                message: "1/2 progressing...".into(),
+            }],
+            ends_after: 130,
+        }
+    }
+
+    #[test]
+    fn a_page_tells_everything_in_the_order_in_which_it_happens() {
+        let expected = "\
+ConfigRepo config/fleet: 111111111111 to 222222222222
+Needs approval: 1 objects created, 1 changed, 0 deleted.
+
+Objects of the hub
+  ~ ConfigMap config/a
+      data.k: \"1\" to \"2\"
+  + ConfigMap config/b
+
+Deletions that wait for approval
+  3 deletions are over the budget of 2
+  - ConfigMap config/c
+  and 2 more objects
+
+Placements
+  config/fleet: 2 clusters; 1 enter: c2; 1 leave: c3
+
+Add-ons
+  app: 1 enter: c2
+    wave 1 at 0s (canary): c1; there at 35s
+    wave 2 at 1m35s: c2; does not get there
+
+Works on clusters
+  ~ addon-app-deploy-0 on 2 clusters: c1, c2
+      ~ ConfigMap config/a
+          data.k: \"1\" to \"2\"
+
+Approvals
+  at 1m: app waits until spec.approved of RolloutPolicy p has v2/prod
+
+Rollouts that do not complete
+  app in config/fleet: 1/2 progressing...
+
+Nothing more happens
+  after 2m10s, if every cluster succeeds and approvals are granted at once
+";
+        assert_eq!(page(&told()), expected);
+    }
+}

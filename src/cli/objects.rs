@@ -1,0 +1,112 @@
+//! Objects of a file, and of a hub as it is now.
+
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+use kube::Client;
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::core::ApiResource;
+use serde_json::Value;
+
+use super::CommandError;
+use crate::shell;
+use object::{Gvk, Object};
+
+/// Largest file that is read: 64 MiB hold some 20,000 clusters.
+const MAX_FILE: u64 = 64 << 20;
+/// Objects per page of a list, as kubectl asks for them.
+const PAGE: u32 = 500;
+
+/// Reads YAML documents or JSON; a List stands for its items.
+///
+/// # Errors
+/// The file cannot be read, or holds something that is no object.
+pub(crate) fn of_file(file: &Path) -> Result<Vec<Object>, CommandError> {
+    let name = file.display();
+    let size = std::fs::metadata(file).with_context(|| format!("cannot read {name}"))?.len();
+    if size > MAX_FILE {
+        return Err(anyhow!("{name} has {size} bytes, at most {MAX_FILE} are read").into());
+    }
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    of_text(&text).with_context(|| format!("cannot read {name}")).map_err(CommandError::from)
+}
+
+/// [`of_file`] for a text.
+///
+/// # Errors
+/// The text holds something that is no object.
+pub(crate) fn of_text(text: &str) -> anyhow::Result<Vec<Object>> {
+    let documents: Vec<Value> = if text.trim_start().starts_with('{') {
+        serde_json::Deserializer::from_str(text).into_iter().collect::<Result<_, _>>()?
+    } else {
+        // The limits of the size above: nodes and events of a file that is all clusters, and no depth an
+        // object would have.
+        let options = serde_saphyr::options! {
+            strict_booleans: false,
+            budget: serde_saphyr::budget! {
+                max_documents: 50_000, max_nodes: 10_000_000, max_events: 40_000_000
+            },
+        };
+        serde_saphyr::from_multiple_with_options(text, options)?
+    };
+    let mut objects = Vec::new();
+    for (i, document) in documents.into_iter().enumerate() {
+        let object = Object::from_value(document).with_context(|| format!("document {}", i + 1))?;
+        match object.0.get("items") {
+            Some(Value::Array(items)) if object.kind().ends_with("List") => {
+                let items = items.iter().cloned().map(Object::from_value);
+                objects.extend(
+                    items
+                        .collect::<Result<Vec<_>, _>>()
+                        .with_context(|| format!("items of document {}", i + 1))?,
+                );
+            }
+            _ => objects.push(object),
+        }
+    }
+    Ok(objects)
+}
+
+/// Lists every object of a kind on a hub.
+///
+/// # Errors
+/// The hub does not answer, or does not serve the kind.
+pub(crate) async fn of_hub(
+    hub: &Client,
+    gvk: &Gvk,
+    resource: &ApiResource,
+) -> Result<Vec<Object>, CommandError> {
+    let api: Api<DynamicObject> = Api::all_with(hub.clone(), resource);
+    let mut params = ListParams::default().limit(PAGE);
+    let mut objects = Vec::new();
+    loop {
+        let page =
+            api.list(&params).await.map_err(|error| anyhow!("cannot list {gvk}: {}", shell::said(&error)))?;
+        for object in page.items {
+            let mut object = Object::from_value(serde_json::to_value(object)?)?;
+            object.0.insert("apiVersion".into(), gvk.api_version().into());
+            object.0.insert("kind".into(), gvk.kind.as_str().into());
+            objects.push(object);
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(objects),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_and_documents_are_read_alike() {
+        let list = r#"{"apiVersion": "v1", "kind": "List", "items": [{"kind": "A"}, {"kind": "B"}]}"#;
+        let documents = "kind: A\n---\nkind: B\n";
+        for text in [list, documents] {
+            let kinds: Vec<_> =
+                of_text(text).unwrap().iter().map(|object| object.kind().to_owned()).collect();
+            assert_eq!(kinds, ["A", "B"]);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! `wheelwright plan` against a hub that an operator keeps, and against a file of its objects.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use api::cluster::v1::ManagedCluster;
+use api::crds;
+use api::gitops::v1alpha1::ConfigRepo;
+use kube::Api;
+use object::{Key, Object};
+use serde_json::{Value, json};
+use sim::preview::HubSnapshot;
+use store::{Patch, ResourcePath, Store, WriteOptions};
+use wheelwright::apiserver::{Options, Server};
+use wheelwright::shell::now;
+
+use crate::fleet_commit::commit;
+use crate::running::Running;
+use crate::wait::eventually;
+
+fn plan(dir: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    let repo = dir.join("fleet.git");
+    command.args(["plan", "--repo"]).arg(repo).args(args).env("HOME", dir).output().unwrap()
+}
+
+/// The exit code, and the plan.
+fn json_of(output: &Output) -> (i32, Value) {
+    let told = serde_json::from_slice(&output.stdout);
+    let told = told.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    (output.status.code().unwrap(), told)
+}
+
+/// A cluster that has joined and answers.
+fn join(store: &mut Store, name: &str) {
+    let options = WriteOptions::manager("test").forced();
+    let target = ResourcePath::of::<ManagedCluster>(&Key::cluster(name));
+    let cluster = json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+        "metadata": {"name": name}, "spec": {"hubAcceptsClient": true}});
+    store.patch(&target, &Patch::Apply(cluster), &options, now()).unwrap();
+    let available = json!({"status": {"conditions": [{"type": "ManagedClusterConditionAvailable", "status": "True",
+        "reason": "Test", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+    store.patch(&target.sub("status"), &Patch::Merge(available), &options, now()).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let objects = crds::hub().iter().map(Object::from_typed).collect();
+    let server = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (kubeconfig, repository) = (dir.join("kubeconfig"), dir.join("fleet.git"));
+    std::fs::write(&kubeconfig, server.admin_kubeconfig_yaml().unwrap()).unwrap();
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    server.with_store(|store, _| ["c1", "c2"].iter().for_each(|name| join(store, name)));
+    commit(&repository, "one");
+
+    let operator = [
+        "operator",
+        "--kubeconfig",
+        kubeconfig,
+        "--local-repositories",
+        "--repo",
+        repository.to_str().unwrap(),
+    ];
+    let operator = Running::start("operator", dir, &operator);
+    let repos: Api<ConfigRepo> = Api::namespaced(server.client(), "wheelwright-system");
+    let is_ready = async || {
+        let repo = repos.get_opt("fleet").await.unwrap().and_then(|repo| repo.status);
+        repo.is_some_and(|status| status.conditions.iter().any(|it| it.type_ == "Ready" && it.is_true()))
+    };
+    eventually("the first commit is applied", is_ready).await;
+    let has_works = async || {
+        let works = |store: &mut Store, _| {
+            HubSnapshot::of(store).objects.iter().filter(|it| it.kind() == "ManifestWork").count()
+        };
+        server.with_store(works) == 2
+    };
+    eventually("both clusters have their work", has_works).await;
+    operator.terminate(std::time::Duration::from_secs(20));
+
+    let same = plan(dir, &["--hub", kubeconfig, "--output", "json"]);
+    let (code, told) = json_of(&same);
+    assert_eq!((code, &told["verdict"]), (0, &json!("noChange")), "{told:#}");
+
+    commit(&repository, "two");
+    let (code, told) = json_of(&plan(dir, &["--hub", kubeconfig, "--output", "json"]));
+    assert_eq!((code, &told["verdict"]), (10, &json!("change")), "{told:#}");
+    let objects: Vec<_> = told["objects"].as_array().unwrap().iter().map(|it| &it["object"]).collect();
+    assert_eq!(objects, [&json!("AddOnTemplate.addon.open-cluster-management.io bench")], "{told:#}");
+    assert_eq!(told["addOns"][0]["waves"][0]["clusters"], json!(["c1", "c2"]), "{told:#}");
+    let fields = &told["works"][0]["objects"][0]["fields"];
+    assert_eq!(*fields, json!([{"path": "data.word", "before": "one", "after": "two"}]), "{told:#}");
+
+    let snapshot = dir.join("hub.json");
+    let objects = server.with_store(|store, _| HubSnapshot::of(store).objects);
+    std::fs::write(&snapshot, json!({"kind": "List", "items": objects}).to_string()).unwrap();
+    let (code, of_file) =
+        json_of(&plan(dir, &["--snapshot", snapshot.to_str().unwrap(), "--output", "json"]));
+    assert_eq!((code, of_file), (10, told));
+
+    let page = plan(dir, &["--snapshot", snapshot.to_str().unwrap(), "--output", "markdown"]);
+    let page = String::from_utf8_lossy(&page.stdout).into_owned();
+    assert!(page.starts_with("### Plan of ConfigRepo wheelwright-system/fleet"), "{page}");
+
+    let refused = plan(dir, &["--snapshot", snapshot.to_str().unwrap(), "--head", "nowhere"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && said.contains("hint: a revision is"), "{said}");
+}
