@@ -277,7 +277,7 @@ impl Fleet {
     }
 }
 
-async fn apply(hub: &::kube::Client, object: &Object) {
+pub(crate) async fn apply(hub: &::kube::Client, object: &Object) {
     let Gvk { group, version, kind } = object.gvk();
     let (resource, _) =
         pinned_kind(hub, &::kube::core::GroupVersionKind::gvk(&group, &version, &kind)).await.unwrap();
@@ -289,7 +289,7 @@ async fn apply(hub: &::kube::Client, object: &Object) {
 }
 
 /// Labels and accepts a cluster once it asks, and approves its signing request.
-async fn accept(hub: &::kube::Client, cluster: &str) {
+pub(crate) async fn accept(hub: &::kube::Client, cluster: &str) {
     let clusters: Api<ManagedCluster> = Api::all(hub.clone());
     eventually("the cluster asks to join", async || clusters.get_opt(cluster).await.unwrap().is_some()).await;
     let accepted = json!({"metadata": {"labels": labels(cluster)}, "spec": {"hubAcceptsClient": true}});
@@ -324,7 +324,7 @@ async fn the_embedded_hub_gives_the_trace() {
     check("the embedded hub", &fleet.trace().await);
 }
 
-async fn client(kubeconfig: &Kubeconfig) -> ::kube::Client {
+pub(crate) async fn client(kubeconfig: &Kubeconfig) -> ::kube::Client {
     real::install_crypto();
     let config =
         ::kube::Config::from_custom_kubeconfig(kubeconfig.clone(), &Default::default()).await.unwrap();

@@ -159,6 +159,7 @@ fn users() -> Vec<Value> {
         json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "team-admin"}, "rules": [
             {"apiGroups": [cluster], "resources": ["managedclustersetbindings", "placements"], "verbs": ["*"]},
             {"apiGroups": ["gitops.wheelwright.dev"], "resources": ["configrepos"], "verbs": ["*"]},
+            {"apiGroups": ["work.open-cluster-management.io"], "resources": ["manifestworkreplicasets"], "verbs": ["*"]},
         ]}),
         json!({"apiVersion": rbac, "kind": "RoleBinding", "metadata": {"name": "team-admin", "namespace": "team"},
             "roleRef": role_ref("team-admin"), "subjects": tenant}),

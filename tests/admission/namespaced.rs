@@ -76,20 +76,34 @@ pub(super) const ROWS: &[Row] = &[
         what: "create a work with an executor",
         request: "POST /apis/work.open-cluster-management.io/v1/namespaces/c1/manifestworks",
         body: r#"{"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "w"}, "spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}]}, "executor": {"subject": {"type": "ServiceAccount", "serviceAccount": {"namespace": "team", "name": "deployer"}}}}}"#,
-        may: &["tenant", "argo", "admin"],
-        refused: &[(
-            &["operator"],
-            "user system:serviceaccount:wheelwright-system:wheelwright-operator cannot manipulate the Manifestwork with executor team/deployer in namespace c1",
-        )],
+        may: &["tenant", "argo", "admin", "operator"],
+        refused: &[],
     },
     Row {
         what: "create a work with the executor of others",
         request: "POST /apis/work.open-cluster-management.io/v1/namespaces/c1/manifestworks",
         body: r#"{"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "w"}, "spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}]}, "executor": {"subject": {"type": "ServiceAccount", "serviceAccount": {"namespace": "team", "name": "root"}}}}}"#,
-        may: &["argo", "admin"],
+        may: &["argo", "admin", "operator"],
         refused: &[(
-            &["tenant", "operator"],
+            &["tenant"],
             "cannot manipulate the Manifestwork with executor team/root in namespace c1",
+        )],
+    },
+    Row {
+        what: "create a set of works",
+        request: "POST /apis/work.open-cluster-management.io/v1alpha1/namespaces/team/manifestworkreplicasets",
+        body: r#"{"apiVersion": "work.open-cluster-management.io/v1alpha1", "kind": "ManifestWorkReplicaSet", "metadata": {"name": "s"}, "spec": {"placementRefs": [{"name": "p"}], "manifestWorkTemplate": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}]}}}}"#,
+        may: &["tenant", "argo", "admin", "operator"],
+        refused: &[],
+    },
+    Row {
+        what: "create a set of works with an executor that is allowed on one cluster",
+        request: "POST /apis/work.open-cluster-management.io/v1alpha1/namespaces/team/manifestworkreplicasets",
+        body: r#"{"apiVersion": "work.open-cluster-management.io/v1alpha1", "kind": "ManifestWorkReplicaSet", "metadata": {"name": "s"}, "spec": {"placementRefs": [{"name": "p"}], "manifestWorkTemplate": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}]}, "executor": {"subject": {"type": "ServiceAccount", "serviceAccount": {"namespace": "team", "name": "deployer"}}}}}}"#,
+        may: &["argo", "admin", "operator"],
+        refused: &[(
+            &["tenant"],
+            "user tenant cannot manipulate the Manifestwork with executor team/deployer in all namespaces",
         )],
     },
     Row {

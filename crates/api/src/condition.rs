@@ -12,6 +12,7 @@ use crate::cluster::v1beta1::Placement;
 use crate::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use crate::gitops::v1alpha1::ConfigRepo;
 use crate::work::v1::ManifestWork;
+use crate::work::v1alpha1::ManifestWorkReplicaSet;
 
 /// One aspect of the state of an object.
 ///
@@ -199,6 +200,7 @@ conditions!(
     ManagedClusterSet,
     ManagedClusterSetBinding,
     ManifestWork,
+    ManifestWorkReplicaSet,
     Placement,
 );
 

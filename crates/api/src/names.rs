@@ -112,6 +112,8 @@ pub const OPERATOR_IDENTITY_ALLOWED: &str = "allowed";
 
 /// On works, until the agent has removed what it applied.
 pub const WORK_FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
+/// On replica sets of works, until their works are deleted.
+pub const WORK_REPLICA_SET_FINALIZER: &str = "work.open-cluster-management.io/manifest-work-cleanup";
 /// On applied works of a spoke, until their objects are gone.
 pub const APPLIED_WORK_FINALIZER: &str = "cluster.open-cluster-management.io/applied-manifest-work-cleanup";
 /// On accepted clusters, until what accepting made is gone.
@@ -129,6 +131,14 @@ pub const SYSTEM_NAMESPACE: &str = "wheelwright-system";
 pub const INSTALLED_BY_ANNOTATION: &str = "gitops.wheelwright.dev/installed-by-placement";
 /// On workloads of add-ons: the address of the configurations they were rendered from, so that health is known to be that of these.
 pub const CONFIG_FENCE_ANNOTATION: &str = "gitops.wheelwright.dev/config-address";
+/// On works of a replica set: the hash of the template that was assigned to the cluster.
+pub const TEMPLATE_HASH_ANNOTATION: &str = "gitops.wheelwright.dev/template-hash";
+/// On works of a replica set: when the template was assigned, by the hub's clock.
+pub const ASSIGNED_AT_ANNOTATION: &str = "gitops.wheelwright.dev/assigned-at";
+/// On works of a replica set, while they soak: since when the template has succeeded, by the hub's clock.
+pub const SUCCEEDED_AT_ANNOTATION: &str = "gitops.wheelwright.dev/succeeded-at";
+/// On works of a replica set: the hash of the template that succeeded on the cluster before.
+pub const LAST_GOOD_TEMPLATE_ANNOTATION: &str = "gitops.wheelwright.dev/last-good-template";
 /// The claim on a spoke that says whose agent runs there: `<cluster>/<agent id>/<hash of the hub's URL>`. It stays on the spoke.
 pub const AGENT_CLAIM: &str = "agent.wheelwright.dev";
 /// Namespace of the agent on its cluster.
@@ -213,7 +223,7 @@ pub mod placement_conditions {
     pub const MISCONFIGURED: &str = "PlacementMisconfigured";
 }
 
-/// Condition types of ManifestWork and ManifestWorkReplicaSet.
+/// Condition types of ManifestWork.
 pub mod work_conditions {
     /// Everything was applied.
     pub const APPLIED: &str = "Applied";
@@ -229,6 +239,16 @@ pub mod work_conditions {
     pub const DEGRADED: &str = "Degraded";
     /// Of a manifest: feedback was read.
     pub const STATUS_FEEDBACK_SYNCED: &str = "StatusFeedbackSynced";
+}
+
+/// Condition types of ManifestWorkReplicaSet.
+pub mod replica_set_conditions {
+    /// The placements exist and select clusters.
+    pub const PLACEMENT_VERIFIED: &str = "PlacementVerified";
+    /// Every selected cluster has the template, with success.
+    pub const PLACEMENT_ROLLED_OUT: &str = "PlacementRolledOut";
+    /// The works are applied and available; OCM's spelling.
+    pub const MANIFESTWORK_APPLIED: &str = "ManifestworkApplied";
 }
 
 /// Condition types of ManagedClusterAddOn and ClusterManagementAddOn.

@@ -3,13 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::placement_reads::{placement_of, selection};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn, PlacementStrategy};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
-use api::gitops::v1alpha1::RolloutPolicy;
-use api::names::PLACEMENT_LABEL;
 use engine::addon::selection::Selection;
-use engine::rollout::{Policy, Refused};
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View, Watches};
 
@@ -29,10 +27,6 @@ pub(super) fn wake_on_placements<W: Watches>(watches: &mut W) {
             placements.iter().flat_map(|placement| installed_by(placement, view)).collect();
         keys.into_iter().collect()
     });
-}
-
-fn placement_of(decision: &PlacementDecision) -> Option<Key> {
-    Some(Key::namespaced(decision.namespace(), decision.label(PLACEMENT_LABEL)?))
 }
 
 /// The add-ons that install by a placement.
@@ -82,29 +76,6 @@ pub(super) fn keys_of_clusters(addon: &str, view: &impl View) -> Vec<Key> {
 
 /// The clusters that each placement selects.
 pub(super) fn placements_of(placements: &[PlacementStrategy], view: &impl View) -> Read<Vec<Selection>> {
-    let read = |strategy: &PlacementStrategy| {
-        let placement = view.get::<Placement>(&Key::namespaced(&strategy.namespace, &strategy.name))?;
-        let decisions = view.list::<PlacementDecision>(
-            Query::label(PLACEMENT_LABEL, &strategy.name).within(&strategy.namespace),
-        )?;
-        Ok(Selection::read(placement.as_deref(), decisions.iter().map(Arc::as_ref)))
-    };
-    placements.iter().map(read).collect()
-}
-
-/// The policy of an add-on's rollouts and the approvals that it carries.
-pub(super) fn policy(addon: &str, view: &impl View) -> Read<(Result<Policy, Refused>, BTreeSet<String>)> {
-    let Some(object) = policy_object(addon, view)? else {
-        return Ok((Ok(Policy::default()), BTreeSet::new()));
-    };
-    Ok((Policy::read(&object.spec), object.spec.approved.iter().cloned().collect()))
-}
-
-/// The RolloutPolicy that names an add-on, else one that names no add-on.
-pub(super) fn policy_object(addon: &str, view: &impl View) -> Read<Option<Arc<RolloutPolicy>>> {
-    let policies = view.list::<RolloutPolicy>(Query::ALL)?;
-    let names = |policy: &&Arc<RolloutPolicy>| policy.spec.add_ons.iter().any(|name| name == addon);
-    let named =
-        policies.iter().find(names).or_else(|| policies.iter().find(|policy| policy.spec.add_ons.is_empty()));
-    Ok(named.cloned())
+    let keys = placements.iter().map(|strategy| Key::namespaced(&strategy.namespace, &strategy.name));
+    keys.map(|placement| selection(&placement, view)).collect()
 }

@@ -8,6 +8,8 @@ mod addon_reads;
 pub mod agent;
 pub mod agent_identity;
 pub mod hub;
+mod placement_reads;
+mod rollout_policy;
 
 use reconcile::Register;
 
@@ -27,6 +29,7 @@ pub fn hub(register: &mut impl Register) {
     register.add::<hub::addon_deploy::AddonDeployController>();
     register.add::<hub::addon_health::AddonHealthController>();
     register.add::<hub::addon_feature::AddonFeatureController>();
+    register.add::<hub::replica_set::ReplicaSetController>();
     register.add::<hub::work_ttl::WorkTtlController>();
     register.add::<hub::report::ReportController>();
 }

@@ -8,6 +8,7 @@ mod golden;
 pub mod order;
 pub mod placement;
 pub mod registration;
+pub mod replica_set;
 pub mod report;
 pub mod rollout;
 pub mod sync;

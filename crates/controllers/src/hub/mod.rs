@@ -15,6 +15,7 @@ pub mod config_repo;
 pub(crate) mod csr;
 pub mod overview;
 pub mod placement;
+pub mod replica_set;
 pub(crate) mod report;
 pub(crate) mod work_ttl;
 

@@ -46,7 +46,8 @@ impl Policy {
     /// Names the first field that cannot be used. Nothing may start then: what the policy forbids is not known.
     pub fn read(spec: &wire::RolloutPolicySpec) -> Result<Self, Refused> {
         let wire::RolloutPolicySpec {
-            add_ons: _, // selects the policy
+            add_ons: _,      // select the policy
+            replica_sets: _, // select the policy
             paused,
             on_breach,
             success: _, // tells the add-on's works when they have arrived

@@ -4,7 +4,9 @@ use serde_json::Value;
 
 use super::{Author, Broken, Check, Checker, Invariant, Write};
 use api::gitops::v1alpha1::{ConfigRepo, Takeover};
-use api::names::{CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER, INSTALLED_BY_ANNOTATION};
+use api::names::{
+    CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER, INSTALLED_BY_ANNOTATION, WORK_REPLICA_SET_LABEL,
+};
 use engine::sync::ObjectId;
 use object::{Key, Object, ObjectRef};
 use reconcile::{Action, Precondition};
@@ -69,6 +71,7 @@ impl Checker {
                 self.created.contains(before.uid())
                     || (author.controller == "cluster" && write.id.key.namespace == author.key.name)
                     || (author.controller == "work-ttl" && before.at(&WORK_TTL).is_some_and(Value::is_number))
+                    || (author.controller == "replica-set" && is_generated(before, &author.key.name))
                     || before.annotations().contains_key(INSTALLED_BY_ANNOTATION)
                     || owners(before).any(|kind| kind == "AppliedManifestWork")
             }
@@ -111,6 +114,12 @@ impl Checker {
         let repo: Option<ConfigRepo> = self.hub.typed(&Key::namespaced(namespace, name));
         repo.is_some_and(|repo| super::inventory::entries(&repo).any(|owned| owned == *id))
     }
+}
+
+/// Whether OCM's controller made a work for a set.
+fn is_generated(work: &Object, set: &str) -> bool {
+    let name = work.at(&["metadata", "generateName"]).and_then(Value::as_str);
+    name == Some(set) && work.labels().contains_key(WORK_REPLICA_SET_LABEL)
 }
 
 fn owners(object: &Object) -> impl Iterator<Item = &str> {

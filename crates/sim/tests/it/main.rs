@@ -15,6 +15,7 @@ mod manifests;
 mod permissions;
 mod placements;
 mod previews;
+mod replica_sets;
 mod reports;
 mod rollouts;
 mod unreadable;

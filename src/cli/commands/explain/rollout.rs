@@ -1,6 +1,6 @@
 //! `wheelwright explain rollout`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -12,18 +12,20 @@ use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
 use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate};
-use controllers::hub::addon_config::{AddonConfigController, Explanation, PlacementRollout, explain};
+use controllers::hub::addon_config::{self, AddonConfigController, PlacementRollout};
+use controllers::hub::replica_set::{self, ReplicaSetController};
 use engine::addon::config::Config;
 use engine::rollout::input::Hash;
 use engine::rollout::simulation::{decision_json, decision_table};
+use object::Key;
 
-/// Explain where the rollout of an add-on stands: what each cluster runs, why it waits, for what and until
-/// when.
+/// Explain where the rollout of an add-on or of works stands: what each cluster runs, why it waits, for what
+/// and until when.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Name of the add-on (its ClusterManagementAddOn).
-    #[arg(value_name = "ADDON")]
-    addon: String,
+    /// Name of the add-on (its ClusterManagementAddOn), or NAMESPACE/NAME of a ManifestWorkReplicaSet.
+    #[arg(value_name = "ADDON|NAMESPACE/NAME")]
+    name: String,
     #[command(flatten)]
     origin: Origin,
     /// How the explanation is printed.
@@ -31,18 +33,49 @@ pub(crate) struct Args {
     output: Output,
 }
 
+/// What is printed.
+struct Explained {
+    rollouts: Vec<PlacementRollout>,
+    /// What the hashes stand for.
+    contents: BTreeMap<Hash, Vec<String>>,
+}
+
 impl Args {
-    fn explain(&self) -> Result<Explanation, CommandError> {
+    fn explain(&self) -> Result<Explained, CommandError> {
+        match self.name.split_once('/') {
+            Some((namespace, name)) => self.explain_set(&Key::namespaced(namespace, name)),
+            None => self.explain_addon(),
+        }
+    }
+
+    fn explain_set(&self, set: &Key) -> Result<Explained, CommandError> {
+        let caches = self.origin.read(&read_by::<ReplicaSetController>())?;
+        let missing = || {
+            CommandError::hinted(
+                anyhow!("there is no ManifestWorkReplicaSet {set}"),
+                "kubectl get manifestworkreplicasets --all-namespaces",
+            )
+        };
+        let replica_set::Explanation { rollouts, contents, states: _ } =
+            replica_set::explain(set, &caches, now())?.ok_or_else(missing)?;
+        let words = |(hash, manifests)| (hash, vec![format!("a template of {manifests} manifests")]);
+        Ok(Explained { rollouts, contents: contents.into_iter().map(words).collect() })
+    }
+
+    fn explain_addon(&self) -> Result<Explained, CommandError> {
         let mut kinds = read_by::<AddonConfigController>();
         kinds.extend([Wanted::observed::<AddOnTemplate>(), Wanted::observed::<AddOnDeploymentConfig>()]);
         let caches = self.origin.read(&kinds)?;
         let missing = || {
             CommandError::hinted(
-                anyhow!("there is no add-on {}", self.addon),
+                anyhow!("there is no add-on {}", self.name),
                 "kubectl get clustermanagementaddons",
             )
         };
-        explain(&self.addon, &caches, now())?.ok_or_else(missing)
+        let addon_config::Explanation { rollouts, contents, states: _ } =
+            addon_config::explain(&self.name, &caches, now())?.ok_or_else(missing)?;
+        let contents = contents.into_iter().map(|(hash, configs)| (hash, names(&configs))).collect();
+        Ok(Explained { rollouts, contents })
     }
 }
 
@@ -50,13 +83,13 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let explanation = args.explain()?;
     match args.output {
         Output::Json => ui.json(&json(&explanation))?,
-        Output::Text => ui.text(text(&args.addon, &explanation))?,
+        Output::Text => ui.text(text(&args.name, &explanation))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The decisions by placement, and the configurations behind their hashes.
-fn json(explanation: &Explanation) -> Value {
+fn json(explanation: &Explained) -> Value {
     let placements: Map<String, Value> = explanation
         .rollouts
         .iter()
@@ -71,21 +104,18 @@ fn json(explanation: &Explanation) -> Value {
             (placement.to_string(), value)
         })
         .collect();
-    let contents: Map<String, Value> = explanation
-        .contents
-        .iter()
-        .map(|(hash, configs)| (hash.to_string(), json!(names(configs))))
-        .collect();
+    let contents: Map<String, Value> =
+        explanation.contents.iter().map(|(hash, words)| (hash.to_string(), json!(words))).collect();
     json!({"placements": placements, "contents": contents})
 }
 
 /// A page: each placement with its stages and a line per cluster, then what the hashes stand for.
-fn text(addon: &str, explanation: &Explanation) -> String {
+fn text(name: &str, explanation: &Explained) -> String {
     let mut page = String::new();
     if explanation.rollouts.is_empty() {
         let _ = writeln!(
             page,
-            "{addon} is rolled out by no placement: its add-ons get their configuration at once"
+            "{name} is rolled out by no placement: its add-ons get their configuration at once"
         );
     }
     let mut seen = BTreeSet::new();
@@ -94,14 +124,14 @@ fn text(addon: &str, explanation: &Explanation) -> String {
         let decision = match decision {
             Ok(decision) => decision,
             Err(why) => {
-                let _ = writeln!(page, "{addon} on placement {placement}: {why}");
+                let _ = writeln!(page, "{name} on placement {placement}: {why}");
                 continue;
             }
         };
         let counts = &decision.counts;
         let _ = writeln!(
             page,
-            "{addon} on placement {placement}: {} of {} clusters done with {}",
+            "{name} on placement {placement}: {} of {} clusters done with {}",
             counts.done,
             counts.total,
             revision.short()
@@ -121,8 +151,8 @@ fn text(addon: &str, explanation: &Explanation) -> String {
         page.push('\n');
         seen.extend(decision.clusters.values().filter_map(|assignment| assignment.assigned.as_ref()));
     }
-    for (hash, configs) in explanation.contents.iter().filter(|(hash, _)| seen.contains(hash)) {
-        let _ = writeln!(page, "{}: {}", hash.short(), names(configs).join(", "));
+    for (hash, words) in explanation.contents.iter().filter(|(hash, _)| seen.contains(hash)) {
+        let _ = writeln!(page, "{}: {}", hash.short(), words.join(", "));
     }
     page
 }
@@ -143,11 +173,11 @@ mod tests {
     #[test]
     fn a_rollout_that_stopped_at_its_canary_is_explained() {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
-        let addon = "managed-serviceaccount".to_owned();
-        let args = Args { addon, origin: Origin::of_file(golden.join("rollout.yaml")), output: Output::Text };
+        let name = "managed-serviceaccount".to_owned();
+        let args = Args { name, origin: Origin::of_file(golden.join("rollout.yaml")), output: Output::Text };
         let explanation = args.explain().unwrap_or_else(|error| panic!("{error:?}"));
         assert_eq!(
-            text(&args.addon, &explanation),
+            text(&args.name, &explanation),
             std::fs::read_to_string(golden.join("rollout.txt")).unwrap()
         );
         let json = json(&explanation);
@@ -161,7 +191,7 @@ mod tests {
             "{json}"
         );
 
-        let args = Args { addon: "nobody".into(), ..args };
+        let args = Args { name: "nobody".into(), ..args };
         assert!(args.explain().is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! RolloutPolicy: how rollouts of add-ons are held, stopped and undone.
+//! RolloutPolicy: how rollouts of add-ons and works are held, stopped and undone.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::{Condition, Unknown, names};
 
 kind! {
-    /// Rules that hold, stop and undo the rollouts of add-ons.
+    /// Rules that hold, stop and undo the rollouts of add-ons and of ManifestWorkReplicaSets.
     ///
-    /// It comes on top of the strategy of an add-on's placements. For an add-on that no policy names, the strategy alone counts.
+    /// It comes on top of the strategy of a placement. Where no policy is for an add-on or a set, the strategy alone counts.
     RolloutPolicy {
         group: names::GITOPS_GROUP,
         version: "v1alpha1",
@@ -19,6 +19,7 @@ kind! {
         status: RolloutPolicyStatus,
         columns: [
             ("Add-ons", "string", ".spec.addOns"),
+            ("Replica Sets", "string", ".spec.replicaSets"),
             ("Paused", "boolean", ".spec.paused"),
             ("On Breach", "string", ".spec.onBreach"),
             ("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status"),
@@ -32,10 +33,14 @@ kind! {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("default" = {}))]
 pub struct RolloutPolicySpec {
-    /// The add-ons that the policy is for; if empty, every add-on that no other policy names.
+    /// The add-ons that the policy is for. A policy that names no add-on and no set is for all that no other policy names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"), inner(length(min = 1, max = 253)))]
     pub add_ons: Vec<String>,
+    /// The ManifestWorkReplicaSets that the policy is for, as NAMESPACE/NAME.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"), inner(length(min = 3, max = 317)))]
+    pub replica_sets: Vec<String>,
     /// Changes nothing anywhere: no start, no rollback, no removal. Clusters in flight arrive.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
@@ -116,6 +121,7 @@ impl Default for RolloutPolicySpec {
     fn default() -> Self {
         Self {
             add_ons: Vec::new(),
+            replica_sets: Vec::new(),
             paused: false,
             on_breach: OnBreach::default(),
             success: Success::default(),
@@ -240,7 +246,7 @@ pub struct RolloutPolicyStatus {
     pub conditions: Vec<Condition>,
     /// The rollouts under the policy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["addOn", "placementNamespace", "placementName"]))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["addOn", "replicaSet", "placementNamespace", "placementName"]))]
     pub rollouts: Vec<RolloutStatus>,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -248,12 +254,15 @@ pub struct RolloutPolicyStatus {
     pub unknown: Unknown,
 }
 
-/// One rollout: an add-on on the clusters of a placement.
+/// One rollout: an add-on or a ManifestWorkReplicaSet on the clusters of a placement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStatus {
-    /// Name of the add-on.
+    /// Name of the add-on; empty in the rollout of a set.
     pub add_on: String,
+    /// The ManifestWorkReplicaSet as NAMESPACE/NAME; empty in the rollout of an add-on.
+    #[serde(default)]
+    pub replica_set: String,
     /// Namespace of the placement.
     pub placement_namespace: String,
     /// Name of the placement.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::PlacementRollout;
 use super::facts::{Node, Rollout};
-use super::memory::{remembered, rollout_status};
-use super::{PlacementRollout, answers_since};
-use crate::addon_reads;
+use crate::placement_reads::answers_since;
+use crate::rollout_policy::{self, Subject};
 use api::addon::v1alpha1::{ClusterManagementAddOnStatus, InstallProgression};
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::False;
@@ -63,8 +63,8 @@ impl Rollout {
         if !config_refs::is_managed(&self.cma) {
             return Ok(decided);
         }
-        let (policy, granted) = addon_reads::policy(&self.name, view)?;
-        let memory = addon_reads::policy_object(&self.name, view)?;
+        let (policy, granted) = rollout_policy::policy_for(Subject::AddOn(&self.name), view)?;
+        let memory = rollout_policy::object_for(Subject::AddOn(&self.name), view)?;
         let status = self.cma.status.clone().unwrap_or_default();
         let pass = Pass { view, now, status, policy, granted, memory };
         let placements = std::mem::take(&mut self.placements);
@@ -101,7 +101,11 @@ impl Rollout {
         input.policy = pass.policy.clone();
         input.granted = pass.granted.clone();
         input.began = progress::began(&mut progression, &desired, pass.now);
-        let remembered = pass.memory.as_ref().and_then(|policy| remembered(policy, &self.name, &progression));
+        let name = self.name.clone();
+        let subject = Subject::AddOn(&name);
+        let memory = pass.memory.as_ref();
+        let remembered =
+            memory.and_then(|policy| rollout_policy::remembered(policy, subject, &node.placement));
         input.quarantined =
             remembered.map(|status| Hash(status.quarantined.clone())).filter(|hash| !hash.0.is_empty());
         let contents = self.read_clusters(&mut input, node, &progression, pass)?;
@@ -121,7 +125,7 @@ impl Rollout {
             condition.message.push_str(&told);
         }
         set_condition(&mut progression.conditions, condition, pass.now);
-        decided.memories.push(rollout_status(&self.name, &progression, &input, &decision));
+        decided.memories.push(rollout_policy::rollout_status(subject, &placement, &input, &decision));
         decided.progressions.push(progression);
         let decision = Ok(decision);
         decided.rollouts.push(PlacementRollout { placement, revision, input: Some(input), decision });

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::addon_reads;
+use crate::placement_reads::{group_size, is_unreachable};
 use api::addon::v1alpha1::{ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::RolloutStrategy;
@@ -15,8 +16,6 @@ use engine::rollout::Size;
 use engine::rollout::input::Hash;
 use object::{Key, Object};
 use reconcile::{Read, View};
-
-use super::is_unreachable;
 
 /// Everything one rollout of an add-on is decided from.
 pub(super) struct Rollout {
@@ -84,17 +83,7 @@ impl Rollout {
                 .filter_map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
                 .collect();
             let placement = view.get::<Placement>(&Key::namespaced(&strategy.namespace, &strategy.name))?;
-            let group_size = placement.and_then(|placement| {
-                let groups = placement
-                    .spec
-                    .decision_strategy
-                    .as_ref()?
-                    .group_strategy
-                    .as_ref()?
-                    .clusters_per_decision_group
-                    .clone();
-                Size::read("clustersPerDecisionGroup", &groups).ok()
-            });
+            let group_size = placement.as_deref().and_then(group_size);
             rollout.settled &= selection.settled;
             let configs = rollout.with_content(config_refs::named(&strategy.configs, &held), view)?;
             let own: BTreeSet<String> = selection.clusters().map(str::to_owned).collect();

@@ -5,7 +5,6 @@
 
 mod decide;
 mod facts;
-mod memory;
 mod write;
 
 use std::collections::BTreeMap;
@@ -15,11 +14,11 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use self::facts::Rollout;
 use crate::addon_reads;
+use crate::placement_reads::is_unreachable;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
-use api::condition::{ConditionStatus, find_condition};
+use api::condition::find_condition;
 use api::gitops::v1alpha1::RolloutPolicy;
-use api::names::cluster_conditions::AVAILABLE;
 use api::names::{ADDON_GROUP, addon_conditions};
 use engine::addon::config::{Config, ConfigKind};
 use engine::addon::config_refs;
@@ -164,19 +163,4 @@ fn concerns(change: &Change<ManagedClusterAddOn>) -> bool {
         )
     };
     facts(old) != facts(new)
-}
-
-fn is_unreachable(cluster: &ManagedCluster) -> bool {
-    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
-    conditions
-        .into_iter()
-        .any(|condition| condition.type_ == AVAILABLE && condition.status == ConditionStatus::Unknown)
-}
-
-/// Since when the cluster answers, if it does.
-fn answers_since(cluster: &ManagedCluster) -> Option<Timestamp> {
-    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
-    let available =
-        conditions.into_iter().find(|condition| condition.type_ == AVAILABLE && condition.is_true());
-    available.map(|condition| condition.last_transition_time.0)
 }

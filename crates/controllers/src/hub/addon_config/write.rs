@@ -7,8 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::decide::{Decided, incomplete_condition};
 use super::facts::Rollout;
-use super::memory::remember;
-use crate::addon_reads;
+use crate::rollout_policy::{self, Subject};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ClusterManagementAddOnStatus, ManagedClusterAddOn};
 use api::condition::set_condition;
 use api::names::SYSTEM_NAMESPACE;
@@ -55,8 +54,9 @@ impl Rollout {
             plan.step([Action::create(Object::from_typed(&Namespace { metadata, ..Namespace::default() }))]);
         }
         plan.step(snapshots);
-        let policy = addon_reads::policy_object(&self.name, view)?;
-        plan.step(policy.and_then(|policy| remember(&policy, &self.name, memories)));
+        let subject = Subject::AddOn(&self.name);
+        let policy = rollout_policy::object_for(subject, view)?;
+        plan.step(policy.and_then(|policy| rollout_policy::remember(&policy, subject, memories)));
         let mut writes = Vec::new();
         for (cluster, addon) in &self.addons {
             let mut new = ManagedClusterAddOn::clone(addon);

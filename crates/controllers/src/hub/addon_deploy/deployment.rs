@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
 use super::status::Verdict;
-use crate::addon_reads;
+use crate::rollout_policy::{self, Subject};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::Success;
@@ -71,7 +71,7 @@ impl Deployment {
             || configs.iter().any(config_refs::is_template),
             |cma| config_refs::has_template(cma),
         );
-        let policy = addon_reads::policy_object(name, view)?;
+        let policy = rollout_policy::object_for(Subject::AddOn(name), view)?;
         let needs_health =
             has_template && policy.is_none_or(|policy| policy.spec.success != Success::Applied);
         let reported: Vec<&ManifestWork> = works.iter().map(Arc::as_ref).collect();

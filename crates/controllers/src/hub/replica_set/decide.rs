@@ -1,0 +1,165 @@
+//! Decides which cluster has which template: asks the rollout engine about each placement.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::facts::{Facts, Node};
+use crate::hub::addon_config::PlacementRollout;
+use crate::placement_reads::{answers_since, is_unreachable};
+use crate::rollout_policy::{self, Subject};
+use api::cluster::v1::ManagedCluster;
+use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus, Success};
+use api::names::WORK_PLACEMENT_LABEL;
+use engine::replica_set::{self, Arrival};
+use engine::rollout::input::{Cluster, Hash};
+use engine::rollout::{self, Input, Policy, Refused, Strategy};
+use object::{Key, Metadata as _};
+use reconcile::{Read, View};
+
+/// The rollouts of a set, decided and not written.
+pub(super) struct Decided {
+    /// The rollout of each placement.
+    pub(super) rollouts: Vec<PlacementRollout>,
+    /// What the status of the policy remembers of each placement.
+    pub(super) memories: Vec<RolloutStatus>,
+    /// What is known of the clusters that have a work or get one.
+    pub(super) clusters: BTreeMap<String, Cluster>,
+    /// Clusters that lose their work.
+    pub(super) removed: BTreeSet<String>,
+}
+
+/// What holds for every placement of a set.
+struct Pass<'a, V> {
+    view: &'a V,
+    now: Timestamp,
+    policy: Result<Policy, Refused>,
+    granted: BTreeSet<String>,
+    object: Option<Arc<RolloutPolicy>>,
+}
+
+impl Facts {
+    /// Asks the rollout engine about every placement that exists.
+    pub(super) fn decide<V: View>(&self, view: &V, now: Timestamp) -> Read<Decided> {
+        let subject = Subject::ReplicaSet(&self.key);
+        let (policy, granted) = rollout_policy::policy_for(subject, view)?;
+        let object = rollout_policy::object_for(subject, view)?;
+        let pass = Pass { view, now, policy, granted, object };
+        let mut decided = Decided {
+            rollouts: Vec::new(),
+            memories: Vec::new(),
+            clusters: BTreeMap::new(),
+            removed: BTreeSet::new(),
+        };
+        for node in &self.placements {
+            self.decide_placement(node, &pass, &mut decided)?;
+        }
+        // The set itself was edited, so these need no budget.
+        if self.settled && pass.policy.as_ref().is_ok_and(|policy| !policy.paused) {
+            let unnamed = self.leaving().filter(|work| !self.has_placement_of(work));
+            decided.removed.extend(unnamed.map(|work| work.namespace().to_owned()));
+        }
+        Ok(decided)
+    }
+
+    fn decide_placement<V: View>(&self, node: &Node, pass: &Pass<'_, V>, decided: &mut Decided) -> Read<()> {
+        let (placement, revision) = (node.placement.clone(), self.revision.clone());
+        if !node.exists {
+            let decision = Err("there is no such placement; its works stay as they are".to_owned());
+            decided.rollouts.push(PlacementRollout { placement, revision, input: None, decision });
+            return Ok(());
+        }
+        let strategy = Strategy::read(&node.reference.rollout_strategy, node.group_size);
+        let mut input = Input::new(revision.clone(), strategy);
+        input.policy = pass.policy.clone();
+        input.granted = pass.granted.clone();
+        let subject = Subject::ReplicaSet(&self.key);
+        let object = pass.object.as_ref();
+        let memory = object.and_then(|policy| rollout_policy::remembered(policy, subject, &placement));
+        let hash = |text: &String| Some(Hash(text.clone())).filter(|hash| !hash.0.is_empty());
+        input.quarantined = memory.and_then(|memory| hash(&memory.quarantined));
+        let good =
+            memory.and_then(|memory| hash(&memory.last_good)).filter(|h| self.contents.contains_key(h));
+        self.read_clusters(&mut input, node, good.as_ref(), pass)?;
+        let decision = rollout::advance(&input, pass.now);
+        decided.clusters.extend(input.clusters.iter().map(|cluster| (cluster.name.clone(), cluster.clone())));
+        decided.removed.extend(decision.removed.iter().cloned());
+        let mut memory = rollout_policy::rollout_status(subject, &placement, &input, &decision);
+        let last_good = if decision.counts.is_complete() { Some(&revision) } else { good.as_ref() };
+        memory.last_good = last_good.map(|hash| hash.0.clone()).unwrap_or_default();
+        decided.memories.push(memory);
+        let decision = Ok(decision);
+        decided.rollouts.push(PlacementRollout { placement, revision, input: Some(input), decision });
+        Ok(())
+    }
+
+    /// Tells the input the clusters of a placement, and those that left it.
+    fn read_clusters<V: View>(
+        &self,
+        input: &mut Input,
+        node: &Node,
+        good: Option<&Hash>,
+        pass: &Pass<'_, V>,
+    ) -> Read<()> {
+        let arrival = Arrival {
+            wants: &self.revision,
+            good_everywhere: good,
+            applied_suffices: pass.object.as_ref().is_some_and(|p| p.spec.success == Success::Applied),
+            soak: soak(input),
+            now: pass.now,
+        };
+        let mut absent = node.taken.clone();
+        for name in node.clusters() {
+            match self.candidate(name, &arrival, pass.view)? {
+                Some(cluster) => input.clusters.push(cluster),
+                None => {
+                    absent.insert(name.to_owned());
+                }
+            }
+        }
+        input.groups = node.selection.without(&absent);
+        if self.settled {
+            let of_node = |name: Option<&str>| name == Some(node.placement.name.as_str());
+            let left = self.leaving().filter(|work| of_node(work.label(WORK_PLACEMENT_LABEL)));
+            let left = left.map(|work| Cluster {
+                name: work.namespace().to_owned(),
+                runs: Some(self.revision.clone()),
+                ..Cluster::default()
+            });
+            input.clusters.extend(left);
+        }
+        Ok(())
+    }
+
+    /// What is known of a cluster; `None` for one that is going or gone, for which a rollout must not wait.
+    fn candidate(&self, name: &str, arrival: &Arrival<'_>, view: &impl View) -> Read<Option<Cluster>> {
+        // A cluster that cannot be read is there, and does not answer.
+        let managed = match view.get::<ManagedCluster>(&Key::cluster(name)) {
+            Ok(Some(managed)) if !managed.is_terminating() => Some(managed),
+            Ok(_) => return Ok(None),
+            Err(error) if error.is_unreadable() => None,
+            Err(error) => return Err(error),
+        };
+        let unknown =
+            || Cluster { name: name.to_owned(), wants: self.revision.clone(), ..Cluster::default() };
+        let work = self.works.get(name);
+        let mut cluster =
+            work.map_or_else(unknown, |(work, runs)| replica_set::cluster(work, runs.clone(), arrival));
+        if cluster.last_good.as_ref().is_none_or(|good| !self.contents.contains_key(good)) {
+            cluster.last_good = arrival.good_everywhere.cloned();
+        }
+        cluster.unreachable = self.unreadable.contains(name) || managed.as_deref().is_none_or(is_unreachable);
+        cluster.answers_since = managed.as_deref().and_then(answers_since);
+        let created = managed.as_ref().and_then(|managed| managed.metadata.creation_timestamp.as_ref());
+        cluster.joined = created.map(|created| created.0);
+        Ok(Some(cluster))
+    }
+}
+
+/// How long a success must last, as the engine counts it.
+fn soak(input: &Input) -> SignedDuration {
+    let by_strategy = input.strategy.as_ref().ok().and_then(|strategy| strategy.limits().soak);
+    let by_policy = input.policy.as_ref().map(|policy| policy.soak).unwrap_or_default();
+    by_strategy.map(|soak| soak.max(by_policy)).unwrap_or_default()
+}

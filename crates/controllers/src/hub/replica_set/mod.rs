@@ -1,0 +1,199 @@
+//! Rolls the template of a ManifestWorkReplicaSet out to the clusters of its placements, as add-ons are rolled out.
+//!
+//! The order of writes is the safety of it: a template is kept by its hash before a cluster is assigned that hash, and what is
+//! quarantined is remembered before a cluster returns from it. A cluster of several placements has one work, from the first of them.
+
+mod decide;
+mod facts;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use serde_json::Value;
+
+use self::facts::Facts;
+use super::addon_config::PlacementRollout;
+use crate::placement_reads::{is_unreachable, placement_of};
+use crate::rollout_policy::{self, Subject};
+use api::Condition;
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::condition::ConditionStatus::False;
+use api::condition::{ConditionStatus, Conditions as _, Observation, set_condition};
+use api::gitops::v1alpha1::RolloutPolicy;
+use api::names::replica_set_conditions::MANIFESTWORK_APPLIED;
+use api::names::{WORK_REPLICA_SET_FINALIZER, WORK_REPLICA_SET_LABEL};
+use api::work::v1::ManifestWork;
+use api::work::v1alpha1::{CascadeDeletionPolicy, ManifestWorkReplicaSet};
+use engine::replica_set;
+use engine::rollout::ClusterState;
+use engine::rollout::input::Hash;
+use object::text;
+use object::{Key, Metadata as _, Object};
+use reconcile::{Action, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
+
+/// Most characters of a refusal that the status repeats.
+const LONGEST_MESSAGE: usize = 600;
+
+/// Keeps one work on each cluster that the placements of a set select.
+pub struct ReplicaSetController;
+
+impl Controller for ReplicaSetController {
+    const NAME: &'static str = "replica-set";
+    type Primary = ManifestWorkReplicaSet;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<ManifestWork>(|change, _| {
+            if change.differs_in(facts_of_work) {
+                change.sides().filter_map(set_of).collect::<BTreeSet<_>>().into_iter().collect()
+            } else {
+                Vec::new()
+            }
+        });
+        watches.on::<Placement>(|change, view| {
+            change.latest().map(|placement| sets_of(&Key::of(placement), view)).unwrap_or_default()
+        });
+        watches.on::<PlacementDecision>(|change, view| {
+            let placements: BTreeSet<Key> = change.sides().filter_map(placement_of).collect();
+            placements.iter().flat_map(|placement| sets_of(placement, view)).collect()
+        });
+        watches.on::<ManagedCluster>(|change, view| {
+            let facts = |cluster: &ManagedCluster| (is_unreachable(cluster), cluster.is_terminating());
+            if change.differs_in(facts) { all(view) } else { Vec::new() }
+        });
+        watches.on::<RolloutPolicy>(|change, view| {
+            if change.differs_in(|policy| &policy.spec) { all(view) } else { Vec::new() }
+        });
+        watches.read::<ControllerRevision>();
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let Some(set) = view.get::<ManifestWorkReplicaSet>(key)? else { return Ok(Plan::nothing()) };
+        if set.is_terminating() {
+            return delete(&set, view);
+        }
+        let mut plan = Plan::nothing();
+        plan.step(Action::add_finalizers(set.as_ref(), &[WORK_REPLICA_SET_FINALIZER]));
+        match replica_set::owner_label(key) {
+            Ok(owner) if plan.is_empty() => Facts::read(set, owner, view)?.plan(view, now),
+            Ok(_) => Ok(plan),
+            Err(fault) => {
+                plan.status = unnamable(&set, &fault, now);
+                Ok(plan)
+            }
+        }
+    }
+
+    /// The status tells of the set as a whole, so one work that could not be written does not hold it back; it names the first.
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+        let Some((_, failure)) = done.failures().next() else { return done.plan.status.clone() };
+        let set = view.get::<ManifestWorkReplicaSet>(key).ok()??;
+        let mut new = Object::from_typed(set.as_ref()).into_value();
+        let drafted = done.plan.status.iter().map(|write| Value::Object(write.patch.clone()));
+        drafted.for_each(|patch| json_patch::merge(&mut new, &patch));
+        let mut new: ManifestWorkReplicaSet = serde_json::from_value(new).ok()?;
+        let generation = set.metadata.generation.unwrap_or_default();
+        let told = Observation::new(MANIFESTWORK_APPLIED, False, "NotAsExpected").at(generation);
+        let told = told.message(text::plain(&failure.message, LONGEST_MESSAGE));
+        set_condition(&mut new.status.get_or_insert_default().conditions, told, now);
+        StatusWrite::between(set.as_ref(), &new)
+    }
+}
+
+/// The rollouts of a set, as they are decided now.
+pub struct Explanation {
+    /// The rollout of each placement.
+    pub rollouts: Vec<PlacementRollout>,
+    /// The templates behind the hashes, and how many manifests each has.
+    pub contents: BTreeMap<Hash, usize>,
+    /// The state of every cluster that the placements select.
+    pub states: BTreeMap<String, ClusterState>,
+}
+
+/// Decides the rollouts of a set and writes nothing; `None` where there is no such set.
+///
+/// # Errors
+/// Where something it is decided from could not be read.
+pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<Explanation>> {
+    let Some(set) = view.get::<ManifestWorkReplicaSet>(key)? else { return Ok(None) };
+    let Ok(owner) = replica_set::owner_label(key) else { return Ok(None) };
+    let facts = Facts::read(set, owner, view)?;
+    let contents = facts.contents.iter().map(|(hash, spec)| (hash.clone(), spec.workload.manifests.len()));
+    let contents = contents.collect();
+    let decided = facts.decide(view, now)?;
+    let decisions = decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
+    let clusters = decisions.flat_map(|decision| &decision.clusters);
+    let states = clusters.map(|(name, assignment)| (name.clone(), assignment.state.clone())).collect();
+    Ok(Some(Explanation { rollouts: decided.rollouts, contents, states }))
+}
+
+fn all(view: &impl View) -> Vec<Key> {
+    view.keys::<ManifestWorkReplicaSet>(Query::ALL)
+}
+
+/// The sets that roll out to the clusters of a placement.
+fn sets_of(placement: &Key, view: &impl View) -> Vec<Key> {
+    let sets = view.readable::<ManifestWorkReplicaSet>(Query::namespace(&placement.namespace));
+    let uses = |set: &&Arc<ManifestWorkReplicaSet>| {
+        set.spec.placement_refs.iter().any(|reference| reference.name == placement.name)
+    };
+    sets.iter().filter(uses).map(|set| Key::of(set.as_ref())).collect()
+}
+
+/// The set of a work. A namespace has no dot, so the first one ends it.
+fn set_of(work: &ManifestWork) -> Option<Key> {
+    let (namespace, name) = work.label(WORK_REPLICA_SET_LABEL)?.split_once('.')?;
+    Some(Key::namespaced(namespace, name))
+}
+
+/// What of a work a set is decided from: the status of manifests and feedback are not.
+fn facts_of_work(work: &ManifestWork) -> impl PartialEq + use<> {
+    let said = |c: &Condition| (c.type_.clone(), c.status.clone(), c.observed_generation);
+    let metadata = &work.metadata;
+    (
+        metadata.uid.clone(),
+        metadata.generation,
+        metadata.labels.clone(),
+        metadata.annotations.clone(),
+        metadata.deletion_timestamp.is_some(),
+        work.conditions().iter().map(said).collect::<Vec<(String, ConditionStatus, Option<i64>)>>(),
+    )
+}
+
+/// Deletes the works of a set that is deleted. With the policy Foreground the set waits until they are gone.
+fn delete(set: &ManifestWorkReplicaSet, view: &impl View) -> Read<Plan> {
+    let mut plan = Plan::nothing();
+    let key = Key::of(set);
+    if !set.has_finalizer(WORK_REPLICA_SET_FINALIZER) {
+        return Ok(plan);
+    }
+    let mut works = match replica_set::owner_label(&key) {
+        Ok(owner) => view.list::<ManifestWork>(Query::label(WORK_REPLICA_SET_LABEL, &owner))?,
+        Err(_) => Vec::new(),
+    };
+    works.retain(|work| replica_set::is_owned(&key, work));
+    plan.step(works.iter().filter(|work| !work.is_terminating()).map(|work| Action::delete(work.as_ref())));
+    let policy = rollout_policy::object_for(Subject::ReplicaSet(&key), view)?;
+    plan.step(policy.and_then(|p| rollout_policy::remember(&p, Subject::ReplicaSet(&key), Vec::new())));
+    let waits = match &set.spec.cascade_deletion_policy {
+        CascadeDeletionPolicy::Foreground => !works.is_empty(),
+        CascadeDeletionPolicy::Background | CascadeDeletionPolicy::Other(_) => false,
+    };
+    if !waits {
+        plan.step(Action::remove_finalizers(set, &[WORK_REPLICA_SET_FINALIZER]));
+    }
+    Ok(plan)
+}
+
+/// The status of a set whose works cannot be labelled with its name.
+fn unnamable(set: &ManifestWorkReplicaSet, fault: &str, now: Timestamp) -> Option<StatusWrite> {
+    let mut new = set.clone();
+    let generation = set.metadata.generation.unwrap_or_default();
+    let condition = Observation::new(MANIFESTWORK_APPLIED, False, "InvalidManifestWorkName");
+    let condition = condition.message(fault).at(generation);
+    set_condition(&mut new.status.get_or_insert_default().conditions, condition, now);
+    StatusWrite::between(set, &new)
+}

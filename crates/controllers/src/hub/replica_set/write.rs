@@ -1,0 +1,145 @@
+//! Writes what was decided, in an order that is safe to stop at any point.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde_json::{Map, json};
+
+use super::decide::Decided;
+use super::facts::{Facts, Node};
+use crate::rollout_policy::{self, Subject};
+use api::work::v1::ManifestWork;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
+use engine::replica_set::{self, Facts as StatusFacts, Marks, Wanted};
+use engine::rollout::RolloutDecision;
+use engine::rollout::input::{Cluster, Hash};
+use object::{Key, Object, ObjectRef, merge_diff};
+use reconcile::{Action, Plan, Precondition, Read, StatusWrite, Subresource, View};
+
+impl Facts {
+    /// What to write now: snapshots first, then what must be remembered, then the works.
+    pub(super) fn plan(self, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let mut decided = self.decide(view, now)?;
+        let mut plan = Plan::nothing();
+        let memories = std::mem::take(&mut decided.memories);
+        let mut writes = Vec::new();
+        for (node, rollout) in self.placements.iter().zip(&decided.rollouts) {
+            let Ok(decision) = &rollout.decision else { continue };
+            decision.recheck.into_iter().for_each(|at| plan.wake(at));
+            writes.extend(self.works_of(node, decision, &decided, now));
+        }
+        let kept = self.kept(&decided);
+        let missing = kept.iter().filter(|hash| !self.snapshots.contains_key(*hash) && !writes.is_empty());
+        let missing = missing.filter_map(|hash| Some((hash, self.contents.get(hash)?)));
+        let create = |(hash, spec)| {
+            Action::create(Object::from_typed(&replica_set::snapshot(&self.set, hash, spec, &self.owner)))
+        };
+        plan.step(missing.map(create).collect::<Vec<_>>());
+        let subject = Subject::ReplicaSet(&self.key);
+        let policy = rollout_policy::object_for(subject, view)?;
+        plan.step(policy.and_then(|policy| rollout_policy::remember(&policy, subject, memories)));
+        writes.extend(self.deletions(&decided));
+        let old = self.snapshots.iter().filter(|(hash, _)| !kept.contains(*hash));
+        writes.extend(old.map(|(_, snapshot)| Action::delete(snapshot.as_ref())));
+        plan.step(writes);
+        let status = self.status(&decided, now);
+        let new = ManifestWorkReplicaSet { status: Some(status), ..ManifestWorkReplicaSet::clone(&self.set) };
+        plan.status = StatusWrite::between(self.set.as_ref(), &new);
+        Ok(plan)
+    }
+
+    /// The writes that give the clusters of a placement what they are assigned.
+    fn works_of(
+        &self,
+        node: &Node,
+        decision: &RolloutDecision,
+        decided: &Decided,
+        now: Timestamp,
+    ) -> Vec<Action> {
+        let mut writes = Vec::new();
+        for (name, assignment) in &decision.clusters {
+            let Some(cluster) = decided.clusters.get(name).filter(|_| !self.unreadable.contains(name)) else {
+                continue;
+            };
+            let Some(hash) = &assignment.assigned else { continue };
+            let Some(spec) = self.contents.get(hash) else { continue };
+            let live = self.works.get(name).map(|(work, _)| work.as_ref());
+            let marks = marks(hash, cluster, live, now);
+            let placement = &node.placement.name;
+            let wanted = Wanted { set: &self.set, owner: &self.owner, placement, spec, marks: &marks };
+            writes.extend(write(name, live, &wanted));
+        }
+        writes
+    }
+
+    /// Templates that clusters run or may return to.
+    fn kept(&self, decided: &Decided) -> BTreeSet<Hash> {
+        let mut kept = BTreeSet::from([self.revision.clone()]);
+        kept.extend(self.works.values().map(|(_, runs)| runs.clone()));
+        kept.extend(decided.clusters.values().filter_map(|cluster| cluster.last_good.clone()));
+        kept.extend(self.works.values().filter_map(|(work, _)| Marks::read(work).last_good));
+        kept
+    }
+
+    fn deletions(&self, decided: &Decided) -> Vec<Action> {
+        let removed = self.works.iter().filter(|(cluster, _)| decided.removed.contains(*cluster));
+        let removed = removed.map(|(_, (work, _))| work);
+        removed.chain(&self.surplus).map(|work| Action::delete(work.as_ref())).collect()
+    }
+
+    fn status(&self, decided: &Decided, now: Timestamp) -> api::work::v1alpha1::ManifestWorkReplicaSetStatus {
+        let placements: Vec<StatusFacts<'_>> = self
+            .placements
+            .iter()
+            .zip(&decided.rollouts)
+            .map(|(node, rollout)| StatusFacts {
+                placement: &node.placement.name,
+                exists: node.exists,
+                settled: node.selection.settled,
+                groups: node.selection.groups.len(),
+                selected: node.clusters().count(),
+                works: self.works_from(node),
+                decision: rollout.decision.as_ref().ok(),
+            })
+            .collect();
+        replica_set::status(&self.set, &placements, now)
+    }
+
+    /// The works of the clusters of a placement, and whether each has the newest template.
+    fn works_from(&self, node: &Node) -> Vec<(&ManifestWork, bool)> {
+        let works = node.clusters().filter_map(|cluster| self.works.get(cluster));
+        works.map(|(work, runs)| (work.as_ref(), *runs == self.revision)).collect()
+    }
+}
+
+/// The annotations of the work of a cluster that is assigned a template.
+fn marks(hash: &Hash, cluster: &Cluster, live: Option<&ManifestWork>, now: Timestamp) -> Marks {
+    let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    match live.filter(|_| cluster.runs.as_ref() == Some(hash)) {
+        Some(work) => replica_set::kept(work, cluster),
+        None => replica_set::assigned(hash, cluster, seconds),
+    }
+}
+
+/// The write that makes the work of a cluster as it is wanted; `None` where it is.
+fn write(cluster: &str, live: Option<&ManifestWork>, wanted: &Wanted<'_>) -> Option<Action> {
+    let Some(work) = live else {
+        return Some(Action::create(Object::from_typed(&wanted.work(cluster, None))));
+    };
+    if wanted.is_met_by(work) {
+        return None;
+    }
+    let content = |work: &ManifestWork| {
+        let (labels, annotations) = (&work.metadata.labels, &work.metadata.annotations);
+        json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": work.spec})
+    };
+    let patch = merge_diff(&content(work), &content(&wanted.work(cluster, live)))?;
+    // The agent writes the status of the work meanwhile, which is no reason to be refused.
+    Some(Action::Patch {
+        site: Default::default(),
+        target: ObjectRef::of::<ManifestWork>(Key::of(work)),
+        subresource: Subresource::None,
+        patch: patch.as_object().cloned().unwrap_or_else(Map::new),
+        precondition: Precondition::uid(work),
+    })
+}

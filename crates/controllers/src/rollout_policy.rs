@@ -1,0 +1,139 @@
+//! The RolloutPolicy of a rollout, and what its status remembers.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::gitops::v1alpha1::{RolloutCounts, RolloutPolicy, RolloutPolicySpec, RolloutStatus};
+use engine::rollout::decision::Counts;
+use engine::rollout::{Input, Policy, Refused, RolloutDecision};
+use object::Key;
+use reconcile::{Action, Query, Read, StatusWrite, View};
+
+/// What is rolled out.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Subject<'a> {
+    /// The configuration of an add-on.
+    AddOn(&'a str),
+    /// The template of a ManifestWorkReplicaSet.
+    ReplicaSet(&'a Key),
+}
+
+impl Subject<'_> {
+    fn is_named_by(self, spec: &RolloutPolicySpec) -> bool {
+        match self {
+            Self::AddOn(name) => spec.add_ons.iter().any(|named| named == name),
+            Self::ReplicaSet(key) => spec.replica_sets.contains(&key.to_string()),
+        }
+    }
+
+    fn is_that_of(self, rollout: &RolloutStatus) -> bool {
+        match self {
+            Self::AddOn(name) => rollout.add_on == name && rollout.replica_set.is_empty(),
+            Self::ReplicaSet(key) => rollout.replica_set == key.to_string(),
+        }
+    }
+}
+
+/// The policy that names a subject, else one that names nothing.
+pub(super) fn object_for(subject: Subject<'_>, view: &impl View) -> Read<Option<Arc<RolloutPolicy>>> {
+    let policies = view.list::<RolloutPolicy>(Query::ALL)?;
+    let is_for_all = |spec: &RolloutPolicySpec| spec.add_ons.is_empty() && spec.replica_sets.is_empty();
+    let named = policies.iter().find(|policy| subject.is_named_by(&policy.spec));
+    Ok(named.or_else(|| policies.iter().find(|policy| is_for_all(&policy.spec))).cloned())
+}
+
+/// The policy of a subject and the approvals that it carries.
+pub(super) fn policy_for(
+    subject: Subject<'_>,
+    view: &impl View,
+) -> Read<(Result<Policy, Refused>, BTreeSet<String>)> {
+    Ok(match object_for(subject, view)? {
+        Some(object) => (Policy::read(&object.spec), object.spec.approved.iter().cloned().collect()),
+        None => (Ok(Policy::default()), BTreeSet::new()),
+    })
+}
+
+/// What a policy's status remembers of the rollout of a subject on the clusters of a placement.
+pub(super) fn remembered<'a>(
+    policy: &'a RolloutPolicy,
+    subject: Subject<'_>,
+    placement: &Key,
+) -> Option<&'a RolloutStatus> {
+    policy.status.as_ref()?.rollouts.iter().find(|rollout| {
+        subject.is_that_of(rollout)
+            && rollout.placement_namespace == placement.namespace
+            && rollout.placement_name == placement.name
+    })
+}
+
+/// What a policy's status is to remember of a rollout.
+pub(super) fn rollout_status(
+    subject: Subject<'_>,
+    placement: &Key,
+    input: &Input,
+    decision: &RolloutDecision,
+) -> RolloutStatus {
+    let (add_on, replica_set) = match subject {
+        Subject::AddOn(name) => (name.to_owned(), String::new()),
+        Subject::ReplicaSet(key) => (String::new(), key.to_string()),
+    };
+    RolloutStatus {
+        add_on,
+        replica_set,
+        placement_namespace: placement.namespace.clone(),
+        placement_name: placement.name.clone(),
+        revision: input.revision.0.clone(),
+        quarantined: decision.quarantine.clone().map(|hash| hash.0).unwrap_or_default(),
+        hold: decision.hold.as_ref().map(ToString::to_string).unwrap_or_default(),
+        waiting_approvals: decision.approvals.iter().cloned().collect(),
+        counts: counts(&decision.counts),
+        ..RolloutStatus::default()
+    }
+}
+
+fn counts(counts: &Counts) -> RolloutCounts {
+    let Counts {
+        total,
+        done,
+        soaking,
+        progressing,
+        failed,
+        timed_out,
+        starting,
+        waiting,
+        skipped,
+        unreachable,
+        quarantined,
+    } = *counts;
+    let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+    RolloutCounts {
+        total: count(total),
+        done: count(done),
+        soaking: count(soaking),
+        // What starts in this pass progresses once it is written.
+        progressing: count(progressing + starting),
+        failed: count(failed),
+        timed_out: count(timed_out),
+        waiting: count(waiting),
+        skipped: count(skipped),
+        unreachable: count(unreachable),
+        quarantined: count(quarantined),
+        ..RolloutCounts::default()
+    }
+}
+
+/// The write that makes a policy remember the rollouts of a subject, and no other ones of it.
+pub(super) fn remember(
+    policy: &RolloutPolicy,
+    subject: Subject<'_>,
+    rollouts: Vec<RolloutStatus>,
+) -> Option<Action> {
+    let mut new = policy.clone();
+    let status = new.status.get_or_insert_default();
+    status.rollouts.retain(|rollout| !subject.is_that_of(rollout));
+    status.rollouts.extend(rollouts);
+    status.rollouts.sort_by_key(|r| {
+        (r.add_on.clone(), r.replica_set.clone(), r.placement_namespace.clone(), r.placement_name.clone())
+    });
+    StatusWrite::between(policy, &new).map(|write| write.action())
+}

@@ -1,0 +1,11 @@
+//! ManifestWorkReplicaSets: one work on each cluster that placements select.
+
+mod status;
+mod template;
+#[cfg(test)]
+mod tests;
+mod work;
+
+pub use status::{Facts, status};
+pub use template::{content, hash, snapshot, snapshot_spec};
+pub use work::{Arrival, Marks, Wanted, assigned, cluster, is_owned, kept, name, owner_label};

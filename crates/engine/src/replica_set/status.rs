@@ -1,0 +1,162 @@
+//! The status of a set, in OCM's words.
+
+use jiff::Timestamp;
+
+use crate::rollout::RolloutDecision;
+use api::condition::ConditionStatus::{False, True};
+use api::condition::{Conditions as _, Observation, set_condition};
+use api::names::replica_set_conditions::{MANIFESTWORK_APPLIED, PLACEMENT_ROLLED_OUT, PLACEMENT_VERIFIED};
+use api::names::work_conditions::{APPLIED, AVAILABLE, DEGRADED, PROGRESSING};
+use api::work::v1::ManifestWork;
+use api::work::v1alpha1::{
+    ManifestWorkReplicaSet, ManifestWorkReplicaSetStatus, ManifestWorkReplicaSetSummary, PlacementSummary,
+};
+
+/// What the status of a set tells about one of its placements.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// Name of the placement.
+    pub placement: &'a str,
+    /// Whether there is such a placement.
+    pub exists: bool,
+    /// Whether its decisions are complete.
+    pub settled: bool,
+    /// How many decision groups it has.
+    pub groups: usize,
+    /// How many clusters it selects.
+    pub selected: usize,
+    /// The works of its clusters, and whether each has the newest template.
+    pub works: Vec<(&'a ManifestWork, bool)>,
+    /// What the engine says; absent where it is not asked.
+    pub decision: Option<&'a RolloutDecision>,
+}
+
+/// The status of a set.
+pub fn status(
+    set: &ManifestWorkReplicaSet,
+    placements: &[Facts<'_>],
+    now: Timestamp,
+) -> ManifestWorkReplicaSetStatus {
+    let mut status = set.status.clone().unwrap_or_default();
+    status.placement_summary = placements.iter().map(placement_summary).collect();
+    status.summary = total(&status.placement_summary);
+    let summary = &status.summary;
+    let observed = [verified(placements, summary), rolled_out(placements), applied(placements, summary)];
+    for observation in observed {
+        let generation = set.metadata.generation.unwrap_or_default();
+        set_condition(&mut status.conditions, observation.at(generation), now);
+    }
+    status
+}
+
+fn placement_summary(facts: &Facts<'_>) -> PlacementSummary {
+    let summary = summary(facts);
+    let counts = format!("{} ({} / {} clusters applied)", facts.groups, facts.works.len(), facts.selected);
+    PlacementSummary {
+        name: facts.placement.to_owned(),
+        available_decision_groups: counts,
+        summary,
+        ..PlacementSummary::default()
+    }
+}
+
+fn summary(facts: &Facts<'_>) -> ManifestWorkReplicaSetSummary {
+    let updated = || facts.works.iter().filter(|(_, is_updated)| *is_updated).map(|(work, _)| *work);
+    let holding = |type_: &str| count(updated().filter(|work| work.holds(type_)).count());
+    ManifestWorkReplicaSetSummary {
+        total: count(facts.works.len()),
+        progressing: holding(PROGRESSING),
+        available: holding(AVAILABLE),
+        degraded: holding(DEGRADED),
+        applied: holding(APPLIED),
+        desired_total: Some(count(facts.selected)),
+        updated: Some(count(updated().count())),
+        ..ManifestWorkReplicaSetSummary::default()
+    }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn total(placements: &[PlacementSummary]) -> ManifestWorkReplicaSetSummary {
+    let sum = |field: fn(&ManifestWorkReplicaSetSummary) -> i64| {
+        placements.iter().map(|placement| field(&placement.summary)).sum()
+    };
+    ManifestWorkReplicaSetSummary {
+        total: sum(|summary| summary.total),
+        progressing: sum(|summary| summary.progressing),
+        available: sum(|summary| summary.available),
+        degraded: sum(|summary| summary.degraded),
+        applied: sum(|summary| summary.applied),
+        desired_total: Some(sum(|summary| summary.desired_total.unwrap_or_default())),
+        updated: Some(sum(|summary| summary.updated.unwrap_or_default())),
+        ..ManifestWorkReplicaSetSummary::default()
+    }
+}
+
+fn verified(placements: &[Facts<'_>], summary: &ManifestWorkReplicaSetSummary) -> Observation {
+    let missing: Vec<&str> =
+        placements.iter().filter(|facts| !facts.exists).map(|facts| facts.placement).collect();
+    if !missing.is_empty() {
+        let message = format!("no such placement: {}; its works stay as they are", missing.join(", "));
+        return Observation::new(PLACEMENT_VERIFIED, False, "PlacementDecisionNotFound").message(message);
+    }
+    let refused: Vec<String> =
+        placements.iter().filter_map(|facts| facts.decision).flat_map(|d| d.complaints()).collect();
+    if !refused.is_empty() {
+        return Observation::new(PLACEMENT_VERIFIED, False, "NotAsExpected").message(refused.join("; "));
+    }
+    if summary.total == 0 && placements.iter().all(|facts| facts.selected == 0) {
+        return Observation::new(PLACEMENT_VERIFIED, False, "PlacementDecisionEmpty");
+    }
+    Observation::new(PLACEMENT_VERIFIED, True, "AsExpected")
+}
+
+/// OCM calls a rollout to no cluster complete; so does this, once it is known that there is none.
+fn rolled_out(placements: &[Facts<'_>]) -> Observation {
+    let is_complete = |facts: &Facts<'_>| {
+        let done = facts.decision.is_some_and(|decision| {
+            decision.kept.is_empty()
+                && decision.removed.is_empty()
+                && decision.counts.done + decision.counts.skipped == decision.counts.total
+        });
+        facts.exists && facts.settled && done
+    };
+    if placements.iter().all(is_complete) {
+        return Observation::new(PLACEMENT_ROLLED_OUT, True, "Complete");
+    }
+    let told: Vec<String> = placements.iter().filter_map(told).collect();
+    Observation::new(PLACEMENT_ROLLED_OUT, False, "Progressing").message(told.join("; "))
+}
+
+/// Why the rollout on a placement stands still, if it does. OCM's controller says nothing.
+fn told(facts: &Facts<'_>) -> Option<String> {
+    let decision = facts.decision?;
+    let breach = decision.breach.as_ref().map(|breach| format!("{breach}; the rest waits"));
+    let hold = decision.hold.as_ref().map(ToString::to_string);
+    let approvals = decision.approvals.iter().map(|token| {
+        format!("waits for a person: to allow it, add {token} to spec.approved of a RolloutPolicy")
+    });
+    let kept = (!decision.kept.is_empty()).then(|| {
+        let [some, of] = [decision.kept.len(), decision.kept.len() + decision.counts.total];
+        format!("{some} of {of} works are of clusters that are not selected any more, and stay")
+    });
+    let why: Vec<String> = breach.or(hold).into_iter().chain(kept).chain(approvals).collect();
+    (!why.is_empty()).then(|| format!("placement {}: {}", facts.placement, why.join("; ")))
+}
+
+fn applied(placements: &[Facts<'_>], summary: &ManifestWorkReplicaSetSummary) -> Observation {
+    let condition = |status, reason| Observation::new(MANIFESTWORK_APPLIED, status, reason);
+    if summary.total == 0 {
+        let is_empty = placements.iter().all(|facts| facts.exists && facts.selected == 0);
+        return condition(False, if is_empty { "PlacementDecisionEmpty" } else { "NotAsExpected" });
+    }
+    if summary.available == summary.total && summary.progressing == 0 && summary.degraded == 0 {
+        return condition(True, "AsExpected");
+    }
+    if summary.progressing > 0 && summary.degraded == 0 {
+        return condition(False, "Processing");
+    }
+    condition(False, "NotAsExpected")
+}

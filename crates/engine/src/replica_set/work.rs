@@ -1,0 +1,256 @@
+//! The work of a set on one cluster: how it is written, and what it says about the rollout.
+//!
+//! OCM's controller knows what a cluster runs by comparing its work with the template, and when by the times of conditions. Those
+//! times are the spoke's, and a condition may be that of the template before. Here annotations of the work say which template was
+//! assigned, when, and since when it succeeds, by the hub's clock.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use sha2::{Digest as _, Sha256};
+
+use super::content;
+use crate::rollout::input::{Cluster, Hash, Health, Report};
+use api::Condition;
+use api::condition::{ConditionStatus, Conditions as _};
+use api::names::work_conditions::{APPLIED, AVAILABLE, DEGRADED, PROGRESSING};
+use api::names::{
+    ASSIGNED_AT_ANNOTATION, LAST_GOOD_TEMPLATE_ANNOTATION, SUCCEEDED_AT_ANNOTATION, TEMPLATE_HASH_ANNOTATION,
+    WORK_PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL,
+};
+use api::work::v1::{ManifestWork, ManifestWorkSpec};
+use api::work::v1alpha1::ManifestWorkReplicaSet;
+use object::names::label_value_fault;
+use object::{Key, Metadata as _, hex};
+
+/// Labels by which tools find what they installed. On a work they would make the tool adopt and prune it.
+const TRACKING: [&str; 6] = [
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/managed-by",
+    "argocd.argoproj.io/",
+    "kustomize.toolkit.fluxcd.io/",
+    "helm.toolkit.fluxcd.io/",
+    "helm.sh/",
+];
+
+/// The value of the label that names the set of a work.
+///
+/// # Errors
+/// Says why the name of the set makes no label.
+pub fn owner_label(set: &Key) -> Result<String, String> {
+    let label = format!("{}.{}", set.namespace, set.name);
+    match label_value_fault(&label) {
+        Some(fault) => {
+            Err(format!("the label {WORK_REPLICA_SET_LABEL}={label} of works is refused: {fault}"))
+        }
+        None => Ok(label),
+    }
+}
+
+/// The name of the works of a set. It is always the same, so two passes cannot create two works on a cluster.
+pub fn name(set: &Key) -> String {
+    let sum = hex(Sha256::digest(set.to_string()));
+    format!("{}-{}", set.name, sum.get(..10).unwrap_or_default())
+}
+
+/// Whether a labelled work is of a set: ours has a name that is known, and OCM's was generated from that of the set. A label alone
+/// is no mark of ownership; people copy objects with their labels.
+pub fn is_owned(set: &Key, work: &ManifestWork) -> bool {
+    work.name() == name(set) || work.metadata.generate_name.as_ref() == Some(&set.name)
+}
+
+/// What the annotations of a work say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// The template that was assigned.
+    pub template: Option<Hash>,
+    /// When.
+    pub assigned_at: Option<Timestamp>,
+    /// Since when it succeeds, while it soaks.
+    pub succeeded_at: Option<Timestamp>,
+    /// The template that succeeded before.
+    pub last_good: Option<Hash>,
+}
+
+impl Marks {
+    /// Reads the annotations of a work; one that makes no sense is absent.
+    pub fn read(work: &ManifestWork) -> Self {
+        let hash = |name| work.annotation(name).filter(|hash| !hash.is_empty()).map(Hash::from);
+        let time = |name| work.annotation(name)?.parse::<Timestamp>().ok();
+        Self {
+            template: hash(TEMPLATE_HASH_ANNOTATION),
+            assigned_at: time(ASSIGNED_AT_ANNOTATION),
+            succeeded_at: time(SUCCEEDED_AT_ANNOTATION),
+            last_good: hash(LAST_GOOD_TEMPLATE_ANNOTATION),
+        }
+    }
+
+    /// The annotations, with `None` for those that must not be there.
+    fn annotations(&self) -> [(&'static str, Option<String>); 4] {
+        let Self { template, assigned_at, succeeded_at, last_good } = self;
+        [
+            (TEMPLATE_HASH_ANNOTATION, template.clone().map(|hash| hash.0)),
+            (ASSIGNED_AT_ANNOTATION, assigned_at.map(|time| time.to_string())),
+            (SUCCEEDED_AT_ANNOTATION, succeeded_at.map(|time| time.to_string())),
+            (LAST_GOOD_TEMPLATE_ANNOTATION, last_good.clone().map(|hash| hash.0)),
+        ]
+    }
+}
+
+/// What a work of a set is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The set.
+    pub set: &'a ManifestWorkReplicaSet,
+    /// [`owner_label`] of the set.
+    pub owner: &'a str,
+    /// The placement that the cluster has the work from.
+    pub placement: &'a str,
+    /// The template that the cluster is assigned.
+    pub spec: &'a ManifestWorkSpec,
+    /// The annotations.
+    pub marks: &'a Marks,
+}
+
+impl Wanted<'_> {
+    fn labels(&self) -> BTreeMap<String, String> {
+        let inherited = self.set.metadata.labels.iter().flatten().filter(|(label, _)| !is_tracking(label));
+        let mut labels: BTreeMap<String, String> =
+            inherited.map(|(label, value)| (label.clone(), value.clone())).collect();
+        labels.insert(WORK_REPLICA_SET_LABEL.into(), self.owner.to_owned());
+        labels.insert(WORK_PLACEMENT_LABEL.into(), self.placement.to_owned());
+        labels
+    }
+
+    /// Whether a work is as it is wanted; other labels and annotations are others' affair.
+    pub fn is_met_by(&self, live: &ManifestWork) -> bool {
+        let has = |(label, value): (&String, &String)| live.label(label) == Some(value);
+        self.labels().iter().all(has)
+            && Marks::read(live) == *self.marks
+            && (live.spec == *self.spec || content(&live.spec) == *self.spec)
+    }
+
+    /// The work on a cluster. What others wrote into the metadata of the live one stays.
+    pub fn work(&self, cluster: &str, live: Option<&ManifestWork>) -> ManifestWork {
+        let mut work = live.cloned().unwrap_or_else(|| {
+            let metadata = ObjectMeta {
+                namespace: Some(cluster.to_owned()),
+                name: Some(name(&Key::of(self.set))),
+                ..ObjectMeta::default()
+            };
+            ManifestWork { metadata, ..ManifestWork::default() }
+        });
+        work.metadata.labels.get_or_insert_default().extend(self.labels());
+        let annotations = work.metadata.annotations.get_or_insert_default();
+        for (name, value) in self.marks.annotations() {
+            match value {
+                Some(value) => annotations.insert(name.to_owned(), value),
+                None => annotations.remove(name),
+            };
+        }
+        work.spec = self.spec.clone();
+        work
+    }
+}
+
+fn is_tracking(label: &str) -> bool {
+    TRACKING.iter().any(|mark| label == *mark || (mark.ends_with('/') && label.starts_with(mark)))
+}
+
+/// What decides whether a template has arrived on a cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// The template that the cluster should run.
+    pub wants: &'a Hash,
+    /// The template that succeeded on all clusters.
+    pub good_everywhere: Option<&'a Hash>,
+    /// Whether the objects need only be applied.
+    pub applied_suffices: bool,
+    /// How long a success must last.
+    pub soak: SignedDuration,
+    /// The present time.
+    pub now: Timestamp,
+}
+
+/// How a work fares with its present spec, from conditions of its present generation alone.
+///
+/// Where the template has rules for Progressing, the answer is OCM's. Where it has none, OCM's controller waits for ever; here a work
+/// has succeeded once it is applied and, unless that suffices, available.
+fn report(work: &ManifestWork, applied_suffices: bool) -> Report {
+    let current = |type_| {
+        work.condition(type_).filter(|condition| condition.observed_generation == work.metadata.generation)
+    };
+    let is_stale = |type_| work.condition(type_).is_some() && current(type_).is_none();
+    if !current(APPLIED).is_some_and(Condition::is_true) || is_stale(DEGRADED) {
+        return Report::ToApply;
+    }
+    let is_degraded = current(DEGRADED).is_some_and(Condition::is_true);
+    match current(PROGRESSING).map(|condition| &condition.status) {
+        Some(ConditionStatus::True) if is_degraded => Report::Failed,
+        Some(ConditionStatus::False) => Report::Succeeded,
+        Some(ConditionStatus::True | ConditionStatus::Unknown | ConditionStatus::Other(_)) => {
+            Report::Progressing
+        }
+        None if has_progressing_rule(&work.spec) => Report::ToApply,
+        None if is_degraded => Report::Failed,
+        None if applied_suffices || current(AVAILABLE).is_some_and(Condition::is_true) => Report::Succeeded,
+        None => Report::Progressing,
+    }
+}
+
+fn has_progressing_rule(spec: &ManifestWorkSpec) -> bool {
+    let mut rules = spec.manifest_configs.iter().flat_map(|config| &config.condition_rules);
+    rules.any(|rule| rule.condition == PROGRESSING)
+}
+
+/// What the rollout is told of a cluster that has `work`; `runs` is the template in it.
+///
+/// A template that succeeded for as long as it must has arrived, whatever happens to the objects later: a rollout that is over is
+/// not undone because a pod restarts a month after it.
+pub fn cluster(work: &ManifestWork, runs: Hash, arrival: &Arrival<'_>) -> Cluster {
+    let Arrival { wants, good_everywhere, applied_suffices, soak, now } = *arrival;
+    let marks = Marks::read(work);
+    let is_marked = marks.template.as_ref() == Some(&runs);
+    let succeeded_at = marks.succeeded_at.filter(|_| is_marked);
+    let soaked = succeeded_at.is_some_and(|at| at.saturating_add(soak).is_ok_and(|until| until <= now));
+    let seen = report(work, applied_suffices);
+    let report = if soaked { Report::Succeeded } else { seen };
+    let since = (report == Report::Succeeded).then(|| succeeded_at.unwrap_or(now));
+    let last_good = if good_everywhere == Some(wants) {
+        Some(wants.clone())
+    } else if report == Report::Succeeded && runs != *wants {
+        Some(runs.clone())
+    } else {
+        marks.last_good.filter(|good| good != wants).or_else(|| good_everywhere.cloned())
+    };
+    Cluster {
+        name: work.namespace().to_owned(),
+        wants: wants.clone(),
+        runs_since: marks.assigned_at.filter(|_| is_marked),
+        health: Some(Health { of: runs.clone(), report, since }),
+        runs: Some(runs),
+        last_good,
+        ..Cluster::default()
+    }
+}
+
+/// The annotations of a work that keeps its template: since when that succeeds.
+pub fn kept(work: &ManifestWork, cluster: &Cluster) -> Marks {
+    let marks = Marks::read(work);
+    let succeeded_at = cluster.health.as_ref().and_then(|health| health.since);
+    if marks.succeeded_at == succeeded_at {
+        return marks;
+    }
+    Marks { template: cluster.runs.clone(), succeeded_at, ..marks }
+}
+
+/// The annotations of a work that is assigned a template now.
+pub fn assigned(hash: &Hash, cluster: &Cluster, now: Timestamp) -> Marks {
+    Marks {
+        template: Some(hash.clone()),
+        assigned_at: Some(now),
+        succeeded_at: None,
+        last_good: cluster.last_good.clone(),
+    }
+}

@@ -1,0 +1,399 @@
+//! ManifestWorkReplicaSets: how a template reaches the clusters of placements, stops, and returns.
+
+use serde_json::{Value, json};
+
+use crate::fixtures::{cluster, join, merged, progressive, put, seconds, select, select_all, world};
+use api::cluster::v1beta1::Placement;
+use api::condition::Conditions as _;
+use api::gitops::v1alpha1::RolloutPolicy;
+use api::work::v1::ManifestWork;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
+use object::{Key, Metadata as _};
+use sim::World;
+
+const SET: &str = "settings";
+
+/// A set with one ConfigMap, whose value is that of the revision.
+fn set(world: &mut World, value: &str, strategy: Value) {
+    set_with(
+        world,
+        json!({"manifestWorkTemplate": template(value), "placementRefs": refs("fleet", strategy)}),
+    );
+}
+
+fn refs(placement: &str, strategy: Value) -> Value {
+    json!([{"name": placement, "rolloutStrategy": strategy}])
+}
+
+fn template(value: &str) -> Value {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}, "data": {"v": value}});
+    json!({"workload": {"manifests": [map]}})
+}
+
+/// No cluster serves the kind, so this never arrives.
+fn bad() -> Value {
+    json!({"workload": {"manifests": [{"apiVersion": "example.com/v1", "kind": "Bogus", "metadata": {"name": "x"}}]}})
+}
+
+fn set_with(world: &mut World, spec: Value) {
+    let head = json!({
+        "apiVersion": "work.open-cluster-management.io/v1alpha1", "kind": "ManifestWorkReplicaSet",
+        "metadata": {"name": SET, "namespace": "default"},
+    });
+    put(world, merged(head, json!({ "spec": spec })));
+}
+
+fn policy(world: &mut World, spec: Value) {
+    put(
+        world,
+        json!({
+            "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy", "metadata": {"name": "p"}, "spec": spec,
+        }),
+    );
+}
+
+fn get(world: &World) -> ManifestWorkReplicaSet {
+    world.get(&Key::namespaced("default", SET)).unwrap()
+}
+
+/// Status and reason of a condition of the set.
+fn said(world: &World, type_: &str) -> String {
+    let set = get(world);
+    set.condition(type_).map(|c| format!("{} {}", c.status, c.reason)).unwrap_or_default()
+}
+
+fn is_complete(world: &World) -> bool {
+    get(world).holds("PlacementRolledOut") && get(world).holds("ManifestworkApplied")
+}
+
+fn settle(world: &mut World) {
+    assert!(world.run_until(seconds(120), is_complete).unwrap(), "{:#?}", get(world).status);
+}
+
+/// The value that the work of each cluster carries.
+fn values(world: &World) -> Vec<String> {
+    let value = |work: &ManifestWork| {
+        let manifest = &work.spec.workload.manifests[0];
+        manifest.get("data").map_or("bad".into(), |data| data["v"].as_str().unwrap().to_owned())
+    };
+    world.list::<ManifestWork>().iter().map(value).collect()
+}
+
+#[test]
+fn a_template_reaches_every_cluster_and_the_status_says_so_in_the_words_of_ocm() {
+    let mut world = world(3);
+    set(&mut world, "1", json!({"type": "All"}));
+    world.run_for(seconds(5)).unwrap();
+    assert_eq!(said(&world, "PlacementVerified"), "False PlacementDecisionNotFound");
+    select_all(&mut world);
+    settle(&mut world);
+    assert_eq!(said(&world, "PlacementVerified"), "True AsExpected");
+    assert_eq!(said(&world, "PlacementRolledOut"), "True Complete");
+    assert_eq!(said(&world, "ManifestworkApplied"), "True AsExpected");
+    let status = get(&world).status.unwrap();
+    let counts = json!({"total": 3, "progressing": 0, "available": 3, "degraded": 0, "applied": 3, "desiredTotal": 3, "updated": 3});
+    assert_eq!(serde_json::to_value(&status.summary).unwrap(), counts);
+    assert_eq!(status.placement_summary[0].available_decision_groups, "2 (3 / 3 clusters applied)");
+    for work in world.list::<ManifestWork>() {
+        assert_eq!(
+            work.label("work.open-cluster-management.io/manifestworkreplicaset"),
+            Some("default.settings")
+        );
+        assert_eq!(work.label("work.open-cluster-management.io/placementname"), Some("fleet"));
+    }
+}
+
+#[test]
+fn a_set_at_rest_writes_nothing() {
+    let mut world = world(3);
+    select_all(&mut world);
+    set(&mut world, "1", progressive());
+    settle(&mut world);
+    world.run_for(seconds(60)).unwrap();
+    world.keep_history();
+    world.run_for(seconds(300)).unwrap();
+    let written = world.take_history();
+    assert!(written.iter().all(|write| write.id.kind == "Lease"), "{written:?}");
+}
+
+#[test]
+fn a_new_template_goes_to_the_canary_first_and_stops_there_when_it_never_arrives() {
+    let mut world = world(4);
+    select_all(&mut world);
+    set(&mut world, "1", progressive());
+    settle(&mut world);
+    set_with(
+        &mut world,
+        json!({"manifestWorkTemplate": bad(), "placementRefs": refs("fleet", progressive())}),
+    );
+    world.run_for(seconds(300)).unwrap();
+    assert_eq!(values(&world), ["bad", "1", "1", "1"]);
+    let set_now = get(&world);
+    let condition = set_now.condition("PlacementRolledOut").unwrap();
+    assert!(condition.is_false() && condition.message.contains("canary"), "{condition:?}");
+    assert_eq!(set_now.status.as_ref().unwrap().summary.updated, Some(1));
+    set(&mut world, "2", progressive());
+    settle(&mut world);
+    assert_eq!(values(&world), ["2", "2", "2", "2"]);
+}
+
+#[test]
+fn a_breach_returns_the_clusters_of_a_set_to_the_template_before() {
+    let mut world = world(4);
+    select_all(&mut world);
+    policy(&mut world, json!({"replicaSets": ["default/settings"], "onBreach": "Rollback"}));
+    set(&mut world, "1", progressive());
+    settle(&mut world);
+    set_with(
+        &mut world,
+        json!({"manifestWorkTemplate": bad(), "placementRefs": refs("fleet", progressive())}),
+    );
+    assert!(world.run_until(seconds(30), |world| values(world)[0] == "bad").unwrap());
+    world.restart_operator();
+    world.run_for(seconds(300)).unwrap();
+    assert_eq!(values(&world), ["1", "1", "1", "1"]);
+    let rollouts = world.get::<RolloutPolicy>(&Key::cluster("p")).unwrap().status.unwrap().rollouts;
+    assert_eq!(rollouts[0].replica_set, "default/settings");
+    assert_eq!(rollouts[0].quarantined, rollouts[0].revision);
+    assert!(!rollouts[0].last_good.is_empty());
+    set(&mut world, "2", progressive());
+    settle(&mut world);
+    assert_eq!(values(&world), ["2", "2", "2", "2"]);
+}
+
+#[test]
+fn a_policy_holds_a_set_until_a_person_approves() {
+    let mut world = world(3);
+    select_all(&mut world);
+    set(&mut world, "1", progressive());
+    settle(&mut world);
+    policy(&mut world, json!({"replicaSets": ["default/other"], "paused": true}));
+    set(&mut world, "0", progressive());
+    settle(&mut world);
+    policy(&mut world, json!({"replicaSets": ["default/settings"], "paused": true}));
+    set(&mut world, "2", progressive());
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(values(&world), ["0", "0", "0"], "paused by the policy that names it");
+    policy(&mut world, json!({"replicaSets": ["default/settings"], "approval": {"mode": "BetweenGroups"}}));
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(values(&world), ["2", "0", "0"], "between groups");
+    let waits = |world: &World| {
+        let status = world.get::<RolloutPolicy>(&Key::cluster("p")).unwrap().status.unwrap();
+        status.rollouts[0].waiting_approvals.clone()
+    };
+    let approved = waits(&world);
+    assert_eq!(approved.len(), 1);
+    let spec = json!({"replicaSets": ["default/settings"], "approval": {"mode": "BetweenGroups"}, "approved": approved});
+    policy(&mut world, spec);
+    settle(&mut world);
+    assert_eq!(values(&world), ["2", "2", "2"]);
+}
+
+/// OCM's controller forgets the work of a cluster that leaves while its work is out of date.
+#[test]
+fn a_cluster_that_leaves_before_its_turn_loses_its_work() {
+    let mut world = world(3);
+    select_all(&mut world);
+    set(&mut world, "1", progressive());
+    settle(&mut world);
+    set_with(
+        &mut world,
+        json!({"manifestWorkTemplate": bad(), "placementRefs": refs("fleet", progressive())}),
+    );
+    assert!(world.run_until(seconds(30), |world| values(world)[0] == "bad").unwrap());
+    select(&mut world, json!({"canary": "true"}));
+    policy(&mut world, json!({"removalBudget": "100%"}));
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(values(&world), ["bad"]);
+}
+
+#[test]
+fn more_works_than_the_budget_stay_until_their_removal_is_approved() {
+    let mut world = world(4);
+    select_all(&mut world);
+    set(&mut world, "1", json!({"type": "All"}));
+    settle(&mut world);
+    select(&mut world, json!({"canary": "true"}));
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(world.list::<ManifestWork>().len(), 4);
+    let set_now = get(&world);
+    let message = &set_now.condition("PlacementRolledOut").unwrap().message;
+    let token = message.split("add ").nth(1).unwrap().split(' ').next().unwrap();
+    policy(&mut world, json!({"approved": [token]}));
+    settle(&mut world);
+    assert_eq!(world.list::<ManifestWork>().len(), 1);
+}
+
+#[test]
+fn a_missing_placement_removes_nothing_and_holds_no_other_back() {
+    let mut world = world(3);
+    select_all(&mut world);
+    set(&mut world, "1", json!({"type": "All"}));
+    settle(&mut world);
+    let both = json!([{"name": "nowhere"}, {"name": "fleet"}]);
+    set_with(&mut world, json!({"manifestWorkTemplate": template("2"), "placementRefs": both}));
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(values(&world), ["2", "2", "2"]);
+    assert_eq!(said(&world, "PlacementVerified"), "False PlacementDecisionNotFound");
+    world.delete::<Placement>(&Key::namespaced("default", "fleet")).unwrap();
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(world.list::<ManifestWork>().len(), 3);
+}
+
+#[test]
+fn a_cluster_of_two_placements_has_one_work() {
+    let mut world = world(2);
+    select_all(&mut world);
+    put(
+        &mut world,
+        json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
+            "metadata": {"name": "canaries", "namespace": "default"},
+            "spec": {"predicates": [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"canary": "true"}}}}]},
+        }),
+    );
+    let both = json!([{"name": "canaries"}, {"name": "fleet"}]);
+    set_with(&mut world, json!({"manifestWorkTemplate": template("1"), "placementRefs": both}));
+    settle(&mut world);
+    assert_eq!(world.list::<ManifestWork>().len(), 2);
+    assert_eq!(get(&world).status.unwrap().summary.desired_total, Some(2));
+    // A placement that the set no longer names gives its clusters to the next one, and loses the rest at once.
+    set_with(
+        &mut world,
+        json!({"manifestWorkTemplate": template("1"), "placementRefs": [{"name": "canaries"}]}),
+    );
+    settle(&mut world);
+    let works = world.list::<ManifestWork>();
+    assert_eq!(works.iter().map(|work| work.namespace()).collect::<Vec<_>>(), [cluster(0)]);
+}
+
+#[test]
+fn a_newcomer_gets_the_work_and_a_work_that_a_person_changed_is_mended() {
+    let mut world = world(2);
+    select_all(&mut world);
+    set(&mut world, "1", progressive());
+    settle(&mut world);
+    join(&mut world, 2, false, seconds(3));
+    assert!(world.run_until(seconds(60), |world| values(world).len() == 3 && is_complete(world)).unwrap());
+    let name = world.list::<ManifestWork>()[0].name().to_owned();
+    let work = json!({
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+        "metadata": {"name": name, "namespace": cluster(0)}, "spec": template("mine"),
+    });
+    put(&mut world, work);
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!(values(&world), ["1", "1", "1"]);
+    world.delete::<ManifestWork>(&Key::namespaced(cluster(1), name)).unwrap();
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!(values(&world), ["1", "1", "1"]);
+}
+
+/// OCM's controller does not see a change of labels, and copies those by which tools find what they installed.
+#[test]
+fn labels_of_the_set_reach_its_works_but_those_of_tools_do_not() {
+    let mut world = world(1);
+    select_all(&mut world);
+    set(&mut world, "1", json!({"type": "All"}));
+    settle(&mut world);
+    put(
+        &mut world,
+        json!({
+            "apiVersion": "work.open-cluster-management.io/v1alpha1", "kind": "ManifestWorkReplicaSet",
+            "metadata": {"name": SET, "namespace": "default", "labels": {"team": "a", "app.kubernetes.io/instance": "argo"}},
+            "spec": {"manifestWorkTemplate": template("1"), "placementRefs": refs("fleet", json!({"type": "All"}))},
+        }),
+    );
+    world.run_for(seconds(10)).unwrap();
+    let work = &world.list::<ManifestWork>()[0];
+    assert_eq!(work.label("team"), Some("a"));
+    assert_eq!(work.label("app.kubernetes.io/instance"), None);
+}
+
+#[test]
+fn works_that_ocm_made_are_taken_over_without_another_apply() {
+    let mut world = world(2);
+    for (i, name) in [(0, "settings7xk2p"), (1, "settingsabcde"), (1, "settingszzzzz")] {
+        put(
+            &mut world,
+            json!({
+                "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+                "metadata": {"name": name, "generateName": SET, "namespace": cluster(i), "labels": {
+                    "work.open-cluster-management.io/manifestworkreplicaset": "default.settings",
+                    "work.open-cluster-management.io/placementname": "fleet",
+                }},
+                "spec": template("1"),
+            }),
+        );
+    }
+    world.run_for(seconds(30)).unwrap();
+    select_all(&mut world);
+    set(&mut world, "1", progressive());
+    settle(&mut world);
+    world.run_for(seconds(30)).unwrap();
+    let works = world.list::<ManifestWork>();
+    let names: Vec<_> = works.iter().map(|work| (work.name(), work.metadata.generation)).collect();
+    let left = [("settings7xk2p", Some(1)), ("settingsabcde", Some(1))];
+    assert_eq!(names, left, "a second work of a cluster goes");
+}
+
+/// People copy objects with their labels.
+#[test]
+fn a_work_with_the_labels_of_a_set_that_the_set_did_not_make_is_left_alone() {
+    let mut world = world(1);
+    select_all(&mut world);
+    set(&mut world, "1", json!({"type": "All"}));
+    settle(&mut world);
+    let labels = world.list::<ManifestWork>()[0].metadata.labels.clone();
+    put(
+        &mut world,
+        json!({
+            "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+            "metadata": {"name": "copy", "namespace": cluster(0), "labels": labels}, "spec": template("copy"),
+        }),
+    );
+    world.run_for(seconds(10)).unwrap();
+    assert_eq!(values(&world), ["copy", "1"]);
+    world.delete::<ManifestWorkReplicaSet>(&Key::namespaced("default", SET)).unwrap();
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!(values(&world), ["copy"]);
+}
+
+#[test]
+fn the_works_go_with_their_set() {
+    for cascade in ["Background", "Foreground"] {
+        let mut world = world(2);
+        select_all(&mut world);
+        let refs = refs("fleet", json!({"type": "All"}));
+        let spec = json!({"manifestWorkTemplate": template("1"), "placementRefs": refs, "cascadeDeletionPolicy": cascade});
+        set_with(&mut world, spec);
+        settle(&mut world);
+        world.delete::<ManifestWorkReplicaSet>(&Key::namespaced("default", SET)).unwrap();
+        let gone = |world: &World| world.list::<ManifestWorkReplicaSet>().is_empty();
+        assert!(world.run_until(seconds(60), gone).unwrap(), "{cascade}");
+        assert!(cascade == "Background" || world.list::<ManifestWork>().is_empty(), "the set waits");
+        let works_gone = |world: &World| world.list::<ManifestWork>().is_empty();
+        assert!(world.run_until(seconds(60), works_gone).unwrap(), "{cascade}");
+    }
+}
+
+/// OCM's controller does not react to works of a set whose name has a dot.
+#[test]
+fn a_set_may_have_a_dot_in_its_name_and_one_that_makes_no_label_says_so() {
+    let mut world = world(1);
+    select_all(&mut world);
+    let long = "l".repeat(60);
+    for name in ["with.dot", &long] {
+        put(
+            &mut world,
+            json!({
+                "apiVersion": "work.open-cluster-management.io/v1alpha1", "kind": "ManifestWorkReplicaSet",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {"manifestWorkTemplate": template("1"), "placementRefs": refs("fleet", json!({"type": "All"}))},
+            }),
+        );
+    }
+    world.run_for(seconds(60)).unwrap();
+    let get = |name: &str| world.get::<ManifestWorkReplicaSet>(&Key::namespaced("default", name)).unwrap();
+    assert!(get("with.dot").holds("PlacementRolledOut"), "{:?}", get("with.dot").status);
+    assert_eq!(get(&long).condition("ManifestworkApplied").unwrap().reason, "InvalidManifestWorkName");
+}
