@@ -140,7 +140,7 @@ impl Addons<'_> {
         });
         let params = PatchParams::apply("wheelwright-agent-registration").force();
         let told = addons.patch_status(addon, &params, &Patch::Apply(patch)).await;
-        told.map(drop).map_err(api("say that the add-on has a new certificate"))
+        told.map(drop).map_err(api("write the condition ClusterCertificateRotated of the add-on"))
     }
 
     /// Makes sure that an add-on has credentials; says when to look again.

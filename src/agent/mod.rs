@@ -54,7 +54,7 @@ pub async fn run(options: AgentOptions, stop: CancellationToken) {
                     cluster = options.cluster,
                     error = said(&error),
                     wait_seconds = wait.as_secs_f32(),
-                    "cannot go on yet"
+                    "cannot join or serve the hub; the agent tries again"
                 );
                 stop.run_until_cancelled(sleep(wait)).await;
                 wait = LONGEST_WAIT.min(wait * 2);

@@ -96,7 +96,7 @@ pub(super) async fn tell(spoke: &kube::Client, identity: &Identity) -> Result<()
     claims
         .patch(claim.name(), &params(), &Patch::Apply(&claim))
         .await
-        .map_err(api("say on the cluster whose agent this is"))?;
+        .map_err(api("write the ClusterClaim with the identity of the agent"))?;
     let version =
         spoke.apiserver_version().await.map_err(api("read the version of the cluster"))?.git_version;
     let claim = json!({
@@ -106,6 +106,6 @@ pub(super) async fn tell(spoke: &kube::Client, identity: &Identity) -> Result<()
     claims
         .patch(KUBERNETES_VERSION_CLAIM, &params(), &Patch::Apply(claim))
         .await
-        .map_err(api("say the version of the cluster"))?;
+        .map_err(api("write the ClusterClaim with the version of Kubernetes"))?;
     Ok(())
 }

@@ -161,8 +161,12 @@ impl Metrics {
             unreadable_objects.get_or_create(&ByKind { kind: kind.to_string() }).inc_by(count(*objects));
         }
         let mut registry = Registry::with_prefix("wheelwright");
-        registry.register("reconcile", "Turns of keys", self.reconciles.clone());
-        let help = "Time from the start of a turn to its last write";
+        registry.register(
+            "reconcile",
+            "Reconciliations: from the plan for a key to its last write",
+            self.reconciles.clone(),
+        );
+        let help = "Time from the start of a reconciliation to its last write";
         registry.register("reconcile_duration_seconds", help, self.reconcile_seconds.clone());
         let help = "Time that plans and conclusions take, without their writes";
         registry.register("decision_duration_seconds", help, self.decision_seconds.clone());
@@ -170,10 +174,10 @@ impl Metrics {
         registry.register("computation_duration_seconds", help, self.computation_seconds.clone());
         registry.register(
             "reconcile_panics",
-            "Turns that ended with a panic, which is a bug",
+            "Reconciliations that ended with a panic, which is a bug",
             self.panics.clone(),
         );
-        let help = "Turns that ended because a read could not be completed";
+        let help = "Reconciliations that ended because a read could not be completed";
         registry.register("read_errors", help, self.read_errors.clone());
         registry.register("writes", "Write requests", self.writes.clone());
         registry.register(

@@ -152,7 +152,7 @@ impl Runtime {
         let Some(resources) = self.resources(site) else { return };
         let answer = lookup::look_up(resources, &lookup).await;
         if let Err(failure) = &answer {
-            warn!(error = failure.message, "cannot look up; will be tried again");
+            warn!(error = failure.message, "a lookup failed; it is tried again");
         }
         self.tell(|dispatcher, now| dispatcher.looked_up(site, &lookup, answer, now));
     }
@@ -172,17 +172,17 @@ impl Runtime {
             if error.is_coming() {
                 debug!(controller, %key, turn, %error, "waiting");
             } else {
-                warn!(controller, %key, turn, %error, "cannot decide yet; will be tried again");
+                warn!(controller, %key, turn, %error, "a read is not complete; the key is tried again");
             }
         }
         match failure {
             None if *steps > 0 => debug!(controller, %key, turn, steps, "executed"),
             None => {}
             Some(error) if error.kind == FailureKind::Conflict => {
-                debug!(controller, %key, turn, %error, "written in between; planning again");
+                debug!(controller, %key, turn, %error, "an object changed before it was written; the key is planned again");
             }
             Some(error) => {
-                warn!(controller, %key, turn, %error, "not all could be written; will be tried again")
+                warn!(controller, %key, turn, %error, "a write failed; the key is tried again")
             }
         }
     }

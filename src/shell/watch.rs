@@ -217,7 +217,7 @@ async fn follow(target: &Target, mut at: String, tell: &mut impl FnMut(WatchEven
     loop {
         let mut line = Vec::new();
         match timeout(SILENCE, next_line(&mut stream, &mut line)).await {
-            Ok(Ok(())) if line.is_empty() => return Ended::resume("the server ended it", at),
+            Ok(Ok(())) if line.is_empty() => return Ended::resume("the server ended the watch", at),
             Ok(Ok(())) => match take(target, &line, tell) {
                 // A server that was restored counts on from an earlier version, and tells nothing of what was
                 // written since.

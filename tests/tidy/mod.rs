@@ -6,6 +6,7 @@
 
 mod documents;
 mod imports;
+mod messages;
 mod names;
 mod public;
 mod size;

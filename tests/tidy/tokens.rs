@@ -15,6 +15,39 @@ pub(super) fn tokens(text: &str) -> Vec<&str> {
     found
 }
 
+/// The literals of a source text without their quotes and escapes of lines, each with the two tokens before it.
+pub(super) fn literals(text: &str) -> Vec<([&str; 2], String)> {
+    let mut found = Vec::new();
+    let mut before = ["", ""];
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let (length, is_token) = next(rest, first);
+        let (token, after) = rest.split_at(length);
+        if is_token && is_literal(token) {
+            found.push((before, content(token)));
+        }
+        if is_token {
+            before = [before[1], token];
+        }
+        rest = after;
+    }
+    found
+}
+
+/// What stands between the quotes of a literal.
+fn content(literal: &str) -> String {
+    let is_raw = literal.trim_start_matches('b').starts_with('r');
+    let inner = literal.trim_start_matches(['b', 'c', 'r', '#']).trim_end_matches('#');
+    let inner = inner.get(1..inner.len() - 1).unwrap_or_default();
+    if is_raw {
+        return inner.to_owned();
+    }
+    let mut lines = inner.split("\\\n");
+    let first = lines.next().unwrap_or_default().to_owned();
+    let joined = lines.fold(first, |text, line| text + line.trim_start());
+    joined.replace("\\\"", "\"")
+}
+
 /// The length of the next piece of a text, and whether it is a token.
 fn next(text: &str, first: char) -> (usize, bool) {
     if first.is_whitespace() {

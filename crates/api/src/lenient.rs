@@ -19,7 +19,8 @@ pub(crate) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Time, D
 pub(crate) fn optional_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Time>, D::Error> {
     let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
     let read = date_time::timestamp(&text);
-    read.map(|time| Some(Time(time))).ok_or_else(|| de::Error::custom(format!("{text:?} is not a time")))
+    read.map(|time| Some(Time(time)))
+        .ok_or_else(|| de::Error::custom(format!("{text:?} is not a time; write it as 2006-01-02T15:04:05Z")))
 }
 
 /// A number of any size that fits, or a text.

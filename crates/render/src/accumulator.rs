@@ -48,7 +48,7 @@ impl ResAccumulator {
         }
         self.resmap.retain(|resource| !resource.is_empty());
         if self.resmap.len() > MAX_OBJECTS {
-            let message = format!("more than {MAX_OBJECTS} objects");
+            let message = format!("the overlay makes more than {MAX_OBJECTS} objects; divide it");
             return Err(Box::new(RenderError::new(Reason::TooLarge, "", message)));
         }
         Ok(())

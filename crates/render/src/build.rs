@@ -155,7 +155,7 @@ impl<'a> Build<'a> {
     ) -> Result<ResAccumulator> {
         self.source.enter(&frame.file)?;
         if self.stack.len() >= MAX_NESTING {
-            let message = format!("kustomizations in kustomizations, {MAX_NESTING} deep");
+            let message = format!("kustomizations refer to each other more than {MAX_NESTING} levels deep");
             return Err(Box::new(RenderError::new(Reason::TooLarge, frame.file, message)));
         }
         let (dir, file) = (frame.dir.clone(), frame.file.clone());

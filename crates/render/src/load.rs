@@ -42,7 +42,7 @@ pub(super) fn objects_of(nodes: Vec<Node>, file: &str) -> Result<Vec<Resource>> 
                 return Err(Box::new(RenderError::at(
                     Reason::TooLarge,
                     &place,
-                    format!("lists of objects in lists, {MAX_LIST_DEPTH} deep"),
+                    format!("lists of objects stand in lists more than {MAX_LIST_DEPTH} levels deep"),
                 )));
             }
             match node.remove("items").map(|items| (items.line, items.value)) {
@@ -65,7 +65,7 @@ pub(super) fn objects_of(nodes: Vec<Node>, file: &str) -> Result<Vec<Resource>> 
             return Err(Box::new(RenderError::new(
                 Reason::TooLarge,
                 file,
-                format!("more than {MAX_OBJECTS} objects"),
+                format!("the file holds more than {MAX_OBJECTS} objects"),
             )));
         }
     }

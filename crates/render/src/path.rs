@@ -70,7 +70,7 @@ pub(super) fn lookup<'a>(node: &'a Node, path: &[String]) -> Result<Option<&'a N
             };
             list(at)?.iter().find(matches)
         } else {
-            let map = at.as_map().ok_or_else(|| format!("{part:?} is looked for in {}", at.kind()))?;
+            let map = at.as_map().ok_or_else(|| format!("cannot find {part:?} in {}", at.kind()))?;
             map.get(part).map(|entry| &entry.node)
         };
         match next {
@@ -169,7 +169,7 @@ fn walk(
         };
     }
     let kind = node.kind();
-    let map = node.as_map_mut().ok_or_else(|| format!("{part:?} is looked for in {kind}"))?;
+    let map = node.as_map_mut().ok_or_else(|| format!("cannot find {part:?} in {kind}"))?;
     if let (Some(last), false) = (create, map.contains_key(part)) {
         map.insert(part.clone(), shape_before(rest.first(), last).make().into());
     }
@@ -182,7 +182,7 @@ fn walk(
                 .ok()
                 .and_then(|documents| documents.into_iter().next());
             let mut parsed = parsed.ok_or_else(|| {
-                format!("{:?} is looked for in {part:?}, which is a single value", rest.join("."))
+                format!("cannot find {:?} in {part:?}, which is a single value", rest.join("."))
             })?;
             walk(&mut parsed, rest, create, &mut Vec::new(), &mut Vec::new())?;
             Err(format!("{part:?} is a text that holds {:?}", rest.join(".")))

@@ -61,7 +61,7 @@ impl ResMap {
             return Err(Box::new(RenderError::new(
                 Reason::TooLarge,
                 "",
-                format!("more than {MAX_OBJECTS} objects"),
+                format!("the overlay makes more than {MAX_OBJECTS} objects; divide it"),
             )));
         }
         Ok(())

@@ -86,7 +86,7 @@ fn rollout(args: &Rollout, ui: &mut Ui) -> CommandResult {
         Format::Json => ui.json(&decision_json(&decision))?,
         Format::Svg => {
             return Err(CommandError::hinted(
-                anyhow::anyhow!("one step is no picture"),
+                anyhow::anyhow!("a picture needs more than one step"),
                 "add --until-done, and --outcomes FILE",
             ));
         }

@@ -138,7 +138,7 @@ impl Session {
                 () = self.cancel.cancelled() => Err(self.cancelled()),
                 () = tokio::time::sleep_until(self.ends) => Err(self.cancelled()),
                 result = timeout(idle, step) => result
-                    .unwrap_or_else(|_| Err(self.unreachable(format!("it is silent for {} s", idle.as_secs_f32())))),
+                    .unwrap_or_else(|_| Err(self.unreachable(format!("it has sent nothing for {} s", idle.as_secs_f32())))),
             }
         });
         result.map_err(|failure| {

@@ -95,7 +95,7 @@ async fn authenticate(session: &Session, connection: &mut Connection, user: &str
         AuthResult::Success => Ok(()),
         AuthResult::Failure { .. } => Err(Error::Auth {
             url: session.remote.to_string(),
-            why: format!("the ssh key is not one of user {user}"),
+            why: format!("it does not accept the ssh key for user {user}"),
         }),
     }
 }

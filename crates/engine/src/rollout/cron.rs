@@ -119,7 +119,7 @@ impl Field {
     /// The values a comma-separated list of `*`, `a`, `a-b`, each with an optional `/step`, stands for.
     fn bits(&self, text: &str) -> Result<u64, String> {
         text.split(',').try_fold(0, |bits, item| {
-            Ok(bits | self.item(item).ok_or_else(|| format!("{item:?} is no {}", self.name))?)
+            Ok(bits | self.item(item).ok_or_else(|| format!("{item:?} is not a valid {}", self.name))?)
         })
     }
 
@@ -176,6 +176,10 @@ mod tests {
         check("0 0 14 * fri", "UTC", "2026-03-14T12:00:00Z", "2026-03-14T00:00:00Z");
         check("0 0 31 2 *", "UTC", "2026-03-01T00:00:00Z", "");
         check("5/20 0 * * *", "UTC", "2026-03-01T00:44:00Z", "2026-03-01T00:25:00Z");
+        check("0 0 1 jan *", "UTC", "2026-03-01T00:00:00Z", "2026-01-01T00:00:00Z");
+        check("0 0 1 Dec *", "UTC", "2026-03-01T00:00:00Z", "2025-12-01T00:00:00Z");
+        check("7,7,7-9 0 * * *", "UTC", "2026-03-01T00:44:00Z", "2026-03-01T00:09:00Z");
+        check("7-9,9 0 * * *", "UTC", "2026-03-01T00:44:00Z", "2026-03-01T00:09:00Z");
         check("@monthly", "UTC", "2026-03-31T00:00:00Z", "2026-03-01T00:00:00Z");
     }
 
@@ -193,12 +197,12 @@ mod tests {
     fn a_mistake_is_named() {
         let check = |cron: &str, expected: &str| assert_eq!(Cron::parse(cron).unwrap_err(), expected);
         check("* * * *", "a cron expression has 5 fields, not 4");
-        check("60 * * * *", "\"60\" is no minute");
-        check("0 24 * * *", "\"24\" is no hour");
-        check("0 0 0 * *", "\"0\" is no day of month");
-        check("0 0 * foo *", "\"foo\" is no month");
-        check("0 0 * * 5-1", "\"5-1\" is no day of week");
-        check("*/0 * * * *", "\"*/0\" is no minute");
-        check("+5 * * * *", "\"+5\" is no minute");
+        check("60 * * * *", "\"60\" is not a valid minute");
+        check("0 24 * * *", "\"24\" is not a valid hour");
+        check("0 0 0 * *", "\"0\" is not a valid day of month");
+        check("0 0 * foo *", "\"foo\" is not a valid month");
+        check("0 0 * * 5-1", "\"5-1\" is not a valid day of week");
+        check("*/0 * * * *", "\"*/0\" is not a valid minute");
+        check("+5 * * * *", "\"+5\" is not a valid minute");
     }
 }

@@ -66,14 +66,14 @@ impl Size {
         field: &'static str,
         value: Option<&IntOrString>,
     ) -> Result<Option<Self>, Refused> {
-        let hint = "to let nobody go, pause the rollout or ask for approvals in a RolloutPolicy";
+        let hint = "to hold every cluster, pause the rollout or ask for approvals in a RolloutPolicy";
         match value {
             None | Some(IntOrString::Int(0)) => Ok(None),
             Some(IntOrString::Int(count)) if *count < 0 => {
-                Err(Refused::new(field, &count.to_string(), "lets no cluster go", hint))
+                Err(Refused::new(field, &count.to_string(), "no cluster could start", hint))
             }
             Some(value) => match Self::read(field, value)? {
-                Self::Percent(0) => Err(Refused::new(field, "0%", "lets no cluster go", hint)),
+                Self::Percent(0) => Err(Refused::new(field, "0%", "no cluster could start", hint)),
                 size => Ok(Some(size)),
             },
         }

@@ -91,7 +91,7 @@ impl Desired {
             if let Some(first) = found.get(&id) {
                 let first = &first.origin;
                 let message = format!(
-                    "{id} is there twice; remove one of them, or give them different names (the other: {first})"
+                    "the repository has {id} twice; remove one of them, or give them different names (the other: {first})"
                 );
                 problems.push(Problem { reason: "DuplicateObject", message, origin });
             } else {

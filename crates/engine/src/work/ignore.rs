@@ -33,7 +33,9 @@ impl IgnoredFields {
         for rule in rules {
             let IgnoreField { condition, json_paths, json_pointers, jq_path_expressions, unknown: _ } = rule;
             if let Some(expression) = jq_path_expressions.first() {
-                return Err(format!("the jq path expression {expression:?} is not supported"));
+                return Err(format!(
+                    "the jq path expression {expression:?} is not supported; use jsonPaths or jsonPointers"
+                ));
             }
             let mut paths = Vec::new();
             for pointer in json_pointers {

@@ -141,7 +141,7 @@ impl Builder {
     fn count(&mut self, values: usize, line: u32) -> Result<()> {
         self.values += values;
         if self.values > MAX_VALUES {
-            return Err(Malformed { line, why: format!("more than {MAX_VALUES} values in one file") });
+            return Err(Malformed { line, why: format!("the file holds more than {MAX_VALUES} values") });
         }
         Ok(())
     }
@@ -165,7 +165,10 @@ impl Builder {
         let line = open.node.line;
         self.count(1, line)?;
         if stack.len() >= MAX_DEPTH {
-            return Err(Malformed { line, why: format!("values within values, more than {MAX_DEPTH} deep") });
+            return Err(Malformed {
+                line,
+                why: format!("lists and maps are nested more than {MAX_DEPTH} levels deep"),
+            });
         }
         if let Some(Frame { node: Node { value: Value::Map(_), .. }, key: None, .. }) = stack.last() {
             return Err(Malformed { line, why: "a list or map cannot be a key".into() });

@@ -59,7 +59,7 @@ fn read(bytes: &[u8], repeated: Repeated) -> Result<Vec<Node>> {
         if documents.len() > MAX_DOCUMENTS {
             return Err(Malformed {
                 line: first_line + 1,
-                why: format!("more than {MAX_DOCUMENTS} documents in one file"),
+                why: format!("the file holds more than {MAX_DOCUMENTS} documents"),
             });
         }
     }

@@ -92,7 +92,8 @@ impl Demo<'_> {
             }
             anyhow::ensure!(
                 Instant::now() < deadline,
-                "waited {PATIENCE:?} in vain for: {state}\n{}",
+                "this did not happen within {PATIENCE:?}: {state}
+{}",
                 self.fleet.table(ADDON, Style::PLAIN)
             );
             sleep(TICK).await;

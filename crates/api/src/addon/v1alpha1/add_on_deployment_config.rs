@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::{Unknown, names};
 
 kind! {
-    /// How the agents of add-ons are deployed on clusters: variables, nodes, registries, proxies, resources.
+    /// AddOnDeploymentConfig says how the agents of add-ons are deployed on clusters: variables, nodes,
+    /// registries, proxies and resources.
     AddOnDeploymentConfig {
         group: names::ADDON_GROUP,
         version: "v1alpha1",
@@ -20,29 +21,30 @@ kind! {
     }
 }
 
-/// How agents are deployed.
+/// The spec says how agents are deployed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddOnDeploymentConfigSpec {
-    /// Variables for the agent's objects.
+    /// These variables replace `{{NAME}}` in the objects of the agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub customized_variables: Vec<CustomizedVariable>,
-    /// Which nodes the agent runs on.
+    /// The placement says on which nodes the agent runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_placement: Option<NodePlacement>,
-    /// Where images come from instead.
+    /// Images of these registries are pulled from mirrors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub registries: Vec<ImageMirror>,
-    /// Proxies the agent uses.
+    /// The agent uses these proxies.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub proxy_config: ProxyConfig,
-    /// Where the agent goes; empty keeps the namespaces of the template.
+    /// The agent is installed in this namespace. The default is open-cluster-management-agent-addon, and an
+    /// empty value keeps the namespaces of the template.
     #[serde(default = "default_namespace")]
     #[schemars(length(max = 63), extend("pattern" = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"))]
     pub agent_install_namespace: String,
-    /// Resources of the agent's containers.
+    /// Each entry sets the resources of some containers of the agent. The last entry that matches counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["containerID"]))]
     pub resource_requirements: Vec<ContainerResourceRequirements>,
@@ -56,13 +58,13 @@ fn default_namespace() -> String {
     names::DEFAULT_ADDON_NAMESPACE.into()
 }
 
-/// A variable for the agent's objects.
+/// CustomizedVariable is a variable for the objects of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CustomizedVariable {
-    /// Name of the variable.
+    /// This is the name of the variable.
     #[schemars(length(max = 255), extend("pattern" = "^[a-zA-Z_][_a-zA-Z0-9]*$"))]
     pub name: String,
-    /// Value of the variable.
+    /// This is the value of the variable.
     #[serde(default)]
     #[schemars(length(max = 1024), extend("default" = null))]
     pub value: String,
@@ -72,14 +74,14 @@ pub struct CustomizedVariable {
     pub unknown: Unknown,
 }
 
-/// Which nodes the agent runs on.
+/// NodePlacement says on which nodes an agent runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePlacement {
-    /// Labels of the nodes.
+    /// Nodes must have these labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
-    /// Taints of nodes that do no harm.
+    /// Pods of the agent tolerate these taints of nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
     /// Fields this version does not know.
@@ -88,12 +90,12 @@ pub struct NodePlacement {
     pub unknown: Unknown,
 }
 
-/// Where images come from instead.
+/// ImageMirror replaces the registry of images.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ImageMirror {
-    /// Where they come from.
+    /// Images are pulled from this registry, such as registry.example.com/mirror.
     pub mirror: String,
-    /// Where they would come from; every registry where empty.
+    /// Images of this registry are pulled from the mirror. An empty source means every registry.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
     /// Fields this version does not know.
@@ -102,21 +104,21 @@ pub struct ImageMirror {
     pub unknown: Unknown,
 }
 
-/// Proxies.
+/// ProxyConfig names proxies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProxyConfig {
-    /// Proxy for http, as a URL.
+    /// This is the URL of the proxy for http.
     #[serde(default, rename = "httpProxy", skip_serializing_if = "String::is_empty")]
     pub http_proxy: String,
-    /// Proxy for https, as a URL.
+    /// This is the URL of the proxy for https.
     #[serde(default, rename = "httpsProxy", skip_serializing_if = "String::is_empty")]
     pub https_proxy: String,
-    /// Certificate authorities of the https proxy, PEM in base64.
+    /// These certificate authorities sign the certificate of the https proxy, as PEM in base64.
     #[serde(default, rename = "caBundle", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "byte"))]
     pub ca_bundle: Option<String>,
-    /// Hosts to reach without a proxy, separated by commas.
+    /// The agent reaches these hosts without a proxy. Commas separate them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub no_proxy: String,
     /// Fields this version does not know.
@@ -133,14 +135,15 @@ fn claims_by_name(resources: &mut Schema) {
     }
 }
 
-/// Resources of some containers.
+/// ContainerResourceRequirements sets the resources of some containers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ContainerResourceRequirements {
-    /// The containers, as resource:name:container with * for any.
+    /// The id names containers as resource:name:container, such as deployments:web:server. Each part may be
+    /// *.
     #[serde(rename = "containerID")]
     #[schemars(extend("pattern" = "^(deployments|daemonsets|statefulsets|replicasets|jobs|cronjobs|pods|\\*):.+:.+$"))]
     pub container_id: String,
-    /// What they request, and their limits.
+    /// These are the requests and limits of the containers.
     #[schemars(transform = claims_by_name)]
     pub resources: ResourceRequirements,
     /// Fields this version does not know.

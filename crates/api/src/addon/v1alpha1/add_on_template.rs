@@ -8,7 +8,7 @@ use crate::work::v1::ManifestWorkSpec;
 use crate::{Unknown, names};
 
 kind! {
-    /// An add-on defined by the objects of its agent.
+    /// AddOnTemplate defines an add-on by the objects of its agent.
     AddOnTemplate {
         group: names::ADDON_GROUP,
         version: "v1alpha1",
@@ -19,15 +19,15 @@ kind! {
     }
 }
 
-/// What the agent is, and what it may do on the hub.
+/// The spec says what the agent is, and what it may do on the hub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddOnTemplateSpec {
-    /// Name of the add-on.
+    /// This is the name of the ClusterManagementAddOn.
     pub addon_name: String,
-    /// The objects of the agent; they may hold variables such as {{CLUSTER_NAME}}.
+    /// These are the objects of the agent. They may hold variables such as `{{CLUSTER_NAME}}`.
     pub agent_spec: ManifestWorkSpec,
-    /// The identities the agent gets on the hub.
+    /// The agent gets these identities on the hub.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub registration: Vec<RegistrationSpec>,
     /// Fields this version does not know.
@@ -36,16 +36,16 @@ pub struct AddOnTemplateSpec {
     pub unknown: Unknown,
 }
 
-/// An identity of the agent on the hub.
+/// RegistrationSpec is an identity of the agent on the hub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistrationSpec {
-    /// Which of the two counts.
+    /// The type says which of the other fields is used.
     pub r#type: RegistrationType,
-    /// A client of the hub's API server.
+    /// These options count when the type is KubeClient.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kube_client: Option<KubeClientRegistration>,
-    /// A certificate of a signer of the add-on's own.
+    /// These options count when the type is CustomSigner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom_signer: Option<CustomSignerRegistration>,
     /// Fields this version does not know.
@@ -55,20 +55,20 @@ pub struct RegistrationSpec {
 }
 
 open_enum! {
-    /// What an identity is for.
+    /// The type says what an identity is for.
     pub enum RegistrationType {
-        /// For the hub's API server.
+        /// The identity is for the API server of the hub.
         KubeClient = "KubeClient",
-        /// For whatever trusts the signer.
+        /// The identity is for servers that trust the signer.
         CustomSigner = "CustomSigner",
     }
 }
 
-/// A client of the hub's API server.
+/// KubeClientRegistration is an identity for the API server of the hub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeClientRegistration {
-    /// What the agent may do on the hub.
+    /// The agent gets these permissions on the hub.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hub_permissions: Vec<HubPermission>,
     /// Fields this version does not know.
@@ -77,16 +77,16 @@ pub struct KubeClientRegistration {
     pub unknown: Unknown,
 }
 
-/// Something the agent may do on the hub.
+/// HubPermission is a permission of the agent on the hub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HubPermission {
-    /// Which of the two counts.
+    /// The type says where the permission holds.
     pub r#type: HubPermissionsBindingType,
-    /// In the namespace of its cluster.
+    /// These options count when the type is CurrentCluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_cluster: Option<CurrentClusterBinding>,
-    /// In another namespace.
+    /// These options count when the type is SingleNamespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub single_namespace: Option<SingleNamespaceBinding>,
     /// Fields this version does not know.
@@ -96,20 +96,20 @@ pub struct HubPermission {
 }
 
 open_enum! {
-    /// Where a permission holds.
+    /// The type says where a permission holds.
     pub enum HubPermissionsBindingType {
-        /// In the namespace of the agent's cluster.
+        /// The permission holds in the namespace of the agent's cluster.
         CurrentCluster = "CurrentCluster",
-        /// In one namespace, the same for all clusters.
+        /// The permission holds in one namespace, the same for all clusters.
         SingleNamespace = "SingleNamespace",
     }
 }
 
-/// A permission in the namespace of the agent's cluster.
+/// CurrentClusterBinding is a permission in the namespace of the agent's cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CurrentClusterBinding {
-    /// Name of the ClusterRole.
+    /// This is the name of the ClusterRole.
     pub cluster_role_name: String,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -117,13 +117,13 @@ pub struct CurrentClusterBinding {
     pub unknown: Unknown,
 }
 
-/// A permission in one namespace.
+/// SingleNamespaceBinding is a permission in one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SingleNamespaceBinding {
-    /// The namespace.
+    /// The permission holds in this namespace.
     pub namespace: String,
-    /// The role.
+    /// The permission is that of this role.
     pub role_ref: RoleRef,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -131,16 +131,16 @@ pub struct SingleNamespaceBinding {
     pub unknown: Unknown,
 }
 
-/// A role.
+/// RoleRef names a role.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct RoleRef {
-    /// API group of the role.
+    /// This is the API group of the role.
     pub api_group: String,
-    /// Role or ClusterRole.
+    /// The kind is Role or ClusterRole.
     pub kind: String,
-    /// Name of the role.
+    /// This is the name of the role.
     pub name: String,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -148,17 +148,17 @@ pub struct RoleRef {
     pub unknown: Unknown,
 }
 
-/// A certificate of a signer of the add-on's own.
+/// CustomSignerRegistration is a certificate of a signer of the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomSignerRegistration {
-    /// Name of the signer.
+    /// This is the name of the signer.
     #[schemars(length(min = 5, max = 571), extend("pattern" = names::SIGNER_PATTERN))]
     pub signer_name: String,
-    /// What the certificate says.
+    /// The certificate carries this subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Subject>,
-    /// The secret with the certificate and key that sign.
+    /// This Secret holds the certificate and the key that sign.
     #[serde(rename = "signingCA")]
     pub signing_ca: SigningCa,
     /// Fields this version does not know.
@@ -167,13 +167,13 @@ pub struct CustomSignerRegistration {
     pub unknown: Unknown,
 }
 
-/// A secret with a certificate and a key that sign.
+/// SigningCa names a Secret with a certificate and a key that sign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SigningCa {
-    /// Namespace of the secret; that of the add-on's manager where empty.
+    /// This is the namespace of the Secret. Without it, the namespace of the manager of the add-on counts.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Name of the secret.
+    /// This is the name of the Secret.
     pub name: String,
     /// Fields this version does not know.
     #[serde(flatten)]

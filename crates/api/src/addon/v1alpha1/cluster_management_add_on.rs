@@ -8,7 +8,8 @@ use crate::cluster::v1alpha1::RolloutStrategy;
 use crate::{Condition, Unknown, names};
 
 kind! {
-    /// An add-on as the hub offers it: its configurations, and the clusters it goes to.
+    /// ClusterManagementAddOn is an add-on as the hub offers it: its configurations, and the clusters that
+    /// get it.
     ClusterManagementAddOn {
         group: names::ADDON_GROUP,
         version: "v1alpha1",
@@ -24,21 +25,21 @@ kind! {
     }
 }
 
-/// What an add-on is, and where it goes.
+/// The spec says what the add-on is, and which clusters get it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterManagementAddOnSpec {
-    /// What people read of the add-on.
+    /// The meta describes the add-on for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on_meta: Option<AddOnMeta>,
-    /// Deprecated, without effect: use supportedConfigs.
+    /// This field is deprecated and has no effect. Use supportedConfigs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on_configuration: Option<ConfigCoordinates>,
-    /// The kinds of configuration the add-on takes, each with its default.
+    /// The add-on takes these kinds of configuration. Each may have a default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group", "resource"]))]
     pub supported_configs: Vec<ConfigMeta>,
-    /// Which clusters get the add-on.
+    /// The strategy says which clusters get the add-on.
     #[serde(default)]
     #[schemars(extend("default" = {"type": "Manual"}))]
     pub install_strategy: InstallStrategy,
@@ -48,17 +49,17 @@ pub struct ClusterManagementAddOnSpec {
     pub unknown: Unknown,
 }
 
-/// A kind of configuration the add-on takes.
+/// ConfigMeta is a kind of configuration that the add-on takes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigMeta {
-    /// API group of its kind; empty for the core group.
+    /// This is the API group of the configuration. It is empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// Resource of its kind, such as addondeploymentconfigs.
+    /// This is the plural resource name of the configuration, such as addondeploymentconfigs.
     #[schemars(length(min = 1))]
     pub resource: String,
-    /// The configuration that is used where nothing else is said.
+    /// This configuration is used when neither a placement nor the cluster names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_config: Option<ConfigReferent>,
     /// Fields this version does not know.
@@ -67,14 +68,14 @@ pub struct ConfigMeta {
     pub unknown: Unknown,
 }
 
-/// Which clusters get the add-on.
+/// InstallStrategy says which clusters get the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InstallStrategy {
-    /// Which of the two ways counts.
+    /// The type says how clusters get the add-on. The default is Manual.
     #[serde(default)]
     pub r#type: InstallStrategyType,
-    /// The placements whose clusters get it, for the type Placements. Where a cluster is in several, the last
-    /// one counts.
+    /// Clusters of these placements get the add-on when the type is Placements. For a cluster of several
+    /// placements, the last one counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
     pub placements: Vec<PlacementStrategy>,
@@ -85,30 +86,30 @@ pub struct InstallStrategy {
 }
 
 open_enum! {
-    /// How clusters get the add-on.
+    /// The type says how clusters get the add-on.
     pub enum InstallStrategyType {
-        /// Somebody creates a ManagedClusterAddOn for each of them.
+        /// A cluster gets the add-on when somebody creates a ManagedClusterAddOn in its namespace.
         Manual = "Manual",
-        /// Placements select them.
+        /// Placements select the clusters.
         Placements = "Placements",
     }
 }
 
-/// The clusters of a placement get the add-on.
+/// PlacementStrategy gives the add-on to the clusters of a placement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementStrategy {
-    /// Namespace of the placement.
+    /// This is the namespace of the Placement.
     #[schemars(length(min = 1))]
     pub namespace: String,
-    /// Name of the placement.
+    /// This is the name of the Placement.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// Configurations for the clusters of the placement.
+    /// The clusters of the placement get these configurations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub configs: Vec<AddOnConfig>,
-    /// In which order and how fast a change of configuration reaches the clusters.
+    /// The strategy says in which order and how fast a change of configuration reaches the clusters.
     #[serde(default)]
     #[schemars(extend("default" = {"type": "All"}))]
     pub rollout_strategy: RolloutStrategy,
@@ -118,14 +119,15 @@ pub struct PlacementStrategy {
     pub unknown: Unknown,
 }
 
-/// How far the add-on has come.
+/// The status says how far the add-on is rolled out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterManagementAddOnStatus {
-    /// The default configurations, with the hashes of their content; spelled so.
+    /// These are the default configurations with the hashes of their content. OCM spells the name of the
+    /// field this way.
     #[serde(default, rename = "defaultconfigReferences", skip_serializing_if = "Vec::is_empty")]
     pub default_config_references: Vec<DefaultConfigReference>,
-    /// One entry for each placement of the strategy, in its order.
+    /// Each placement of the strategy has an entry, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub install_progressions: Vec<InstallProgression>,
     /// Fields this version does not know.
@@ -134,17 +136,17 @@ pub struct ClusterManagementAddOnStatus {
     pub unknown: Unknown,
 }
 
-/// A default configuration.
+/// DefaultConfigReference is a default configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DefaultConfigReference {
-    /// API group of its kind; empty for the core group.
+    /// This is the API group of the configuration. It is empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// Resource of its kind, such as addondeploymentconfigs.
+    /// This is the plural resource name of the configuration, such as addondeploymentconfigs.
     #[schemars(length(min = 1))]
     pub resource: String,
-    /// What is wanted.
+    /// This is the configuration that is wanted, with its hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_config: Option<ConfigSpecHash>,
     /// Fields this version does not know.
@@ -153,20 +155,20 @@ pub struct DefaultConfigReference {
     pub unknown: Unknown,
 }
 
-/// How far the add-on has come on the clusters of a placement.
+/// InstallProgression says how far the add-on is rolled out on the clusters of a placement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallProgression {
-    /// Namespace of the placement.
+    /// This is the namespace of the Placement.
     #[schemars(length(min = 1))]
     pub namespace: String,
-    /// Name of the placement.
+    /// This is the name of the Placement.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// The configurations, sorted by group and resource.
+    /// These are the configurations, sorted by group and resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config_references: Vec<InstallConfigReference>,
-    /// Whether the clusters are all configured.
+    /// Progressing says whether all clusters have the configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -176,23 +178,23 @@ pub struct InstallProgression {
     pub unknown: Unknown,
 }
 
-/// A configuration on the clusters of a placement.
+/// InstallConfigReference is a configuration on the clusters of a placement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallConfigReference {
-    /// API group of its kind; empty for the core group.
+    /// This is the API group of the configuration. It is empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// Resource of its kind, such as addondeploymentconfigs.
+    /// This is the plural resource name of the configuration, such as addondeploymentconfigs.
     #[schemars(length(min = 1))]
     pub resource: String,
-    /// What is wanted.
+    /// This is the configuration that is wanted, with its hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_config: Option<ConfigSpecHash>,
-    /// What every cluster had last, without a failure.
+    /// Every cluster last ran this configuration without a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_known_good_config: Option<ConfigSpecHash>,
-    /// What every cluster had last.
+    /// Every cluster last ran this configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_applied_config: Option<ConfigSpecHash>,
     /// Fields this version does not know.

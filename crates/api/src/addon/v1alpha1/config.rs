@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::Unknown;
 
-/// What people read of an add-on.
+/// AddOnMeta describes an add-on for people.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddOnMeta {
-    /// Name for people.
+    /// This is the name that people read.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// What it does.
+    /// The description says what the add-on does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Fields this version does not know.
@@ -21,17 +21,17 @@ pub struct AddOnMeta {
     pub unknown: Unknown,
 }
 
-/// Deprecated: where the configuration of an add-on was before there were configs.
+/// ConfigCoordinates is deprecated. It named the configuration of an add-on before configs did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigCoordinates {
-    /// Deprecated. Name of the definition of the configuration's kind.
+    /// This field is deprecated. It named the CustomResourceDefinition of the configuration.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub crd_name: String,
-    /// Deprecated. Name of the configuration.
+    /// This field is deprecated. It named the configuration.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cr_name: String,
-    /// Deprecated. Generation of the configuration that was seen.
+    /// This field is deprecated. It held the generation of the configuration that was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_observed_generation: Option<i64>,
     /// Fields this version does not know.
@@ -40,13 +40,13 @@ pub struct ConfigCoordinates {
     pub unknown: Unknown,
 }
 
-/// A kind of configuration.
+/// ConfigGroupResource is a kind of configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigGroupResource {
-    /// API group; empty for the core group.
+    /// This is the API group. It is empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// Resource, such as addondeploymentconfigs.
+    /// This is the plural resource name, such as addondeploymentconfigs.
     #[schemars(length(min = 1))]
     pub resource: String,
     /// Fields this version does not know.
@@ -55,13 +55,13 @@ pub struct ConfigGroupResource {
     pub unknown: Unknown,
 }
 
-/// A configuration of a known kind.
+/// ConfigReferent names a configuration of a known kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigReferent {
-    /// Namespace; empty for cluster-scoped kinds.
+    /// This is the namespace of the configuration. It is empty for cluster-scoped kinds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Name.
+    /// This is the name of the object.
     #[schemars(length(min = 1))]
     pub name: String,
     /// Fields this version does not know.
@@ -70,19 +70,19 @@ pub struct ConfigReferent {
     pub unknown: Unknown,
 }
 
-/// A configuration to use.
+/// AddOnConfig names a configuration to use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AddOnConfig {
-    /// API group of its kind; empty for the core group.
+    /// This is the API group of the configuration. It is empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// Resource of its kind, such as addondeploymentconfigs.
+    /// This is the plural resource name of the configuration, such as addondeploymentconfigs.
     #[schemars(length(min = 1))]
     pub resource: String,
-    /// Namespace; empty for cluster-scoped kinds.
+    /// This is the namespace of the configuration. It is empty for cluster-scoped kinds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Name.
+    /// This is the name of the object.
     #[schemars(length(min = 1))]
     pub name: String,
     /// Fields this version does not know.
@@ -91,17 +91,17 @@ pub struct AddOnConfig {
     pub unknown: Unknown,
 }
 
-/// A configuration with the hash of its content.
+/// ConfigSpecHash is a configuration with the hash of its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigSpecHash {
-    /// Namespace; empty for cluster-scoped kinds.
+    /// This is the namespace of the configuration. It is empty for cluster-scoped kinds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Name.
+    /// This is the name of the object.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// Hash of the content.
+    /// This is the hash of the spec of the configuration.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub spec_hash: String,
@@ -111,18 +111,18 @@ pub struct ConfigSpecHash {
     pub unknown: Unknown,
 }
 
-/// Who a client certificate says an agent is.
+/// Subject is the identity in a client certificate of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Subject {
-    /// Common name.
+    /// This is the common name.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub user: String,
-    /// Organizations.
+    /// These are the organizations, which the API server reads as groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// Organizational units.
+    /// These are the organizational units.
     #[serde(default, rename = "organizationUnit", skip_serializing_if = "Vec::is_empty")]
     pub organization_units: Vec<String>,
     /// Fields this version does not know.

@@ -7,7 +7,7 @@ use super::{AddOnConfig, AddOnMeta, ConfigCoordinates, ConfigGroupResource, Conf
 use crate::{Condition, Unknown, names};
 
 kind! {
-    /// An add-on on the cluster whose namespace it is in.
+    /// ManagedClusterAddOn is an add-on on one cluster. It stands in the namespace of the cluster.
     ManagedClusterAddOn {
         group: names::ADDON_GROUP,
         version: "v1alpha1",
@@ -24,15 +24,15 @@ kind! {
     }
 }
 
-/// How the add-on is configured on this cluster.
+/// The spec says how the add-on is configured on this cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterAddOnSpec {
-    /// Deprecated: where the agent goes. An AddOnDeploymentConfig says it now.
+    /// This field is deprecated. It named the namespace of the agent. Use an AddOnDeploymentConfig.
     #[serde(default = "default_namespace", skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63), extend("pattern" = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub install_namespace: String,
-    /// Configurations for this cluster alone.
+    /// These configurations count for this cluster, before those of placements and the defaults.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub configs: Vec<AddOnConfig>,
@@ -57,40 +57,40 @@ impl ManagedClusterAddOn {
     }
 }
 
-/// How the add-on does on this cluster.
+/// The status says how the add-on works on this cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterAddOnStatus {
-    /// Whether the add-on is configured, applied, available.
+    /// The conditions say whether the add-on is configured, applied and available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// Objects worth looking at.
+    /// These objects help to find out what the add-on does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related_objects: Vec<ObjectReference>,
-    /// What people read of the add-on.
+    /// The meta describes the add-on for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on_meta: Option<AddOnMeta>,
-    /// Deprecated, without effect.
+    /// This field is deprecated and has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on_configuration: Option<ConfigCoordinates>,
-    /// The kinds of configuration the add-on takes.
+    /// The add-on takes these kinds of configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group", "resource"]))]
     pub supported_configs: Vec<ConfigGroupResource>,
-    /// The configurations in use.
+    /// These configurations are in use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config_references: Vec<ConfigReference>,
-    /// Where the agent goes on the cluster.
+    /// The agent is installed in this namespace of the cluster.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The identities the agent asks for on the hub.
+    /// The agent asks for these identities on the hub.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub registrations: Vec<RegistrationConfig>,
-    /// How the health of the add-on is found.
+    /// The check says how the health of the add-on is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check: Option<HealthCheck>,
-    /// How the agent of the cluster proves who it is to the hub's API server.
+    /// The driver says how the agent proves its identity to the API server of the hub.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kube_client_driver: Option<KubeClientDriver>,
     /// Fields this version does not know.
@@ -99,17 +99,17 @@ pub struct ManagedClusterAddOnStatus {
     pub unknown: Unknown,
 }
 
-/// An object of the cluster or of the hub.
+/// ObjectReference names an object of the cluster or of the hub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ObjectReference {
-    /// API group; empty for the core group.
+    /// This is the API group. It is empty for the core group.
     pub group: String,
-    /// Resource, such as deployments.
+    /// This is the plural resource name, such as deployments.
     pub resource: String,
-    /// Namespace; empty for cluster-scoped objects.
+    /// This is the namespace of the object. It is empty for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Name.
+    /// This is the name of the object.
     pub name: String,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -117,30 +117,30 @@ pub struct ObjectReference {
     pub unknown: Unknown,
 }
 
-/// A configuration in use.
+/// ConfigReference is a configuration in use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigReference {
-    /// API group of its kind; empty for the core group.
+    /// This is the API group of the configuration. It is empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// Resource of its kind, such as addondeploymentconfigs.
+    /// This is the plural resource name of the configuration, such as addondeploymentconfigs.
     #[schemars(length(min = 1))]
     pub resource: String,
-    /// Deprecated: its namespace. desiredConfig says it now.
+    /// This field is deprecated. It holds the namespace of the configuration. Use desiredConfig.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Deprecated: its name. desiredConfig says it now.
+    /// This field is deprecated. It holds the name of the configuration. Use desiredConfig.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// Generation of the configuration that was seen.
+    /// This is the generation of the configuration that was seen.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub last_observed_generation: i64,
-    /// What is wanted.
+    /// This is the configuration that is wanted, with its hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_config: Option<ConfigSpecHash>,
-    /// What the cluster had last when everything was applied and available.
+    /// The cluster last ran this configuration with everything applied and available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_applied_config: Option<ConfigSpecHash>,
     /// Fields this version does not know.
@@ -149,14 +149,14 @@ pub struct ConfigReference {
     pub unknown: Unknown,
 }
 
-/// An identity the agent asks for on the hub.
+/// RegistrationConfig is an identity that the agent asks for on the hub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistrationConfig {
-    /// Who signs the certificate.
+    /// This is the signer of the certificate, such as kubernetes.io/kube-apiserver-client.
     #[schemars(length(min = 5, max = 571), extend("pattern" = names::SIGNER_PATTERN))]
     pub signer_name: String,
-    /// What the certificate says.
+    /// The certificate carries this subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Subject>,
     /// Fields this version does not know.
@@ -165,10 +165,10 @@ pub struct RegistrationConfig {
     pub unknown: Unknown,
 }
 
-/// How the health of an add-on is found.
+/// HealthCheck says how the health of an add-on is found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HealthCheck {
-    /// Which of the ways counts.
+    /// The mode says where the health comes from. The default is Lease.
     #[serde(default)]
     pub mode: HealthCheckMode,
     /// Fields this version does not know.
@@ -178,21 +178,21 @@ pub struct HealthCheck {
 }
 
 open_enum! {
-    /// How the health of an add-on is found.
+    /// HealthCheck says how the health of an add-on is found.
     pub enum HealthCheckMode {
-        /// By the lease the agent renews on its cluster.
+        /// The agent of the add-on renews a Lease on its cluster.
         Lease = "Lease",
-        /// By what the add-on's manager says.
+        /// The manager of the add-on writes the condition Available.
         Customized = "Customized",
     }
 }
 
 open_enum! {
-    /// How an agent proves who it is.
+    /// The driver says how an agent proves its identity.
     pub enum KubeClientDriver {
-        /// By a client certificate.
+        /// The agent uses a client certificate.
         Csr = "csr",
-        /// By a service account token.
+        /// The agent uses a token of a service account.
         Token = "token",
     }
 }

@@ -4,7 +4,8 @@ use crate::addon::v1alpha1::AddOnDeploymentConfigSpec;
 use crate::names;
 
 kind! {
-    /// How the agents of add-ons are deployed on clusters: variables, nodes, registries, proxies, resources.
+    /// AddOnDeploymentConfig says how the agents of add-ons are deployed on clusters: variables, nodes,
+    /// registries, proxies and resources.
     AddOnDeploymentConfig {
         group: names::ADDON_GROUP,
         version: "v1beta1",

@@ -4,7 +4,7 @@ use crate::addon::v1alpha1::AddOnTemplateSpec;
 use crate::names;
 
 kind! {
-    /// An add-on defined by the objects of its agent.
+    /// AddOnTemplate defines an add-on by the objects of its agent.
     AddOnTemplate {
         group: names::ADDON_GROUP,
         version: "v1beta1",

@@ -7,7 +7,8 @@ use crate::addon::v1alpha1::{AddOnMeta, DefaultConfigReference, InstallProgressi
 use crate::{Unknown, names};
 
 kind! {
-    /// An add-on as the hub offers it: its configurations, and the clusters it goes to.
+    /// ClusterManagementAddOn is an add-on as the hub offers it: its configurations, and the clusters that
+    /// get it.
     ClusterManagementAddOn {
         group: names::ADDON_GROUP,
         version: "v1beta1",
@@ -20,18 +21,18 @@ kind! {
     }
 }
 
-/// What an add-on is, and where it goes.
+/// The spec says what the add-on is, and which clusters get it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterManagementAddOnSpec {
-    /// What people read of the add-on.
+    /// The meta describes the add-on for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on_meta: Option<AddOnMeta>,
-    /// The kinds of configuration the add-on takes, each with its default.
+    /// The add-on takes these kinds of configuration. Each may have a default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group", "resource"]))]
     pub default_configs: Vec<DefaultConfig>,
-    /// Which clusters get the add-on.
+    /// The strategy says which clusters get the add-on.
     #[serde(default)]
     #[schemars(extend("default" = {"type": "Manual"}))]
     pub install_strategy: InstallStrategy,
@@ -41,19 +42,20 @@ pub struct ClusterManagementAddOnSpec {
     pub unknown: Unknown,
 }
 
-/// A kind of configuration the add-on takes, and its default.
+/// DefaultConfig is a kind of configuration that the add-on takes, with its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DefaultConfig {
-    /// API group of its kind; empty for the core group.
+    /// This is the API group of the configuration. It is empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// Resource of its kind, such as addondeploymentconfigs.
+    /// This is the plural resource name of the configuration, such as addondeploymentconfigs.
     #[schemars(length(min = 1))]
     pub resource: String,
-    /// Namespace; empty for cluster-scoped kinds.
+    /// This is the namespace of the configuration. It is empty for cluster-scoped kinds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Name; __reserved_no_default__ where the kind has no default.
+    /// This is the name of the default configuration. It is `__reserved_no_default__` when the kind has no
+    /// default.
     #[schemars(length(min = 1))]
     pub name: String,
     /// Fields this version does not know.
@@ -62,14 +64,14 @@ pub struct DefaultConfig {
     pub unknown: Unknown,
 }
 
-/// How far the add-on has come.
+/// The status says how far the add-on is rolled out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterManagementAddOnStatus {
-    /// The default configurations, with the hashes of their content.
+    /// These are the default configurations with the hashes of their content.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub default_config_references: Vec<DefaultConfigReference>,
-    /// One entry for each placement of the strategy, in its order.
+    /// Each placement of the strategy has an entry, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub install_progressions: Vec<InstallProgression>,
     /// Fields this version does not know.

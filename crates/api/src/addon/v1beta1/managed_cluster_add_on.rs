@@ -10,7 +10,7 @@ use crate::addon::v1alpha1::{
 use crate::{Condition, Unknown, names};
 
 kind! {
-    /// An add-on on the cluster whose namespace it is in.
+    /// ManagedClusterAddOn is an add-on on one cluster. It stands in the namespace of the cluster.
     ManagedClusterAddOn {
         group: names::ADDON_GROUP,
         version: "v1beta1",
@@ -27,10 +27,10 @@ kind! {
     }
 }
 
-/// How the add-on is configured on this cluster.
+/// The spec says how the add-on is configured on this cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManagedClusterAddOnSpec {
-    /// Configurations for this cluster alone.
+    /// These configurations count for this cluster, before those of placements and the defaults.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub configs: Vec<AddOnConfig>,
@@ -40,34 +40,34 @@ pub struct ManagedClusterAddOnSpec {
     pub unknown: Unknown,
 }
 
-/// How the add-on does on this cluster.
+/// The status says how the add-on works on this cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterAddOnStatus {
-    /// Whether the add-on is configured, applied, available.
+    /// The conditions say whether the add-on is configured, applied and available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// Objects worth looking at.
+    /// These objects help to find out what the add-on does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related_objects: Vec<ObjectReference>,
-    /// What people read of the add-on.
+    /// The meta describes the add-on for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on_meta: Option<AddOnMeta>,
-    /// The kinds of configuration the add-on takes.
+    /// The add-on takes these kinds of configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group", "resource"]))]
     pub supported_configs: Vec<ConfigGroupResource>,
-    /// The configurations in use.
+    /// These configurations are in use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config_references: Vec<ConfigReference>,
-    /// Where the agent goes on the cluster.
+    /// The agent is installed in this namespace of the cluster.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The identities the agent asks for on the hub.
+    /// The agent asks for these identities on the hub.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub registrations: Vec<RegistrationConfig>,
-    /// How the health of the add-on is found.
+    /// The check says how the health of the add-on is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check: Option<HealthCheck>,
     /// Fields this version does not know.
@@ -76,24 +76,24 @@ pub struct ManagedClusterAddOnStatus {
     pub unknown: Unknown,
 }
 
-/// A configuration in use.
+/// ConfigReference is a configuration in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigReference {
-    /// API group of its kind; empty for the core group.
+    /// This is the API group of the configuration. It is empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// Resource of its kind, such as addondeploymentconfigs.
+    /// This is the plural resource name of the configuration, such as addondeploymentconfigs.
     #[schemars(length(min = 1))]
     pub resource: String,
-    /// Generation of the configuration that was seen.
+    /// This is the generation of the configuration that was seen.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub last_observed_generation: i64,
-    /// What is wanted.
+    /// This is the configuration that is wanted, with its hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_config: Option<ConfigSpecHash>,
-    /// What the cluster had last when everything was applied and available.
+    /// The cluster last ran this configuration with everything applied and available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_applied_config: Option<ConfigSpecHash>,
     /// Fields this version does not know.
@@ -102,16 +102,16 @@ pub struct ConfigReference {
     pub unknown: Unknown,
 }
 
-/// An identity the agent asks for on the hub.
+/// RegistrationConfig is an identity that the agent asks for on the hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistrationConfig {
-    /// Which of the two counts.
+    /// The type says which of the other fields is used.
     pub r#type: RegistrationType,
-    /// A client of the hub's API server.
+    /// These options count when the type is kubeClient.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kube_client: Option<KubeClientConfig>,
-    /// A certificate of a signer of the add-on's own.
+    /// These options count when the type is customSigner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom_signer: Option<CustomSignerConfig>,
     /// Fields this version does not know.
@@ -121,22 +121,22 @@ pub struct RegistrationConfig {
 }
 
 open_enum! {
-    /// What an identity is for.
+    /// The type says what an identity is for.
     pub enum RegistrationType {
-        /// For the hub's API server.
+        /// The identity is for the API server of the hub.
         KubeClient = "kubeClient",
-        /// For whatever trusts the signer.
+        /// The identity is for servers that trust the signer.
         CustomSigner = "customSigner",
     }
 }
 
-/// A client of the hub's API server.
+/// KubeClientConfig is an identity for the API server of the hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KubeClientConfig {
-    /// Who the agent says it is.
+    /// The agent has this identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<KubeClientSubject>,
-    /// How the agent proves who it is; the agent sets it.
+    /// The agent writes how it proves its identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<KubeClientDriver>,
     /// Fields this version does not know.
@@ -145,14 +145,14 @@ pub struct KubeClientConfig {
     pub unknown: Unknown,
 }
 
-/// Who an agent says it is to the hub's API server.
+/// KubeClientSubject is the identity of an agent at the API server of the hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KubeClientSubject {
-    /// User name.
+    /// This is the user name.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub user: String,
-    /// Groups.
+    /// These are the groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
     /// Fields this version does not know.
@@ -161,14 +161,14 @@ pub struct KubeClientSubject {
     pub unknown: Unknown,
 }
 
-/// A certificate of a signer of the add-on's own.
+/// CustomSignerConfig is a certificate of a signer of the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomSignerConfig {
-    /// Name of the signer.
+    /// This is the name of the signer.
     #[schemars(length(min = 5, max = 571), extend("pattern" = names::SIGNER_PATTERN))]
     pub signer_name: String,
-    /// What the certificate says.
+    /// The certificate carries this subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<CustomSignerSubject>,
     /// Fields this version does not know.
@@ -177,18 +177,18 @@ pub struct CustomSignerConfig {
     pub unknown: Unknown,
 }
 
-/// What a certificate of a custom signer says.
+/// CustomSignerSubject is the identity in a certificate of a custom signer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomSignerSubject {
-    /// Common name.
+    /// This is the common name.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub user: String,
-    /// Organizations.
+    /// These are the organizations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// Organizational units.
+    /// These are the organizational units.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub organization_units: Vec<String>,
     /// Fields this version does not know.

@@ -11,7 +11,8 @@ use super::Quantities;
 use crate::{Condition, Unknown, names};
 
 kind! {
-    /// A cluster as the hub knows it: whether it was accepted, how to reach it, and what its agent reports.
+    /// ManagedCluster is a cluster as the hub knows it: whether it was accepted, how to reach it, and what
+    /// its agent reports.
     ManagedCluster {
         group: names::CLUSTER_GROUP,
         version: "v1",
@@ -30,23 +31,24 @@ kind! {
     }
 }
 
-/// Whether a cluster may join, and what should keep work away from it.
+/// The spec says whether a cluster may join, and which taints keep placements away from it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterSpec {
-    /// How the API server of the cluster is reached; empty where the hub cannot reach it.
+    /// Each entry says how the API server of the cluster is reached. The list is empty when the hub cannot
+    /// reach it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub managed_cluster_client_configs: Vec<ClientConfig>,
-    /// Whether the hub accepts the cluster's agent. Until then the agent gets no credentials and no
-    /// permissions.
+    /// True accepts the cluster. While it is false, which is the default, the agent gets no credentials and
+    /// no permissions. Setting it needs the permission `managedclusters/accept`.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub hub_accepts_client: bool,
-    /// Seconds between renewals of the cluster's lease; 0 means 60. Five missed renewals make the cluster
-    /// unknown.
+    /// The agent renews the lease of the cluster after so many seconds. The default is 60, and 0 means 60.
+    /// After five missed renewals the availability of the cluster is Unknown.
     #[serde(default = "default_lease_duration")]
     pub lease_duration_seconds: i32,
-    /// What keeps placements that do not tolerate it away from the cluster.
+    /// Each taint keeps placements that do not tolerate it away from the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
     /// Fields this version does not know.
@@ -59,13 +61,14 @@ fn default_lease_duration() -> i32 {
     60
 }
 
-/// How one API server of a cluster is reached.
+/// ClientConfig says how one API server of a cluster is reached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientConfig {
-    /// URL of the API server; https.
+    /// This is the https URL of the API server.
     pub url: String,
-    /// Certificate authorities of the API server, PEM in base64; the system's where absent.
+    /// These certificate authorities sign the certificate of the API server, as PEM in base64. Without them,
+    /// those of the system count.
     #[serde(default, rename = "caBundle", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "byte"))]
     pub ca_bundle: Option<String>,
@@ -75,20 +78,20 @@ pub struct ClientConfig {
     pub unknown: Unknown,
 }
 
-/// What keeps placements away from a cluster unless they tolerate it.
+/// A taint keeps placements away from a cluster unless they tolerate it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Taint {
-    /// Name of the taint, such as bar or foo.example.com/bar.
+    /// This names the taint, such as bar or foo.example.com/bar.
     #[schemars(length(max = 316), extend("pattern" = names::QUALIFIED_NAME_PATTERN))]
     pub key: String,
-    /// Value of the taint.
+    /// The value tells taints of one key apart. It may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub value: String,
-    /// What happens to placements that do not tolerate the taint.
+    /// The effect says what happens when a placement does not tolerate the taint.
     pub effect: TaintEffect,
-    /// When the taint was added; set by the hub.
+    /// The hub writes when the taint was added. Tolerations in seconds count from this time.
     #[serde(deserialize_with = "crate::lenient::optional_time", default)]
     #[schemars(extend("nullable" = true))]
     pub time_added: Option<Time>,
@@ -99,41 +102,42 @@ pub struct Taint {
 }
 
 open_enum! {
-    /// What happens to placements that do not tolerate a taint.
+    /// The effect says what happens when a placement does not tolerate the taint.
     pub enum TaintEffect {
-        /// The cluster is not selected, and removed where it was.
+        /// Placements do not select the cluster, and remove it from their decisions.
         NoSelect = "NoSelect",
-        /// The cluster is selected last.
+        /// Placements select the cluster only when others are too few.
         PreferNoSelect = "PreferNoSelect",
-        /// The cluster is not selected anew, and kept where it was.
+        /// Placements do not select the cluster, but decisions that have it keep it.
         NoSelectIfNew = "NoSelectIfNew",
     }
 }
 
-/// What the agent of a cluster reports.
+/// The status holds what the agent of the cluster and the hub report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterStatus {
-    /// Whether the cluster is accepted, joined, available.
+    /// The conditions say whether the cluster is accepted, has joined and is available.
     #[serde(default, deserialize_with = "exact")]
     #[schemars(extend("default" = null, "x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// All resources of the cluster's nodes.
+    /// Capacity is the sum of the resources of all nodes.
     #[serde(default, skip_serializing_if = "Quantities::is_empty")]
     #[schemars(with = "BTreeMap<String, Quantity>")]
     pub capacity: Quantities,
-    /// The resources of its schedulable nodes.
+    /// Allocatable is the sum of the resources that pods can use on schedulable nodes.
     #[serde(default, skip_serializing_if = "Quantities::is_empty")]
     #[schemars(with = "BTreeMap<String, Quantity>")]
     pub allocatable: Quantities,
-    /// What the cluster runs.
+    /// The version names what the cluster runs.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub version: ManagedClusterVersion,
-    /// What the cluster says of itself.
+    /// Each claim is a property that the cluster reports about itself. The agent copies it from a
+    /// ClusterClaim.
     #[serde(default, deserialize_with = "exact", skip_serializing_if = "Vec::is_empty")]
     pub cluster_claims: Vec<ManagedClusterClaim>,
-    /// Namespaces the cluster's sets want on it.
+    /// These are the namespaces that the sets of the cluster want on it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["clusterSet", "name"]))]
     pub managed_namespaces: Vec<ManagedNamespaceStatus>,
@@ -150,10 +154,10 @@ fn exact<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(deserializer: D)
     Ok(list)
 }
 
-/// Versions of what a cluster runs.
+/// ManagedClusterVersion names what a cluster runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManagedClusterVersion {
-    /// Version of Kubernetes.
+    /// This is the version of Kubernetes, such as v1.34.1.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kubernetes: String,
     /// Fields this version does not know.
@@ -162,14 +166,14 @@ pub struct ManagedClusterVersion {
     pub unknown: Unknown,
 }
 
-/// One thing a cluster says of itself.
+/// ManagedClusterClaim is a property that a cluster reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManagedClusterClaim {
-    /// Name of the claim.
+    /// This is the name of the ClusterClaim, such as id.k8s.io.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Value of the claim.
+    /// This is the value of the ClusterClaim.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 1024))]
     pub value: String,
@@ -179,16 +183,16 @@ pub struct ManagedClusterClaim {
     pub unknown: Unknown,
 }
 
-/// A namespace a cluster set wants on the cluster, and whether it is there.
+/// ManagedNamespaceStatus says whether a namespace that a cluster set wants exists on the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedNamespaceStatus {
-    /// Name of the namespace.
+    /// This is the name of the namespace.
     #[schemars(length(min = 1, max = 63), extend("pattern" = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// The set that wants it.
+    /// This is the ManagedClusterSet that wants the namespace.
     pub cluster_set: String,
-    /// Whether the namespace is there.
+    /// The conditions say whether the namespace exists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

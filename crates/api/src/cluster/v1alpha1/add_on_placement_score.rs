@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::{Condition, Unknown, names};
 
 kind! {
-    /// Scores an add-on gives the cluster whose namespace it is in, for placements to choose by.
+    /// AddOnPlacementScore holds the scores that an add-on gives to the cluster of its namespace.
+    /// Prioritizers of placements read them.
     AddOnPlacementScore {
         group: names::CLUSTER_GROUP,
         version: "v1alpha1",
@@ -17,19 +18,19 @@ kind! {
     }
 }
 
-/// The scores.
+/// The status holds the scores.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddOnPlacementScoreStatus {
-    /// What was observed of the scores.
+    /// The conditions are written by the add-on that computes the scores. Placements do not read them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The scores by name.
+    /// Each score has a name. A prioritizer refers to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub scores: Vec<AddOnPlacementScoreItem>,
-    /// Until when the scores are valid; for ever where absent.
+    /// After this time the scores count as 0. Without a time they do not expire.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,
@@ -42,12 +43,12 @@ pub struct AddOnPlacementScoreStatus {
     pub unknown: Unknown,
 }
 
-/// One score.
+/// AddOnPlacementScoreItem is one score of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AddOnPlacementScoreItem {
-    /// Name of the score.
+    /// A prioritizer names the score by this name in `scoreCoordinate.addOn.scoreName`.
     pub name: String,
-    /// The score.
+    /// The score is a number from -100 to 100. Higher is better.
     #[schemars(range(min = -100, max = 100))]
     pub value: i32,
     /// Fields this version does not know.

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::{Unknown, names};
 
 kind! {
-    /// Something a cluster says of itself, on the cluster; the agent copies it to the hub.
+    /// ClusterClaim is a property that a cluster reports about itself. It stands on the cluster, and the
+    /// agent copies it to the status of the ManagedCluster.
     ClusterClaim {
         group: names::CLUSTER_GROUP,
         version: "v1alpha1",
@@ -16,10 +17,10 @@ kind! {
     }
 }
 
-/// What is claimed.
+/// The spec holds the value of the claim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterClaimSpec {
-    /// Value of the claim.
+    /// The value has 1 to 1024 characters. The name of the object says what it means.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 1024))]
     pub value: String,

@@ -9,20 +9,20 @@ use crate::Unknown;
 const COUNT_PATTERN: &str = "^((100|[0-9]{1,2})%|[0-9]+)$";
 const DEADLINE_PATTERN: &str = "^(([0-9])+[h|m|s])|None$";
 
-/// In which order and how fast a change reaches the selected clusters.
+/// RolloutStrategy says in which order and how fast a change reaches the selected clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStrategy {
-    /// Which of the strategies counts.
+    /// The type says which strategy is used. The default is All.
     #[serde(default)]
     pub r#type: RolloutType,
-    /// Options of All.
+    /// These options count when the type is All.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all: Option<RolloutAll>,
-    /// Options of Progressive.
+    /// These options count when the type is Progressive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progressive: Option<RolloutProgressive>,
-    /// Options of ProgressivePerGroup.
+    /// These options count when the type is ProgressivePerGroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progressive_per_group: Option<RolloutProgressivePerGroup>,
     /// Fields this version does not know.
@@ -32,29 +32,31 @@ pub struct RolloutStrategy {
 }
 
 open_enum! {
-    /// The strategies.
+    /// The type of a rollout strategy says how clusters follow each other.
     pub enum RolloutType {
-        /// All clusters at once.
+        /// All clusters get the change at once.
         All = "All",
-        /// Cluster by cluster, the mandatory decision groups first.
+        /// Clusters get the change by name, at most maxConcurrency at a time. Mandatory decision groups go
+        /// first.
         Progressive = "Progressive",
-        /// Decision group by decision group, the mandatory ones first.
+        /// Decision groups get the change one after the other. Mandatory decision groups go first.
         ProgressivePerGroup = "ProgressivePerGroup",
     }
 }
 
-/// All clusters at once.
+/// RolloutAll has the options of the type All.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutAll {
-    /// Has no effect here.
+    /// The field exists because all strategies share it. It has no effect when the type is All.
     #[serde(default = "zero_duration")]
     pub min_success_time: String,
-    /// How long a cluster may take before it counts as failed, such as 10m; None waits for ever.
+    /// A cluster that has not succeeded after this time counts as timed out, such as 10m or 2h. None, which
+    /// is the default, waits without a limit.
     #[serde(default = "no_deadline")]
     #[schemars(extend("pattern" = DEADLINE_PATTERN))]
     pub progress_deadline: String,
-    /// Has no effect here.
+    /// The field exists because all strategies share it. It has no effect when the type is All.
     #[serde(deserialize_with = "crate::lenient::int_or_string", default)]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub max_failures: IntOrString,
@@ -64,26 +66,30 @@ pub struct RolloutAll {
     pub unknown: Unknown,
 }
 
-/// Cluster by cluster.
+/// RolloutProgressive has the options of the type Progressive.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutProgressive {
-    /// How long a cluster must have been successful before its place goes to the next one.
+    /// A cluster must succeed for this time before its slot goes to the next one, such as 5m. The default is
+    /// 0.
     #[serde(default = "zero_duration")]
     pub min_success_time: String,
-    /// How long a cluster may take before it counts as failed, such as 10m; None waits for ever.
+    /// A cluster that has not succeeded after this time counts as timed out, such as 10m or 2h. None, which
+    /// is the default, waits without a limit.
     #[serde(default = "no_deadline")]
     #[schemars(extend("pattern" = DEADLINE_PATTERN))]
     pub progress_deadline: String,
-    /// How many clusters, as a number or a percentage of all, may fail before the rollout stops.
+    /// The rollout stops when more clusters than this fail or time out. It is a number or a percentage of the
+    /// clusters, and 0 by default.
     #[serde(deserialize_with = "crate::lenient::int_or_string", default)]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub max_failures: IntOrString,
-    /// Groups that must succeed before any other cluster starts.
+    /// Every cluster of these decision groups must succeed before another cluster starts. The groups go one
+    /// after the other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mandatory_decision_groups: Vec<MandatoryDecisionGroup>,
-    /// How many clusters, as a number or a percentage of all, may be under way at once; the placement's group
-    /// size where absent.
+    /// At most so many clusters are updated at the same time. It is a number or a percentage of the clusters.
+    /// Without it, the group size of the placement counts.
     #[serde(
         deserialize_with = "crate::lenient::optional_int_or_string",
         default,
@@ -97,22 +103,25 @@ pub struct RolloutProgressive {
     pub unknown: Unknown,
 }
 
-/// Decision group by decision group.
+/// RolloutProgressivePerGroup has the options of the type ProgressivePerGroup.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutProgressivePerGroup {
-    /// How long every cluster of a group must have been successful before the next group starts.
+    /// Every cluster of a group must succeed for this time before the next group starts, such as 5m. The
+    /// default is 0.
     #[serde(default = "zero_duration")]
     pub min_success_time: String,
-    /// How long a cluster may take before it counts as failed, such as 10m; None waits for ever.
+    /// A cluster that has not succeeded after this time counts as timed out, such as 10m or 2h. None, which
+    /// is the default, waits without a limit.
     #[serde(default = "no_deadline")]
     #[schemars(extend("pattern" = DEADLINE_PATTERN))]
     pub progress_deadline: String,
-    /// How many clusters of a group, as a number or a percentage, may fail before the rollout stops.
+    /// The rollout stops when more clusters of a group than this fail or time out. It is a number or a
+    /// percentage of the clusters of the group, and 0 by default.
     #[serde(deserialize_with = "crate::lenient::int_or_string", default)]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub max_failures: IntOrString,
-    /// Groups that go first.
+    /// These decision groups go first, one after the other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mandatory_decision_groups: Vec<MandatoryDecisionGroup>,
     /// Fields this version does not know.
@@ -121,14 +130,14 @@ pub struct RolloutProgressivePerGroup {
     pub unknown: Unknown,
 }
 
-/// A decision group, by name or by index.
+/// MandatoryDecisionGroup names a decision group by its name or by its index.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MandatoryDecisionGroup {
-    /// Name of the group; counts where it is not empty.
+    /// This is the name of the group. The index counts only when the name is empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group_name: String,
-    /// Index of the group.
+    /// This is the index of the group among the decision groups, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_index: Option<i32>,
     /// Fields this version does not know.

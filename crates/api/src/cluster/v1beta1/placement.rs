@@ -9,7 +9,7 @@ use crate::cluster::v1::TaintEffect;
 use crate::{Condition, Unknown, names};
 
 kind! {
-    /// Selects clusters from the sets bound to its namespace.
+    /// Placement selects clusters from the ManagedClusterSets that are bound to its namespace.
     ///
     /// The decisions are written to PlacementDecisions, split into groups that a rollout can follow.
     Placement {
@@ -27,35 +27,37 @@ kind! {
     }
 }
 
-/// Which clusters are wanted.
+/// The spec says which clusters are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementSpec {
-    /// The sets to select from, of those bound to the namespace; all of them where empty.
+    /// Clusters are selected from these sets, as far as they are bound to the namespace. An empty list means
+    /// every bound set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cluster_sets: Vec<String>,
-    /// How many clusters are wanted; all that fit where absent.
+    /// So many clusters are selected. Without a number, every cluster that passes the filters is selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number_of_clusters: Option<i32>,
-    /// What a cluster must be like. One of them is enough; none means any cluster will do.
+    /// A cluster must match at least one of these predicates. An empty list lets every cluster pass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub predicates: Vec<ClusterPredicate>,
-    /// Which clusters are better than others.
+    /// The policy says which clusters are preferred when not all are wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prioritizer_policy: Option<PrioritizerPolicy>,
-    /// How the clusters should be spread; accepted without effect by Open Cluster Management.
+    /// The policy divides the selected clusters evenly over the values of labels or claims. Stock OCM accepts
+    /// it and ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread_policy: Option<SpreadPolicy>,
-    /// Taints of clusters that do no harm.
+    /// A cluster with a taint passes only when one of these tolerates the taint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
-    /// How the decisions are split into groups.
+    /// The strategy splits the decisions into groups that a rollout can follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_strategy: Option<DecisionStrategy>,
-    /// By what the decisions are sorted.
+    /// Decisions are sorted by this. The default is ClusterName.
     #[serde(default)]
     pub sort_by: SortBy,
-    /// How often changed scores may change the decisions, such as 1m.
+    /// Scores alone change the decisions at most once in this time, such as 30s, 1m or 2h. The default is 1m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = "^[0-9]+[hms]$", "default" = "1m"))]
     pub score_rate_limit: Option<String>,
@@ -65,11 +67,11 @@ pub struct PlacementSpec {
     pub unknown: Unknown,
 }
 
-/// What a cluster must be like.
+/// ClusterPredicate is a condition on clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterPredicate {
-    /// What the cluster must match.
+    /// A cluster must match the selector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required_cluster_selector: Option<ClusterSelector>,
     /// Fields this version does not know.
@@ -78,18 +80,19 @@ pub struct ClusterPredicate {
     pub unknown: Unknown,
 }
 
-/// Labels, claims and expressions a cluster must match, all of them.
+/// ClusterSelector matches clusters by labels, claims and expressions. A cluster must match all that are
+/// given.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSelector {
-    /// Labels of the cluster.
+    /// The selector matches labels of the ManagedCluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub label_selector: Option<LabelSelector>,
-    /// Claims of the cluster.
+    /// The selector matches claims in the status of the ManagedCluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_selector: Option<ClusterClaimSelector>,
-    /// Expressions over the cluster.
+    /// Every expression must be true for the ManagedCluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cel_selector: Option<ClusterCelSelector>,
     /// Fields this version does not know.
@@ -98,11 +101,11 @@ pub struct ClusterSelector {
     pub unknown: Unknown,
 }
 
-/// Claims a cluster must match.
+/// ClusterClaimSelector matches clusters by their claims.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterClaimSelector {
-    /// Requirements on claims, all of them.
+    /// A cluster must meet every requirement. A key is the name of a claim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<LabelSelectorRequirement>,
     /// Fields this version does not know.
@@ -111,11 +114,11 @@ pub struct ClusterClaimSelector {
     pub unknown: Unknown,
 }
 
-/// Expressions a cluster must match.
+/// ClusterCelSelector matches clusters by expressions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterCelSelector {
-    /// CEL expressions over managedCluster, all of them.
+    /// Each CEL expression reads the variable managedCluster and gives a boolean. All of them must be true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cel_expressions: Vec<String>,
     /// Fields this version does not know.
@@ -124,14 +127,15 @@ pub struct ClusterCelSelector {
     pub unknown: Unknown,
 }
 
-/// Which clusters are better than others.
+/// PrioritizerPolicy says which clusters are preferred when not all are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PrioritizerPolicy {
-    /// Whether the default prioritizers count too.
+    /// Additive, which is the default, adds the configurations to the default prioritizers. Exact uses the
+    /// configurations alone.
     #[serde(default)]
     pub mode: PrioritizerMode,
-    /// The prioritizers and their weights.
+    /// Each configuration gives a weight to a prioritizer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub configurations: Vec<PrioritizerConfig>,
     /// Fields this version does not know.
@@ -141,24 +145,25 @@ pub struct PrioritizerPolicy {
 }
 
 open_enum! {
-    /// Whether the default prioritizers, Balance and Steady with weight 1, count too.
+    /// The mode says whether the default prioritizers, Balance and Steady with weight 1, count too.
     pub open enum PrioritizerMode {
-        /// They do, unless a configuration says otherwise.
+        /// The default prioritizers count unless a configuration gives them another weight.
         Additive = "Additive",
-        /// Only what is configured counts.
+        /// Only the prioritizers of the configurations count.
         Exact = "Exact",
     }
 }
 
-/// One prioritizer and its weight.
+/// PrioritizerConfig gives a weight to a prioritizer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["scoreCoordinate"]))]
 pub struct PrioritizerConfig {
-    /// Where the score comes from.
+    /// The coordinate says where the score comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score_coordinate: Option<ScoreCoordinate>,
-    /// How much the score counts; negative prefers low scores, 0 turns the prioritizer off.
+    /// The score is multiplied by the weight, from -10 to 10. A negative weight prefers low scores, and 0
+    /// turns the prioritizer off. The default is 1.
     #[serde(default = "one")]
     #[schemars(range(min = -10, max = 10))]
     pub weight: i32,
@@ -172,18 +177,19 @@ fn one() -> i32 {
     1
 }
 
-/// Where a score comes from.
+/// ScoreCoordinate says where a score comes from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["type"]))]
 pub struct ScoreCoordinate {
-    /// Which of the two counts.
+    /// The type says which of the other fields is used. The default is BuiltIn.
     #[serde(default)]
     pub r#type: ScoreType,
-    /// Name of a built-in prioritizer: Balance, Steady, ResourceAllocatableCPU, ResourceAllocatableMemory.
+    /// This names a built-in prioritizer: Balance, Steady, ResourceAllocatableCPU or
+    /// ResourceAllocatableMemory. It is required when the type is BuiltIn.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub built_in: String,
-    /// A score of an add-on.
+    /// This names a score of an add-on. It is required when the type is AddOn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on: Option<AddOnScore>,
     /// Fields this version does not know.
@@ -193,22 +199,22 @@ pub struct ScoreCoordinate {
 }
 
 open_enum! {
-    /// Who gives a score.
+    /// The type says who computes a score.
     pub enum ScoreType {
-        /// The scheduler.
+        /// The scheduler computes the score.
         BuiltIn = "BuiltIn",
-        /// An add-on, by AddOnPlacementScore.
+        /// An add-on writes the score into an AddOnPlacementScore.
         AddOn = "AddOn",
     }
 }
 
-/// A score of an add-on.
+/// AddOnScore names a score of an add-on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddOnScore {
-    /// Name of the AddOnPlacementScore in the namespace of every cluster.
+    /// This is the name of the AddOnPlacementScore in the namespace of every cluster.
     pub resource_name: String,
-    /// Name of the score in it.
+    /// This is the name of the score in that object.
     pub score_name: String,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -216,11 +222,11 @@ pub struct AddOnScore {
     pub unknown: Unknown,
 }
 
-/// How the clusters should be spread.
+/// SpreadPolicy divides the selected clusters evenly.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpreadPolicy {
-    /// Over what they should be spread.
+    /// Every constraint divides the clusters over the values of one label or claim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub spread_constraints: Vec<SpreadConstraint>,
@@ -230,20 +236,20 @@ pub struct SpreadPolicy {
     pub unknown: Unknown,
 }
 
-/// Over what clusters should be spread, and how evenly.
+/// SpreadConstraint says over which values clusters are divided, and how evenly.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpreadConstraint {
-    /// The label or claim whose values are the places.
+    /// Clusters with the same value of this label or claim are in the same domain.
     #[schemars(length(max = 316), extend("pattern" = names::QUALIFIED_NAME_PATTERN))]
     pub topology_key: String,
-    /// Whether it is a label or a claim.
+    /// The type says whether the key is a label or a claim.
     pub topology_key_type: TopologyKeyType,
-    /// By how many clusters two places may differ.
+    /// Two domains may differ by at most so many selected clusters. The default is 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
     pub max_skew: i32,
-    /// What happens when it cannot be kept.
+    /// This says what happens when the constraint cannot be kept. The default is ScheduleAnyway.
     #[serde(default)]
     pub when_unsatisfiable: UnsatisfiableAction,
     /// Fields this version does not know.
@@ -253,44 +259,45 @@ pub struct SpreadConstraint {
 }
 
 open_enum! {
-    /// What a topology key is.
+    /// The type says where the value of a topology key is read.
     pub enum TopologyKeyType {
-        /// A label of the cluster.
+        /// The key is a label of the ManagedCluster.
         Label = "Label",
-        /// A claim of the cluster.
+        /// The key is a claim of the ManagedCluster.
         Claim = "Claim",
     }
 }
 
 open_enum! {
-    /// What happens when a constraint cannot be kept.
+    /// The action says what happens when a constraint cannot be kept.
     pub enum UnsatisfiableAction {
-        /// The cluster is selected all the same.
+        /// The cluster is selected although the constraint is not kept.
         ScheduleAnyway = "ScheduleAnyway",
         /// The cluster is not selected.
         DoNotSchedule = "DoNotSchedule",
     }
 }
 
-/// Taints that do no harm.
+/// Toleration lets clusters with matching taints pass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Toleration {
-    /// Key of the taint; empty with the operator Exists means every key.
+    /// The key must equal the key of the taint. An empty key with the operator Exists matches every taint.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 316), extend("pattern" = names::QUALIFIED_NAME_PATTERN))]
     pub key: String,
-    /// How the value is compared.
+    /// The operator says how the value is compared. The default is Equal.
     #[serde(default)]
     pub operator: TolerationOperator,
-    /// Value of the taint.
+    /// With the operator Equal, the value must equal the value of the taint.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub value: String,
-    /// Effect of the taint; any where absent.
+    /// The effect must equal the effect of the taint. Without it, every effect matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<TaintEffect>,
-    /// For how long after the taint was added; for ever where absent.
+    /// The taint is tolerated for so many seconds after it was added. Without a number it is always
+    /// tolerated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
     /// Fields this version does not know.
@@ -300,20 +307,20 @@ pub struct Toleration {
 }
 
 open_enum! {
-    /// How a toleration compares values.
+    /// The operator says how a toleration compares values.
     pub open enum TolerationOperator {
         /// The values must be equal.
         Equal = "Equal",
-        /// Any value will do.
+        /// Every value matches.
         Exists = "Exists",
     }
 }
 
-/// How decisions are split into groups.
+/// DecisionStrategy says how decisions are split into groups.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionStrategy {
-    /// The groups.
+    /// The group strategy defines the groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_strategy: Option<GroupStrategy>,
     /// Fields this version does not know.
@@ -322,14 +329,15 @@ pub struct DecisionStrategy {
     pub unknown: Unknown,
 }
 
-/// Named groups, and how large a group may be.
+/// GroupStrategy defines named groups and the size of the others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupStrategy {
-    /// Named groups, in this order; the clusters in none of them come last.
+    /// Named groups come first, in this order. Clusters that are in none of them form groups at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decision_groups: Vec<DecisionGroup>,
-    /// The largest size of a group, as a number or a percentage of the selected clusters.
+    /// A group holds at most so many clusters: a number, or a percentage of the selected clusters. The
+    /// default is 100%.
     #[serde(deserialize_with = "crate::lenient::int_or_string", default = "everything")]
     #[schemars(extend("pattern" = "^((100|[1-9][0-9]{0,1})%|[1-9][0-9]*)$"))]
     pub clusters_per_decision_group: IntOrString,
@@ -343,14 +351,15 @@ fn everything() -> IntOrString {
     IntOrString::String("100%".into())
 }
 
-/// A named group.
+/// DecisionGroup is a named group of decisions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionGroup {
-    /// Name of the group.
+    /// This is the name of the group. The label `cluster.open-cluster-management.io/decision-group-name`
+    /// carries it.
     #[schemars(extend("pattern" = "^[a-zA-Z0-9][-A-Za-z0-9_.]{0,61}[a-zA-Z0-9]$"))]
     pub group_name: String,
-    /// Which of the selected clusters are in it.
+    /// The selector chooses the clusters of the group among those that the placement selected.
     pub group_cluster_selector: GroupClusterSelector,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -358,15 +367,15 @@ pub struct DecisionGroup {
     pub unknown: Unknown,
 }
 
-/// Labels and claims of the clusters of a group.
+/// GroupClusterSelector matches the clusters of a group by labels and claims.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupClusterSelector {
-    /// Labels of the cluster.
+    /// The selector matches labels of the ManagedCluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub label_selector: Option<LabelSelector>,
-    /// Claims of the cluster.
+    /// The selector matches claims in the status of the ManagedCluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_selector: Option<ClusterClaimSelector>,
     /// Fields this version does not know.
@@ -376,31 +385,32 @@ pub struct GroupClusterSelector {
 }
 
 open_enum! {
-    /// By what decisions are sorted.
+    /// SortBy says how decisions are sorted.
     pub enum SortBy {
-        /// By the name of the cluster.
+        /// Decisions are sorted by the name of the cluster.
         ClusterName = "ClusterName",
-        /// By its score.
+        /// Decisions are sorted by score, the highest first.
         Score = "Score",
     }
 }
 
-/// What was decided.
+/// The status says what was decided.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementStatus {
-    /// How many clusters were selected.
+    /// So many clusters are selected.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub number_of_selected_clusters: i32,
-    /// The groups they were split into.
+    /// The decisions are split into these groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decision_groups: Vec<DecisionGroupStatus>,
-    /// Whether enough clusters were found, and whether the placement makes sense.
+    /// PlacementSatisfied says whether enough clusters were found, PlacementMisconfigured whether the spec
+    /// has a mistake.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// When scores last changed the decisions.
+    /// Scores last changed the decisions at this time. Stock OCM has no such field.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,
@@ -413,23 +423,23 @@ pub struct PlacementStatus {
     pub unknown: Unknown,
 }
 
-/// One group of decisions.
+/// DecisionGroupStatus is one group of decisions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionGroupStatus {
-    /// Place of the group in the order of the groups, from 0.
+    /// The index is the position of the group, from 0.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub decision_group_index: i32,
-    /// Name of the group; empty for the clusters that are in no named one.
+    /// This is the name of the group. It is empty for clusters that are in no named group.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub decision_group_name: String,
-    /// Names of the PlacementDecisions that hold the group.
+    /// These PlacementDecisions hold the clusters of the group.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub decisions: Vec<String>,
-    /// How many clusters are in the group.
+    /// The group has so many clusters.
     #[serde(default, rename = "clusterCount")]
     pub cluster_count: i32,
     /// Fields this version does not know.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Unknown, names};
 
 kind! {
-    /// Clusters a placement selected: one decision group, or a part of it.
+    /// PlacementDecision lists clusters that a placement selected: one decision group, or a part of it.
     ///
     /// Labels name the placement and the group.
     PlacementDecision {
@@ -18,10 +18,10 @@ kind! {
     }
 }
 
-/// The clusters.
+/// The status lists the selected clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlacementDecisionStatus {
-    /// The clusters, at most 100 by convention.
+    /// Each entry is a selected cluster. One object holds at most 100 of them.
     pub decisions: Vec<ClusterDecision>,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -29,15 +29,15 @@ pub struct PlacementDecisionStatus {
     pub unknown: Unknown,
 }
 
-/// One selected cluster.
+/// ClusterDecision is one selected cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterDecision {
-    /// Name of the cluster.
+    /// This is the name of the ManagedCluster.
     pub cluster_name: String,
-    /// Why it was selected; empty by convention.
+    /// OCM leaves the reason empty, and so does Wheelwright.
     pub reason: String,
-    /// Its score.
+    /// The score is written when the placement sorts its decisions by score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<i64>,
     /// Fields this version does not know.

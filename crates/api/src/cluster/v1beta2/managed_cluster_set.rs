@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Condition, Unknown, names};
 
 kind! {
-    /// A set of clusters that belong together, such as those of one team or one cloud.
+    /// ManagedClusterSet is a set of clusters that belong together, such as those of one team or one cloud.
     ManagedClusterSet {
         group: names::CLUSTER_GROUP,
         version: "v1beta2",
@@ -23,16 +23,16 @@ kind! {
     }
 }
 
-/// Which clusters are in a set.
+/// The spec says which clusters are in the set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("default" = {"clusterSelector": {"selectorType": "ExclusiveClusterSetLabel"}}))]
 pub struct ManagedClusterSetSpec {
-    /// What makes a cluster a member.
+    /// The selector says which clusters are members.
     #[serde(default)]
     #[schemars(extend("default" = {"selectorType": "ExclusiveClusterSetLabel"}))]
     pub cluster_selector: ClusterSelector,
-    /// Namespaces to create on every member.
+    /// These namespaces are wanted on every member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub managed_namespaces: Vec<ManagedNamespace>,
@@ -42,16 +42,16 @@ pub struct ManagedClusterSetSpec {
     pub unknown: Unknown,
 }
 
-/// What makes a cluster a member of a set.
+/// ClusterSelector says which clusters are members of a set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["selectorType"]))]
 pub struct ClusterSelector {
-    /// Which of the two ways counts.
+    /// The type says how members are found. The default is ExclusiveClusterSetLabel.
     #[serde(default)]
     pub selector_type: SelectorType,
-    /// Labels of the members, for the type LabelSelector; absent selects nothing, empty selects every
-    /// cluster.
+    /// Members match this selector when the type is LabelSelector. Without a selector nothing matches, and an
+    /// empty one matches every cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub label_selector: Option<LabelSelector>,
@@ -62,19 +62,20 @@ pub struct ClusterSelector {
 }
 
 open_enum! {
-    /// How the members of a set are found.
+    /// The type says how the members of a set are found.
     pub enum SelectorType {
-        /// By the label that names the set; a cluster is in one such set at most.
+        /// Members carry the label `cluster.open-cluster-management.io/clusterset` with the name of the set.
+        /// So a cluster is in at most one such set.
         ExclusiveClusterSetLabel = "ExclusiveClusterSetLabel",
-        /// By any labels; a cluster may be in many such sets.
+        /// Members match the label selector. A cluster may be in many such sets.
         LabelSelector = "LabelSelector",
     }
 }
 
-/// A namespace to create on every member.
+/// ManagedNamespace is a namespace that is wanted on every member.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManagedNamespace {
-    /// Name of the namespace.
+    /// This is the name of the namespace.
     #[schemars(length(min = 1, max = 63), extend("pattern" = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
     /// Fields this version does not know.
@@ -83,10 +84,10 @@ pub struct ManagedNamespace {
     pub unknown: Unknown,
 }
 
-/// What was observed of a set.
+/// The status says what was observed of the set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManagedClusterSetStatus {
-    /// Whether the set is empty.
+    /// ClusterSetEmpty says whether the set has no member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

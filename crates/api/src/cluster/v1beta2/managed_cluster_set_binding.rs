@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::{Condition, Unknown, names};
 
 kind! {
-    /// Lets the placements of a namespace use the clusters of a set. It bears the name of the set.
+    /// ManagedClusterSetBinding lets the placements of its namespace use the clusters of a set. It has the
+    /// name of the set.
     ManagedClusterSetBinding {
         group: names::CLUSTER_GROUP,
         version: "v1beta2",
@@ -31,11 +32,12 @@ impl ManagedClusterSetBinding {
     }
 }
 
-/// Which set is bound.
+/// The spec says which set is bound.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterSetBindingSpec {
-    /// Name of the set; the same as the name of the binding.
+    /// This is the name of the ManagedClusterSet. It must be the name of the binding. Creating the binding
+    /// needs the permission `managedclustersets/bind`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1))]
     pub cluster_set: String,
@@ -45,10 +47,10 @@ pub struct ManagedClusterSetBindingSpec {
     pub unknown: Unknown,
 }
 
-/// What was observed of a binding.
+/// The status says what was observed of the binding.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManagedClusterSetBindingStatus {
-    /// Whether the set exists.
+    /// Bound says whether the set exists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::{Unknown, names};
 
 kind! {
-    /// What an agent keeps of a work on its cluster: the owner of everything the work applied there.
+    /// AppliedManifestWork is the record of a ManifestWork on its cluster. It owns every object that the work
+    /// applied there.
     AppliedManifestWork {
         group: names::WORK_GROUP,
         version: "v1",
@@ -23,15 +24,15 @@ kind! {
     }
 }
 
-/// Which work of which hub.
+/// The spec says which work of which hub was applied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppliedManifestWorkSpec {
-    /// Hash of the hub's URL.
+    /// This is the SHA-256 of the URL of the hub, in hexadecimal digits.
     pub hub_hash: String,
-    /// Name of the work.
+    /// This is the name of the ManifestWork.
     pub manifest_work_name: String,
-    /// The agent that applied it.
+    /// This is the identity of the agent that applied the work.
     #[serde(default, rename = "agentID", skip_serializing_if = "String::is_empty")]
     pub agent_id: String,
     /// Fields this version does not know.
@@ -40,14 +41,15 @@ pub struct AppliedManifestWorkSpec {
     pub unknown: Unknown,
 }
 
-/// What was applied.
+/// The status says what was applied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppliedManifestWorkStatus {
-    /// The objects that were applied; those no longer wanted are deleted.
+    /// These objects were applied. An object that the work no longer has is deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applied_resources: Vec<AppliedResource>,
-    /// Since when the hub does not have the work.
+    /// The hub has not had the work since this time. The agent deletes the objects after the eviction grace
+    /// period.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,
@@ -60,25 +62,25 @@ pub struct AppliedManifestWorkStatus {
     pub unknown: Unknown,
 }
 
-/// An object that was applied.
+/// AppliedResource is an object that was applied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["version", "resource", "name"]))]
 pub struct AppliedResource {
-    /// API group; empty for the core group.
+    /// This is the API group. It is empty for the core group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// Resource, such as deployments.
+    /// This is the plural resource name, such as deployments.
     pub resource: String,
-    /// Name.
+    /// This is the name of the object.
     pub name: String,
-    /// Namespace; empty for cluster-scoped objects.
+    /// This is the namespace of the object. It is empty for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// API version.
+    /// This is the API version, such as v1.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub version: String,
-    /// UID; an object with another one is not ours.
+    /// An object with another UID was not applied by this work and is left alone.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// Fields this version does not know.

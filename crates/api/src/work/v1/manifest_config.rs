@@ -5,23 +5,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Unknown, names};
 
-/// How some objects of a work are updated, watched and judged.
+/// ManifestConfigOption says how some objects of a work are updated, watched and judged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestConfigOption {
-    /// Which objects; name and namespace may hold the wildcard *.
+    /// The identifier says which objects are meant. Name and namespace may hold the wildcard *.
     pub resource_identifier: ResourceIdentifier,
-    /// Values to read from their status.
+    /// The agent reads these values from the status of the objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feedback_rules: Vec<FeedbackRule>,
-    /// How they are updated.
+    /// The strategy says how the objects are updated. The default is Update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_strategy: Option<UpdateStrategy>,
-    /// Conditions to set from their state.
+    /// The agent sets these conditions from the state of the objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["condition"]))]
     pub condition_rules: Vec<ConditionRule>,
-    /// Whether feedback is read now and then, or when the objects change.
+    /// The type says when the agent reads values and conditions. The default is Poll.
     #[serde(default)]
     pub feedback_scrape_type: FeedbackScrapeType,
     /// Fields this version does not know.
@@ -30,17 +30,17 @@ pub struct ManifestConfigOption {
     pub unknown: Unknown,
 }
 
-/// Which objects are meant.
+/// ResourceIdentifier names objects of a work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceIdentifier {
-    /// API group; empty for the core group.
+    /// This is the API group. It is empty for the core group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// Resource, such as deployments.
+    /// This is the plural resource name, such as deployments.
     pub resource: String,
-    /// Name.
+    /// This is the name of the object.
     pub name: String,
-    /// Namespace; empty for cluster-scoped objects.
+    /// This is the namespace of the object. It is empty for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Fields this version does not know.
@@ -49,13 +49,13 @@ pub struct ResourceIdentifier {
     pub unknown: Unknown,
 }
 
-/// Values to read from the status of objects.
+/// FeedbackRule says which values are read from objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FeedbackRule {
-    /// Which of the two ways counts.
+    /// The type says how values are found.
     pub r#type: FeedbackType,
-    /// Where the values are, for the type JSONPaths.
+    /// These paths lead to the values when the type is JSONPaths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub json_paths: Vec<JsonPath>,
@@ -66,24 +66,24 @@ pub struct FeedbackRule {
 }
 
 open_enum! {
-    /// How values are read.
+    /// The type says how values are found.
     pub enum FeedbackType {
-        /// What is commonly wanted of the kind.
+        /// The agent reads the values that are usual for the kind, such as the replicas of a Deployment.
         WellKnownStatus = "WellKnownStatus",
-        /// By paths.
+        /// The agent reads the values at the JSON paths.
         JsonPaths = "JSONPaths",
     }
 }
 
-/// Where a value is.
+/// JsonPath leads to a value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JsonPath {
-    /// Name of the value.
+    /// The value is reported under this name.
     pub name: String,
-    /// API version the path is for; any where empty.
+    /// The path is for objects of this API version. An empty version means every version.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// JSON path of the value below the status.
+    /// This JSON path leads to the value below the status, such as .replicas.
     pub path: String,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -91,15 +91,15 @@ pub struct JsonPath {
     pub unknown: Unknown,
 }
 
-/// How objects are updated.
+/// UpdateStrategy says how objects are updated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["type"]))]
 pub struct UpdateStrategy {
-    /// Which of the ways counts.
+    /// The type says how objects are updated. The default is Update.
     #[serde(default)]
     pub r#type: UpdateStrategyType,
-    /// Options of the type ServerSideApply.
+    /// These options count when the type is ServerSideApply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_side_apply: Option<ServerSideApplyConfig>,
     /// Fields this version does not know.
@@ -109,31 +109,31 @@ pub struct UpdateStrategy {
 }
 
 open_enum! {
-    /// Ways of updating objects.
+    /// The type says how objects are updated.
     pub enum UpdateStrategyType {
-        /// Merges the manifest into the object.
+        /// The agent applies the manifest by force and keeps fields that the manifest does not name.
         Update = "Update",
-        /// Creates the object and leaves it alone.
+        /// The agent creates the object when it does not exist, and never changes it.
         CreateOnly = "CreateOnly",
-        /// Server-side apply.
+        /// The agent applies the manifest by server-side apply.
         ServerSideApply = "ServerSideApply",
-        /// Writes nothing; the object is only watched.
+        /// The agent writes nothing. It reports the state of the object.
         ReadOnly = "ReadOnly",
     }
 }
 
-/// Options of server-side apply.
+/// ServerSideApplyConfig has the options of server-side apply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerSideApplyConfig {
-    /// Takes fields that another manager owns.
+    /// True takes fields that another manager owns. While it is false, such a field is a conflict.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
-    /// Name of the manager; it starts with work-agent.
+    /// This is the field manager. It starts with work-agent, which is the default.
     #[serde(default = "work_agent")]
     #[schemars(extend("pattern" = "^work-agent"))]
     pub field_manager: String,
-    /// Fields that are left to others.
+    /// The agent leaves these fields to others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["condition"]))]
     pub ignore_fields: Vec<IgnoreField>,
@@ -147,21 +147,21 @@ fn work_agent() -> String {
     names::WORK_AGENT_MANAGER.into()
 }
 
-/// Fields that are left to others.
+/// IgnoreField names fields that the agent leaves to others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["condition"]))]
 pub struct IgnoreField {
-    /// When they are left.
+    /// The condition says when the agent leaves the fields.
     #[serde(default)]
     pub condition: IgnoreFieldsCondition,
-    /// The fields as JSON paths.
+    /// These JSON paths name the fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub json_paths: Vec<String>,
-    /// The fields as JSON pointers.
+    /// These JSON pointers name the fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub json_pointers: Vec<String>,
-    /// The fields as jq paths.
+    /// These jq paths name the fields. The agent of Wheelwright refuses them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jq_path_expressions: Vec<String>,
     /// Fields this version does not know.
@@ -171,31 +171,33 @@ pub struct IgnoreField {
 }
 
 open_enum! {
-    /// When fields are left to others.
+    /// The condition says when the agent leaves fields to others.
     pub enum IgnoreFieldsCondition {
-        /// Once the object exists.
+        /// The agent leaves the fields when the object exists.
         OnSpokePresent = "OnSpokePresent",
-        /// Until the manifest changes.
+        /// The agent leaves the fields until the manifest changes.
         OnSpokeChange = "OnSpokeChange",
     }
 }
 
-/// A condition to set from the state of objects.
+/// ConditionRule says how a condition is set from the state of objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{"rule": "self.type != 'CEL' || self.condition != \"\"", "message": "Condition is required for CEL rules"}]))]
 pub struct ConditionRule {
-    /// Type of the condition.
+    /// This is the type of the condition. It is required when the type of the rule is CEL.
     pub condition: String,
-    /// Which of the two ways counts.
+    /// The type says how the condition is found.
     pub r#type: ConditionRuleType,
-    /// Expressions over object, all of which must be true, for the type CEL.
+    /// Each CEL expression reads the variable object and gives a boolean. The condition is true when all of
+    /// them are. They count when the type is CEL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cel_expressions: Vec<String>,
-    /// Message of the condition.
+    /// This is the message of the condition.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Expression over object and result that gives the message; counts before message.
+    /// This CEL expression reads the variables object and result and gives the message. It counts before
+    /// message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message_expression: String,
     /// Fields this version does not know.
@@ -205,21 +207,21 @@ pub struct ConditionRule {
 }
 
 open_enum! {
-    /// How a condition is found.
+    /// The type says how a condition is found.
     pub enum ConditionRuleType {
-        /// As is common for the kind.
+        /// The agent sets the condition that is usual for the kind, such as Complete of a Job.
         WellKnownConditions = "WellKnownConditions",
-        /// By expressions.
+        /// The agent evaluates the CEL expressions.
         Cel = "CEL",
     }
 }
 
 open_enum! {
-    /// When feedback is read.
+    /// The type says when the agent reads values and conditions.
     pub enum FeedbackScrapeType {
-        /// Now and then.
+        /// The agent reads at intervals.
         Poll = "Poll",
-        /// When the object changes.
+        /// The agent reads when the object changes.
         Watch = "Watch",
     }
 }

@@ -7,7 +7,7 @@ use super::{ManifestConfigOption, ResourceIdentifier};
 use crate::{Condition, Manifest, Unknown, names, schema};
 
 kind! {
-    /// Objects that should be on the cluster whose namespace the work is in.
+    /// ManifestWork holds objects that are wanted on a cluster. It stands in the namespace of the cluster.
     ManifestWork {
         group: names::WORK_GROUP,
         version: "v1",
@@ -23,21 +23,22 @@ kind! {
     }
 }
 
-/// What should be on the cluster, and how it is put there.
+/// The spec says which objects are wanted on the cluster, and how they are applied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestWorkSpec {
-    /// The objects.
+    /// The workload holds the objects.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub workload: ManifestsTemplate,
-    /// What happens to the objects when the work is deleted; they are deleted in the foreground where absent.
+    /// The option says what happens to the objects when the work is deleted. The default is Foreground.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_option: Option<DeleteOption>,
-    /// How single objects are updated, watched and judged.
+    /// Each entry says how some of the objects are updated, watched and judged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub manifest_configs: Vec<ManifestConfigOption>,
-    /// Whose permissions the objects need; those of the agent where absent.
+    /// The agent applies an object only when the executor may do so. Without an executor, the permissions of
+    /// the agent count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<ManifestWorkExecutor>,
     /// Fields this version does not know.
@@ -46,10 +47,10 @@ pub struct ManifestWorkSpec {
     pub unknown: Unknown,
 }
 
-/// Objects to apply.
+/// ManifestsTemplate holds the objects to apply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManifestsTemplate {
-    /// The objects, each with apiVersion, kind and metadata.
+    /// Each manifest is an object with apiVersion, kind and metadata.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::manifests")]
     pub manifests: Vec<Manifest>,
@@ -59,17 +60,17 @@ pub struct ManifestsTemplate {
     pub unknown: Unknown,
 }
 
-/// What happens to the objects when the work goes.
+/// DeleteOption says what happens to the objects when the work is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOption {
-    /// How the objects are deleted.
+    /// The policy says how the objects are deleted. The default is Foreground.
     #[serde(default)]
     pub propagation_policy: DeletePropagationPolicy,
-    /// The objects that stay, for the policy SelectivelyOrphan.
+    /// These objects stay when the policy is SelectivelyOrphan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selectively_orphans: Option<SelectivelyOrphan>,
-    /// Seconds after which a completed work is deleted; never where absent.
+    /// A completed work is deleted after so many seconds. Without a number it stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<i64>,
     /// Fields this version does not know.
@@ -79,22 +80,22 @@ pub struct DeleteOption {
 }
 
 open_enum! {
-    /// How the objects of a work are deleted.
+    /// The policy says how the objects of a work are deleted.
     pub enum DeletePropagationPolicy {
-        /// The work goes when they are gone.
+        /// The work is removed after its objects are.
         Foreground = "Foreground",
-        /// They all stay.
+        /// All objects stay.
         Orphan = "Orphan",
-        /// Some stay.
+        /// The objects that the rules name stay.
         SelectivelyOrphan = "SelectivelyOrphan",
     }
 }
 
-/// Objects that stay.
+/// SelectivelyOrphan names objects that stay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SelectivelyOrphan {
-    /// Names of the objects; no wildcards.
+    /// Each rule names one object, without wildcards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphaning_rules: Vec<OrphaningRule>,
     /// Fields this version does not know.
@@ -103,13 +104,13 @@ pub struct SelectivelyOrphan {
     pub unknown: Unknown,
 }
 
-/// An object that stays.
+/// An orphaning rule names an object that stays.
 pub type OrphaningRule = ResourceIdentifier;
 
-/// Whose permissions the objects need.
+/// ManifestWorkExecutor says whose permissions count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManifestWorkExecutor {
-    /// Who.
+    /// The subject is the account whose permissions count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<ExecutorSubject>,
     /// Fields this version does not know.
@@ -118,13 +119,13 @@ pub struct ManifestWorkExecutor {
     pub unknown: Unknown,
 }
 
-/// Who must be allowed to apply the objects.
+/// ExecutorSubject is the account whose permissions count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutorSubject {
-    /// What it is.
+    /// The type of the subject is ServiceAccount.
     pub r#type: ExecutorSubjectType,
-    /// A service account of the cluster.
+    /// The subject is a service account of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account: Option<ExecutorServiceAccount>,
     /// Fields this version does not know.
@@ -134,20 +135,20 @@ pub struct ExecutorSubject {
 }
 
 open_enum! {
-    /// What an executor is.
+    /// The type says what the subject is.
     pub enum ExecutorSubjectType {
-        /// A service account of the cluster.
+        /// The subject is a service account of the cluster.
         ServiceAccount = "ServiceAccount",
     }
 }
 
-/// A service account of the cluster.
+/// ExecutorServiceAccount names a service account of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExecutorServiceAccount {
-    /// Namespace of the service account.
+    /// This is the namespace of the service account.
     #[schemars(length(min = 1, max = 253), extend("pattern" = DNS_SUBDOMAIN_PATTERN))]
     pub namespace: String,
-    /// Name of the service account.
+    /// This is the name of the service account.
     #[schemars(length(min = 1, max = 253), extend("pattern" = DNS_SUBDOMAIN_PATTERN))]
     pub name: String,
     /// Fields this version does not know.
@@ -158,15 +159,15 @@ pub struct ExecutorServiceAccount {
 
 const DNS_SUBDOMAIN_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
-/// What the agent reports.
+/// The status holds what the agent reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestWorkStatus {
-    /// Whether everything is applied and available.
+    /// The conditions say whether all objects are applied and available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The same of every object.
+    /// The status of the resources says the same of every object.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub resource_status: ManifestResourceStatus,
@@ -176,10 +177,10 @@ pub struct ManifestWorkStatus {
     pub unknown: Unknown,
 }
 
-/// What the agent reports of every object.
+/// ManifestResourceStatus says what the agent reports of every object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManifestResourceStatus {
-    /// One entry an object, in the order of the workload.
+    /// Each object has an entry, in the order of the workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub manifests: Vec<ManifestCondition>,
     /// Fields this version does not know.
@@ -188,18 +189,18 @@ pub struct ManifestResourceStatus {
     pub unknown: Unknown,
 }
 
-/// What the agent reports of one object.
+/// ManifestCondition says what the agent reports of one object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["resourceMeta", "conditions"]))]
 pub struct ManifestCondition {
-    /// Which object.
+    /// The meta names the object.
     pub resource_meta: ManifestResourceMeta,
-    /// Values read from its status.
+    /// These values were read from the status of the object.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub status_feedback: StatusFeedback,
-    /// Whether it is applied and available.
+    /// The conditions say whether the object is applied and available.
     #[serde(default)]
     #[schemars(extend("default" = null, "x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -209,32 +210,33 @@ pub struct ManifestCondition {
     pub unknown: Unknown,
 }
 
-/// Which object of a work is meant.
+/// ManifestResourceMeta names an object of a work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManifestResourceMeta {
-    /// Its place in the workload, from 0.
+    /// The ordinal is the position of the object in the workload, from 0.
     pub ordinal: i32,
-    /// Its API group; empty for the core group.
+    /// This is the API group. It is empty for the core group.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub group: String,
-    /// Its API version.
+    /// This is the API version, such as v1.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub version: String,
-    /// Its kind.
+    /// This is the kind, such as Deployment.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub kind: String,
-    /// Its resource, such as deployments; empty where the cluster does not know the kind.
+    /// This is the plural resource name, such as deployments. It is empty when the cluster does not serve the
+    /// kind.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub resource: String,
-    /// Its name.
+    /// This is the name of the object.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub name: String,
-    /// Its namespace; empty for cluster-scoped objects.
+    /// This is the namespace of the object. It is empty for cluster-scoped objects.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub namespace: String,
@@ -244,10 +246,10 @@ pub struct ManifestResourceMeta {
     pub unknown: Unknown,
 }
 
-/// Values read from the status of an object.
+/// StatusFeedback holds values that were read from the status of an object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusFeedback {
-    /// The values by name.
+    /// Each value has the name that its rule gives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub values: Vec<FeedbackValue>,
@@ -257,13 +259,13 @@ pub struct StatusFeedback {
     pub unknown: Unknown,
 }
 
-/// A value read from the status of an object.
+/// FeedbackValue is a value that was read from the status of an object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FeedbackValue {
-    /// Name of the value, as the rule gives it.
+    /// This is the name that the rule gives the value.
     pub name: String,
-    /// The value.
+    /// This is the value.
     pub field_value: FieldValue,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -271,22 +273,22 @@ pub struct FeedbackValue {
     pub unknown: Unknown,
 }
 
-/// A value of one of several types.
+/// FieldValue is a value of one of several types.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldValue {
-    /// Which of the fields holds the value.
+    /// The type says which of the other fields holds the value.
     pub r#type: FieldValueType,
-    /// An integer.
+    /// The value is an integer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub integer: Option<i64>,
-    /// A string.
+    /// The value is a string.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub string: Option<String>,
-    /// A boolean.
+    /// The value is a boolean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boolean: Option<bool>,
-    /// A list or an object, as JSON text.
+    /// The value is JSON text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub json_raw: Option<String>,
@@ -297,15 +299,15 @@ pub struct FieldValue {
 }
 
 open_enum! {
-    /// Types of feedback values.
+    /// The type says what a feedback value is.
     pub enum FieldValueType {
-        /// An integer.
+        /// The value is an integer.
         Integer = "Integer",
-        /// A string.
+        /// The value is a string.
         String = "String",
-        /// A boolean.
+        /// The value is a boolean.
         Boolean = "Boolean",
-        /// JSON text.
+        /// The value is JSON text.
         JsonRaw = "JsonRaw",
     }
 }

@@ -91,7 +91,9 @@ impl Completion {
         let failed = |message: String| Problem::of_commit("RenderFailed", message);
         if !tree.is_dir(path.trim_start_matches("./")) && !path.contains("..") {
             let path = text::plain(path, 200);
-            return Err(failed(format!("spec.path: there is no directory {path:?} in the repository")));
+            return Err(failed(format!(
+                "spec.path: there is no directory {path:?} in the repository; commit it, or correct spec.path"
+            )));
         }
         let rendered =
             render_until(tree, path, &|| cancel.is_cancelled()).map_err(|error| failed(one_line(&error)))?;

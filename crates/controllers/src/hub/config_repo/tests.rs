@@ -149,7 +149,7 @@ fn a_missing_path_names_the_field_and_leaves_what_is_applied() {
     let told = hub.commit(&[("staging/a.yaml", &map("a", "2"))]);
     assert_eq!(
         told,
-        "Stalled RenderFailed: spec.path: there is no directory \"prod\" in the repository; 000000000000 stays applied"
+        "Stalled RenderFailed: spec.path: there is no directory \"prod\" in the repository; commit it, or correct spec.path; 000000000000 stays applied"
     );
     assert_eq!(hub.data("a").as_deref(), Some("1"));
 }

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::hub::{object, rendered, repo};
-use crate::sync::{Desired, Problem};
+use crate::sync::{Desired, Problem, summary};
 use api::names;
 
 fn complete(value: Value, is_confined: bool) -> Result<Desired, Vec<Problem>> {
@@ -70,6 +70,55 @@ fn a_duplicate_object_is_refused_by_both_places() {
 }
 
 #[test]
+fn the_digest_of_a_commit_changes_with_any_of_its_objects() {
+    let commit = |data: &str| {
+        let config_map = |name: &str, data: &str| {
+            let metadata = json!({"name": name, "namespace": "ns"});
+            object(
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": data}}),
+            )
+        };
+        super::hub::commit(&[config_map("a", "1"), config_map("b", data)])
+    };
+    let (one, two) = (commit("1"), commit("2"));
+    assert_eq!((one.digest.len(), &one.digest), (16, &commit("1").digest));
+    assert_ne!(one.digest, two.digest);
+}
+
+#[test]
+fn the_place_of_an_object_is_found_by_its_reference() {
+    let objects = ["a", "b"].map(|name| {
+        let metadata = json!({"name": name, "namespace": "ns"});
+        rendered(object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})), name, 7)
+    });
+    let other = objects[1].object.reference();
+    let desired = Desired::complete(&repo(), objects[..1].to_vec(), false).unwrap();
+    let place = desired.origin(&objects[0].object.reference()).unwrap();
+    assert_eq!((place.file.as_str(), place.line, desired.origin(&other)), ("a", 7, None));
+}
+
+#[test]
+fn a_namespace_of_the_commit_is_not_required() {
+    let namespaced = |namespace: &str| {
+        let metadata = json!({"name": "a", "namespace": namespace});
+        object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
+    };
+    let created = object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}}));
+    let wanted = super::hub::commit(&[namespaced("mine"), created, namespaced("theirs")]);
+    assert_eq!(wanted.required_namespaces(), ["theirs".to_owned()].into());
+}
+
+#[test]
+fn a_summary_shows_three_problems_and_counts_the_others() {
+    let problems = ["a", "b", "c", "d", "e"].map(|message| Problem::of_commit("Wrong", message));
+    let check = |count: usize, expected: &str| assert_eq!(summary(&problems[..count]), expected);
+    check(1, "a");
+    check(3, "a; b; c");
+    check(4, "a; b; c; and 1 more");
+    check(5, "a; b; c; and 2 more");
+}
+
+#[test]
 fn a_confined_repository_stays_in_its_namespace() {
     let check = |value: Value| complete(value, true).map_err(|problems| problems[0].reason);
     let metadata = |namespace: &str| json!({"name": "a", "namespace": namespace});
@@ -86,6 +135,8 @@ fn a_confined_repository_stays_in_its_namespace() {
     ];
     for (version, kind, namespace) in refused {
         let value = json!({"apiVersion": version, "kind": kind, "metadata": metadata(namespace)});
-        assert_eq!(check(value).unwrap_err(), "NotAllowed", "{kind}");
+        let problems = complete(value, true).unwrap_err();
+        assert_eq!(problems[0].reason, "NotAllowed", "{kind}");
+        assert_eq!(problems[0].message.contains("cluster-scoped"), namespace.is_empty(), "{}", problems[0]);
     }
 }

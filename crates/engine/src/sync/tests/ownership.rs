@@ -134,4 +134,12 @@ fn a_repository_cannot_loosen_its_own_config_repo() {
     assert_eq!(changed("repo", json!({"url": "https://git.example/b"})), Some("url"));
     assert_eq!(changed("repo", json!({"takeover": "Always"})), Some("takeover"));
     assert_eq!(changed("other", json!({"url": "https://git.example/b"})), None);
+    let namesake = |group: &str, kind: &str| {
+        let metadata = json!({"name": "repo", "namespace": "ns"});
+        let spec = json!({"url": "https://git.example/b"});
+        let value = json!({"apiVersion": group, "kind": kind, "metadata": metadata, "spec": spec});
+        changed_guard(&repo(), &object(value), &config_repo("repo", live.clone()))
+    };
+    assert_eq!(namesake("x.io/v1", "ConfigRepo"), None);
+    assert_eq!(namesake("gitops.wheelwright.dev/v1alpha1", "Other"), None);
 }

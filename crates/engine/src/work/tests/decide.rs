@@ -160,7 +160,7 @@ fn what_cannot_be_ignored_is_refused_in_words() {
     };
     check(
         json!({"condition": "OnSpokePresent", "jqPathExpressions": [".spec.x"]}),
-        "the jq path expression \".spec.x\" is not supported",
+        "the jq path expression \".spec.x\" is not supported; use jsonPaths or jsonPointers",
     );
     check(
         json!({"condition": "OnSpokePresent", "jsonPointers": ["spec/x"]}),

@@ -90,9 +90,10 @@ impl Merge<'_> {
         match (not_null(&object), not_null(&patch)) {
             (Some(object_shape), Some(patch_shape)) if object_shape != patch_shape => {
                 let (line, kinds) = match (&object, &patch) {
-                    (Some(object), Some(patch)) => {
-                        (patch.line, format!("{} meets {}", patch.kind(), object.kind()))
-                    }
+                    (Some(object), Some(patch)) => (
+                        patch.line,
+                        format!("it has {} where the object has {}", patch.kind(), object.kind()),
+                    ),
                     _ => (0, "shapes differ".into()),
                 };
                 Err(invalid(line, format!("the patch does not fit the object: {kinds}")))
