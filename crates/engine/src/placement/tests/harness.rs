@@ -31,6 +31,8 @@ pub(crate) struct Hub {
     pub seen: Vec<BTreeMap<String, Vec<String>>>,
     /// How many writes of the next schedule succeed, where not all do.
     pub crash_after: Option<usize>,
+    /// How many steps the expressions of the placement may take.
+    pub max_steps: u64,
 }
 
 /// A hub with one placement and clusters without labels.
@@ -62,6 +64,7 @@ impl Hub {
             incremental: IncrementalSchedule::default(),
             seen: Vec::new(),
             crash_after: None,
+            max_steps: MAX_STEPS,
         }
     }
 
@@ -145,7 +148,7 @@ impl Hub {
 
     fn input<'a>(&'a self, decisions: &'a [Arc<PlacementDecision>]) -> Input<'a> {
         let (placement, bound, fleet) = (&self.placement, self.sets.as_slice(), &self.fleet);
-        Input { placement, bound, decisions, fleet, max_steps: MAX_STEPS }
+        Input { placement, bound, decisions, fleet, max_steps: self.max_steps }
     }
 
     /// Schedules once, incrementally and from nothing, which must give the same, and writes it.
@@ -264,7 +267,7 @@ impl Hub {
         self.replace(name, new.map(Arc::new));
     }
 
-    fn replace(&mut self, name: &str, new: Option<Arc<PlacementDecision>>) {
+    pub(crate) fn replace(&mut self, name: &str, new: Option<Arc<PlacementDecision>>) {
         let old = match &new {
             Some(new) => self.decisions.insert(name.to_owned(), Arc::clone(new)),
             None => self.decisions.remove(name),

@@ -5,6 +5,7 @@ mod external_edits;
 mod golden;
 mod groups;
 mod harness;
+mod incremental;
 mod layout;
 mod limits;
 mod properties;
