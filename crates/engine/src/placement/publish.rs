@@ -159,6 +159,45 @@ mod tests {
     }
 
     #[test]
+    fn clusters_that_change_places_are_in_a_slice_after_every_write() {
+        let [a, b, new] = [0, 1, 2_u8].map(Id::from);
+        let slice = |name: &str, members: &[Id]| Slice {
+            name: name.into(),
+            index: 0,
+            group: String::new(),
+            members: members.to_vec(),
+        };
+        let published = |slice: &Slice| PublishedSlice {
+            name: slice.name.clone(),
+            index: Some(0),
+            members: slice.members.clone(),
+            ..PublishedSlice::default()
+        };
+        let before =
+            [slice("p-decision-1", &[a]), slice("p-decision-2", &[b])].map(|slice| published(&slice));
+        let after = [slice("p-decision-1", &[b, new]), slice("p-decision-2", &[a])];
+        let targets = after.each_ref().map(|slice| DesiredSlice { slice, changed: true });
+        let entry = |id: Id| ClusterDecision { cluster_name: id.to_string(), ..ClusterDecision::default() };
+        let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::from([
+            ("p-decision-1".into(), vec!["0".into()]),
+            ("p-decision-2".into(), vec!["1".into()]),
+        ]);
+        let mut fleet = Fleet::default();
+        for name in ["0", "1", "2"] {
+            let cluster = serde_json::json!({ "metadata": { "name": name } });
+            fleet.set_cluster(std::sync::Arc::new(serde_json::from_value(cluster).unwrap()));
+        }
+        for write in publish(&fleet, &before, &targets, entry).into_iter().flatten() {
+            let Write::Decide { name, decisions } = write else { panic!("{write:?}") };
+            _ = seen.insert(name, decisions.into_iter().map(|entry| entry.cluster_name).collect());
+            for cluster in ["0", "1"] {
+                assert!(seen.values().flatten().any(|name| name == cluster), "{cluster} vanished: {seen:?}");
+            }
+        }
+        assert_eq!(seen.values().cloned().collect::<Vec<_>>(), [vec!["1", "2"], vec!["0"]]);
+    }
+
+    #[test]
     fn there_is_no_gap_between_indexes_on_the_way() {
         check(&[(None, Some(0)), (Some(0), Some(1)), (Some(1), Some(2)), (Some(2), Some(3))]);
         check(&[(Some(0), None), (Some(1), Some(0)), (Some(2), Some(1)), (Some(3), Some(2))]);

@@ -75,3 +75,17 @@ fn clusters_that_wait_for_a_place_do_not_resize_the_groups() {
         hub.wait(4);
     }
 }
+
+#[test]
+fn the_group_of_the_other_clusters_goes_with_the_last_of_them() {
+    let selector = json!({ "labelSelector": { "matchLabels": { "l": "1" } } });
+    let groups = json!({ "decisionGroups": [{ "groupName": "early", "groupClusterSelector": selector }] });
+    let mut hub = Hub::new(json!({ "decisionStrategy": { "groupStrategy": groups } }));
+    hub.cluster("a", &[("l", "1")]);
+    hub.cluster("b", &[]);
+    hub.settle();
+    assert_eq!(hub.shape(), ["p-decision-1[0 early] a", "p-decision-2[1 ] b"]);
+    hub.fleet.remove_cluster("b");
+    hub.settle();
+    assert_eq!(hub.shape(), ["p-decision-1[0 early] a"]);
+}

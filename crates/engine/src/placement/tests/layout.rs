@@ -154,3 +154,29 @@ fn a_cluster_found_in_two_slices_stays_in_the_first() {
     let published = [slice("p-decision-1", &[a]), slice("p-decision-2", &[a, b])];
     assert_eq!(shape(&check(&[], 9, &members, 0, &published)), [("p-decision-1", 0, "", 2)]);
 }
+
+#[test]
+fn a_smaller_group_size_takes_members_from_the_last_slices_alone() {
+    let members = clusters('c', 250, 0);
+    let before = check(&[], 300, &members, usize::MAX, &[]);
+    assert_eq!(before.iter().map(|slice| slice.members.len()).collect::<Vec<_>>(), [100, 100, 50]);
+    let after = check(&[], 150, &members, usize::MAX, &published(&before));
+    assert_eq!(after[0].members, before[0].members);
+    assert_eq!(after[1].members, before[1].members[..50]);
+}
+
+#[test]
+fn a_slice_dissolves_when_the_others_have_exactly_the_room_for_it() {
+    let members = clusters('c', 100, 0);
+    let whole = published(&check(&[], 100, &members, usize::MAX, &[]));
+    let part = |name: &str, members: &[Id]| PublishedSlice {
+        name: name.into(),
+        index: Some(0),
+        members: members.to_vec(),
+        ..PublishedSlice::default()
+    };
+    let (first, second) = whole[0].members.split_at(60);
+    let halves = [part("p-decision-1", first), part("p-decision-2", second)];
+    let slices = check(&[], 100, &members, usize::MAX, &halves);
+    assert_eq!(shape(&slices), [("p-decision-1", 0, "", 100)]);
+}

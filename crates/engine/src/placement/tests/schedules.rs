@@ -244,3 +244,13 @@ fn expressions_that_cost_too_much_keep_the_decisions_until_they_cost_less() {
     );
     assert_eq!(hub.decided().len(), 30);
 }
+
+#[test]
+fn a_cluster_that_is_in_no_set_any_more_leaves_when_settled() {
+    let mut hub = hub(json!({}), &["a"]);
+    hub.settle();
+    hub.bind(1);
+    assert_eq!(hub.settle(), ["a"]);
+    hub.wait(10);
+    assert_eq!(hub.settle(), [""; 0]);
+}
