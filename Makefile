@@ -29,6 +29,14 @@ mutants: ## Change the safety core piece by piece and list the changes that no t
 chaos: ## Kill the embedded hub 200 times, and send 10,000 random sequences of requests to both hubs
 	HUB_KILLS=200 FUZZ_SEQUENCES=10000 $(CARGO) test --test it -- hub:: both_hubs_answer --nocapture
 
+.PHONY: fuzz
+fuzz: ## Feed the readers of the embedded hub with random bytes, five minutes each, in 512 MiB
+	FUZZ_PROFILE=release tests/fuzz-store 300
+
+.PHONY: sbom
+sbom: ## Write the software bill of materials of the binary (CycloneDX) to sbom.json
+	@tools/sbom.py > sbom.json && echo "sbom.json written"
+
 .PHONY: bless
 bless: ## Rewrite the golden files and everything generated; read the difference before you commit it
 	BLESS=1 $(CARGO) test --workspace --lib --tests

@@ -1,0 +1,61 @@
+//! What the binary is made of: one stack of TLS, a build without network, and a bill of materials that leaves nothing out.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn run(program: &str, arguments: &[&str]) -> Output {
+    let output = Command::new(program).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let output = output.unwrap_or_else(|error| panic!("cannot run {program}: {error}"));
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn cargo(arguments: &[&str]) -> Output {
+    run(env!("CARGO"), arguments)
+}
+
+#[test]
+fn once_the_crates_are_there_a_build_needs_no_network() {
+    cargo(&["fetch", "--locked", "--quiet"]);
+    cargo(&["metadata", "--locked", "--offline", "--format-version", "1"]);
+}
+
+#[test]
+fn the_bill_of_materials_names_every_package_that_is_compiled_with_digest_and_licence() {
+    let bill: Value = serde_json::from_slice(&run("tools/sbom.py", &[]).stdout).unwrap();
+    let text = |component: &Value, field: &str| component[field].as_str().unwrap_or_default().to_owned();
+    let components = bill["components"].as_array().unwrap();
+    let named: BTreeSet<String> =
+        components.iter().map(|c| format!("{} v{}", text(c, "name"), text(c, "version"))).collect();
+    let tree = ["tree", "--locked", "--target", "all", "--edges", "normal,build", "--prefix", "none"];
+    let tree = cargo(&[&tree[..], &["--package", "wheelwright", "--format", "{p}"]].concat()).stdout;
+    let tree = String::from_utf8(tree).unwrap();
+    // `name vVERSION`, and a path behind it for members.
+    let words = |line: &str| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+    let compiled: BTreeSet<String> = tree.lines().filter(|line| !line.is_empty()).map(words).collect();
+    let missing: Vec<_> =
+        compiled.difference(&named).filter(|package| !package.starts_with("wheelwright v")).collect();
+    assert!(compiled.len() > 300 && missing.is_empty(), "{} compiled, missing: {missing:?}", compiled.len());
+    for component in components {
+        let name = text(component, "name");
+        assert!(component["licenses"][0]["expression"].is_string(), "{name} has no licence");
+        let is_ours = name.starts_with("wheelwright-");
+        assert!(is_ours || component["hashes"][0]["content"].is_string(), "{name} has no digest");
+    }
+    let edges = bill["dependencies"].as_array().unwrap();
+    assert_eq!(edges.len(), components.len() + 1, "one entry for each component and for the whole");
+}
+
+#[test]
+fn there_is_one_stack_of_tls() {
+    let lock = include_str!("../Cargo.lock");
+    let count = |name: &str| lock.lines().filter(|line| *line == format!("name = {name:?}")).count();
+    for name in ["rustls", "rustls-webpki", "ring", "tokio-rustls", "hyper-rustls"] {
+        assert_eq!(count(name), 1, "{name}");
+    }
+    for name in ["openssl", "openssl-sys", "native-tls", "aws-lc-rs", "aws-lc-sys", "boring", "mbedtls"] {
+        assert_eq!(count(name), 0, "{name}");
+    }
+}
