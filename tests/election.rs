@@ -108,7 +108,12 @@ async fn a_leader_that_stops_gives_the_lease_back_after_its_last_write() {
             controllers: Selection::parse("clusterset", &operator::controller_names()).unwrap(),
             election: Some(Election::new(slow, options("first"))),
             listen: None,
-            sources: SourceOptions { cache: dir.path().to_owned(), local_repositories: false },
+            receiver: None,
+            sources: SourceOptions {
+                cache: dir.path().to_owned(),
+                local_repositories: false,
+                hosts: Vec::new(),
+            },
         },
         stop.clone(),
     ));

@@ -57,7 +57,12 @@ async fn check(hub: ::kube::Client, bootstrap: Kubeconfig) {
         controllers: Selection::default(),
         election: None,
         listen: None,
-        sources: SourceOptions { cache: cache.path().to_owned(), local_repositories: true },
+        receiver: None,
+        sources: SourceOptions {
+            cache: cache.path().to_owned(),
+            local_repositories: true,
+            hosts: Vec::new(),
+        },
     };
     let mut tasks = vec![tokio::spawn(operator::run(options, stop.clone()))];
     let (mut servers, mut spokes) = (Vec::new(), BTreeMap::new());

@@ -16,9 +16,13 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(name: &str, dir: &Path, args: &[&str]) -> Self {
+        Self::start_program(env!("CARGO_BIN_EXE_wheelwright"), name, dir, args)
+    }
+
+    pub(crate) fn start_program(program: &str, name: &str, dir: &Path, args: &[&str]) -> Self {
         let log = dir.join(format!("{name}.log"));
         let file = std::fs::File::options().create(true).append(true).open(&log).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        let mut command = Command::new(program);
         command.args(args).env("HOME", dir).env("XDG_CACHE_HOME", dir.join("cache")).stdin(Stdio::null());
         let child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
         Self { name: name.into(), child, log }

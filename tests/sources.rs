@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::crds;
@@ -12,8 +13,12 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use object::Object;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wheelwright::apiserver::{Options, Server};
+use wheelwright::pki::{Authority, Profile, Subject, Usage};
 use wheelwright::shell::now;
 
 use crate::running::Running;
@@ -140,6 +145,120 @@ async fn nothing_of_a_commit_without_a_trusted_signature_is_applied() {
     let edit = json!({"spec": {"verify": {"mode": "Tip"}}});
     repos.patch("a", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
     eventually("the tip is all that must be signed", async || hub.exists("vouched").await).await;
+}
+
+/// Serves the repositories of a directory, as git's own server does.
+fn daemon(dir: &Path, port: u16) -> Running {
+    let (base, port) = (format!("--base-path={}", dir.display()), format!("--port={port}"));
+    let args = ["daemon", "--export-all", "--reuseaddr", "--listen=127.0.0.1", &port, &base];
+    Running::start_program("git", "daemon", dir, &args)
+}
+
+/// Sends a webhook over TLS, and returns the first line of the answer.
+async fn deliver(port: u16, authority: &Path, path: &str, signature: &str, body: &str) -> Option<String> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(authority).unwrap()).unwrap();
+    let config = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let mut stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nX-Hub-Signature-256: sha256={signature}\r\n");
+    let length = body.len();
+    stream.write_all(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    // The server ends the connection without more ado.
+    let _ = stream.read_to_string(&mut answer).await;
+    answer.lines().next().map(str::to_owned)
+}
+
+fn hmac(secret: &str, body: &str) -> String {
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
+    object::hex(ring::hmac::sign(&key, body.as_bytes()))
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_verified_webhook_has_the_commit_fetched_and_a_forged_one_has_not() {
+    const SECRET: &str = "a secret of enough bytes";
+    let hub = Hub::start().await;
+    let (dir, path) = (hub.dir.path(), hub.repository("a"));
+    let (git, port) = (free_port(), free_port());
+    let _daemon = daemon(dir, git);
+    eventually("the daemon listens", async || {
+        tokio::net::TcpStream::connect(("127.0.0.1", git)).await.is_ok()
+    })
+    .await;
+    let authority = Authority::create("test", now()).unwrap();
+    let profile = Profile {
+        subject: Subject::new("test", &[]),
+        names: &["127.0.0.1"],
+        usage: Usage::Server,
+        lifetime: Duration::from_secs(3600),
+    };
+    let identity = authority.issue(&profile, now()).unwrap();
+    let file = |name: &str| dir.join(name).to_str().unwrap().to_owned();
+    std::fs::write(file("ca.crt"), authority.certificate_pem()).unwrap();
+    std::fs::write(file("tls.crt"), &identity.certificate).unwrap();
+    std::fs::write(file("tls.key"), &identity.key).unwrap();
+    let url = format!("git://127.0.0.1:{git}/a.git");
+    let (kubeconfig, listen) = (file("kubeconfig"), format!("127.0.0.1:{port}"));
+    let (cert, key) = (file("tls.crt"), file("tls.key"));
+    let mut args = vec!["operator", "--kubeconfig", &kubeconfig, "--local-repositories", "--repo", &url];
+    args.extend(["--git-webhook-listen", &listen, "--git-webhook-cert", &cert, "--git-webhook-key", &key]);
+    let _operator = Running::start("operator", dir, &args);
+    eventually("the first commit is applied", async || hub.exists("a").await).await;
+    let secrets: Api<Secret> = Api::namespaced(hub.server.client(), NAMESPACE);
+    let secret = json!({"metadata": {"name": "hook"}, "stringData": {"token": SECRET}});
+    secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    let repos: Api<ConfigRepo> = Api::namespaced(hub.server.client(), NAMESPACE);
+    let edit = json!({"spec": {"interval": "24h", "webhook": {"secretRef": {"name": "hook"}}}});
+    let generation =
+        repos.patch("a", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap().metadata.generation;
+    eventually("the spec is read", async || {
+        repos.get("a").await.unwrap().status.unwrap_or_default().observed_generation == generation
+    })
+    .await;
+
+    let body = json!({"ref": "refs/heads/main", "repository": {"clone_url": url}}).to_string();
+    let (ca, hook) = (dir.join("ca.crt"), format!("/webhooks/{NAMESPACE}/a"));
+    commit_map(Path::new(&path), "b");
+    let none = deliver(port, &ca, "/webhooks/none/none", &hmac(SECRET, &body), &body).await;
+    let forged = deliver(port, &ca, &hook, &hmac("another secret of 16", &body), &body).await;
+    let ignored = || {
+        let log = std::fs::read_to_string(dir.join("operator.log")).unwrap();
+        log.matches("a webhook is ignored").count() == 2
+    };
+    eventually("both are ignored", async || ignored()).await;
+    assert!(!hub.exists("b").await, "nobody asked for a fetch");
+    let began = std::time::Instant::now();
+    let right = deliver(port, &ca, &hook, &hmac(SECRET, &body), &body).await;
+    assert_eq!(
+        [none, forged, right],
+        [const { "HTTP/1.1 202 Accepted" }; 3].map(|line| Some(line.to_owned()))
+    );
+    while !hub.exists("b").await {
+        assert!(began.elapsed() < Duration::from_secs(30), "the webhook has the commit fetched");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    eprintln!("webhook to object on the hub: {} ms", began.elapsed().as_millis());
+}
+
+/// Commits a further ConfigMap.
+fn commit_map(path: &Path, name: &str) {
+    let repo = Repository::open_bare(path).unwrap();
+    let parent = repo.find_commit(repo.refname_to_id("refs/heads/main").unwrap()).unwrap();
+    let mut index = Index::new().unwrap();
+    index.read_tree(&parent.tree().unwrap()).unwrap();
+    let metadata = json!({"name": name, "namespace": "default"});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}).to_string();
+    let file = format!("{name}.yaml");
+    index.add(&wheelwright::git::entry(file, repo.blob(map.as_bytes()).unwrap())).unwrap();
+    let tree = repo.find_tree(index.write_tree_to(&repo).unwrap()).unwrap();
+    let me = Signature::now("Test", "test@example.com").unwrap();
+    repo.commit(Some("refs/heads/main"), &me, &me, name, &tree, &[&parent]).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -238,7 +238,12 @@ impl Fleet {
             controllers: Selection::default(),
             election: None,
             listen: None,
-            sources: SourceOptions { cache: cache.path().to_owned(), local_repositories: true },
+            receiver: None,
+            sources: SourceOptions {
+                cache: cache.path().to_owned(),
+                local_repositories: true,
+                hosts: Vec::new(),
+            },
         };
         let mut tasks = vec![tokio::spawn(operator::run(options, stop.clone()))];
         for (name, spoke) in &self.spokes {

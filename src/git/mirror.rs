@@ -12,7 +12,7 @@ use super::read::{self, Blobs, Bounds, Limits};
 use super::refs::{RefSpec, Target};
 use super::signature::{self, Subject, Verification};
 use super::transport::Session;
-use super::{Credentials, Error, Remote, TransportLimits, process};
+use super::{Credentials, Egress, Error, Remote, TransportLimits, process};
 use object::tree::Checkout;
 
 /// Most files of the object database of a mirror. Each fetch adds a pack with its index, each push a few
@@ -44,6 +44,8 @@ pub struct Mirror {
     pub limits: Limits,
     /// Limits of the connections.
     pub transport: TransportLimits,
+    /// Where connections may lead.
+    pub egress: Egress,
     /// Ends the running operation.
     pub cancel: Cancel,
     /// Whose signatures commits must have, if any.
@@ -76,6 +78,7 @@ impl Mirror {
             credentials,
             limits: Limits::default(),
             transport: TransportLimits::default(),
+            egress: Egress::default(),
             cancel: Cancel::default(),
             verification: None,
             blobs,
@@ -101,7 +104,8 @@ impl Mirror {
 
     /// Begins the connections of one fetch or push.
     pub(super) fn session(&self) -> Result<Arc<Session>, Error> {
-        Session::new(self.remote.clone(), self.credentials.clone(), self.transport, self.cancel.clone())
+        let limits = (self.transport, self.egress.clone());
+        Session::new(self.remote.clone(), self.credentials.clone(), limits, self.cancel.clone())
     }
 
     /// Callbacks that end an operation between two packets when it is cancelled, also for a repository of

@@ -33,5 +33,5 @@ pub use read::Limits;
 pub use refs::RefSpec;
 pub use remote::Remote;
 pub use signature::{Keyring, Refusal, SignedPart, Verification};
-pub use transport::TransportLimits;
+pub use transport::{Egress, TransportLimits};
 pub use watch::{RefWatcher, watch};

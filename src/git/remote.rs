@@ -175,6 +175,18 @@ impl Remote {
         &self.url
     }
 
+    /// Whether another address leads to the same path of the same host, whatever the protocol, port and user.
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        let place = |remote: &Self| {
+            let path = remote.path().trim_matches('/').trim_end_matches(".git").to_owned();
+            match &remote.transport {
+                Transport::Net { host } | Transport::Ssh { host, .. } => (host.to_ascii_lowercase(), path),
+                Transport::Local(_) => (String::new(), remote.identity()),
+            }
+        };
+        place(self) == place(other)
+    }
+
     /// The normalised address, which identifies the repository.
     pub fn identity(&self) -> String {
         let url = self.url.trim_end_matches('/');

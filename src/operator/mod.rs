@@ -4,11 +4,16 @@ pub mod source;
 
 use std::net::SocketAddr;
 
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
+use crate::serve::receiver::{self, ReceiverOptions};
 use crate::shell::{Election, Selection, Shell, ShellOptions};
 use reconcile::{Controller, Register, Scope};
+
+/// Deliveries of webhooks that wait, of 1 MiB at most each.
+const MAX_DELIVERIES: usize = 32;
 
 /// The options of an operator.
 pub struct OperatorOptions {
@@ -20,6 +25,8 @@ pub struct OperatorOptions {
     pub election: Option<Election>,
     /// The address that serves health and metrics.
     pub listen: Option<SocketAddr>,
+    /// Where webhooks of git servers are taken.
+    pub receiver: Option<ReceiverOptions>,
     /// Where and what may be fetched.
     pub sources: source::SourceOptions,
 }
@@ -39,7 +46,7 @@ pub fn controller_names() -> Vec<&'static str> {
 
 /// Runs until `stop`, or until leadership is lost.
 pub async fn run(options: OperatorOptions, stop: CancellationToken) {
-    let OperatorOptions { hub, controllers, mut election, listen, sources } = options;
+    let OperatorOptions { hub, controllers, mut election, listen, receiver, sources } = options;
     let sources = source::SourceController::new(hub.clone(), sources);
     let shell_options = ShellOptions {
         hub,
@@ -58,6 +65,18 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         tokio::spawn(async move {
             if let Err(error) = crate::serve::serve(address, handle, over).await {
                 error!(%address, %error, "cannot serve health and metrics");
+            }
+        });
+    }
+    if let Some(receiver) = receiver {
+        let webhooks = sources.webhooks(election.as_ref().map(Election::leadership));
+        let (address, over) = (receiver.listen, over.clone());
+        tokio::spawn(async move {
+            let (sender, deliveries) = mpsc::channel(MAX_DELIVERIES);
+            let (served, ()) =
+                tokio::join!(receiver::serve(receiver, sender, over.clone()), webhooks.run(deliveries, over));
+            if let Err(error) = served {
+                error!(%address, %error, "cannot serve webhooks of git servers");
             }
         });
     }

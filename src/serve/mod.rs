@@ -1,4 +1,6 @@
-//! Serves health, metrics and explanations of placements over plain HTTP to the operator's own cluster.
+//! Serves health, metrics and explanations of placements over plain HTTP to the operator's own cluster, and takes webhooks over HTTPS.
+
+pub mod receiver;
 
 use std::net::SocketAddr;
 

@@ -36,6 +36,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "apiserver",
             "git",
             "operator",
+            "serve",
             "shell",
             "api",
             "controllers",

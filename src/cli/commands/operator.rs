@@ -17,6 +17,7 @@ use crate::cli::{CommandError, CommandResult};
 use crate::git::Remote;
 use crate::operator::source::SourceOptions;
 use crate::operator::{self, OperatorOptions};
+use crate::serve::receiver::ReceiverOptions;
 use crate::shell::{Election, ElectionOptions, Selection};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
@@ -52,13 +53,36 @@ pub(crate) struct Args {
     /// Address for health and metrics, such as `127.0.0.1:8080`.
     #[arg(long)]
     listen: Option<SocketAddr>,
+    /// Take webhooks of git servers at this address, over HTTPS: POST /webhooks/NAMESPACE/NAME of a ConfigRepo with spec.webhook.
+    #[arg(long, value_name = "ADDRESS", requires_all = ["git_webhook_cert", "git_webhook_key"])]
+    git_webhook_listen: Option<SocketAddr>,
+    /// File with the certificate for webhooks of git servers, in PEM.
+    #[arg(long, value_name = "FILE", requires = "git_webhook_listen")]
+    git_webhook_cert: Option<PathBuf>,
+    /// File with the key of that certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "git_webhook_listen")]
+    git_webhook_key: Option<PathBuf>,
     /// Directory for mirrors of repositories, for one operator alone [default: `$XDG_CACHE_HOME/wheelwright/mirrors`,
     /// else `~/.cache/wheelwright/mirrors`].
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
+    /// Hosts that repositories may be on, such as `git.example.com` and `*.example.com`. They may have private addresses. Without
+    /// the flag, all hosts with public addresses.
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    git_hosts: Vec<String>,
     /// Let everybody who may write a ConfigRepo name repositories of this machine: directories, and http and git on loopback.
     #[arg(long)]
     local_repositories: bool,
+}
+
+impl Args {
+    fn receiver(&self) -> Option<ReceiverOptions> {
+        Some(ReceiverOptions {
+            listen: self.git_webhook_listen?,
+            certificate: self.git_webhook_cert.clone()?,
+            key: self.git_webhook_key.clone()?,
+        })
+    }
 }
 
 pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
@@ -75,7 +99,8 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         let error = anyhow::anyhow!("--repo names a repository of this machine");
         return Err(CommandError::hinted(error, "add --local-repositories"));
     }
-    let sources = SourceOptions { cache, local_repositories: args.local_repositories };
+    let sources =
+        SourceOptions { cache, local_repositories: args.local_repositories, hosts: args.git_hosts.clone() };
     super::block_on(async {
         let hub = args.hub.connect().await?;
         if let Some(url) = &args.repo {
@@ -92,7 +117,14 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         };
         let stop = stop_on_signal();
         operator::run(
-            OperatorOptions { hub, controllers, election, listen: args.listen, sources },
+            OperatorOptions {
+                hub,
+                controllers,
+                election,
+                listen: args.listen,
+                receiver: args.receiver(),
+                sources,
+            },
             stop.clone(),
         )
         .await;

@@ -14,7 +14,6 @@ use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 
 use super::pack::Answer;
 use super::session::Part;
@@ -136,13 +135,16 @@ async fn exchange(session: &Session, request: Request<Full<Bytes>>) -> Result<Re
     let default = if is_https { 443 } else { 80 };
     let address = session.remote.address(default).ok_or_else(|| session.unreachable("it has no address"))?;
     if !is_https {
-        let stream = TcpStream::connect((address.host, address.port)).await;
-        return over(session, stream.map_err(|e| session.unreachable(e))?, request).await;
+        return over(session, session.connect(address.host, address.port).await?, request).await;
     }
-    let proxy = session.credentials.proxy().cloned().or_else(|| Proxy::of_environment(address.host));
-    let stream = match proxy {
-        Some(proxy) => proxy.connect(session, address).await?,
-        None => TcpStream::connect((address.host, address.port)).await.map_err(|e| session.unreachable(e))?,
+    // The administrator names the proxy of the environment; a Secret is as little trusted as the URL.
+    let of_secret = session.credentials.proxy();
+    let stream = match (of_secret, Proxy::of_environment(address.host)) {
+        (Some(proxy), _) => {
+            proxy.connect(session, proxy.reach_as_repository(session).await?, address).await?
+        }
+        (None, Some(proxy)) => proxy.connect(session, proxy.reach(session).await?, address).await?,
+        (None, None) => session.connect(address.host, address.port).await?,
     };
     over(session, tls::connect(session, stream, address.host).await?, request).await
 }

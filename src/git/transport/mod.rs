@@ -10,6 +10,7 @@
 
 mod daemon;
 mod duplex;
+mod egress;
 mod http;
 mod pack;
 mod proxy;
@@ -18,6 +19,7 @@ mod ssh;
 mod subtransport;
 mod tls;
 
+pub use egress::Egress;
 pub(super) use proxy::Proxy;
 pub(super) use session::Session;
 pub use session::TransportLimits;

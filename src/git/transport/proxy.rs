@@ -48,11 +48,31 @@ impl Proxy {
         Self::parse(&variable("HTTPS_PROXY")?)
     }
 
-    /// Opens a tunnel to an address.
-    pub(super) async fn connect(&self, session: &Session, to: Address<'_>) -> Result<TcpStream, Error> {
-        let failed = |why: String| session.unreachable(format!("proxy {}:{}: {why}", self.host, self.port));
+    /// Connects to the proxy that the administrator names.
+    pub(super) async fn reach(&self, session: &Session) -> Result<TcpStream, Error> {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await;
-        let mut stream = stream.map_err(|e| failed(e.to_string()))?;
+        stream.map_err(|e| session.unreachable(format!("proxy {}:{}: {e}", self.host, self.port)))
+    }
+
+    /// Connects to the proxy that a Secret names, which may be where repositories may be.
+    pub(super) async fn reach_as_repository(&self, session: &Session) -> Result<TcpStream, Error> {
+        session.connect(&self.host, self.port).await.map_err(|error| match error {
+            Error::Unreachable { .. } => {
+                session.unreachable(format!("proxy {}:{}: {error}", self.host, self.port))
+            }
+            refused => refused,
+        })
+    }
+
+    /// Opens a tunnel to an address, over a connection to the proxy.
+    pub(super) async fn connect(
+        &self,
+        session: &Session,
+        mut stream: TcpStream,
+        to: Address<'_>,
+    ) -> Result<TcpStream, Error> {
+        session.check_host(to.host)?;
+        let failed = |why: String| session.unreachable(format!("proxy {}:{}: {why}", self.host, self.port));
         let target = format!("{}:{}", to.host, to.port);
         let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n");
         if let Some(login) = &self.login {

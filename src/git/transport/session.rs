@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::net::{TcpStream, lookup_host};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, timeout};
 
+use super::Egress;
 use crate::git::{Cancel, Credentials, Error, Remote};
 
 /// Limits of the connections of one fetch or push.
@@ -60,6 +62,7 @@ pub(in crate::git) struct Session {
     pub(super) remote: Remote,
     pub(super) credentials: Credentials,
     pub(super) limits: TransportLimits,
+    egress: Egress,
     cancel: Cancel,
     /// Runs the connections, in the thread of the operation.
     runtime: Runtime,
@@ -76,7 +79,7 @@ impl Session {
     pub(in crate::git) fn new(
         remote: Remote,
         credentials: Credentials,
-        limits: TransportLimits,
+        (limits, egress): (TransportLimits, Egress),
         cancel: Cancel,
     ) -> Result<Arc<Self>, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
@@ -84,7 +87,7 @@ impl Session {
         let received = [AtomicU64::new(0), AtomicU64::new(0)];
         let ends = Instant::now() + limits.total;
         let failure = Mutex::new(None);
-        Ok(Arc::new(Self { remote, credentials, limits, cancel, runtime, ends, received, failure }))
+        Ok(Arc::new(Self { remote, credentials, limits, egress, cancel, runtime, ends, received, failure }))
     }
 
     /// Runs an operation of libgit2 whose connections belong to this session. [`Session::explain`] says why
@@ -119,6 +122,29 @@ impl Session {
 
     fn cancelled(&self) -> Error {
         Error::Cancelled { url: self.remote.to_string() }
+    }
+
+    /// Checks the name of a host that is not connected to directly.
+    pub(super) fn check_host(&self, host: &str) -> Result<(), Error> {
+        self.egress.check_host(host)
+    }
+
+    /// Connects to a host that repositories may be on.
+    pub(super) async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, Error> {
+        self.check_host(host)?;
+        let addresses = lookup_host((host, port)).await.map_err(|e| self.unreachable(e))?;
+        let mut failure = self.unreachable("its host has no address");
+        for address in addresses {
+            if let Err(refused) = self.egress.check_address(host, address.ip()) {
+                failure = refused;
+                continue;
+            }
+            match TcpStream::connect(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => failure = self.unreachable(error),
+            }
+        }
+        Err(failure)
     }
 
     /// An error for a server that cannot be reached or understood.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use russh::client::{self, AuthResult, Config, Handle, Handler};
 use russh::keys::{Algorithm, PrivateKeyWithHashAlg, PublicKeyOrCertificate, decode_secret_key};
 use russh::{Preferred, SshId};
-use tokio::net::TcpStream;
 
 use super::Session;
 use super::duplex::Wire;
@@ -71,7 +70,7 @@ pub(super) async fn connect(session: &Session, command: &str) -> Result<Wire, Er
         nodelay: true,
         ..Config::default()
     };
-    let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|e| session.unreachable(e))?;
+    let stream = session.connect(host, *port).await?;
     let handler = HostKey { known_hosts, host: host.clone(), port: *port };
     let mut connection = client::connect_stream(Arc::new(config), stream, handler).await.map_err(failed)?;
     authenticate(session, &mut connection, user).await?;

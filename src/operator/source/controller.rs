@@ -11,8 +11,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::mirrors::{FetchError, Mirrors, SourceOptions};
+use super::webhook::Webhooks;
 use crate::git::{self, RefWatcher, Remote, watch};
-use crate::shell::{Handle, PushFn, now};
+use crate::shell::{Handle, Leadership, PushFn, now};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
 use object::Key;
@@ -25,7 +26,9 @@ const TICK: Duration = Duration::from_millis(500);
 const LOCAL_CHANGE_DELAY: SignedDuration = SignedDuration::from_millis(100);
 /// The wait after the first failure; it doubles with each further one, up to the interval.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(2);
-/// Shortest interval; a shorter one counts as this one.
+/// Hints that wait; each ConfigRepo needs one.
+const MAX_HINTS: usize = 1024;
+/// Shortest interval, and shortest time between two fetches that webhooks ask for; a shorter one counts as this one.
 const SHORTEST_INTERVAL: SignedDuration = SignedDuration::from_secs(1);
 /// The interval of a spec with an interval that cannot be read.
 const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
@@ -33,6 +36,9 @@ const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 /// Fetches and pushes for one hub.
 pub struct SourceController {
     mirrors: Arc<Mirrors>,
+    hub: kube::Client,
+    /// The ConfigRepos that a webhook names, which are fetched at once.
+    hints: (mpsc::Sender<Key>, mpsc::Receiver<Key>),
 }
 
 /// The state of one repository between fetches.
@@ -41,6 +47,8 @@ struct RepoState {
     /// What the state is about; a ConfigRepo that follows something else starts anew.
     identity: SourceIdentity,
     due: Option<Timestamp>,
+    /// Time at which the last fetch began.
+    began: Option<Timestamp>,
     running: Option<RunningFetch>,
     failures: u32,
     /// The trigger of the last fetch; a different one asks for another fetch.
@@ -88,7 +96,14 @@ struct Fetched {
 impl SourceController {
     /// A controller that reads credentials from a hub.
     pub fn new(hub: kube::Client, options: SourceOptions) -> Self {
-        Self { mirrors: Arc::new(Mirrors::new(hub, options)) }
+        let mirrors = Arc::new(Mirrors::new(hub.clone(), options));
+        Self { mirrors, hub, hints: mpsc::channel(MAX_HINTS) }
+    }
+
+    /// The part that takes webhooks. With an election, all candidates take them.
+    pub(crate) fn webhooks(&self, leadership: Option<Leadership>) -> Webhooks {
+        let (hub, mirrors, hints) = (self.hub.clone(), Arc::clone(&self.mirrors), self.hints.0.clone());
+        Webhooks { hub, mirrors, hints, leadership }
     }
 
     /// The function by which the shell pushes.
@@ -101,7 +116,7 @@ impl SourceController {
     }
 
     /// Fetches until `stop`.
-    pub async fn run(self, handle: Handle, stop: CancellationToken) {
+    pub async fn run(mut self, handle: Handle, stop: CancellationToken) {
         let mut states: BTreeMap<Key, RepoState> = BTreeMap::new();
         let (changed, mut changes) = mpsc::unbounded_channel::<Key>();
         let mut fetches = JoinSet::new();
@@ -116,6 +131,11 @@ impl SourceController {
                         one.due = Some(now().saturating_add(LOCAL_CHANGE_DELAY).unwrap_or(Timestamp::MAX));
                     }
                     continue;
+                }
+                Some(key) = self.hints.1.recv() => {
+                    if let Some(one) = states.get_mut(&key) {
+                        one.hint(now());
+                    }
                 }
                 Some(ended) = fetches.join_next_with_id() => match ended {
                     Ok((_, fetched)) => finish(&handle, &mut states, fetched),
@@ -143,12 +163,21 @@ impl SourceController {
                 if one.trigger.generation != trigger.generation || one.watcher.is_none() {
                     one.watcher = watch_local(&repo, &key, &changed);
                 }
-                one.trigger = trigger;
+                (one.trigger, one.began) = (trigger, Some(now()));
                 let task = fetch(Arc::clone(&self.mirrors), repo, one.source.clone());
                 one.running = Some(RunningFetch(fetches.spawn(task)));
             }
         }
         fetches.abort_all();
+    }
+}
+
+impl RepoState {
+    /// Asks for a fetch now, or soon if the last one has just begun.
+    fn hint(&mut self, now: Timestamp) {
+        let rest = |began: Timestamp| began.saturating_add(SHORTEST_INTERVAL).unwrap_or(Timestamp::MAX);
+        let at = self.began.map_or(now, rest).max(now);
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 }
 
@@ -248,6 +277,18 @@ fn interval(repo: &ConfigRepo) -> SignedDuration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hints_are_one_fetch_and_no_more_than_one_a_second() {
+        let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
+        let mut one = RepoState { due: Some(at(60)), ..RepoState::default() };
+        one.hint(at(10));
+        assert_eq!(one.due, Some(at(10)));
+        (one.began, one.due) = (Some(at(10)), Some(at(70)));
+        one.hint(at(10));
+        one.hint(at(10));
+        assert_eq!(one.due, Some(at(11)));
+    }
 
     #[test]
     fn a_rewind_comes_with_the_annotation_that_accepts_it() {

@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::git::{
-    Cancel, Commit, Credentials, Error, History, Keyring, Mirror, RefSpec, Remote, Retry, SignedPart,
+    Cancel, Commit, Credentials, Egress, Error, History, Keyring, Mirror, RefSpec, Remote, Retry, SignedPart,
     Verification,
 };
 use crate::shell::{REQUEST_TIMEOUT, now};
@@ -43,6 +43,8 @@ pub struct SourceOptions {
     pub cache: PathBuf,
     /// Whether a ConfigRepo may name a repository of this machine.
     pub local_repositories: bool,
+    /// The hosts that a ConfigRepo may name, such as `*.example.com`; if empty, all with a public address.
+    pub hosts: Vec<String>,
 }
 
 /// The purpose of a mirror. The purposes share no mirror, so that a slow push does not hold up a fetch.
@@ -52,7 +54,7 @@ enum Purpose {
     Write,
 }
 
-type SecretData = BTreeMap<String, ByteString>;
+pub(super) type SecretData = BTreeMap<String, ByteString>;
 type SharedMirror = Arc<tokio::sync::Mutex<Option<Mirror>>>;
 
 /// The mirrors of one namespace are not those of another: to know a commit of a private repository is no permission to read it.
@@ -93,6 +95,12 @@ impl Mirrors {
     pub(super) fn new(hub: Client, options: SourceOptions) -> Self {
         let fetches = Semaphore::new(MAX_CONCURRENT_FETCHES);
         Self { hub, options, slots: Mutex::default(), fetches, longest: LONGEST, grace: GRACE }
+    }
+
+    /// Where connections may lead.
+    fn egress(&self) -> Egress {
+        let SourceOptions { cache: _, local_repositories, hosts } = &self.options;
+        Egress::Hosts { names: hosts.clone(), loopback: *local_repositories }
     }
 
     /// Reads the address of a repository.
@@ -204,7 +212,7 @@ impl Mirrors {
             Purpose::Write => None,
         };
         let cancel = Cancel::new();
-        let ours = cancel.clone();
+        let (ours, egress) = (cancel.clone(), self.egress());
         let _cancels = cancel.clone().drop_guard();
         let mut task = spawn_blocking(move || -> Result<T, Error> {
             // A mirror that a panic leaves behind is opened again.
@@ -219,7 +227,7 @@ impl Mirrors {
                     Mirror::open(&dir, remote, credentials)?
                 }
             };
-            mirror.cancel = ours;
+            (mirror.cancel, mirror.egress) = (ours, egress);
             let done = work(&mut mirror);
             *held = Some(mirror);
             Ok(done)
@@ -287,7 +295,7 @@ impl Mirrors {
     }
 
     /// Reads a Secret anew, so that a change counts from the next operation on.
-    async fn secret(&self, key: &Key) -> Result<SecretData, Error> {
+    pub(super) async fn secret(&self, key: &Key) -> Result<SecretData, Error> {
         let Key { namespace, name } = key;
         let refuse =
             |why: String| Error::Credentials(format!("cannot read the Secret {namespace}/{name}: {why}"));

@@ -6,7 +6,9 @@
 //! means.
 
 mod controller;
+mod delivery;
 mod mirrors;
+mod webhook;
 
 pub use controller::SourceController;
 pub use mirrors::SourceOptions;

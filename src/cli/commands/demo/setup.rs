@@ -66,7 +66,12 @@ impl<'a> Demo<'a> {
             controllers: Selection::default(),
             election: None,
             listen: None,
-            sources: SourceOptions { cache: dir.join("mirrors"), local_repositories: true },
+            receiver: None,
+            sources: SourceOptions {
+                cache: dir.join("mirrors"),
+                local_repositories: true,
+                hosts: Vec::new(),
+            },
         };
         background.tasks.spawn(operator::run(options, background.stop.clone()));
         Ok(demo)

@@ -12,7 +12,7 @@ use api::gitops::v1alpha1::{ConfigRepoStatus, Revision};
 fn mirrors(cache: &Path, local_repositories: bool) -> Mirrors {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let hub = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-    let options = SourceOptions { cache: cache.to_owned(), local_repositories };
+    let options = SourceOptions { cache: cache.to_owned(), local_repositories, hosts: Vec::new() };
     Mirrors::new(Client::try_from(hub).unwrap(), options)
 }
 
@@ -82,6 +82,29 @@ async fn a_repository_of_this_machine_needs_the_flag() {
     };
     let refused = mirrors(dir.path(), false).push(push).await.unwrap_err();
     assert_eq!(refused.kind, FailureKind::Invalid);
+}
+
+#[tokio::test]
+async fn no_repository_leads_to_an_address_inside_that_no_flag_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let inside = TcpListener::bind("127.0.0.1:0").unwrap();
+    inside.set_nonblocking(true).unwrap();
+    let port = inside.local_addr().unwrap().port();
+    let mirrors = mirrors(dir.path(), false);
+    let urls = [
+        format!("https://127.0.0.1:{port}/x"),
+        format!("https://localhost:{port}/x"),
+        format!("https://[::ffff:127.0.0.1]:{port}/x"),
+        "https://169.254.169.254/latest".into(),
+        "https://10.255.255.1/x".into(),
+    ];
+    for url in urls {
+        let error =
+            mirrors.fetch(&repo("a", &url), &Source::default()).await.map_err(|f| f.error).unwrap_err();
+        assert_eq!(error.reason(), "InvalidURL", "{url}: {error}");
+        assert!(error.to_string().contains("address"), "{error}");
+    }
+    assert!(inside.accept().is_err(), "nobody connected");
 }
 
 #[tokio::test]

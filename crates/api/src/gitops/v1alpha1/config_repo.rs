@@ -63,6 +63,10 @@ pub struct ConfigRepoSpec {
     /// The signatures that commits must have; commits need none if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
+    /// Lets webhooks of the git server ask for a fetch, at the address that the operator's flag --git-webhook-listen names and the path
+    /// /webhooks/NAMESPACE/NAME. A webhook is a hint: nothing of it is applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<Webhook>,
     /// Whether the objects are applied, or only watched because another tool applies them.
     #[serde(default)]
     pub mode: ConfigRepoMode,
@@ -118,6 +122,7 @@ impl Default for ConfigRepoSpec {
             interval: one_minute(),
             secret_ref: None,
             verify: None,
+            webhook: None,
             mode: ConfigRepoMode::default(),
             prune: true,
             deletion_budget: DeletionBudget::default(),
@@ -175,6 +180,18 @@ pub struct SecretRef {
     /// Name of the secret.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// The webhooks that are taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Webhook {
+    /// Secret of the same namespace with the key token: 16 bytes or more that the git server knows too.
+    pub secret_ref: SecretRef,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

@@ -6,7 +6,7 @@ mod rollout_policy;
 
 pub use config_repo::{
     ConfigRepo, ConfigRepoMode, ConfigRepoSpec, DeletionBudget, DeletionPolicy, GitRef, Report, RewindPolicy,
-    SecretRef, Takeover, Verify, VerifyMode,
+    SecretRef, Takeover, Verify, VerifyMode, Webhook,
 };
 pub use config_repo_status::{
     ConfigRepoStatus, DriftStatus, HeldDeletions, InventoryEntry, ReportStatus, Revision,

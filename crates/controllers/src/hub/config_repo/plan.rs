@@ -359,6 +359,7 @@ fn sync_policy(repo: &ConfigRepo) -> SyncPolicy {
         interval: _,
         secret_ref: _,
         verify: _,
+        webhook: _,
         rewind: _,
         // `commit` reads these.
         r#ref: _,

@@ -1,0 +1,174 @@
+//! The hosts that repositories may be on.
+//!
+//! Whoever may write a ConfigRepo names a host, and the operator connects to it from inside the cluster. Names are resolved once and the
+//! addresses that were checked are connected to, so that a name cannot mean another address a moment later.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::git::Error;
+
+/// Where connections may lead.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Egress {
+    /// Anywhere.
+    #[default]
+    Anywhere,
+    /// To public addresses of any host or, if hosts are named, to those alone, which may have private addresses.
+    Hosts {
+        /// Names, such as `git.example.com`, and `*.example.com` for all below it.
+        names: Vec<String>,
+        /// Whether connections may lead to this machine.
+        loopback: bool,
+    },
+}
+
+impl Egress {
+    /// Checks the name of a host before it is resolved.
+    ///
+    /// # Errors
+    /// [`Error::Url`] names the flag that allows it.
+    pub fn check_host(&self, host: &str) -> Result<(), Error> {
+        match self {
+            Self::Hosts { names, .. } if !names.is_empty() && !is_named(names, host) => Err(refuse(
+                &format!("{host} is none of the hosts that the operator's flag --git-hosts names"),
+            )),
+            // A proxy resolves names, so an address is judged by what it says.
+            Self::Hosts { .. } => host.parse().map_or(Ok(()), |address| self.check_address(host, address)),
+            Self::Anywhere => Ok(()),
+        }
+    }
+
+    /// Checks an address of a host.
+    ///
+    /// # Errors
+    /// [`Error::Url`] says which kind of address it is.
+    pub(super) fn check_address(&self, host: &str, address: IpAddr) -> Result<(), Error> {
+        let Self::Hosts { names, loopback } = self else { return Ok(()) };
+        match reach(address) {
+            Reach::Public => Ok(()),
+            Reach::Private if is_named(names, host) => Ok(()),
+            Reach::Machine if *loopback => Ok(()),
+            Reach::Private => Err(refuse(&format!(
+                "{host} has the private address {address}, which the operator's flag --git-hosts={host} allows"
+            ))),
+            Reach::Machine | Reach::Special => {
+                Err(refuse(&format!("{host} has the address {address}, which is that of no git server")))
+            }
+        }
+    }
+}
+
+fn refuse(why: &str) -> Error {
+    Error::Url(format!("the repository URL is refused: {}", object::text::plain(why, 400)))
+}
+
+fn is_named(names: &[String], host: &str) -> bool {
+    let host = host.to_ascii_lowercase();
+    names.iter().map(|name| name.to_ascii_lowercase()).any(|name| match name.strip_prefix("*.") {
+        Some(domain) => host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')),
+        None => name == host,
+    })
+}
+
+/// Who can be reached at an address (IANA's registries of special-purpose addresses).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    Public,
+    /// The networks of an organization or a cluster.
+    Private,
+    /// This machine.
+    Machine,
+    /// Links, such as those to the metadata of a cloud, groups, and what is reserved.
+    Special,
+}
+
+fn reach(address: IpAddr) -> Reach {
+    match address {
+        IpAddr::V4(address) => reach_v4(address),
+        IpAddr::V6(address) => reach_v6(address),
+    }
+}
+
+fn reach_v4(address: Ipv4Addr) -> Reach {
+    let [a, b, c, _] = address.octets();
+    if address.is_loopback() {
+        return Reach::Machine;
+    }
+    // 100.64.0.0/10 is that of carriers, and of some clusters.
+    if address.is_private() || a == 100 && b & 0xc0 == 64 {
+        return Reach::Private;
+    }
+    let is_reserved = a == 0 || a >= 224 || (a, b, c) == (192, 0, 0);
+    if is_reserved || address.is_link_local() { Reach::Special } else { Reach::Public }
+}
+
+fn reach_v6(address: Ipv6Addr) -> Reach {
+    let [first, second, ..] = address.segments();
+    if let Some(inner) = embedded(address) {
+        return reach_v4(inner);
+    }
+    if address.is_loopback() {
+        return Reach::Machine;
+    }
+    if first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfec0 {
+        return Reach::Private;
+    }
+    // Global unicast is 2000::/3, without Teredo (2001::/32), whose address hides another.
+    if first & 0xe000 == 0x2000 && (first, second) != (0x2001, 0) { Reach::Public } else { Reach::Special }
+}
+
+/// The IPv4 address that an IPv6 address leads to: mapped, translated (64:ff9b::/96) or 6to4 (2002::/16).
+fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let [a, b, c, d, e, f, g, h] = address.segments();
+    let of = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
+    match (a, b, c, d, e, f) {
+        (0, 0, 0, 0, 0, 0xffff) | (0x64, 0xff9b, 0, 0, 0, 0) => Some(of(g, h)),
+        (0x2002, high, low, ..) => Some(of(high, low)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_inside_are_told_from_those_outside() {
+        let cases = [
+            (Reach::Machine, "127.0.0.1 127.9.9.9 ::1 ::ffff:127.0.0.1 64:ff9b::7f00:1 2002:7f00:1::"),
+            (
+                Reach::Private,
+                "10.0.0.1 172.16.5.5 172.31.0.1 192.168.1.1 100.64.0.1 100.127.0.1 fd00::1 fec0::1 ::ffff:10.0.0.1",
+            ),
+            (
+                Reach::Special,
+                "0.0.0.0 169.254.169.254 224.0.0.1 240.0.0.1 255.255.255.255 192.0.0.1 :: fe80::1 ff02::1 ::ffff:169.254.169.254 2001::1",
+            ),
+            (Reach::Public, "1.1.1.1 172.32.0.1 100.128.0.1 192.0.2.1 2606:4700::1111 2001:4860::8888"),
+        ];
+        for (expected, addresses) in cases {
+            for address in addresses.split(' ') {
+                assert_eq!(reach(address.parse().unwrap()), expected, "{address}");
+            }
+        }
+    }
+
+    #[test]
+    fn named_hosts_alone_may_be_private_and_no_host_is_a_link() {
+        let none = Egress::Hosts { names: vec![], loopback: false };
+        let some = Egress::Hosts { names: vec!["git.corp".into(), "*.example.com".into()], loopback: true };
+        let allows = |egress: &Egress, host: &str, address: &str| {
+            egress.check_host(host).is_ok() && egress.check_address(host, address.parse().unwrap()).is_ok()
+        };
+        assert!(allows(&none, "anything.org", "1.1.1.1"));
+        assert!(!allows(&none, "git.corp", "10.0.0.1"));
+        assert!(!allows(&none, "localhost", "127.0.0.1"));
+        assert!(!allows(&none, "169.254.169.254", "169.254.169.254"));
+        assert!(allows(&some, "Git.Corp", "10.0.0.1") && allows(&some, "a.b.example.com", "10.0.0.1"));
+        assert!(!allows(&some, "example.com", "1.1.1.1") && !allows(&some, "xexample.com", "1.1.1.1"));
+        assert!(!allows(&some, "git.corp", "169.254.169.254"), "a named host may be no link either");
+        assert!(allows(&some, "git.corp", "127.0.0.1"));
+        let error = none.check_address("git.corp", "10.0.0.1".parse().unwrap()).unwrap_err();
+        assert!(error.to_string().contains("--git-hosts=git.corp"), "{error}");
+    }
+}

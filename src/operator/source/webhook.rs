@@ -1,0 +1,104 @@
+//! Turns webhooks of git servers into hints to fetch.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::delivery;
+use super::mirrors::Mirrors;
+use crate::serve::receiver::Delivery;
+use crate::shell::{Leadership, REQUEST_TIMEOUT, now};
+use api::gitops::v1alpha1::ConfigRepo;
+use api::names;
+use object::Key;
+
+/// Deliveries that are looked at together, so that a flood of forged ones costs the hub little.
+const AT_ONCE: usize = 4;
+/// The key of the Secret.
+const TOKEN: &str = "token";
+/// The name under which the operator writes annotations.
+const MANAGER: &str = "wheelwright-webhook";
+
+/// Takes deliveries, and says which ConfigRepos should be fetched.
+pub(crate) struct Webhooks {
+    pub(super) hub: Client,
+    pub(super) mirrors: Arc<Mirrors>,
+    pub(super) hints: mpsc::Sender<Key>,
+    pub(super) leadership: Option<Leadership>,
+}
+
+impl Webhooks {
+    /// Looks at deliveries until `stop`.
+    pub(crate) async fn run(self, mut deliveries: mpsc::Receiver<Delivery>, stop: CancellationToken) {
+        let (ours, places) = (Arc::new(self), Arc::new(Semaphore::new(AT_ONCE)));
+        loop {
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let delivery = tokio::select! {
+                () = stop.cancelled() => return,
+                delivery = deliveries.recv() => delivery,
+            };
+            let Some(delivery) = delivery else { return };
+            let ours = Arc::clone(&ours);
+            tokio::spawn(async move {
+                if let Err(why) = ours.take(&delivery).await {
+                    warn!(repo = %delivery.repo, why, "a webhook is ignored");
+                }
+                drop(place);
+            });
+        }
+    }
+
+    async fn take(&self, delivery: &Delivery) -> Result<(), String> {
+        let Delivery { repo, headers, body } = delivery;
+        if !is_label(&repo.namespace) {
+            return Err("there is no such namespace".into());
+        }
+        let repos: Api<ConfigRepo> = Api::namespaced(self.hub.clone(), &repo.namespace);
+        let listed = timeout(REQUEST_TIMEOUT, repos.list(&ListParams::default())).await;
+        let listed = listed.map_err(|_| "the hub does not answer")?.map_err(|e| e.to_string())?.items;
+        let addressed = listed.iter().find(|one| Key::of(*one) == *repo);
+        let webhook = addressed.and_then(|one| one.spec.webhook.as_ref());
+        let webhook = webhook.ok_or("there is no such ConfigRepo with a spec.webhook")?;
+        let secret = Key::namespaced(repo.namespace.as_str(), &webhook.secret_ref.name);
+        let secret = self.mirrors.secret(&secret).await.map_err(|e| e.to_string())?;
+        let token = secret.get(TOKEN).ok_or("the Secret of spec.webhook has no key token")?;
+        let notice = delivery::open(headers, body, &token.0)?;
+        // One webhook of a server serves all ConfigRepos that trust the same Secret.
+        let concerned = listed.iter().filter(|one| {
+            one.spec.webhook.as_ref().is_some_and(|other| other.secret_ref.name == webhook.secret_ref.name)
+                && notice.concerns(&one.spec.url, &one.spec.r#ref)
+        });
+        let mut count = 0;
+        for one in concerned {
+            count += 1;
+            self.hint(Key::of(one), &repos).await?;
+        }
+        info!(repo = %repo, concerned = count, "a webhook has arrived");
+        Ok(())
+    }
+
+    /// Asks for a fetch: directly where this process fetches, else with the annotation that people use.
+    async fn hint(&self, repo: Key, repos: &Api<ConfigRepo>) -> Result<(), String> {
+        if self.leadership.as_ref().is_none_or(Leadership::holds) {
+            return self.hints.try_send(repo).map_err(|_| "too many hints wait".into());
+        }
+        let at: Timestamp = now();
+        let annotations = json!({names::RECONCILE_AT_ANNOTATION: at.to_string()});
+        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+        let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+        let written = timeout(REQUEST_TIMEOUT, repos.patch(&repo.name, &params, &patch)).await;
+        written.map_err(|_| "the hub does not answer")?.map(drop).map_err(|e| e.to_string())
+    }
+}
+
+/// Whether a namespace can have that name (RFC 1123), so that it may stand in the path of a request.
+fn is_label(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 63 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}

@@ -1,0 +1,235 @@
+//! Takes the webhooks of git servers over HTTPS, and hands them on unread.
+//!
+//! The answer says only that a delivery arrived. It is the same whether the ConfigRepo exists, has a webhook, or the signature is right, and
+//! it is given before anything is looked up, so its time tells nothing either.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Extension, Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use axum::{Router, http};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use object::Key;
+
+/// Largest body. A push of a thousand commits has about half of it; what is larger is found by the next fetch.
+const LARGEST: usize = 1 << 20;
+/// Connections at once, and so bodies in memory: 32 MiB.
+const CONNECTIONS: usize = 32;
+/// Longest time of a connection with its one request.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// The time in which a source may make [`PER_SOURCE`] requests.
+const WINDOW: Duration = Duration::from_secs(10);
+const PER_SOURCE: u32 = 100;
+/// Sources that are counted; the requests of others are refused until the window ends.
+const SOURCES: usize = 4096;
+/// Time to wait when no connection can be accepted: file descriptors come back when others end.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Where webhooks are taken.
+#[derive(Clone, Debug)]
+pub struct ReceiverOptions {
+    /// The address.
+    pub listen: SocketAddr,
+    /// File with the certificate, in PEM. It and the key are read for every connection, so that new ones count at once.
+    pub certificate: PathBuf,
+    /// File with the key, in PEM.
+    pub key: PathBuf,
+}
+
+/// A request that nobody has verified.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// The ConfigRepo that the path names.
+    pub repo: Key,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, as it was sent.
+    pub body: Bytes,
+}
+
+struct Receiver {
+    deliveries: mpsc::Sender<Delivery>,
+    sources: Mutex<Sources>,
+}
+
+/// The requests of the present window, by source.
+struct Sources {
+    began: Instant,
+    requests: BTreeMap<IpAddr, u32>,
+}
+
+impl Sources {
+    fn admit(&mut self, source: IpAddr, now: Instant) -> bool {
+        if now.duration_since(self.began) >= WINDOW {
+            (self.began, self.requests) = (now, BTreeMap::new());
+        }
+        if self.requests.len() >= SOURCES && !self.requests.contains_key(&source) {
+            return false;
+        }
+        let requests = self.requests.entry(source).or_default();
+        *requests += 1;
+        *requests <= PER_SOURCE
+    }
+}
+
+/// Serves `/webhooks/{namespace}/{name}` until `stop`.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub async fn serve(
+    options: ReceiverOptions,
+    deliveries: mpsc::Sender<Delivery>,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
+    let listener = TcpListener::bind(options.listen).await?;
+    info!(address = %listener.local_addr()?, "serving webhooks of git servers");
+    let routes = routes(deliveries);
+    let connections = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return Ok(()) };
+        let accepted = tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let (options, routes) = (options.clone(), routes.clone().layer(Extension(peer.ip())));
+                tokio::spawn(async move {
+                    // A connection that breaks or lasts is the client's business.
+                    let _ = timeout(PATIENCE, connection(stream, &options, routes)).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                warn!(%error, "cannot accept a connection for webhooks");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Answers the one request of a connection.
+async fn connection(stream: TcpStream, options: &ReceiverOptions, routes: Router) {
+    let config = match tls(options) {
+        Ok(config) => config,
+        Err(error) => {
+            warn!(%error, certificate = %options.certificate.display(), "cannot serve webhooks");
+            return;
+        }
+    };
+    let Ok(stream) = TlsAcceptor::from(Arc::new(config)).accept(stream).await else { return };
+    let mut builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).keep_alive(false);
+    let service = TowerToHyperService::new(routes);
+    let _ = builder.http1_only().serve_connection(TokioIo::new(stream), service).await;
+}
+
+fn tls(options: &ReceiverOptions) -> Result<ServerConfig, rustls::Error> {
+    let unread = |error: &dyn std::fmt::Display| rustls::Error::General(error.to_string());
+    let chain: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(&options.certificate).map_err(|e| unread(&e))?.collect();
+    let key = PrivateKeyDer::from_pem_file(&options.key).map_err(|e| unread(&e))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    builder.with_no_client_auth().with_single_cert(chain.map_err(|e| unread(&e))?, key)
+}
+
+fn routes(deliveries: mpsc::Sender<Delivery>) -> Router {
+    let sources = Mutex::new(Sources { began: Instant::now(), requests: BTreeMap::new() });
+    Router::new()
+        .route("/webhooks/{namespace}/{name}", post(receive))
+        .with_state(Arc::new(Receiver { deliveries, sources }))
+}
+
+async fn receive(
+    State(receiver): State<Arc<Receiver>>,
+    Extension(source): Extension<IpAddr>,
+    Path((namespace, name)): Path<(String, String)>,
+    headers: http::HeaderMap,
+    body: Body,
+) -> StatusCode {
+    let admitted =
+        receiver.sources.lock().unwrap_or_else(PoisonError::into_inner).admit(source, Instant::now());
+    if !admitted {
+        return StatusCode::TOO_MANY_REQUESTS;
+    }
+    let Ok(body) = to_bytes(body, LARGEST).await else { return StatusCode::PAYLOAD_TOO_LARGE };
+    let delivery = Delivery { repo: Key::namespaced(namespace, name), headers, body };
+    match receiver.deliveries.try_send(delivery) {
+        Ok(()) => StatusCode::ACCEPTED,
+        Err(_) => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Request;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    async fn ask(routes: &Router, method: &str, path: &str, body: Vec<u8>) -> StatusCode {
+        let request = Request::builder().method(method).uri(path).body(Body::from(body)).unwrap();
+        let routes = routes.clone().layer(Extension(IpAddr::from([192, 0, 2, 1])));
+        let answer = routes.oneshot(request).await.unwrap();
+        let status = answer.status();
+        let said = to_bytes(answer.into_body(), 1).await.unwrap();
+        assert!(said.is_empty(), "an answer has no body");
+        status
+    }
+
+    #[tokio::test]
+    async fn every_delivery_gets_the_same_answer_and_is_handed_on_unread() {
+        let (sender, mut receiver) = mpsc::channel(2);
+        let routes = routes(sender);
+        for path in ["/webhooks/a/b", "/webhooks/there/is-none"] {
+            assert_eq!(ask(&routes, "POST", path, b"{".to_vec()).await, StatusCode::ACCEPTED, "{path}");
+        }
+        let delivery = receiver.recv().await.unwrap();
+        assert_eq!((delivery.repo, delivery.body.as_ref()), (Key::namespaced("a", "b"), b"{".as_slice()));
+        assert_eq!(ask(&routes, "GET", "/webhooks/a/b", Vec::new()).await, StatusCode::METHOD_NOT_ALLOWED);
+    }
+
+    #[tokio::test]
+    async fn bodies_requests_and_the_queue_are_limited() {
+        let (sender, _receiver) = mpsc::channel(2);
+        let routes = routes(sender);
+        let large = vec![b' '; LARGEST + 1];
+        assert_eq!(ask(&routes, "POST", "/webhooks/a/b", large).await, StatusCode::PAYLOAD_TOO_LARGE);
+        let mut answers = Vec::new();
+        for _ in 0..PER_SOURCE {
+            answers.push(ask(&routes, "POST", "/webhooks/a/b", Vec::new()).await);
+        }
+        assert_eq!(answers.first(), Some(&StatusCode::ACCEPTED));
+        assert_eq!(answers.get(2), Some(&StatusCode::SERVICE_UNAVAILABLE), "the queue is full");
+        assert_eq!(answers.last(), Some(&StatusCode::TOO_MANY_REQUESTS));
+    }
+
+    #[test]
+    fn sources_are_counted_apart_and_anew_in_each_window() {
+        let now = Instant::now();
+        let mut sources = Sources { began: now, requests: BTreeMap::new() };
+        let (one, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        assert!((0..PER_SOURCE).all(|_| sources.admit(one, now)));
+        assert!(!sources.admit(one, now));
+        assert!(sources.admit(other, now));
+        assert!(sources.admit(one, now + WINDOW));
+    }
+}
