@@ -32,6 +32,6 @@ pub use push::{Commit, Retry, entry};
 pub use read::Limits;
 pub use refs::RefSpec;
 pub use remote::Remote;
-pub use signature::{Keyring, Refusal, SignedPart, Verification};
+pub use signature::{Keyring, Refusal, SignedPart, Signer, Verification};
 pub use transport::{Egress, TransportLimits};
 pub use watch::{RefWatcher, watch};

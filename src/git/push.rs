@@ -13,14 +13,14 @@ use git2::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Mirror};
+use super::{Error, Mirror, Signer};
 use object::text;
 
 const AUTHOR: &str = "Wheelwright";
 const EMAIL: &str = "wheelwright@gitops.wheelwright.dev";
 
 /// Files to commit to a branch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Commit {
     /// The branch; created without parents if it does not exist.
     pub branch: String,
@@ -34,6 +34,8 @@ pub struct Commit {
     pub message: String,
     /// Time of author and committer.
     pub time: Timestamp,
+    /// The key that signs the commit, if any.
+    pub signer: Option<Signer>,
 }
 
 /// Limits the attempts of a push that loses races against other writers.
@@ -134,6 +136,7 @@ impl Mirror {
             Err(e) => return Err(explain(e)),
         };
         let id = match write_commit(&repo, tip, commit).map_err(explain)? {
+            Written::Unsigned(error) => return Err(error),
             Written::Unchanged => return Ok(Attempt::Unchanged),
             Written::NotOurs(what) => return Err(self.not_ours(commit, what)),
             Written::Commit(id) => id,
@@ -155,6 +158,7 @@ impl Mirror {
         let repo = self.repository()?;
         let tip = self.tip(&repo, reference)?;
         let id = match write_commit(&repo, tip, commit).map_err(|e| Error::cache(&e))? {
+            Written::Unsigned(error) => return Err(error),
             Written::Unchanged => return Ok(Attempt::Unchanged),
             Written::NotOurs(what) => return Err(self.not_ours(commit, what)),
             Written::Commit(id) => id,
@@ -286,6 +290,8 @@ enum Written {
     Unchanged,
     /// The directory holds files of another owner.
     NotOurs(String),
+    /// The key cannot sign.
+    Unsigned(Error),
     /// The commit.
     Commit(Oid),
 }
@@ -341,7 +347,17 @@ fn write_commit(repo: &Repository, tip: Option<Oid>, commit: &Commit) -> Result<
     }
     let signature = Signature::new(AUTHOR, EMAIL, &git2::Time::new(commit.time.as_second(), 0))?;
     let parents: Vec<_> = parent.iter().collect();
-    repo.commit(None, &signature, &signature, &commit.message, &tree, &parents).map(Written::Commit)
+    let Some(signer) = &commit.signer else {
+        return repo
+            .commit(None, &signature, &signature, &commit.message, &tree, &parents)
+            .map(Written::Commit);
+    };
+    let unsigned = repo.commit_create_buffer(&signature, &signature, &commit.message, &tree, &parents)?;
+    let content = std::str::from_utf8(&unsigned).map_err(|e| git2::Error::from_str(&e.to_string()))?;
+    match signer.sign(content.as_bytes(), commit.time) {
+        Ok(armored) => repo.commit_signed(content, armored.trim_end(), None).map(Written::Commit),
+        Err(error) => Ok(Written::Unsigned(error)),
+    }
 }
 
 /// Reads the record of a directory; `None` if it is none.

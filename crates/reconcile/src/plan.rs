@@ -309,6 +309,9 @@ pub struct Push {
     pub message: String,
     /// Time of the commit: when what it reports came about, so that the same report gives the same commit.
     pub time: Timestamp,
+    /// The Secret with the key that signs the commit, if it is signed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signing: Option<Key>,
 }
 
 /// An event about an object, for people (`events.k8s.io/v1`).

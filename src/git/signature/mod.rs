@@ -8,9 +8,11 @@ mod keyring;
 mod object;
 mod openpgp;
 mod refusal;
+mod signer;
 mod ssh;
 
 pub use history::{SignedPart, Verification};
 pub(super) use history::{Subject, verify};
 pub use keyring::Keyring;
 pub use refusal::Refusal;
+pub use signer::Signer;

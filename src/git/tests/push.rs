@@ -18,6 +18,7 @@ fn files(directory: &str, files: &[(&str, &str)]) -> Commit {
         files: files.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned())).collect(),
         message: "report\n".into(),
         time: "2026-01-02T03:04:05Z".parse().unwrap(),
+        signer: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Signatures that real git, gpg and ssh-keygen made, and their forgeries.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use git2::Oid;
@@ -7,7 +8,7 @@ use jiff::SignedDuration;
 use k8s_openapi::ByteString;
 
 use super::author::{Author, now};
-use crate::git::{Error, History, Keyring, RefSpec, SignedPart, Verification};
+use crate::git::{Commit, Error, History, Keyring, RefSpec, Retry, SignedPart, Signer, Verification};
 
 fn keys(secret: &[(&str, &str)]) -> Verification {
     let data = secret.iter().map(|(name, value)| ((*name).to_owned(), ByteString(value.as_bytes().to_vec())));
@@ -267,6 +268,55 @@ fn a_commit_that_was_fetched_is_trusted_with_the_keys_that_it_was_verified_with(
     assert!(!mirror.is_trusted(&commit));
     mirror.verification = Some(allowed(&format!("u {other}\nu {key}")));
     assert!(mirror.is_trusted(&commit), "it is verified again");
+}
+
+#[test]
+fn reports_are_signed_and_git_verifies_them() {
+    let author = Author::with_gpg();
+    let public = author.ssh_key("key", &["-t", "ed25519"]);
+    author.ssh_key("locked", &["-t", "ecdsa", "-N", "hunter22"]);
+    let primary = author.gpg_key("r@example.org", "ed25519", &[], "never");
+    let file = |name: &str| std::fs::read_to_string(author.root().join(name)).unwrap();
+    let signers = format!("* {public}\n* {}", file("locked.pub").trim());
+    std::fs::write(author.root().join("allowed"), &signers).unwrap();
+    let openpgp = author.gpg(&["--armor", "--export-secret-keys", &primary]);
+    let trusted = keys(&[("allowed_signers", &signers), ("k.asc", &author.gpg_public(&primary))]);
+    let secrets: [&[(&str, &str)]; 3] = [
+        &[("ssh-privatekey", &file("key"))],
+        &[("ssh-privatekey", &file("locked")), ("password", "hunter22\n")],
+        &[("openpgp.asc", &openpgp)],
+    ];
+    for (index, secret) in secrets.iter().enumerate() {
+        let signer = Some(Signer::from_secret(&data(secret)).unwrap());
+        let report = Commit {
+            branch: "main".into(),
+            directory: String::new(),
+            owner: "ConfigRepo fleet/a of hub 1".into(),
+            files: [("README.md".to_owned(), index.to_string())].into(),
+            message: "report\n".into(),
+            time: "2026-01-02T03:04:05Z".parse().unwrap(),
+            signer,
+        };
+        let commit = author.forge.local().push(&report, &Retry::default()).unwrap().unwrap();
+        assert_eq!(author.fetch(trusted.clone()), Ok(commit.clone()), "{index}");
+        let allowed = format!("gpg.ssh.allowedSignersFile={}", author.root().join("allowed").display());
+        author
+            .git(&["-c", "safe.directory=*", "-c", &allowed, "verify-commit", &commit], author.forge.path());
+    }
+    let wrong: [(&[(&str, &str)], &str); 4] = [
+        (&[], "needs one of the keys"),
+        (&[("ssh-privatekey", "x")], "none in the format of OpenSSH"),
+        (&[("ssh-privatekey", &file("locked")), ("password", "x")], "does not open"),
+        (&[("openpgp.asc", "x")], "no armored secret key"),
+    ];
+    for (secret, part) in wrong {
+        let error = Signer::from_secret(&data(secret)).unwrap_err().to_string();
+        assert!(error.contains(part) && !error.contains("hunter22"), "{error}");
+    }
+}
+
+fn data(secret: &[(&str, &str)]) -> BTreeMap<String, ByteString> {
+    secret.iter().map(|(name, value)| ((*name).to_owned(), ByteString(value.as_bytes().to_vec()))).collect()
 }
 
 #[test]

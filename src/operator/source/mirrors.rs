@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::git::{
     Cancel, Commit, Credentials, Egress, Error, History, Keyring, Mirror, RefSpec, Remote, Retry, SignedPart,
-    Verification,
+    Signer, Verification,
 };
 use crate::shell::{REQUEST_TIMEOUT, now};
 use api::gitops::v1alpha1::{ConfigRepo, GitRef, RewindPolicy, Verify, VerifyMode};
@@ -181,10 +181,14 @@ impl Mirrors {
     }
 
     async fn try_push(&self, push: Push) -> Result<(), Error> {
-        let Push { repo, url, secret, branch, directory, owner, files, message, time } = push;
+        let Push { repo, url, secret, branch, directory, owner, files, message, time, signing } = push;
         let remote = self.remote(&url)?;
         let credentials = self.credentials(secret.as_ref()).await?;
-        let commit = Commit { branch, directory, owner, files, message, time };
+        let signer = match &signing {
+            Some(key) => Some(Signer::from_secret(&self.secret(key).await?)?),
+            None => None,
+        };
+        let commit = Commit { branch, directory, owner, files, message, time, signer };
         let key = MirrorKey { purpose: Purpose::Write, namespace: repo.namespace, remote: remote.identity() };
         self.with_mirror(key, remote, credentials, move |mirror| mirror.push(&commit, &Retry::default()))
             .await??;

@@ -179,6 +179,7 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         message: report::message(&fleet, &digest),
         files,
         time: changed.unwrap_or(Timestamp::UNIX_EPOCH),
+        signing: spec.signing_key_ref.as_ref().map(|key| Key::namespaced(Key::of(repo).namespace, &key.name)),
     }))]);
     Ok(plan)
 }

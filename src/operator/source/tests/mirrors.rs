@@ -79,6 +79,7 @@ async fn a_repository_of_this_machine_needs_the_flag() {
         files: BTreeMap::new(),
         message: String::new(),
         time: jiff::Timestamp::UNIX_EPOCH,
+        signing: None,
     };
     let refused = mirrors(dir.path(), false).push(push).await.unwrap_err();
     assert_eq!(refused.kind, FailureKind::Invalid);

@@ -314,6 +314,10 @@ pub struct Report {
     /// Secret of the same namespace with the credentials to write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
+    /// Secret of the same namespace with the key that signs the commits: ssh-privatekey or openpgp.asc, and the password of either. They
+    /// are not signed if it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signing_key_ref: Option<SecretRef>,
     /// Shortest time between two commits, such as 30s.
     #[serde(default = "thirty_seconds")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
@@ -340,6 +344,7 @@ impl Default for Report {
             branch: status_branch(),
             path: String::new(),
             secret_ref: None,
+            signing_key_ref: None,
             interval: thirty_seconds(),
             unknown: Unknown::new(),
         }
