@@ -7,6 +7,7 @@ use crate::placement_reads::{placement_of, selection};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn, PlacementStrategy};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::gitops::v1alpha1::RolloutPolicy;
 use engine::addon::selection::Selection;
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View, Watches};
@@ -26,6 +27,17 @@ pub(super) fn wake_on_placements<W: Watches>(watches: &mut W) {
         let keys: BTreeSet<Key> =
             placements.iter().flat_map(|placement| installed_by(placement, view)).collect();
         keys.into_iter().collect()
+    });
+}
+
+/// Wakes every add-on when somebody changes a policy.
+pub(super) fn wake_on_policies<W: Watches>(watches: &mut W) {
+    watches.on::<RolloutPolicy>(|change, view| {
+        if change.differs_in(|policy| &policy.spec) {
+            view.keys::<ClusterManagementAddOn>(Query::ALL)
+        } else {
+            Vec::new()
+        }
     });
 }
 

@@ -16,7 +16,6 @@ use api::addon::v1alpha1::{
     ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn, PlacementStrategy,
 };
 use api::cluster::v1::ManagedCluster;
-use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::{ADDON_ANNOTATION_PREFIX, INSTALLED_BY_ANNOTATION};
 use engine::addon::config_refs;
 use engine::rollout::input::{Cluster, Group, GroupKey, Hash};
@@ -38,7 +37,7 @@ impl Controller for AddonInstallController {
         });
         addon_reads::wake_on_placements(watches);
         watches.read::<ManagedCluster>();
-        watches.read::<RolloutPolicy>();
+        addon_reads::wake_on_policies(watches);
     }
 
     fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {

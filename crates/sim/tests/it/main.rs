@@ -14,6 +14,7 @@ mod liveness;
 mod manifests;
 mod permissions;
 mod placements;
+mod policies;
 mod previews;
 mod replica_sets;
 mod reports;

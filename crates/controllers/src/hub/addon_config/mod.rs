@@ -18,7 +18,6 @@ use crate::placement_reads::is_unreachable;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
-use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::{ADDON_GROUP, addon_conditions};
 use engine::addon::config::{Config, ConfigKind};
 use engine::addon::config_refs;
@@ -49,10 +48,7 @@ impl Controller for AddonConfigController {
             let same = old.is_some() && old == new;
             if same { Vec::new() } else { view.keys::<ClusterManagementAddOn>(Query::ALL) }
         });
-        watches.on::<RolloutPolicy>(|change, view| {
-            let same = matches!((&change.old, &change.new), (Some(old), Some(new)) if old.spec == new.spec);
-            if same { Vec::new() } else { view.keys::<ClusterManagementAddOn>(Query::ALL) }
-        });
+        addon_reads::wake_on_policies(watches);
         watches.on_observed(|change, view| {
             if is_config(change) { view.keys::<ClusterManagementAddOn>(Query::ALL) } else { Vec::new() }
         });

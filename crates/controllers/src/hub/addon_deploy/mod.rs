@@ -94,7 +94,10 @@ impl Controller for AddonDeployController {
         watches.on::<RoleBinding>(|change, _| {
             change.latest().and_then(registration::addon_of_binding).into_iter().collect()
         });
-        watches.read::<RolloutPolicy>();
+        watches.on::<RolloutPolicy>(|change, view| {
+            let facts = |policy: &RolloutPolicy| (policy.spec.add_ons.clone(), policy.spec.success.clone());
+            if change.differs_in(facts) { view.keys::<ManagedClusterAddOn>(Query::ALL) } else { Vec::new() }
+        });
         watches.keep::<Refusals>();
     }
 
