@@ -98,12 +98,13 @@ pub(crate) struct Checker {
 }
 
 impl Checker {
-    /// Starts to follow the hub, or the spoke of that name.
+    /// Starts to follow the hub, or the spoke of that name. A spoke that joins again is a new one: of the old one nothing is left.
     pub(crate) fn follow(&mut self, spoke: Option<&str>, store: &mut Store, now: Timestamp) {
         store.keep_journal();
         let _ = store.take_journal();
         let known = store.snapshot().collect::<Vec<_>>();
         let mirror = self.mirror_mut(spoke);
+        *mirror = Mirror::default();
         for entry in known {
             let _ = mirror.take(entry, now, "");
         }

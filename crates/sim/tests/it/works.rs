@@ -6,7 +6,7 @@ use k8s_openapi::api::rbac::v1::ClusterRole;
 use serde_json::json;
 
 use crate::fixtures::{
-    addon, config_maps, is_completed, put, seconds, seeded, select_all, template, work, work_of, world,
+    addon, config_maps, is_completed, join, put, seconds, seeded, select_all, template, work, work_of, world,
 };
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
@@ -172,4 +172,18 @@ fn a_cluster_that_leaves_takes_its_permissions_with_it_and_its_namespace_stays()
                 == Some("open-cluster-management:managedcluster:cluster1"))
     );
     assert!(world.get::<Namespace>(&Key::cluster("cluster1")).is_some());
+}
+
+#[test]
+fn a_cluster_that_joins_under_the_name_of_another_has_none_of_its_objects() {
+    let mut world = world(1);
+    world.delete::<ManagedCluster>(&Key::cluster("cluster1")).unwrap();
+    world.run_for(seconds(10)).unwrap();
+    // The agent goes on: its cluster has left, and its namespace is there.
+    work(&mut world, &[("a", "1")]);
+    assert_eq!(config_maps(&world), ["a=\"1\""]);
+    join(&mut world, 0, false, seconds(3));
+    assert!(config_maps(&world).is_empty(), "{:?}", config_maps(&world));
+    world.run_for(seconds(10)).unwrap();
+    assert_eq!(config_maps(&world), ["a=\"1\""]);
 }
