@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Backoff;
+use super::queue::earlier;
 use object::Key;
 
 /// A pure computation that is too expensive for a plan: the value is its input, and equal inputs have equal results.
@@ -276,6 +277,16 @@ impl Memos {
             woken.push((place.0, place.1));
         }
         woken
+    }
+
+    /// The clock was set back: every wait ends as much earlier.
+    pub(crate) fn bring_forward(&mut self, by: SignedDuration) {
+        for slot in self.slots.values_mut().flat_map(BTreeMap::values_mut) {
+            slot.retry_at = slot.retry_at.map(|at| earlier(at, by));
+            if let Some(running) = &mut slot.running {
+                running.expires = running.expires.map(|at| earlier(at, by));
+            }
+        }
     }
 
     /// When the next computation is given up.

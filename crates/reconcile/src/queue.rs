@@ -107,6 +107,11 @@ impl Backoff {
     }
 }
 
+/// A time before another.
+pub(crate) fn earlier(at: Timestamp, by: SignedDuration) -> Timestamp {
+    at.saturating_sub(by).unwrap_or(Timestamp::MIN)
+}
+
 impl WorkQueue {
     /// A queue that leaves at least `spacing` between two plans of one key, so that a burst of changes is planned once.
     pub(crate) fn with_spacing(spacing: SignedDuration) -> Self {
@@ -201,6 +206,23 @@ impl WorkQueue {
             waiting.map(|(key, _)| key.clone()).filter(|key| !self.running.contains_key(key)).collect();
         for key in released {
             self.wake(key, Wake { restarts: true, ..Wake::changed(now) });
+        }
+    }
+
+    /// The clock was set back: every key is due as much earlier, so that it waits no longer than it would have.
+    pub(crate) fn bring_forward(&mut self, by: SignedDuration) {
+        for (at, _) in self.due.values_mut() {
+            *at = earlier(*at, by);
+        }
+        for order in [&mut self.changed, &mut self.initial] {
+            let due = std::mem::take(order);
+            *order = due.into_iter().map(|(at, key)| (earlier(at, by), key)).collect();
+        }
+        for again in self.running.values_mut().filter_map(|running| running.again.as_mut()) {
+            again.at = earlier(again.at, by);
+        }
+        for failures in self.failures.values_mut() {
+            failures.until = earlier(failures.until, by);
         }
     }
 

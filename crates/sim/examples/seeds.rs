@@ -1,21 +1,23 @@
 //! Plays random histories: `cargo run --release -p wheelwright-sim --example seeds -- FROM TO`. One seed
-//! alone is told in full.
+//! alone is told in full. With `--jumps`, clocks jump in all of them.
 
 use std::process::ExitCode;
 
-use sim::{Setup, history};
+use sim::Setup;
+use sim::history::{self, Event};
 
 fn main() -> ExitCode {
     let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|number| number.parse().ok()).collect();
     let [from, rest @ ..] = numbers.as_slice() else {
-        eprintln!("usage: seeds FROM [TO]");
+        eprintln!("usage: seeds FROM [TO] [--jumps]");
         return ExitCode::FAILURE;
     };
-    let Some(to) = rest.first() else { return tell(*from) };
+    let draw =
+        if std::env::args().any(|word| word == "--jumps") { history::draw_with_jumps } else { history::draw };
+    let Some(to) = rest.first() else { return tell(*from, &draw(*from)) };
     let mut broken = 0;
     for seed in *from..*to {
-        if let Some(violation) = history::play(Setup::default(), seed, &history::draw(seed), false).violation
-        {
+        if let Some(violation) = history::play(Setup::default(), seed, &draw(seed), false).violation {
             broken += 1;
             println!("{seed}: {violation}");
         }
@@ -25,9 +27,8 @@ fn main() -> ExitCode {
 }
 
 /// Prints the events of one seed, its writes, and the end.
-fn tell(seed: u64) -> ExitCode {
-    let events = history::draw(seed);
-    let ended = history::play(Setup::default(), seed, &events, true);
+fn tell(seed: u64, events: &[Event]) -> ExitCode {
+    let ended = history::play(Setup::default(), seed, events, true);
     for (number, event) in events.iter().enumerate() {
         println!("{} {event:?}", if number < ended.events { "played    " } else { "not played" });
     }

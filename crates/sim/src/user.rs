@@ -119,7 +119,9 @@ impl World {
 
     /// Ends the operator and starts a new one that knows nothing.
     pub fn restart_operator(&mut self) {
+        let clock = self.operator.clock();
         self.operator = Process::start(Scope::Everything, None, self.setup.hub);
+        self.operator.set_clock(clock);
         for (repo, source) in &self.sources {
             self.operator.set_source(repo, source.clone(), self.now);
         }
@@ -134,6 +136,11 @@ impl World {
     /// Whether the operator that was to be killed has not come that far.
     pub fn is_operator_doomed(&self) -> bool {
         !self.operator.is_safe()
+    }
+
+    /// Sets the clock of the operator ahead of that of the hub's API server.
+    pub fn set_operator_clock(&mut self, ahead: SignedDuration) {
+        self.operator.set_clock(ahead);
     }
 
     /// Sets the clock of a cluster ahead of that of the hub.

@@ -40,7 +40,8 @@ impl Controller for LeaseController {
         let period = lease::period(cluster.spec.lease_duration_seconds);
         let wait = period.saturating_sub(head_start(&key.namespace, period));
         let due = renewed.saturating_add(wait).unwrap_or(Timestamp::MAX);
-        if due > now {
+        // A time that is still to come was written by a clock that was ahead, so it says nothing.
+        if due > now && renewed <= now {
             plan.wake(due);
             return Ok(plan);
         }

@@ -56,7 +56,7 @@ impl Lives {
         };
         let known = self.0.entry(cluster.name().to_owned());
         let life = known.or_insert_with(|| Liveness::begin(sign.clone(), now));
-        life.observe(sign, now);
+        life.observe(sign, cluster.spec.lease_duration_seconds, now);
         life.clone()
     }
 }

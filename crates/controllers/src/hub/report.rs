@@ -141,16 +141,20 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         .is_some_and(|c| c.observed_generation != repo.metadata.generation);
     let wait = if refused && !answered { REFUSED_WAIT.max(interval) } else { interval };
     let at = |time: Timestamp, by| time.saturating_add(by).unwrap_or(Timestamp::MAX);
-    let not_before = last.time.as_ref().map(|time| at(time.0, wait)).filter(|_| !(refused && answered));
+    // A time that is still to come was written by a clock that was ahead, so it says nothing.
+    let past = last.time.as_ref().filter(|time| time.0 <= now && !(refused && answered));
+    let not_before = past.map(|time| at(time.0, wait));
     let mut plan = Plan::default();
     if let Some(later) = not_before.filter(|later| *later > now) {
         plan.wake(later);
         return Ok(plan);
     }
     let add_ons = add_ons(repo, &identity, view)?;
-    let changed = report::last_change(repo, add_ons.iter().flat_map(|(_, on)| on));
+    let changed =
+        report::last_change(repo, add_ons.iter().flat_map(|(_, on)| on)).filter(|changed| *changed <= now);
     // Changes that keep coming hold a report up for an interval at most.
     let since = last.time.or_else(|| status.seen.as_ref().and_then(|seen| seen.since.clone()));
+    let since = since.filter(|time| time.0 <= now);
     let patience = since.map_or(Timestamp::MIN, |time| at(time.0, interval + interval));
     let quiet = changed.map_or(Timestamp::MIN, |changed| at(changed, QUIET));
     if quiet > now && patience > now {

@@ -8,6 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::lease;
 use api::condition::ConditionStatus;
 
+/// How late the hub looks at a lease at most when it does not stand still: far more than a plan waits for its turn.
+const LATE_LOOK: SignedDuration = SignedDuration::from_secs(30);
+
 /// What shows that an agent is alive, as it stands on the hub now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SignOfLife {
@@ -23,6 +26,10 @@ pub struct Liveness {
     sign: SignOfLife,
     /// When the sign was seen to change, by the clock of the hub; at first, when it was first seen.
     seen: Timestamp,
+    /// When the hub looked last.
+    looked: Timestamp,
+    /// The hub did not look while the lease ran out, so that it waited once more since the last change.
+    waited: bool,
     /// How far the clock of the spoke was ahead when a renewal was last seen.
     ahead: Option<SignedDuration>,
 }
@@ -30,16 +37,27 @@ pub struct Liveness {
 impl Liveness {
     /// Starts to look at a cluster. Its sign of life may be as old as can be, so a silence is noticed a grace period later.
     pub fn begin(sign: SignOfLife, now: Timestamp) -> Self {
-        Self { sign, seen: now, ahead: None }
+        Self { sign, seen: now, looked: now, waited: false, ahead: None }
     }
 
     /// Looks again. A lease whose time is cleared has not been renewed; see docs/hazards.md#lease-without-time.
-    pub fn observe(&mut self, sign: SignOfLife, now: Timestamp) {
+    ///
+    /// A look that comes much later than the end of the lease shows that the hub was stopped, or that its clock was set forward. Then
+    /// the cluster has another lease time, once, because renewals may be about to be read. See docs/hazards.md#clock-jumps.
+    pub fn observe(&mut self, sign: SignOfLife, lease_duration_seconds: i32, now: Timestamp) {
+        let expires = self.expires(lease_duration_seconds);
+        let was_alive = self.looked < expires && !self.waited;
+        let is_late = expires.saturating_add(LATE_LOOK).is_ok_and(|late| late < now);
         let is_renewed = sign.renewed.is_some() && sign.renewed != self.sign.renewed;
         let is_reported = sign.reported.is_some() && sign.reported != self.sign.reported;
         if is_renewed || is_reported {
-            self.seen = now;
+            (self.seen, self.waited) = (now, false);
+        } else if was_alive && is_late {
+            (self.seen, self.waited) = (now, true);
         }
+        // A clock that was set back keeps nobody alive.
+        self.seen = self.seen.min(now);
+        self.looked = now;
         if is_renewed {
             self.ahead = sign.renewed.map(|renewed| renewed.duration_since(now));
         }
@@ -76,8 +94,8 @@ mod tests {
         for renewed in [-1_000_000, 100, 253_402_207_200] {
             let mut life = Liveness::begin(lease(0), at(100));
             assert_eq!(life.expires(10), at(150), "from the first look");
-            life.observe(lease(renewed), at(120));
-            life.observe(lease(renewed), at(140));
+            life.observe(lease(renewed), 10, at(120));
+            life.observe(lease(renewed), 10, at(140));
             assert_eq!((life.expires(10), life.expires(0)), (at(170), at(420)), "renewed at {renewed}");
         }
     }
@@ -85,7 +103,7 @@ mod tests {
     #[test]
     fn a_lease_whose_time_is_cleared_runs_out_as_one_that_is_not_renewed() {
         let mut life = Liveness::begin(lease(100), at(100));
-        life.observe(SignOfLife::default(), at(110));
+        life.observe(SignOfLife::default(), 10, at(110));
         assert_eq!(life.expires(10), at(150));
     }
 
@@ -93,13 +111,13 @@ mod tests {
     fn a_report_is_a_sign_of_life_and_the_word_of_the_hub_is_none() {
         let reported = |status, since| SignOfLife { reported: Some((status, at(since))), ..lease(0) };
         let mut life = Liveness::begin(lease(0), at(100));
-        life.observe(reported(True, 7), at(200));
+        life.observe(reported(True, 7), 10, at(200));
         assert_eq!(life.expires(10), at(250));
-        life.observe(reported(True, 7), at(220));
+        life.observe(reported(True, 7), 10, at(220));
         assert_eq!(life.expires(10), at(250), "the same report says nothing new");
-        life.observe(reported(False, 8), at(240));
+        life.observe(reported(False, 8), 10, at(240));
         assert_eq!(life.expires(10), at(290));
-        life.observe(lease(0), at(290));
+        life.observe(lease(0), 10, at(290));
         assert_eq!(life.expires(10), at(290), "the hub has said that it is unknown");
     }
 
@@ -108,9 +126,32 @@ mod tests {
         let mut life = Liveness::begin(lease(0), at(1000));
         assert_eq!(life.is_clock_synced(60), None);
         for (renewed, synced) in [(1010, true), (1309, true), (1310, false), (711, true), (710, false)] {
-            life.observe(lease(0), at(1010));
-            life.observe(lease(renewed), at(1010));
+            life.observe(lease(0), 60, at(1010));
+            life.observe(lease(renewed), 60, at(1010));
             assert_eq!(life.is_clock_synced(60), Some(synced), "renewed at {renewed}");
         }
+    }
+
+    #[test]
+    fn a_hub_that_stood_still_or_whose_clock_was_set_forward_waits_once_more() {
+        let mut life = Liveness::begin(lease(0), at(100));
+        life.observe(lease(0), 10, at(140));
+        assert_eq!(life.expires(10), at(150));
+        life.observe(lease(0), 10, at(3740));
+        assert_eq!(life.expires(10), at(3790), "the hub did not look when the lease ran out");
+        life.observe(lease(0), 10, at(7340));
+        assert_eq!(life.expires(10), at(3790), "once is enough");
+        life.observe(lease(7340), 10, at(7340));
+        life.observe(lease(7340), 10, at(7420));
+        assert_eq!(life.expires(10), at(7390), "a look within half a minute is no standstill");
+        life.observe(lease(7340), 10, at(9000));
+        assert_eq!(life.expires(10), at(7390), "it was silent before");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_keeps_no_silent_cluster_alive() {
+        let mut life = Liveness::begin(lease(0), at(4000));
+        life.observe(lease(0), 10, at(400));
+        assert_eq!(life.expires(10), at(450));
     }
 }

@@ -142,6 +142,19 @@ pub struct Cluster {
     pub skip: bool,
 }
 
+impl Cluster {
+    /// Returns the same as it is known at a time. What was written with a later time, by a clock that was ahead, counts as this very
+    /// moment.
+    #[must_use]
+    pub fn at(mut self, now: Timestamp) -> Self {
+        let since = self.health.as_mut().map(|health| &mut health.since);
+        for time in since.into_iter().chain([&mut self.runs_since, &mut self.answers_since]) {
+            *time = time.map(|time| time.min(now));
+        }
+        self
+    }
+}
+
 /// A report of a cluster, fenced to the hash it was measured on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Health {

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::Lookup;
+use crate::queue::earlier;
 use object::{Gvk, Key, ObjectRef};
 
 /// Lookups that are answered at one time: as many as writes of one controller.
@@ -182,6 +183,15 @@ impl Lookups {
         state.is_running = true;
         self.running += 1;
         Some(next.1)
+    }
+
+    /// The clock was set back: every lookup is due as much earlier.
+    pub(super) fn bring_forward(&mut self, by: SignedDuration) {
+        let schedule = std::mem::take(&mut self.schedule);
+        self.schedule = schedule.into_iter().map(|(at, lookup)| (earlier(at, by), lookup)).collect();
+        for state in self.states.values_mut() {
+            state.due = state.due.map(|at| earlier(at, by));
+        }
     }
 
     /// When the next lookup is asked.

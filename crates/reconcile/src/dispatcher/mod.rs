@@ -13,6 +13,7 @@
 //! `docs/design/dispatcher.md` gives the rules and their reasons.
 
 mod answers;
+mod clock;
 mod command;
 mod decision;
 mod feed;

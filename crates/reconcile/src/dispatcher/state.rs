@@ -47,6 +47,8 @@ pub struct Dispatcher {
     pub(super) lookups: Lookups,
     pub(super) outages: Outages,
     pub(super) memos: Memos,
+    /// The latest time since the clock was set back.
+    pub(super) latest: Timestamp,
     /// What the next call of [`Dispatcher::due`] hands out.
     pub(super) commands: Vec<Command>,
 }
@@ -130,6 +132,7 @@ impl Dispatcher {
             lookups: Lookups::default(),
             outages: Outages::default(),
             memos: Memos::new(limits.computations),
+            latest: Timestamp::MIN,
             commands: Vec::new(),
         }
     }
@@ -179,8 +182,9 @@ impl Dispatcher {
         }
     }
 
-    /// What is to be done now. Each command is handed out once.
+    /// What is to be done now. Each command is handed out once. A clock may be set back between two calls.
     pub fn due(&mut self, now: Timestamp) -> Vec<Command> {
+        self.follow_clock(now);
         let expired = self.memos.expire(now);
         self.wake(expired, Wake::changed(now));
         for lane in 0..self.lanes.len() {

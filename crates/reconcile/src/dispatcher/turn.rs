@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::command::{Act, Acted, Command, Ended};
 use super::decision::{Decided, DecisionResult, Planned};
 use super::state::{Deciding, Dispatcher};
+use crate::queue::earlier;
 use crate::snapshot::Asked;
 use crate::{
     Event, Executed, Failure, FailureKind, Lookup, Outcome, Plan, ReadError, StatusWrite, Wake, WatchedKind,
@@ -18,6 +19,8 @@ pub(super) struct Turn {
     lane: usize,
     pub(super) key: Key,
     began: Timestamp,
+    /// How far the clock was set back since.
+    set_back: SignedDuration,
     steps: usize,
     wake_at: Option<Timestamp>,
     events: Vec<Event>,
@@ -55,7 +58,15 @@ struct End {
 impl Turn {
     pub(super) fn new(lane: usize, key: Key, now: Timestamp) -> Self {
         let (wake_at, events, failure) = Default::default();
-        Self { lane, key, began: now, steps: 0, wake_at, events, failure, stage: Stage::Deciding }
+        let set_back = SignedDuration::ZERO;
+        Self { lane, key, began: now, set_back, steps: 0, wake_at, events, failure, stage: Stage::Deciding }
+    }
+
+    /// The clock was set back.
+    pub(super) fn bring_forward(&mut self, by: SignedDuration) {
+        self.began = earlier(self.began, by);
+        self.wake_at = self.wake_at.map(|at| earlier(at, by));
+        self.set_back = self.set_back.saturating_add(by);
     }
 }
 
@@ -110,7 +121,7 @@ impl Dispatcher {
                 return;
             }
         };
-        turn.wake_at = plan.wake_at;
+        turn.wake_at = plan.wake_at.map(|at| earlier(at, turn.set_back));
         turn.events = std::mem::take(&mut plan.events);
         turn.steps = plan.steps.len();
         if plan.steps.is_empty() {
@@ -268,7 +279,7 @@ impl Dispatcher {
     }
 
     fn end(&mut self, id: u64, turn: Turn, end: End, now: Timestamp) {
-        let Turn { lane: index, key, began, steps, wake_at, events, failure, stage: _ } = turn;
+        let Turn { lane: index, key, began, set_back: _, steps, wake_at, events, failure, stage: _ } = turn;
         let Some(lane) = self.lanes.get_mut(index) else { return };
         let End { read_error, panicked, is_coming } = end;
         let undecided = panicked || (read_error.is_some() && !is_coming);

@@ -5,24 +5,51 @@ use jiff::SignedDuration;
 use super::{Broken, Check, Checker, Invariant, InvariantViolation};
 use crate::{Faults, World};
 
+/// After this time without faults, what is left to do waits for a time: a deadline, the end of a backoff or of a memory.
+const SETTLE: SignedDuration = SignedDuration::from_mins(15);
+/// In this time the longest of those pass one after the other: an hour that a clock was ahead, and the ten minutes that a cluster has
+/// by default, for a rollout that goes on, for the one that waits for it, and for the return from it. A drift is forgotten in half an
+/// hour.
+const LAST: SignedDuration = SignedDuration::from_mins(90);
 /// The restarted processes write nothing for this time.
 const WATCH: SignedDuration = SignedDuration::from_mins(4);
 
 impl World {
-    /// Ends all faults, lets the world come to rest, and restarts every process: they write nothing but leases.
-    ///
-    /// `settle` is longer than every deadline, backoff and lease of the world.
+    /// Ends all faults and sets all clocks right, lets the world come to rest, and restarts every process: they write nothing but leases. A restart writes nothing
+    /// either while the world waits for a time.
     ///
     /// # Errors
     /// The first broken invariant.
-    pub(crate) fn check_rest(&mut self, settle: SignedDuration) -> Result<(), InvariantViolation> {
+    pub(crate) fn check_rest(&mut self) -> Result<(), InvariantViolation> {
         self.faults = Faults::default();
         for spoke in self.spokes.values_mut() {
             spoke.connected = true;
         }
-        self.run_for(settle)?;
+        self.set_clocks_right();
+        self.run_for(SETTLE)?;
+        self.check_restart(SignedDuration::ZERO)?;
+        self.run_for(LAST)?;
         let drained = self.checker.drained();
         self.checker.note(drained, self.now);
+        self.check_restart(WATCH)
+    }
+
+    /// Sets all clocks right, and restarts the processes whose clock was wrong, so that they look at everything at the right time.
+    fn set_clocks_right(&mut self) {
+        if self.operator.clock() != SignedDuration::ZERO {
+            self.set_operator_clock(SignedDuration::ZERO);
+            self.restart_operator();
+        }
+        let is_wrong = |(_, spoke): &(&String, &crate::Spoke)| spoke.agent.clock() != SignedDuration::ZERO;
+        let wrong: Vec<String> = self.spokes.iter().filter(is_wrong).map(|(name, _)| name.clone()).collect();
+        for name in wrong {
+            self.set_clock(&name, SignedDuration::ZERO);
+            self.restart_agent(&name);
+        }
+    }
+
+    /// Restarts every process: they write nothing but leases for a time.
+    fn check_restart(&mut self, watch: SignedDuration) -> Result<(), InvariantViolation> {
         let pushed = self.commits();
         self.checker.at_rest = true;
         self.restart_operator();
@@ -30,7 +57,7 @@ impl World {
         for name in names {
             self.restart_agent(&name);
         }
-        let ran = self.run_for(WATCH);
+        let ran = self.run_for(watch);
         self.checker.at_rest = false;
         ran?;
         if self.commits() != pushed {

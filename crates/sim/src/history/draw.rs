@@ -22,6 +22,18 @@ pub(super) fn history(random: &mut Random) -> Vec<Event> {
     events
 }
 
+/// Lets clocks jump here and there: of the operator, of clusters, forth and back, by what a time server corrects and by what a
+/// person gets wrong.
+pub(super) fn jumps(random: &mut Random, events: &mut Vec<Event>) {
+    const AHEAD: [i16; 9] = [-3600, -400, -60, -7, 0, 7, 60, 400, 3600];
+    for _ in 0..=small(random, 4) {
+        let cluster = random.chance(500).then(|| small(random, CLUSTERS));
+        let ahead = AHEAD.get(usize::from(small(random, 9))).copied().unwrap_or_default();
+        let at = usize::try_from(random.below(events.len() as u64)).unwrap_or_default();
+        events.insert(at, Event::Clock { cluster, ahead });
+    }
+}
+
 fn event(random: &mut Random, content: &mut Content) -> Event {
     let cluster = small(random, CLUSTERS);
     match random.below(100) {

@@ -82,6 +82,13 @@ pub enum Event {
     RestartAgent(u8),
     /// The network changes.
     Faults(Faults),
+    /// A wall clock jumps.
+    Clock {
+        /// The number of the cluster; absent for the clock of the operator.
+        cluster: Option<u8>,
+        /// How many seconds it is ahead of the clock of the hub's API server from now on.
+        ahead: i16,
+    },
     /// Seconds pass.
     Wait(u16),
 }
@@ -109,7 +116,15 @@ pub enum Edit {
     WriteSpokeMap(u8, u8),
 }
 
-/// Draws the events of a history.
+/// Draws the events of a history. In one of eight, clocks jump.
 pub fn draw(seed: u64) -> Vec<Event> {
-    draw::history(&mut Random::new(seed ^ 0x5157_0000))
+    if seed % 8 == 5 { draw_with_jumps(seed) } else { draw::history(&mut Random::new(seed ^ 0x5157_0000)) }
+}
+
+/// Draws the events of a history in which clocks jump.
+pub fn draw_with_jumps(seed: u64) -> Vec<Event> {
+    let mut random = Random::new(seed ^ 0x5157_0000);
+    let mut events = draw::history(&mut random);
+    draw::jumps(&mut random, &mut events);
+    events
 }

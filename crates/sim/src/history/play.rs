@@ -19,11 +19,6 @@ use object::{Key, Kind, Object};
 use reconcile::SourceFailure;
 use store::{DeleteOptions, Patch, ResourcePath, Store, WriteOptions};
 
-/// Every backoff, deadline and lease of a history passes within this time: five minutes each, and some come one after the other.
-const SHORT: SignedDuration = SignedDuration::from_mins(15);
-/// The memory of a drift, which takes half an hour, passes too. One seed in ten waits for it.
-const LONG: SignedDuration = SignedDuration::from_mins(45);
-
 /// The end of a history.
 pub struct Ended {
     /// Every write, if the history was asked to keep them.
@@ -52,8 +47,7 @@ pub fn play(setup: Setup, seed: u64, events: &[Event], keep_writes: bool) -> End
         }
     }
     if ended.violation.is_none() {
-        let settle = if seed.is_multiple_of(10) { LONG } else { SHORT };
-        ended.violation = play.world.check_rest(settle).err();
+        ended.violation = play.world.check_rest().err();
     }
     ended.writes = play.world.take_history();
     ended
@@ -113,6 +107,13 @@ impl Play {
             Event::RestartOperator => self.world.restart_operator(),
             Event::RestartAgent(cluster) => self.world.restart_agent(&name(*cluster)),
             Event::Faults(faults) => self.world.faults = *faults,
+            Event::Clock { cluster, ahead } => {
+                let ahead = SignedDuration::from_secs((*ahead).into());
+                match cluster {
+                    None => self.world.set_operator_clock(ahead),
+                    Some(cluster) => self.world.set_clock(&name(*cluster), ahead),
+                }
+            }
             Event::Wait(seconds) => return self.world.run_for(SignedDuration::from_secs((*seconds).into())),
         }
         Ok(())

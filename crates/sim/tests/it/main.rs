@@ -8,6 +8,7 @@
 
 mod addons;
 mod broken;
+mod clocks;
 mod fixtures;
 mod histories;
 mod liveness;

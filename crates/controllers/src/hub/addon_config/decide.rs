@@ -147,7 +147,7 @@ impl Rollout {
             match self.candidate(name, node, good.as_deref(), pass.view)? {
                 Some(candidate) => {
                     contents.extend(candidate.choices);
-                    input.clusters.push(candidate.cluster);
+                    input.clusters.push(candidate.cluster.at(pass.now));
                 }
                 None => {
                     absent.insert(name.to_owned());
@@ -241,7 +241,7 @@ impl Rollout {
             let wants = decided.assigned.get(name).cloned().or(runs).unwrap_or_default();
             let unreachable = self.unreachable.contains(name);
             let cluster = Cluster { unreachable, ..progress::cluster(addon, &wants) };
-            (name.clone(), rollout::observe(&cluster, now))
+            (name.clone(), rollout::observe(&cluster.at(now), now))
         };
         let mut states: BTreeMap<_, _> = self.addons.iter().map(observe).collect();
         for decision in decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok()) {

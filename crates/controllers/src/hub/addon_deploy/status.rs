@@ -54,6 +54,8 @@ impl Deployment {
                 set_condition(&mut status.conditions, outcome, now);
             }
             None => {
+                // A time that is still to come was written by a clock that was ahead.
+                let started = started.filter(|started| *started <= now);
                 let until = started.and_then(|started| started.checked_add(SILENCE).ok());
                 if let Some(until) = until.filter(|until| *until > now) {
                     plan.wake(until);

@@ -291,13 +291,14 @@ fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, drift: Option
 /// Applies objects again that somebody changed on the hub. The wait doubles with each correction.
 fn correct(draft: &mut Draft<'_>, drifted: &[Apply<'_>], identity: &Identity) -> Option<Readiness> {
     let before = draft.status.drift.clone().unwrap_or_default();
-    let last = before.last_time.as_ref().map(|time| time.0);
+    // A time that is still to come was written by a clock that was ahead, so it says nothing.
+    let last = before.last_time.as_ref().map(|time| time.0).filter(|last| *last <= draft.now);
     let Some(first) = drifted.first() else {
         // A drift that ended long ago is forgotten, so that the next one is corrected at once.
         match last.map(|last| later(last, LONGEST_DRIFT_WAIT * 3)) {
             Some(end) if end <= draft.now => draft.status.drift = None,
             Some(end) => draft.plan.wake(end),
-            None => {}
+            None => draft.status.drift = None,
         }
         return None;
     };

@@ -1,5 +1,6 @@
 //! The rules of the dispatcher, each with a controller of its own over ConfigMaps.
 
+mod clock;
 mod harness;
 mod index;
 mod lookups;

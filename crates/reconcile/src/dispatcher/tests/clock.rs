@@ -1,0 +1,46 @@
+use jiff::{SignedDuration, Timestamp};
+
+use super::harness::{Harness, Map, map};
+use crate::{Controller, Plan, Read, View, Watches};
+use object::Key;
+
+/// Wants to be planned again after a minute.
+struct Hourglass;
+
+impl Controller for Hourglass {
+    const NAME: &'static str = "hourglass";
+    type Primary = Map;
+
+    fn watches<W: Watches>(_: &mut W) {}
+
+    fn plan(_: &Key, _: &impl View, now: Timestamp) -> Read<Plan> {
+        let mut plan = Plan::nothing();
+        plan.wake(now + SignedDuration::from_mins(1));
+        Ok(plan)
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_back_delays_no_key() {
+    let mut harness = Harness::new::<Hourglass>();
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.after(7200);
+    assert_eq!(harness.ended(), ["a"]);
+    harness.after(-3600);
+    assert_eq!(harness.ended().len(), 0);
+    harness.after(59);
+    assert_eq!(harness.ended().len(), 0, "and makes none due that is not");
+    harness.after(1);
+    assert_eq!(harness.ended(), ["a"]);
+    // A plan that was made by the clock as it was, and taken after it was set back.
+    harness.now += SignedDuration::from_mins(1);
+    harness.take();
+    let decided = harness.decisions.pop().unwrap().run();
+    harness.now -= SignedDuration::from_hours(1);
+    harness.take();
+    harness.dispatcher.decided(decided, harness.now);
+    harness.after(0);
+    assert_eq!(harness.ended(), ["a"]);
+    harness.after(60);
+    assert_eq!(harness.ended(), ["a"]);
+}
