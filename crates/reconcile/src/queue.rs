@@ -209,7 +209,8 @@ impl WorkQueue {
         }
     }
 
-    /// The clock was set back: every key is due as much earlier, so that it waits no longer than it would have.
+    /// The clock was set back: every key is due as much earlier, so that it waits no longer than it
+    /// would have.
     pub(crate) fn bring_forward(&mut self, by: SignedDuration) {
         for (at, _) in self.due.values_mut() {
             *at = earlier(*at, by);

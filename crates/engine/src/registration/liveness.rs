@@ -1,14 +1,16 @@
 //! Whether a cluster is alive, by what the hub has seen change and when, on its own clock.
 //!
-//! The time that a spoke writes into its lease decides nothing: a clock that is wrong makes a cluster neither silent nor immortal.
-//! The controller of nodes in Kubernetes judges nodes in the same way.
+//! The time that a spoke writes into its lease decides nothing: a clock that is wrong makes a
+//! cluster neither silent nor immortal. The controller of nodes in Kubernetes judges nodes in the
+//! same way.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::lease;
 use api::condition::ConditionStatus;
 
-/// How late the hub looks at a lease at most when it does not stand still: far more than a plan waits for its turn.
+/// How late the hub looks at a lease at most when it does not stand still: far more than a plan
+/// waits for its turn.
 const LATE_LOOK: SignedDuration = SignedDuration::from_secs(30);
 
 /// What shows that an agent is alive, as it stands on the hub now.
@@ -16,7 +18,8 @@ const LATE_LOOK: SignedDuration = SignedDuration::from_secs(30);
 pub struct SignOfLife {
     /// The time in the lease, by the clock of the spoke.
     pub renewed: Option<Timestamp>,
-    /// The availability that the agent reported, and since when; `None` where the hub has said that it is unknown.
+    /// The availability that the agent reported, and since when; `None` where the hub has said that
+    /// it is unknown.
     pub reported: Option<(ConditionStatus, Timestamp)>,
 }
 
@@ -35,15 +38,18 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// Starts to look at a cluster. Its sign of life may be as old as can be, so a silence is noticed a grace period later.
+    /// Starts to look at a cluster. Its sign of life may be as old as can be, so a silence is
+    /// noticed a grace period later.
     pub fn begin(sign: SignOfLife, now: Timestamp) -> Self {
         Self { sign, seen: now, looked: now, waited: false, ahead: None }
     }
 
-    /// Looks again. A lease whose time is cleared has not been renewed; see docs/hazards.md#lease-without-time.
+    /// Looks again. A lease whose time is cleared has not been renewed; see
+    /// docs/hazards.md#lease-without-time.
     ///
-    /// A look that comes much later than the end of the lease shows that the hub was stopped, or that its clock was set forward. Then
-    /// the cluster has another lease time, once, because renewals may be about to be read. See docs/hazards.md#clock-jumps.
+    /// A look that comes much later than the end of the lease shows that the hub was stopped, or
+    /// that its clock was set forward. Then the cluster has another lease time, once, because
+    /// renewals may be about to be read. See docs/hazards.md#clock-jumps.
     pub fn observe(&mut self, sign: SignOfLife, lease_duration_seconds: i32, now: Timestamp) {
         let expires = self.expires(lease_duration_seconds);
         let was_alive = self.looked < expires && !self.waited;
@@ -69,8 +75,8 @@ impl Liveness {
         self.seen.checked_add(lease::grace(lease_duration_seconds)).unwrap_or(Timestamp::MAX)
     }
 
-    /// Returns whether the clock of the spoke agrees with that of the hub, up to the grace of the lease as in OCM; `None` before a
-    /// renewal was seen.
+    /// Returns whether the clock of the spoke agrees with that of the hub, up to the grace of the
+    /// lease as in OCM; `None` before a renewal was seen.
     pub fn is_clock_synced(&self, lease_duration_seconds: i32) -> Option<bool> {
         self.ahead.map(|ahead| ahead.abs() < lease::grace(lease_duration_seconds))
     }

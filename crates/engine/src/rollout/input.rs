@@ -143,8 +143,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Returns the same as it is known at a time. What was written with a later time, by a clock that was ahead, counts as this very
-    /// moment.
+    /// Returns the same as it is known at a time. What was written with a later time, by a clock
+    /// that was ahead, counts as this very moment.
     #[must_use]
     pub fn at(mut self, now: Timestamp) -> Self {
         let since = self.health.as_mut().map(|health| &mut health.since);

@@ -98,7 +98,8 @@ pub(crate) struct Checker {
 }
 
 impl Checker {
-    /// Starts to follow the hub, or the spoke of that name. A spoke that joins again is a new one: of the old one nothing is left.
+    /// Starts to follow the hub, or the spoke of that name. A spoke that joins again is a new one:
+    /// of the old one nothing is left.
     pub(crate) fn follow(&mut self, spoke: Option<&str>, store: &mut Store, now: Timestamp) {
         store.keep_journal();
         let _ = store.take_journal();

@@ -5,18 +5,20 @@ use jiff::SignedDuration;
 use super::{Broken, Check, Checker, Invariant, InvariantViolation};
 use crate::{Faults, World};
 
-/// After this time without faults, what is left to do waits for a time: a deadline, the end of a backoff or of a memory.
+/// After this time without faults, what is left to do waits for a time: a deadline, the end of a
+/// backoff or of a memory.
 const SETTLE: SignedDuration = SignedDuration::from_mins(15);
-/// In this time the longest of those pass one after the other: an hour that a clock was ahead, and the ten minutes that a cluster has
-/// by default, for a rollout that goes on, for the one that waits for it, and for the return from it. A drift is forgotten in half an
-/// hour.
+/// In this time the longest of those pass one after the other: an hour that a clock was ahead, and
+/// the ten minutes that a cluster has by default, for a rollout that goes on, for the one that
+/// waits for it, and for the return from it. A drift is forgotten in half an hour.
 const LAST: SignedDuration = SignedDuration::from_mins(90);
 /// The restarted processes write nothing for this time.
 const WATCH: SignedDuration = SignedDuration::from_mins(4);
 
 impl World {
-    /// Ends all faults and sets all clocks right, lets the world come to rest, and restarts every process: they write nothing but leases. A restart writes nothing
-    /// either while the world waits for a time.
+    /// Ends all faults and sets all clocks right, lets the world come to rest, and restarts every
+    /// process: they write nothing but leases. A restart writes nothing either while the world
+    /// waits for a time.
     ///
     /// # Errors
     /// The first broken invariant.
@@ -34,7 +36,8 @@ impl World {
         self.check_restart(WATCH)
     }
 
-    /// Sets all clocks right, and restarts the processes whose clock was wrong, so that they look at everything at the right time.
+    /// Sets all clocks right, and restarts the processes whose clock was wrong, so that they look
+    /// at everything at the right time.
     fn set_clocks_right(&mut self) {
         if self.operator.clock() != SignedDuration::ZERO {
             self.set_operator_clock(SignedDuration::ZERO);

@@ -22,8 +22,8 @@ pub(super) fn history(random: &mut Random) -> Vec<Event> {
     events
 }
 
-/// Lets clocks jump here and there: of the operator, of clusters, forth and back, by what a time server corrects and by what a
-/// person gets wrong.
+/// Lets clocks jump here and there: of the operator, of clusters, forth and back, by what a time
+/// server corrects and by what a person gets wrong.
 pub(super) fn jumps(random: &mut Random, events: &mut Vec<Event>) {
     const AHEAD: [i16; 9] = [-3600, -400, -60, -7, 0, 7, 60, 400, 3600];
     for _ in 0..=small(random, 4) {

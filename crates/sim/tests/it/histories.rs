@@ -18,8 +18,8 @@ fn known() -> Vec<u64> {
     lines.map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect()
 }
 
-/// Seeds that failed with clocks that jump: reports and add-ons that waited for times in the future, and rollouts that were complete and
-/// soaked again.
+/// Seeds that failed with clocks that jump: reports and add-ons that waited for times in the
+/// future, and rollouts that were complete and soaked again.
 const KNOWN_WITH_JUMPS: [u64; 5] = [10, 22, 23, 36, 56];
 
 /// Plays seeds on all cores and returns the failures.
