@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use kube::Error;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// How long a kind is relied upon that cannot be listed, while its API server answers other requests.
@@ -14,22 +15,26 @@ const STALE_AFTER: Duration = Duration::from_secs(5 * 60);
 /// Where it answers nothing at all, everything that is known of it is equally old, and it stays what to go
 /// by: the agent keeps what it applied while its hub is away. Where it answers, and one kind cannot be
 /// listed, decisions would mix new and old.
-pub(super) struct Contact(Mutex<Instant>);
+pub(super) struct Contact {
+    last: Mutex<Instant>,
+    /// How often its resource versions went back.
+    restores: watch::Sender<u64>,
+}
 
 impl Default for Contact {
     fn default() -> Self {
-        Self(Mutex::new(Instant::now()))
+        Self { last: Mutex::new(Instant::now()), restores: watch::Sender::default() }
     }
 }
 
 impl Contact {
     fn answered(&self, now: Instant) {
         // An instant is whole whoever panicked.
-        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = now;
+        *self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = now;
     }
 
     fn last(&self) -> Instant {
-        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        *self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -44,6 +49,16 @@ impl<'a> Freshness<'a> {
     /// Of a kind that nothing is known of yet.
     pub(super) fn new(contact: &'a Contact) -> Self {
         Self { contact, at: Instant::now(), is_stale: false }
+    }
+
+    /// Tells the watches of all kinds that the server was restored.
+    pub(super) fn restored(&self) {
+        self.contact.restores.send_modify(|restores| *restores += 1);
+    }
+
+    /// Changes when the server was restored.
+    pub(super) fn restores(&self) -> watch::Receiver<u64> {
+        self.contact.restores.subscribe()
     }
 
     /// Takes note that the server told the state of the kind.

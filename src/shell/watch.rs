@@ -111,7 +111,13 @@ pub(super) async fn watch(
     mut tell: impl FnMut(WatchEvent) + Send,
 ) {
     let (mut restarts, mut from, mut newest) = (Restarts::default(), None, 0);
+    let mut restores = freshness.restores();
     loop {
+        if restores.has_changed().unwrap_or_default() {
+            // The watch of another kind noticed a restore: the versions of this kind are of another time too.
+            restores.mark_unchanged();
+            (from, newest) = (None, 0);
+        }
         let begun = match from.take() {
             Some(resource_version) => Ok(resource_version),
             None => list(&target).await.map(|(listed, resource_version)| {
@@ -120,6 +126,9 @@ pub(super) async fn watch(
                     let (kind, from, to) = (&target.kind.gvk, newest, at);
                     warn!(%kind, from, to, "resource versions went back, as after a restore; all is read anew");
                     metrics.versions_went_back(kind);
+                    tell(WatchEvent::Restored);
+                    freshness.restored();
+                    restores.mark_unchanged();
                 }
                 newest = at;
                 freshness.confirmed();
@@ -134,9 +143,15 @@ pub(super) async fn watch(
                     freshness.confirmed();
                     tell(event);
                 };
-                let Ended { why, resume, left_alone } = follow(&target, resource_version, &mut tell).await;
+                let followed = tokio::select! {
+                    ended = follow(&target, resource_version, &mut newest, &mut tell) => ended,
+                    _ = restores.changed() => {
+                        (from, newest) = (None, 0);
+                        continue;
+                    }
+                };
+                let Ended { why, resume, left_alone } = followed;
                 debug!(kind = %target.kind.gvk, reason = %why, lists = resume.is_none(), "the watch ended");
-                newest = resume.as_deref().map_or(newest, version);
                 from = resume;
                 restarts.after(since.elapsed(), left_alone)
             }
@@ -150,7 +165,10 @@ pub(super) async fn watch(
             }
         };
         metrics.watch_restarted(&target.kind.gvk);
-        sleep(wait).await;
+        tokio::select! {
+            () = sleep(wait) => {}
+            _ = restores.changed() => (from, newest) = (None, 0),
+        }
     }
 }
 
@@ -203,8 +221,13 @@ async fn present(target: &Target) -> Result<u64, Error> {
     Ok(version(&page.metadata.resource_version.unwrap_or_default()))
 }
 
-/// Follows changes until the watch ends.
-async fn follow(target: &Target, mut at: String, tell: &mut impl FnMut(WatchEvent)) -> Ended {
+/// Follows changes until the watch ends. `newest` is the newest version that was seen.
+async fn follow(
+    target: &Target,
+    mut at: String,
+    newest: &mut u64,
+    tell: &mut impl FnMut(WatchEvent),
+) -> Ended {
     let stream = match open(target, &at).await {
         Ok(stream) => stream,
         Err(error) => {
@@ -224,7 +247,10 @@ async fn follow(target: &Target, mut at: String, tell: &mut impl FnMut(WatchEven
                 Ok(Some(newer)) if is_older(&newer, &at) => {
                     return Ended::list_again("the resource version went back");
                 }
-                Ok(Some(newer)) => at = newer,
+                Ok(Some(newer)) => {
+                    *newest = version(&newer).max(*newest);
+                    at = newer;
+                }
                 Ok(None) => {}
                 Err(why) => return Ended::list_again(why),
             },

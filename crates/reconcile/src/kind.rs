@@ -71,6 +71,9 @@ pub enum WatchEvent {
     /// The kind could not be listed for so long that what was read of it is not relied upon any more, until
     /// the next list.
     Stale,
+    /// The resource versions of the API server went back, as after a restore. Nothing that was read from it
+    /// is relied upon any more, until the next list of each kind.
+    Restored,
 }
 
 impl WatchedKind {

@@ -52,6 +52,7 @@ struct Log {
     requests: Vec<(bool, Duration, String)>,
     /// When the kind was told to be stale.
     stale: Vec<Duration>,
+    restored: usize,
     listed: usize,
 }
 
@@ -100,6 +101,7 @@ async fn watched(time: Duration, answer: fn(is_watch: bool, before: (usize, usiz
     let tell = |event| match event {
         WatchEvent::Stale => told.lock().unwrap().stale.push(started.elapsed()),
         WatchEvent::Listed { .. } => told.lock().unwrap().listed += 1,
+        WatchEvent::Restored => told.lock().unwrap().restored += 1,
         WatchEvent::Applied(_) | WatchEvent::Deleted { .. } => {}
     };
     let _ = timeout(time, watch(target, &metrics, &mut freshness, tell)).await;
@@ -183,6 +185,7 @@ async fn a_kind_is_listed_again_when_the_resource_version_goes_back() {
     });
     let silent = silent.await;
     assert_eq!((silent.listed, silent.count(true)), (2, 2), "{:?}", silent.requests);
+    assert_eq!(silent.restored, 1, "the other kinds of the server are told");
 
     let told = watched(MINUTE, |is_watch, (lists, watches)| match (is_watch, lists + watches) {
         (false, 0) => Answer::Listed(100),
@@ -194,6 +197,18 @@ async fn a_kind_is_listed_again_when_the_resource_version_goes_back() {
     });
     let told = told.await;
     assert_eq!((told.listed, told.count(true)), (2, 2), "{:?}", told.requests);
+
+    // The versions are higher than those of the first list, and lower than those that the watch told.
+    let counted_on = watched(2 * MINUTE, |is_watch, (lists, watches)| match (is_watch, lists + watches) {
+        (false, 0) => Answer::Listed(100),
+        (false, _) => Answer::Listed(150),
+        (true, 1) => Answer::Streams(Bytes::from_static(
+            b"{\"type\": \"BOOKMARK\", \"object\": {\"metadata\": {\"resourceVersion\": \"200\"}}}\n",
+        )),
+        (true, _) => Answer::Streams(Bytes::new()),
+    });
+    let counted_on = counted_on.await;
+    assert_eq!((counted_on.listed, counted_on.restored), (2, 1), "{:?}", counted_on.requests);
 }
 
 #[tokio::test(start_paused = true)]

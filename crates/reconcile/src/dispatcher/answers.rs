@@ -159,7 +159,7 @@ impl Dispatcher {
                 self.gone(&lookup(key), version(&resource_version), now);
             }
             // The objects are read one by one, and a read that fails says so.
-            Feed::Watch(WatchEvent::Stale) | Feed::Own(_) => {}
+            Feed::Watch(WatchEvent::Stale | WatchEvent::Restored) | Feed::Own(_) => {}
         }
     }
 

@@ -48,8 +48,18 @@ impl Dispatcher {
                 self.answered(kind.site, now);
             }
             WatchEvent::Stale => {}
+            WatchEvent::Restored => return self.restored(kind.site, now),
         }
         self.feed(kind, Feed::Watch(event), now);
+    }
+
+    /// Relies on nothing that was read from an API server: lists from before and after its restore would be mixed.
+    fn restored(&mut self, site: Site, now: Timestamp) {
+        let of_site = self.kinds.iter().filter(|((of, _), _)| *of == site);
+        let feeds: Vec<FeedFn> = of_site.map(|(_, known)| known.feed).collect();
+        for feed in feeds {
+            feed(self, site, Feed::Watch(WatchEvent::Stale), now);
+        }
     }
 
     /// Takes the result of an own write, so that the next plan sees it.
@@ -146,7 +156,7 @@ impl Dispatcher {
 pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed, now: Timestamp) {
     match feed {
         Feed::Watch(WatchEvent::Listed { .. }) => dispatcher.listed::<K>(site),
-        Feed::Watch(WatchEvent::Stale) => dispatcher.expired::<K>(site),
+        Feed::Watch(WatchEvent::Stale | WatchEvent::Restored) => dispatcher.expired::<K>(site),
         Feed::Watch(WatchEvent::Applied(_) | WatchEvent::Deleted { .. }) | Feed::Own(_) => {}
     }
     let taken = take(dispatcher.caches.kind_mut::<K>(site), feed);
@@ -221,7 +231,7 @@ fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Taken<K
             }
             cached.lose(&key, &resource_version).into_iter().collect()
         }
-        Feed::Watch(WatchEvent::Stale) => {
+        Feed::Watch(WatchEvent::Stale | WatchEvent::Restored) => {
             cached.expire();
             Vec::new()
         }

@@ -46,3 +46,20 @@ fn nothing_is_decided_on_a_kind_that_is_stale_until_it_is_listed_again() {
     assert_eq!(harness.acts.len(), 1);
     assert!(harness.dispatcher.controllers().all(|info| info.is_ready));
 }
+
+#[test]
+fn after_a_restore_nothing_is_decided_until_every_kind_is_listed_again() {
+    let mut harness = Harness::new::<Copier>();
+    harness.listed("ConfigMap", &[]);
+    harness.listed("Namespace", &[]);
+    let namespaces = Arc::clone(&harness.kinds["Namespace"]);
+    harness.dispatcher.watched(&namespaces, WatchEvent::Restored, harness.now);
+    harness.listed("Namespace", &[]);
+    harness.changed("ConfigMap", map("a"));
+    harness.after(60);
+    assert!(harness.acts.is_empty(), "the maps are those from before the restore");
+
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.after(60);
+    assert_eq!(harness.acts.len(), 1);
+}
