@@ -24,6 +24,8 @@ use reconcile::{Query, Source, SourceFailure, SourceIdentity, View};
 const TICK: Duration = Duration::from_millis(500);
 /// Wait after a local change until the fetch: a push changes several references.
 const LOCAL_CHANGE_DELAY: SignedDuration = SignedDuration::from_millis(100);
+/// Changes of repositories on this machine that wait to be looked at. A push makes a few.
+const LOCAL_CHANGES: usize = 1024;
 /// The wait after the first failure; it doubles with each further one, up to the interval.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(2);
 /// Hints that wait; each ConfigRepo needs one.
@@ -118,7 +120,7 @@ impl SourceController {
     /// Fetches until `stop`.
     pub async fn run(mut self, handle: Handle, stop: CancellationToken) {
         let mut states: BTreeMap<Key, RepoState> = BTreeMap::new();
-        let (changed, mut changes) = mpsc::unbounded_channel::<Key>();
+        let (changed, mut changes) = mpsc::channel::<Key>(LOCAL_CHANGES);
         let mut fetches = JoinSet::new();
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -182,11 +184,11 @@ impl RepoState {
 }
 
 /// Watches a repository on this machine.
-fn watch_local(repo: &ConfigRepo, key: &Key, changed: &mpsc::UnboundedSender<Key>) -> Option<RefWatcher> {
+fn watch_local(repo: &ConfigRepo, key: &Key, changed: &mpsc::Sender<Key>) -> Option<RefWatcher> {
     let (changed, key) = (changed.clone(), key.clone());
     watch(&Remote::parse(&repo.spec.url).ok()?, move || {
-        // The receiver is dropped only when the controller ends.
-        let _ = changed.send(key.clone());
+        // Where so many changes wait that there is no room, this one is found at the next interval.
+        let _ = changed.try_send(key.clone());
     })
 }
 
