@@ -184,6 +184,7 @@ async fn no_write_leaves_after_the_deadline_of_a_leader() {
         controllers: Selection::default(),
         push: None,
         leadership: Some(leadership.clone()),
+        attempts: None,
     };
     let shell = Shell::new(shell_options, |register| register.add::<Hundred>());
     let api: Api<ConfigMap> = Api::namespaced(client, "default");

@@ -74,6 +74,7 @@ fn run(hub: kube::Client) -> Running {
         controllers: Selection::default(),
         push: None,
         leadership: None,
+        attempts: None,
     };
     let shell = Shell::new(options, |register| register.add::<Copier>());
     let (handle, stop) = (shell.handle(), CancellationToken::new());

@@ -95,6 +95,7 @@ async fn live(options: &AgentOptions, refused: &str, stop: &CancellationToken) -
             controllers: Selection::default(),
             push: None,
             leadership: None,
+            attempts: None,
         },
         controllers::agent,
     );

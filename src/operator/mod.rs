@@ -47,6 +47,7 @@ pub fn controller_names() -> Vec<&'static str> {
 /// Runs until `stop`, or until leadership is lost.
 pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     let OperatorOptions { hub, controllers, mut election, listen, receiver, sources } = options;
+    let attempts = sources.cache.join("attempts");
     let sources = source::SourceController::new(hub.clone(), sources);
     let shell_options = ShellOptions {
         hub,
@@ -55,6 +56,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         controllers,
         push: Some(sources.push()),
         leadership: election.as_ref().map(Election::leadership),
+        attempts: Some(attempts),
     };
     let shell = Shell::new(shell_options, controllers::hub);
     let handle = shell.handle();

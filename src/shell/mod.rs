@@ -8,6 +8,7 @@
 //! Nothing here decides anything about a fleet, and nothing here knows a kind of ours. `clock.rs` reads the
 //! only clock.
 
+mod attempts;
 mod client;
 mod clock;
 mod crd;

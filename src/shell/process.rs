@@ -1,6 +1,7 @@
 //! A process that runs controllers against API servers, from their registration to the end of their last
 //! turn.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
+use super::attempts::Attempts;
 use super::clock::now;
 use super::election::Leadership;
 use super::execute::Executor;
@@ -49,6 +51,9 @@ pub struct ShellOptions {
     pub push: Option<PushFn>,
     /// Until when the process may write; without one it may always.
     pub leadership: Option<Leadership>,
+    /// Directory that tells which computations have begun, so that one that ends the process again and again
+    /// is refused.
+    pub attempts: Option<PathBuf>,
 }
 
 /// Controllers and their dispatcher, ready to run.
@@ -67,7 +72,7 @@ pub struct Handle {
 impl Shell {
     /// Registers controllers; nothing runs yet.
     pub fn new(options: ShellOptions, register: impl FnOnce(&mut Registrar)) -> Self {
-        let ShellOptions { hub, spoke, scope, controllers: selection, push, leadership } = options;
+        let ShellOptions { hub, spoke, scope, controllers: selection, push, leadership, attempts } = options;
         let limits = Limits { coalesce: COALESCE, computations: threads::cores() };
         let mut registrar = Registrar { selection, dispatcher: Dispatcher::new(limits, spoke.is_some()) };
         register(&mut registrar);
@@ -79,7 +84,9 @@ impl Shell {
         let spoke = spoke.map(|client| Arc::new(Resources::new(client)));
         let mut executor = Executor::new(Arc::new(Resources::new(hub)), spoke, controllers.len());
         (executor.push, executor.leadership) = (push, leadership);
-        let runtime = Arc::new(Runtime::new(dispatcher, executor, scope, recorders));
+        let mut runtime = Runtime::new(dispatcher, executor, scope, recorders);
+        runtime.attempts = attempts.as_deref().map(Attempts::new);
+        let runtime = Arc::new(runtime);
         Self { handle: Handle { runtime, started: Arc::default() }, controllers }
     }
 

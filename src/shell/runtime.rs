@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, debug, error, warn};
 
+use super::attempts::Attempts;
 use super::client::retry_after;
 use super::clock::now;
 use super::events::record;
@@ -43,6 +44,8 @@ pub(super) struct Runtime {
     /// By controller; each gathers repeated events into series.
     pub(super) recorders: Vec<Recorder>,
     pub(super) metrics: Metrics,
+    /// The computations that have begun; absent where nothing from outside is computed.
+    pub(super) attempts: Option<Attempts>,
     /// Cancelled when the dispatcher panicked in the middle of a change: its state may be half of what it
     /// should be.
     pub(super) broken: CancellationToken,
@@ -67,6 +70,7 @@ impl Runtime {
             scope,
             recorders,
             metrics: Metrics::default(),
+            attempts: None,
             broken: CancellationToken::new(),
             cut: CancellationToken::new(),
         }

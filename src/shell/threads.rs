@@ -88,10 +88,26 @@ fn compute(runtime: &Runtime, computation: Computation) {
     let Computation { id, name, controller, ref key, .. } = computation;
     let _span = super::telemetry::turn_span(controller, &key.to_string(), None).entered();
     let started = runtime.metrics.start();
-    let computed = catch_unwind(AssertUnwindSafe(|| computation.run())).unwrap_or_else(|_| {
-        error!(name, "a computation panicked, which is a bug; it will be tried again");
-        Computed::panicked(id)
-    });
+    let attempt = match &runtime.attempts {
+        Some(attempts) => attempts.begin(name, &computation.input).map(Some),
+        None => Ok(None),
+    };
+    let computed = match attempt {
+        Ok(attempt) => {
+            let computed = catch_unwind(AssertUnwindSafe(|| computation.run())).unwrap_or_else(|_| {
+                error!(name, "a computation panicked, which is a bug; it will be tried again");
+                Computed::failed(id, "its computation panicked, which is a bug")
+            });
+            if let Some(attempt) = attempt {
+                attempt.end();
+            }
+            computed
+        }
+        Err(why) => {
+            error!(name, input = computation.input, why, "a computation is refused");
+            Computed::failed(id, &why)
+        }
+    };
     runtime.metrics.computed(name, started);
     runtime.tell(|dispatcher, now| dispatcher.computed(computed, now));
 }

@@ -23,6 +23,9 @@ pub trait Memo: PartialEq + Send + Sync + 'static {
     /// What it computes.
     type Output: Send + Sync + 'static;
 
+    /// Names the input, in this process and in those after it.
+    fn input(&self) -> String;
+
     /// Computes the result. `last` is the newest result for any input of the key, so that parts that stay the same can be reused.
     /// A computation that takes long looks at `cancel` now and then; the result of a cancelled one is dropped.
     fn compute(&self, last: Option<&Self::Output>, cancel: &Cancel) -> Self::Output;
@@ -57,6 +60,8 @@ pub struct Computation {
     pub controller: &'static str,
     /// The key that asked for it.
     pub key: Key,
+    /// [`Memo::input`].
+    pub input: String,
     cancel: Cancel,
     run: Run,
 }
@@ -64,21 +69,25 @@ pub struct Computation {
 /// The end of a [`Computation`].
 pub struct Computed {
     id: u64,
-    output: Option<Shared>,
+    output: Result<Shared, String>,
 }
 
 impl Computation {
     /// Computes.
     pub fn run(self) -> Computed {
-        let output = if self.cancel.is_cancelled() { None } else { Some((self.run)(&self.cancel)) };
+        let output = match self.cancel.is_cancelled() {
+            // Nobody waits for it.
+            true => Err("it was cancelled".to_owned()),
+            false => Ok((self.run)(&self.cancel)),
+        };
         Computed { id: self.id, output }
     }
 }
 
 impl Computed {
-    /// The end of a computation that panicked.
-    pub fn panicked(id: u64) -> Self {
-        Self { id, output: None }
+    /// The end of a computation without a result; `why` says what happened to it.
+    pub fn failed(id: u64, why: &str) -> Self {
+        Self { id, output: Err(why.to_owned()) }
     }
 }
 
@@ -87,6 +96,7 @@ pub(crate) struct Ask {
     memo: Shared,
     type_id: TypeId,
     name: &'static str,
+    input: String,
     deadline: SignedDuration,
     is_same: fn(&Shared, &Shared) -> bool,
     run: Run,
@@ -121,12 +131,14 @@ pub(crate) fn find<M: Memo>(memos: &KeyMemos, memo: M) -> Found<M::Output> {
     {
         return Found::Ready(output);
     }
+    let name_of_input = memo.input();
     let (memo, last) = (Arc::new(memo), kept.and_then(|kept| kept.last.clone()));
     let input = Arc::clone(&memo);
     let ask = Ask {
         memo,
         type_id,
         name: M::NAME,
+        input: name_of_input,
         deadline: M::DEADLINE,
         is_same: |a, b| a.downcast_ref::<M>() == b.downcast_ref::<M>(),
         run: Box::new(move |cancel| {
@@ -205,7 +217,7 @@ impl Memos {
         ask: Ask,
         now: Timestamp,
     ) {
-        let Ask { memo, type_id, name, deadline, is_same, run } = ask;
+        let Ask { memo, type_id, name, input, deadline, is_same, run } = ask;
         let slot = self.slots.entry((index, key.clone())).or_default().entry(type_id).or_default();
         if slot.running.as_ref().is_some_and(|running| is_same(&running.memo, &memo)) {
             return;
@@ -222,7 +234,8 @@ impl Memos {
             self.cancel(&superseded);
         }
         self.wanted.insert(id, (index, key.clone(), type_id));
-        self.waiting.insert(id, Computation { id, name, controller, key: key.clone(), cancel, run });
+        let key = key.clone();
+        self.waiting.insert(id, Computation { id, name, controller, key, input, cancel, run });
     }
 
     fn cancel(&mut self, running: &Running) {
@@ -256,8 +269,7 @@ impl Memos {
         let place = self.wanted.remove(&computed.id)?;
         let slot = self.slot(&place)?;
         let running = slot.running.take()?;
-        let output = computed.output.ok_or_else(|| "its computation panicked, which is a bug".to_owned());
-        slot.settle(running.memo, output, now);
+        slot.settle(running.memo, computed.output, now);
         Some((place.0, place.1))
     }
 

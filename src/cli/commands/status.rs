@@ -58,6 +58,7 @@ async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
         controllers: Selection::default(),
         push: None,
         leadership: None,
+        attempts: None,
     };
     let shell = Shell::new(options, |register| register.add::<OverviewController>());
     let handle = shell.handle();

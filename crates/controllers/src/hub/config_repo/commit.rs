@@ -71,6 +71,11 @@ impl Memo for Completion {
     const DEADLINE: SignedDuration = DEADLINE;
     type Output = CompletedCommit;
 
+    fn input(&self) -> String {
+        let Self { repo, path, is_confined, checkout } = self;
+        format!("{repo} {path} {is_confined} {}", checkout.revision)
+    }
+
     /// Completes the commit, unless the last completion of the ConfigRepo depends on the same inputs.
     fn compute(&self, last: Option<&CompletedCommit>, cancel: &Cancel) -> CompletedCommit {
         if let Some(last) = last.filter(|last| last.holds_for(self)) {

@@ -18,6 +18,10 @@ impl Memo for Double {
     const DEADLINE: SignedDuration = SignedDuration::from_secs(100);
     type Output = (usize, Option<usize>);
 
+    fn input(&self) -> String {
+        self.0.to_string()
+    }
+
     fn compute(&self, last: Option<&Self::Output>, cancel: &Cancel) -> Self::Output {
         assert!(!cancel.is_cancelled());
         COMPUTED.fetch_add(1, Ordering::Relaxed);
@@ -155,7 +159,9 @@ fn a_computation_that_panics_fails() {
     let mut harness = ready();
     harness.ended();
     let computation = harness.computations.pop().unwrap();
-    harness.dispatcher.computed(Computed::panicked(computation.id), harness.now);
+    harness
+        .dispatcher
+        .computed(Computed::failed(computation.id, "its computation panicked, which is a bug"), harness.now);
     harness.decide();
     assert_eq!(harness.ended[0].read_error.as_ref().map(|error| error.reason), Some(ReadErrorReason::Failed));
 }
