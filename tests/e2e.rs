@@ -106,7 +106,7 @@ pub(crate) fn prepare_hub(hub: &Cluster) {
 }
 
 /// The commands of OCM's documentation, as they stand there.
-async fn accept(kubectl: &Kubectl, cluster: &str) {
+pub(crate) async fn accept(kubectl: &Kubectl, cluster: &str) {
     let label = format!("open-cluster-management.io/cluster-name={cluster}");
     eventually("the cluster asks to join", async || {
         kubectl.command(&["get", "managedcluster", cluster]).output().unwrap().status.success()

@@ -2,10 +2,15 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Commits a template whose ConfigMap holds `word`, placed on every cluster with the strategy All.
 pub(crate) fn commit(repository: &Path, word: &str) {
+    commit_with(repository, word, &[]);
+}
+
+/// The same, with further objects of the hub.
+pub(crate) fn commit_with(repository: &Path, word: &str, further: &[Value]) {
     let group = "addon.open-cluster-management.io";
     let files = [
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet", "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
@@ -27,7 +32,7 @@ pub(crate) fn commit(repository: &Path, word: &str) {
     ];
     let git = git2::Repository::init_bare(repository).unwrap();
     let mut builder = git.treebuilder(None).unwrap();
-    for (i, file) in files.iter().enumerate() {
+    for (i, file) in files.iter().chain(further).enumerate() {
         builder
             .insert(format!("{i}.yaml"), git.blob(file.to_string().as_bytes()).unwrap(), 0o100_644)
             .unwrap();

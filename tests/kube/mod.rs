@@ -142,12 +142,44 @@ impl Cluster {
 
     /// Writes the kubeconfig file of another user, proven by a client certificate.
     pub(crate) fn kubeconfig_for(&self, user: &str, groups: &[&str]) -> PathBuf {
+        self.kubeconfig_at(&self.url, user, groups)
+    }
+
+    /// The same for an API server at another URL, such as a proxy in front of this one.
+    pub(crate) fn kubeconfig_at(&self, url: &str, user: &str, groups: &[&str]) -> PathBuf {
         let identity = client_certificate(&self.authority, user, groups);
-        let file = self.dir.path(&format!("{}.kubeconfig", user.replace([':', '/'], "-")));
+        let of = format!("{user}-{}", url.rsplit(':').next().unwrap());
+        let file = self.dir.path(&format!("{}.kubeconfig", of.replace([':', '/'], "-")));
         let text =
-            kubeconfig_yaml(&self.url, &self.authority.certificate_pem(), &Credential::Certificate(identity));
+            kubeconfig_yaml(url, &self.authority.certificate_pem(), &Credential::Certificate(identity));
         std::fs::write(&file, text).unwrap();
         file
+    }
+
+    /// A file of the control plane, such as `ca.crt`.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path(name)
+    }
+
+    /// Stops API server and etcd, copies what etcd has to the directory `to`, and starts both again.
+    pub(crate) async fn back_up(&mut self, to: &Path) {
+        self.kill_apiserver();
+        self.etcd.kill();
+        copy(&self.dir.path("etcd"), to);
+        self.etcd = start_etcd(&self.dir, self.ports);
+        self.restart_apiserver().await;
+    }
+
+    /// Puts a copy in the place of what etcd has; the resource versions go back.
+    pub(crate) async fn restore(&mut self, from: &Path) {
+        self.kill_apiserver();
+        self.etcd.kill();
+        std::fs::remove_dir_all(self.dir.path("etcd")).unwrap();
+        copy(from, &self.dir.path("etcd"));
+        // Those that keep what they have seen start anew, as the pages of Kubernetes about a restored etcd say.
+        self.controllers.kill();
+        self.etcd = start_etcd(&self.dir, self.ports);
+        self.restart_apiserver().await;
     }
 
     /// Kills the API server as `kill -9` does; etcd keeps what it has.
@@ -164,6 +196,11 @@ impl Cluster {
         }
         self.ready().await;
     }
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    assert!(copied.success());
 }
 
 /// A client for a kubeconfig file; it does not repeat requests by itself.
@@ -201,6 +238,8 @@ fn write_certificates(dir: &Directory, authority: &Authority) {
     let now = jiff::Timestamp::now();
     write("ca", &authority.identity());
     write("serving", &authority.issue(&profile, now).unwrap());
+    let front_proxy = client_certificate(authority, "front-proxy", &[]);
+    write("front-proxy", &front_proxy);
     write("service-accounts", &Authority::create("service-accounts", now).unwrap().identity());
 }
 
@@ -228,6 +267,7 @@ fn start_apiserver(dir: &Directory, ports: Ports) -> Process {
     file("tls-cert-file", "serving.crt");
     file("tls-private-key-file", "serving.key");
     file("client-ca-file", "ca.crt");
+    file("requestheader-client-ca-file", "ca.crt");
     file("service-account-key-file", "service-accounts.crt");
     file("service-account-signing-key-file", "service-accounts.key");
     command
@@ -241,6 +281,9 @@ fn start_apiserver(dir: &Directory, ports: Ports) -> Process {
         "--service-account-issuer=https://kubernetes.default.svc",
         "--authorization-mode=RBAC",
         "--enable-bootstrap-token-auth",
+        "--requestheader-allowed-names=front-proxy",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
         "--profiling=false",
         "--shutdown-delay-duration=0s",
     ]);

@@ -9,6 +9,7 @@
 mod addons;
 mod broken;
 mod clocks;
+mod crashes;
 mod fixtures;
 mod histories;
 mod liveness;

@@ -1,0 +1,8 @@
+//! API servers that misbehave: a proxy in front of the real kube-apiserver answers wrongly, late or not at
+//! all.
+
+mod call;
+mod chain;
+mod fleet;
+mod proxy;
+mod stream;
