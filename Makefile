@@ -26,7 +26,8 @@ mutants: ## Change the safety core piece by piece and list the changes that no t
 	@tests/mutants
 
 .PHONY: chaos
-chaos: ## Kill the embedded hub 200 times, and send 10,000 random sequences of requests to both hubs
+chaos: ## Kill the embedded hub 200 times, crash before and after every write, and send 10,000 random sequences of requests
+	CRASHES=all $(CARGO) test -p wheelwright-sim --test it -- crashes:: --nocapture
 	HUB_KILLS=200 FUZZ_SEQUENCES=10000 $(CARGO) test --test it -- hub:: both_hubs_answer --nocapture
 
 .PHONY: fuzz
