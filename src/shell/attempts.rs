@@ -85,8 +85,8 @@ mod tests {
         attempts().begin("rendered commit", "two").unwrap().end();
 
         let file = dir.path().join("attempts").read_dir().unwrap().next().unwrap().unwrap().path();
-        let long_ago = std::time::SystemTime::now() - FORGOTTEN;
-        fs::File::options().write(true).open(file).unwrap().set_modified(long_ago).unwrap();
+        let written = fs::metadata(&file).unwrap().modified().unwrap();
+        fs::File::options().write(true).open(file).unwrap().set_modified(written - FORGOTTEN).unwrap();
         attempts().begin("rendered commit", "one").unwrap().end();
     }
 
