@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use git2::{Index, Repository, Signature};
+use git2::{Index, Oid, Repository, Signature};
 use include_dir::{Dir, include_dir};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use ssh_key::private::Ed25519Keypair;
+use ssh_key::{HashAlg, PrivateKey, SshSig};
 
 use crate::git::entry;
 
@@ -18,6 +21,8 @@ const ADDON: &str = "base/addons/managed-serviceaccount";
 pub(super) struct ConfigRepository {
     /// The directory of the repository.
     pub path: PathBuf,
+    /// The key that signs the reports.
+    pub key: PrivateKey,
     files: BTreeMap<String, String>,
 }
 
@@ -34,7 +39,20 @@ impl ConfigRepository {
             .with_context(|| format!("cannot create the repository {}", path.display()))?;
         let mut files = BTreeMap::new();
         collect(&EXAMPLES, &mut files);
-        Ok(Self { path, files })
+        let mut seed = [0; 32];
+        SystemRandom::new().fill(&mut seed).map_err(|_| anyhow::anyhow!("the system has no randomness"))?;
+        let key = PrivateKey::from(Ed25519Keypair::from_seed(&seed));
+        Ok(Self { path, key, files })
+    }
+
+    /// Verifies the signature of a commit of the status branch. Returns what git says about it.
+    pub(super) fn verify(&self, commit: &str) -> Result<String> {
+        let repo = Repository::open_bare(&self.path)?;
+        let (signature, payload) = repo.extract_signature(&Oid::from_str(commit)?, None)?;
+        let signature = SshSig::from_pem(&*signature).context("the signature cannot be read")?;
+        self.key.public_key().verify("git", &payload, &signature).context("the signature is wrong")?;
+        let fingerprint = self.key.fingerprint(HashAlg::Sha256);
+        Ok(format!("Good \"git\" signature with ED25519 key {fingerprint}"))
     }
 
     /// Commits the examples, with times that are short enough to watch.

@@ -4,8 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
+use ssh_key::LineEnding;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -26,6 +29,8 @@ use store::{Patch, ResourcePath, WriteOptions};
 
 /// Namespace of the `ConfigRepo`.
 const NAMESPACE: &str = "wheelwright-system";
+/// Secret with the key that signs the reports.
+const REPORT_KEY: &str = "report-key";
 
 /// The tasks that run beside the story.
 pub(super) struct Background {
@@ -100,18 +105,25 @@ pub(super) fn create_config_repo(hub: &Server, repository: &ConfigRepository) ->
     let metadata = json!({"name": NAMESPACE, "labels": labels});
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
     let namespace = Object::from_value(namespace)?;
+    let key = STANDARD.encode(repository.key.to_openssh(LineEnding::LF)?.as_bytes());
+    let metadata = json!({"name": REPORT_KEY, "namespace": NAMESPACE});
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"ssh-privatekey": key}});
+    let secret = Object::from_value(secret)?;
     let repo = json!({
         "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
         "metadata": {"name": "fleet", "namespace": NAMESPACE},
         "spec": {
             "url": repository.path, "path": "overlays/prod", "interval": "1m",
-            "report": {"branch": REPORTS, "interval": "1s"},
+            "report": {"branch": REPORTS, "interval": "1s", "signingKeyRef": {"name": REPORT_KEY}},
         },
     });
     hub.with_store(|store, now| {
         let options = WriteOptions::manager("demo");
         let namespaces = ResourcePath::resource("", "v1", "namespaces");
         store.create(&namespaces, namespace, &options, now).map_err(anyhow::Error::msg)?;
+        let secrets = ResourcePath::resource("", "v1", "secrets").within(NAMESPACE);
+        store.create(&secrets, secret, &options, now).map_err(anyhow::Error::msg)?;
         let target = ResourcePath::all::<ConfigRepo>().within(NAMESPACE).named("fleet");
         store.patch(&target, &Patch::Apply(repo), &options, now).map_err(anyhow::Error::msg)?;
         Ok(())

@@ -141,8 +141,13 @@ impl Demo<'_> {
     fn close(&mut self) -> Result<()> {
         self.screen.erase()?;
         self.say(&format!("git log {REPORTS}"))?;
-        for commit in self.repository.log(REPORTS)? {
+        let reports = self.repository.log(REPORTS)?;
+        for commit in &reports {
             self.screen.plain(&format!("{} {}", short(&commit.id), commit.subject))?;
+        }
+        if let Some(newest) = reports.first() {
+            self.say(&format!("git verify-commit {REPORTS}"))?;
+            self.screen.plain(&self.repository.verify(&newest.id)?)?;
         }
         self.say(&format!("git show {REPORTS}:README.md"))?;
         for line in self.repository.file(REPORTS, "README.md")?.unwrap_or_default().lines() {
