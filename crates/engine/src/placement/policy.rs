@@ -262,6 +262,39 @@ mod tests {
     }
 
     #[test]
+    fn groups_of_one_name_are_one_and_are_found_by_it() {
+        let group = |name: &str| serde_json::json!({ "groupName": name, "groupClusterSelector": {} });
+        let groups = serde_json::json!([group("twin"), group(""), group("other"), group("twin")]);
+        let groups = Groups::read(&serde_json::from_value::<Vec<_>>(groups).unwrap()).unwrap();
+        assert_eq!(groups.names, ["twin", "other"]);
+        let found = ["twin", "other", "", "none"].map(|name| groups.named(name));
+        assert_eq!(found, [Some(0), Some(1), Some(2), None]);
+    }
+
+    #[test]
+    fn a_name_fits_the_label_of_decisions() {
+        assert!(Policy::check_name(&"n".repeat(MAX_NAME)).is_ok());
+        assert!(Policy::check_name(&"n".repeat(MAX_NAME + 1)).is_err());
+    }
+
+    #[test]
+    fn intervals_are_seconds_minutes_or_hours() {
+        let seconds = ["30s", "2m", "3h", "4d", "m"].map(|text| interval(text).map(|time| time.as_secs()));
+        assert_eq!(seconds, [Some(30), Some(120), Some(10_800), None, None]);
+    }
+
+    #[test]
+    fn a_configured_prioritizer_leaves_the_weights_of_the_others() {
+        let cpu =
+            serde_json::json!({ "scoreCoordinate": { "builtIn": "ResourceAllocatableCPU" }, "weight": 3 });
+        let spec = serde_json::json!({ "prioritizerPolicy": { "configurations": [cpu] } });
+        let policy = Policy::read(&serde_json::from_value(spec).unwrap()).unwrap();
+        let weights: Vec<_> =
+            policy.weights.iter().map(|known| (known.prioritizer.name, known.weight)).collect();
+        assert_eq!(weights, [("Balance", 1), ("Steady", 1), ("ResourceAllocatableCPU", 3)]);
+    }
+
+    #[test]
     fn refusals_name_the_plugin_and_the_value() {
         for (spec, message) in [
             (

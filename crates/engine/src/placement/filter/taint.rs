@@ -156,6 +156,11 @@ mod tests {
     fn a_taint_needs_a_toleration_of_its_key_value_and_effect() {
         let other_effect =
             Toleration { effect: Some(TaintEffect::NoSelectIfNew), ..toleration("k", "v", None) };
+        let same_effect = Toleration { effect: Some(TaintEffect::NoSelect), ..toleration("k", "v", None) };
+        let no_operator = |value: &str| Toleration {
+            operator: TolerationOperator::Other(String::new()),
+            ..toleration("k", value, None)
+        };
         let any = Toleration { operator: TolerationOperator::Exists, ..Toleration::default() };
         let unknown =
             Toleration { operator: TolerationOperator::Other("Like".into()), ..toleration("k", "v", None) };
@@ -165,6 +170,9 @@ mod tests {
             ("another value", vec![toleration("k", "w", None)], false),
             ("another key", vec![toleration("l", "v", None)], false),
             ("another effect", vec![other_effect], false),
+            ("the same effect", vec![same_effect], true),
+            ("no operator", vec![no_operator("v")], true),
+            ("no operator and another value", vec![no_operator("w")], false),
             ("every key", vec![any], true),
             ("an operator of the future", vec![unknown], false),
         ] {
@@ -181,6 +189,9 @@ mod tests {
             TaintEffect::NoSelect,
             true,
         );
+        assert_eq!(longer.unwrap().until, Some(at(NOW + 30)));
+        let both = [toleration("k", "v", Some(90)), toleration("k", "v", Some(60))];
+        let longer = check_one(&both, TaintEffect::NoSelect, true);
         assert_eq!(longer.unwrap().until, Some(at(NOW + 30)));
         let forever = check_one(
             &[toleration("k", "v", Some(90)), toleration("k", "v", None)],
@@ -200,7 +211,11 @@ mod tests {
     fn prefer_no_select_never_refuses_and_never_moves_what_was_selected() {
         assert!(check_one(&[], TaintEffect::PreferNoSelect, false).unwrap().avoid);
         assert!(!check_one(&[], TaintEffect::PreferNoSelect, true).unwrap().avoid);
-        assert!(!check_one(&[toleration("k", "v", None)], TaintEffect::PreferNoSelect, false).unwrap().avoid);
+        for (seconds, avoid) in [(None, false), (Some(90), false), (Some(60), true), (Some(30), true)] {
+            let tolerations = [toleration("k", "v", seconds)];
+            let tolerated = check_one(&tolerations, TaintEffect::PreferNoSelect, false).unwrap();
+            assert_eq!(tolerated.avoid, avoid, "{seconds:?}");
+        }
     }
 
     #[test]
@@ -211,6 +226,8 @@ mod tests {
             "TaintToleration:If the key is empty, operator must be Exists."
         );
         let exists = Toleration { operator: TolerationOperator::Exists, ..toleration("k", "v", None) };
+        let of_any_value = Toleration { value: String::new(), ..exists.clone() };
+        assert!(validate(&[of_any_value, toleration("k", "v", None)]).is_ok());
         assert_eq!(refusal(exists), "TaintToleration:If the operator is Exists, the value should be empty.");
     }
 }

@@ -89,3 +89,15 @@ fn the_group_of_the_other_clusters_goes_with_the_last_of_them() {
     hub.settle();
     assert_eq!(hub.shape(), ["p-decision-1[0 early] a"]);
 }
+
+#[test]
+fn the_only_cluster_moves_when_its_group_changes() {
+    let selector = json!({ "labelSelector": { "matchLabels": { "l": "1" } } });
+    let groups = json!({ "decisionGroups": [{ "groupName": "early", "groupClusterSelector": selector }] });
+    let mut hub = Hub::new(json!({ "decisionStrategy": { "groupStrategy": groups } }));
+    hub.cluster("a", &[("l", "1")]);
+    hub.settle();
+    hub.cluster("a", &[]);
+    hub.settle();
+    assert_eq!(hub.shape(), ["p-decision-1[0 early] ", "p-decision-2[1 ] a"]);
+}

@@ -180,3 +180,15 @@ fn a_slice_dissolves_when_the_others_have_exactly_the_room_for_it() {
     let slices = check(&[], 100, &members, usize::MAX, &halves);
     assert_eq!(shape(&slices), [("p-decision-1", 0, "", 100)]);
 }
+
+#[test]
+fn successors_never_make_a_group_larger_than_its_size() {
+    let before = check(&[], 150, &clusters('c', 150, 0), usize::MAX, &[]);
+    let gone = |id: &Id| before.iter().any(|slice| slice.members.iter().take(3).any(|member| member == id));
+    let mut members = clusters('c', 150, 0);
+    members.retain(|member| !gone(&member.id));
+    members.extend(clusters('d', 10, 0));
+    let after = check(&[], 147, &members, 0, &published(&before));
+    let first = after.iter().filter(|slice| slice.index == 0);
+    assert_eq!(first.map(|slice| slice.members.len()).sum::<usize>(), 147);
+}

@@ -254,3 +254,32 @@ fn a_cluster_that_is_in_no_set_any_more_leaves_when_settled() {
     hub.wait(10);
     assert_eq!(hub.settle(), [""; 0]);
 }
+
+#[test]
+fn the_condition_counts_every_cluster_that_taints_keep_away_and_none_outside_of_the_sets() {
+    let tolerations = json!([{ "key": "old", "operator": "Exists", "tolerationSeconds": 1 }]);
+    let mut tainted = super::harness::hub(json!({ "tolerations": tolerations }), &[]);
+    for (name, key) in [("a", "old"), ("b", "gpu")] {
+        let taint = json!({ "key": key, "effect": "NoSelect", "timeAdded": "2023-11-14T22:00:00Z" });
+        tainted.put(json!({ "metadata": { "name": name }, "spec": { "taints": [taint] } }));
+    }
+    tainted.settle();
+    assert!(
+        tainted.condition("PlacementSatisfied").contains("; 2 match, with taints that are not tolerated")
+    );
+    let mut outside = hub(json!({}), &["a", "b"]);
+    outside.bind(1);
+    outside.settle();
+    assert!(outside.condition("PlacementSatisfied").starts_with("False AllManagedClusterSetsEmpty:"));
+}
+
+#[test]
+fn a_set_without_a_selector_type_has_the_clusters_with_its_label() {
+    for (selector_type, expected) in [("", vec!["b"]), ("Strange", vec![])] {
+        let set = json!({ "metadata": { "name": "own" }, "spec": { "clusterSelector": { "selectorType": selector_type } } });
+        let mut hub = hub(json!({}), &["a"]);
+        hub.sets = vec![std::sync::Arc::new(serde_json::from_value(set).unwrap())];
+        hub.cluster("b", &[("cluster.open-cluster-management.io/clusterset", "own")]);
+        assert_eq!(hub.settle(), expected, "{selector_type:?}");
+    }
+}

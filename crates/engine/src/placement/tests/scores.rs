@@ -151,3 +151,48 @@ fn balance_counts_the_decisions_of_others_and_not_the_placements_own() {
     let totals: Vec<_> = hub.explain().clusters.iter().map(|story| story.total.unwrap()).collect();
     assert_eq!(totals, [-100, 100, 200]);
 }
+
+#[test]
+fn expressions_read_scores_for_as_long_as_they_are_valid() {
+    let cel = json!({ "celSelector": { "celExpressions": ["managedCluster.scores('usage').exists(s, s.name == 'cpu' && s.value > 5)"] } });
+    let mut hub =
+        hub(json!({ "predicates": [{ "requiredClusterSelector": cel }] }), &["high", "low", "none"]);
+    hub.score("high", 10, Some(30));
+    hub.score("low", 1, Some(30));
+    assert_eq!(hub.settle(), ["high"]);
+    hub.wait(31);
+    hub.settle();
+    hub.wait(10);
+    assert_eq!(hub.settle(), [""; 0]);
+}
+
+#[test]
+fn memory_is_ranked_by_what_is_allocatable() {
+    let memory = json!({ "scoreCoordinate": { "builtIn": "ResourceAllocatableMemory" } });
+    let policy = json!({ "mode": "Exact", "configurations": [memory] });
+    let mut hub = Hub::new(json!({ "numberOfClusters": 1, "prioritizerPolicy": policy }));
+    for (name, memory) in [("a", "1Gi"), ("b", "4Gi"), ("c", "2Gi")] {
+        let amount = json!({ "memory": memory });
+        let status = json!({ "conditions": [], "allocatable": amount, "capacity": amount });
+        hub.put(json!({ "metadata": { "name": name }, "status": status }));
+    }
+    assert_eq!(hub.settle(), ["b"]);
+}
+
+#[test]
+fn the_scale_follows_the_least_and_the_most_amount() {
+    let cpu = json!({ "scoreCoordinate": { "builtIn": "ResourceAllocatableCPU" } });
+    let policy = json!({ "mode": "Exact", "configurations": [cpu] });
+    let mut hub = Hub::new(json!({ "sortBy": "Score", "scoreRateLimit": "1s", "prioritizerPolicy": policy }));
+    let amounts = [("a", "10"), ("b", "20"), ("c", "30"), ("c", "25"), ("a", "12"), ("c", "40"), ("a", "5")];
+    for (name, cpu) in amounts {
+        let amount = json!({ "cpu": cpu });
+        let status = json!({ "conditions": [], "allocatable": amount, "capacity": amount });
+        hub.put(json!({ "metadata": { "name": name }, "status": status }));
+        hub.wait(10);
+        hub.settle();
+    }
+    let scores = hub.decisions["p-decision-1"].status.as_ref().unwrap().decisions.iter();
+    let scores: Vec<_> = scores.map(|entry| (entry.cluster_name.as_str(), entry.score.unwrap())).collect();
+    assert_eq!(scores, [("c", 100), ("b", -14), ("a", -100)]);
+}
