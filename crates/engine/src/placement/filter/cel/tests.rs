@@ -80,3 +80,34 @@ fn no_expression_runs_long_or_grows_large() {
         assert!(compiled.matches(&cluster(), &BTreeMap::new, &mut budget).is_err(), "{expression}");
     }
 }
+
+#[test]
+fn expressions_are_limited_in_number_length_and_operators_to_the_last_one() {
+    let refusal = |sources: &[String]| Expressions::compile(sources).err().unwrap_or_default();
+    let number = |count: usize| refusal(&vec!["true".to_owned(); count]);
+    assert_eq!(number(MAX_EXPRESSIONS), "");
+    assert!(number(MAX_EXPRESSIONS + 1).contains("at most 64 are allowed"));
+    let long = |length: usize| refusal(&[format!("'{}' == ''", "x".repeat(length - 8))]);
+    assert_eq!(long(MAX_LENGTH), "");
+    for length in [MAX_LENGTH + 1, MAX_LENGTH + 2] {
+        assert!(long(length).contains("at most 4096 are allowed"));
+    }
+    let lists = |operators: usize| refusal(&[format!("[{}1] == []", "1, 2 < 3, ".repeat(operators - 4))]);
+    assert_eq!(lists(MAX_OPERATORS), "");
+    for operators in [MAX_OPERATORS + 1, MAX_OPERATORS + 2] {
+        assert!(lists(operators).contains("more than 128 operators"));
+    }
+}
+
+#[test]
+fn operators_in_quotes_do_not_count() {
+    for (source, count) in [
+        ("a.b == 'c.d'", 3),
+        (r#"'it\'s.' + "a.b""#, 1),
+        (r#""\"." + '"'"#, 1),
+        (r"'\\' + a.b", 2),
+        ("f(x)[0]", 2),
+    ] {
+        assert_eq!(operators_in(source), count, "{source}");
+    }
+}
