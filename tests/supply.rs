@@ -1,4 +1,5 @@
-//! What the binary is made of: one stack of TLS, a build without network, and a bill of materials that leaves nothing out.
+//! What the binary is made of: one stack of TLS, a build without network, and a bill of materials that leaves
+//! nothing out.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Output};

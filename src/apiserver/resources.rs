@@ -246,7 +246,8 @@ fn read_body(content_type: &str, body: &[u8]) -> Result<Body, ApiError> {
     }
 }
 
-/// YAML is read as JSON first: clients send JSON under its name, and JSON keeps numbers and duplicate keys exact.
+/// YAML is read as JSON first: clients send JSON under its name, and JSON keeps numbers and duplicate keys
+/// exact.
 fn yaml(body: &[u8], role: Role) -> Result<Body, ApiError> {
     if let Ok(body) = Body::json(body, role) {
         return Ok(body);

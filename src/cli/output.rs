@@ -60,7 +60,8 @@ impl Ui {
         self.terminal
     }
 
-    /// How pictures look here: with colours on a terminal unless `NO_COLOR` is set, and as wide as the terminal is now.
+    /// How pictures look here: with colours on a terminal unless `NO_COLOR` is set, and as wide as the
+    /// terminal is now.
     pub fn style(&self) -> Style {
         if !self.terminal {
             return Style::PLAIN;

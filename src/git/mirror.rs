@@ -155,7 +155,8 @@ impl Mirror {
         self.read(&repo, subject.commit)
     }
 
-    /// Whether a commit that was fetched before may still be used: it was verified with the same keys, or is signed by one of them.
+    /// Whether a commit that was fetched before may still be used: it was verified with the same keys, or is
+    /// signed by one of them.
     pub fn is_trusted(&self, revision: &str) -> bool {
         let Some(how) = &self.verification else { return true };
         let (Ok(commit), Ok(repo)) = (Oid::from_str(revision), self.repository()) else { return false };

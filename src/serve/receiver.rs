@@ -1,7 +1,7 @@
 //! Takes the webhooks of git servers over HTTPS, and hands them on unread.
 //!
-//! The answer says only that a delivery arrived. It is the same whether the ConfigRepo exists, has a webhook, or the signature is right, and
-//! it is given before anything is looked up, so its time tells nothing either.
+//! The answer says only that a delivery arrived. It is the same whether the ConfigRepo exists, has a webhook,
+//! or the signature is right, and it is given before anything is looked up, so its time tells nothing either.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -28,7 +28,8 @@ use tracing::{info, warn};
 
 use object::Key;
 
-/// Largest body. A push of a thousand commits has about half of it; what is larger is found by the next fetch.
+/// Largest body. A push of a thousand commits has about half of it; what is larger is found by the next
+/// fetch.
 const LARGEST: usize = 1 << 20;
 /// Connections at once, and so bodies in memory: 32 MiB.
 const CONNECTIONS: usize = 32;
@@ -47,7 +48,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct ReceiverOptions {
     /// The address.
     pub listen: SocketAddr,
-    /// File with the certificate, in PEM. It and the key are read for every connection, so that new ones count at once.
+    /// File with the certificate, in PEM. It and the key are read for every connection, so that new ones
+    /// count at once.
     pub certificate: PathBuf,
     /// File with the key, in PEM.
     pub key: PathBuf,

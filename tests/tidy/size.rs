@@ -1,4 +1,4 @@
-//! Files stay short enough to be read at once.
+//! Files and lines stay short enough to be read at once.
 
 use super::{assert_none, sources};
 
@@ -15,6 +15,23 @@ const LONGER: &[(&str, &str)] = &[
     ("tests/ocm/rows.rs", "each row is a difference from OCM, and they are switched one by one"),
 ];
 
+/// Columns a line may have.
+const COLUMNS: usize = 110;
+/// How many lines are wider all the same; the number only goes down.
+const WIDE: usize = 120;
+
+/// Whether a line is wider than the limit and can be broken: a comment in sentences, or code without a
+/// literal. Tables, drawings, links and literals cannot.
+fn is_wide(line: &str) -> bool {
+    let text = line.trim_start();
+    let comment = ["///", "//!", "//"].iter().find_map(|mark| text.strip_prefix(mark));
+    let fits = match comment.map(str::trim) {
+        Some(words) => words.starts_with(['|', '▲', '└']) || words.contains('─') || !words.contains(' '),
+        None => text.contains('"') || text.ends_with('\\'),
+    };
+    !fits && line.chars().count() > COLUMNS
+}
+
 fn too_long(path: &str, text: &str, longer: &[(&str, &str)]) -> Option<String> {
     let lines = text.lines().count();
     let is_listed = longer.iter().any(|(listed, _)| *listed == path);
@@ -30,6 +47,29 @@ fn too_long(path: &str, text: &str, longer: &[(&str, &str)]) -> Option<String> {
 #[test]
 fn no_file_is_long() {
     assert_none(sources().iter().filter_map(|(path, text)| too_long(path, text, LONGER)));
+}
+
+#[test]
+fn wide_lines_become_fewer() {
+    let files = sources();
+    let wide = files.iter().flat_map(|(path, text)| {
+        let lines = text.lines().enumerate().filter(|(_, line)| is_wide(line));
+        lines.map(move |(at, _)| format!("{path}:{}", at + 1))
+    });
+    let wide: Vec<_> = wide.collect();
+    assert!(wide.len() <= WIDE, "{} lines have more than {COLUMNS} columns: {}", wide.len(), wide.join(" "));
+}
+
+#[test]
+fn a_wide_line_is_found_unless_it_cannot_be_broken() {
+    let long = "x ".repeat(COLUMNS);
+    for line in [format!("/// {long}"), format!("    //! {long}"), format!("let a = {long};")] {
+        assert!(is_wide(&line), "{line}");
+    }
+    let link = "x".repeat(COLUMNS);
+    for line in [format!("/// <https://{link}>"), format!("//! | {long} |"), format!("f(\"{long}\")")] {
+        assert!(!is_wide(&line), "{line}");
+    }
 }
 
 #[test]

@@ -15,7 +15,8 @@ pub(super) fn tokens(text: &str) -> Vec<&str> {
     found
 }
 
-/// The literals of a source text without their quotes and escapes of lines, each with the two tokens before it.
+/// The literals of a source text without their quotes and escapes of lines, each with the two tokens before
+/// it.
 pub(super) fn literals(text: &str) -> Vec<([&str; 2], String)> {
     let mut found = Vec::new();
     let mut before = ["", ""];

@@ -9,12 +9,13 @@ use object::Key;
 
 /// The work queue of one controller.
 ///
-/// A key is in exactly one of three states: idle, due at a time, or running. A key that is woken while it runs becomes due as
-/// soon as it ends, once, however often it was woken.
+/// A key is in exactly one of three states: idle, due at a time, or running. A key that is woken while it
+/// runs becomes due as soon as it ends, once, however often it was woken.
 ///
 /// # Backoff
-/// A key that failed is not planned before its wait is over, whatever wakes it. There are two exceptions: a wake that
-/// [restarts](Wake::restarts) the key, because people changed what the key is about, and the [end of an outage](Self::release).
+/// A key that failed is not planned before its wait is over, whatever wakes it. There are two exceptions: a
+/// wake that [restarts](Wake::restarts) the key, because people changed what the key is about, and the [end
+/// of an outage](Self::release).
 #[derive(Debug, Default)]
 pub struct WorkQueue {
     due: BTreeMap<Key, (Timestamp, Priority)>,
@@ -36,7 +37,8 @@ pub enum Priority {
     Initial,
 }
 
-/// Changed keys that are started before an initial key gets its turn, so that constant change does not hold up the first look.
+/// Changed keys that are started before an initial key gets its turn, so that constant change does not hold
+/// up the first look.
 const CHANGED_PER_INITIAL: u32 = 16;
 
 /// A request to plan a key.
@@ -113,7 +115,8 @@ pub(crate) fn earlier(at: Timestamp, by: SignedDuration) -> Timestamp {
 }
 
 impl WorkQueue {
-    /// A queue that leaves at least `spacing` between two plans of one key, so that a burst of changes is planned once.
+    /// A queue that leaves at least `spacing` between two plans of one key, so that a burst of changes is
+    /// planned once.
     pub(crate) fn with_spacing(spacing: SignedDuration) -> Self {
         Self { spacing, ..Self::default() }
     }
@@ -149,8 +152,8 @@ impl WorkQueue {
         self.changed.first().into_iter().chain(self.initial.first()).map(|(at, _)| *at).min()
     }
 
-    /// Starts a key that is due: one that changed before one that is looked at for the first time, then the one that has been due
-    /// longest.
+    /// Starts a key that is due: one that changed before one that is looked at for the first time, then the
+    /// one that has been due longest.
     pub fn start(&mut self, now: Timestamp) -> Option<Key> {
         let is_due = |order: &BTreeSet<(Timestamp, Key)>| order.first().is_some_and(|(at, _)| *at <= now);
         let priority = match (is_due(&self.changed), is_due(&self.initial)) {

@@ -1,7 +1,7 @@
 //! Drives the fuzz targets of `fuzz/` by random changes of their seeds.
 //!
-//! Usage: `tests/fuzz-store SECONDS [SEED] [TARGET]`. Each target runs for so many seconds. An input that panics or takes longer than
-//! five seconds is written to the working directory and ends the run.
+//! Usage: `tests/fuzz-store SECONDS [SEED] [TARGET]`. Each target runs for so many seconds. An input that
+//! panics or takes longer than five seconds is written to the working directory and ends the run.
 #![allow(clippy::disallowed_methods, reason = "it runs for a time that a person chooses")]
 
 #[path = "../fuzz/targets.rs"]

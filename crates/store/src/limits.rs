@@ -64,8 +64,8 @@ pub(super) fn json_patch(value: &mut Value, patch: &json_patch::Patch) -> Result
     Ok(())
 }
 
-/// The operation in the place of one on a field that is not there: the library of kube-apiserver (evanphx/json-patch) replaces it, copies
-/// null from it, and finds null in it.
+/// The operation in the place of one on a field that is not there: the library of kube-apiserver
+/// (evanphx/json-patch) replaces it, copies null from it, and finds null in it.
 fn of_go(value: &Value, operation: &json_patch::PatchOperation) -> Option<json_patch::PatchOperation> {
     use json_patch::PatchOperation::{Add, Copy, Move, Remove, Replace, Test};
     use json_patch::{AddOperation, TestOperation};

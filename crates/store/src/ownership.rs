@@ -51,7 +51,8 @@ fn split(object: &Object) -> (Value, Owners) {
     (Value::Object(fields), Owners::read(entries.as_ref()))
 }
 
-/// Server-side apply of a configuration, as it was read and as it was sent, onto what there is; refused where others own what it would change.
+/// Server-side apply of a configuration, as it was read and as it was sent, onto what there is; refused where
+/// others own what it would change.
 pub(super) fn apply(
     request: &WriteRequest<'_>,
     old: Option<&Object>,

@@ -39,8 +39,8 @@ pub(super) fn patched(
     Object::from_value(value).map_err(|e| ApiError::bad_request(e.to_string()))
 }
 
-/// Reads the operations of a JSON patch as the library of kube-apiserver does (evanphx/json-patch): a value that is not given is null,
-/// and what stands before the first slash of a path says nothing.
+/// Reads the operations of a JSON patch as the library of kube-apiserver does (evanphx/json-patch): a value
+/// that is not given is null, and what stands before the first slash of a path says nothing.
 fn json_operations(patch: &Value) -> Result<json_patch::Patch, ApiError> {
     let not_a_list = || {
         let why = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp";

@@ -49,7 +49,8 @@ impl Pruning {
                 return is_entry && is_of_go;
             }
             self.value(field, value, &here);
-            // Go leaves out empty maps and lists of its own types. An empty list of managers is a wish to forget them.
+            // Go leaves out empty maps and lists of its own types. An empty list of managers is a wish to
+            // forget them.
             !(self.builtin
                 && is_empty(field, value)
                 && !schema.required.contains(name)
@@ -175,7 +176,8 @@ pub(super) fn mistyped(schema: &Schema, value: &Value, path: &str) -> Option<Str
     }
 }
 
-/// Where a value of a configuration has another type than its schema says; any number is one, formats are not looked at.
+/// Where a value of a configuration has another type than its schema says; any number is one, formats are not
+/// looked at.
 pub(super) fn mistyped_in_config(schema: &Schema, value: &Value, path: &str) -> Option<String> {
     let fits = match (schema.type_, value) {
         (_, Value::Null) | (Type::IntOrString | Type::Integer, Value::Number(_)) => true,

@@ -12,8 +12,8 @@ use super::schema::{Checks, ListType, Schema, Type};
 
 /// Adds what is wrong with an object by its schema; with `old`, only what the update brought in.
 ///
-/// Values that were there before and did not change are tolerated (KEP-4008, ratcheting). Rules are not evaluated on an object with an
-/// error that they may stumble over.
+/// Values that were there before and did not change are tolerated (KEP-4008, ratcheting). Rules are not
+/// evaluated on an object with an error that they may stumble over.
 pub(super) fn check(
     scope: &RequestScope,
     object: &Object,

@@ -28,8 +28,8 @@ impl Keyring {
     /// Reads the data of a Secret.
     ///
     /// # Errors
-    /// [`Error::Credentials`] names the key of the Secret that cannot be read, or says that there is none. A key that is not understood
-    /// is an error: it could be a revocation.
+    /// [`Error::Credentials`] names the key of the Secret that cannot be read, or says that there is none. A
+    /// key that is not understood is an error: it could be a revocation.
     pub fn from_secret(data: &BTreeMap<String, ByteString>) -> Result<Self, Error> {
         let mut keys = Self::default();
         let mut digest = Sha256::new();

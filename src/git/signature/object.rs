@@ -82,7 +82,8 @@ fn signed(payload: Vec<u8>, signature: Vec<u8>) -> Result<Signed, Refusal> {
     Ok(Signed { payload, signature })
 }
 
-/// A signature of the names of another format of repositories: git leaves it out of what is signed, so it could hide content.
+/// A signature of the names of another format of repositories: git leaves it out of what is signed, so it
+/// could hide content.
 fn foreign_header() -> Refusal {
     Refusal::Unusable("it has a signature for a repository of another format".into())
 }

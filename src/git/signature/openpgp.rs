@@ -16,7 +16,8 @@ use super::object::Signed;
 
 const PUBLIC_KEY_END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
 const PUBLIC_KEY_BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
-/// Least bytes of the parameters of an RSA key: a modulus of 2048 bits and an exponent, with their lengths (NIST SP 800-131A).
+/// Least bytes of the parameters of an RSA key: a modulus of 2048 bits and an exponent, with their lengths
+/// (NIST SP 800-131A).
 const MIN_RSA_BYTES: usize = 2 + 256 + 2 + 1;
 
 /// The certificates that are trusted, and revocations that came apart from them.
@@ -253,7 +254,8 @@ fn newest_self_signature(certificate: &SignedPublicKey) -> Option<&Signature> {
     newest(direct.chain(users))
 }
 
-/// The newest valid signature that makes a key a subkey that may sign. The subkey agrees by a signature of its own.
+/// The newest valid signature that makes a key a subkey that may sign. The subkey agrees by a signature of
+/// its own.
 fn newest_binding<'a>(primary: &PublicKey, subkey: &'a SignedPublicSubKey) -> Option<&'a Signature> {
     let binds = |one: &&Signature| {
         one.typ() == Some(SignatureType::SubkeyBinding)

@@ -1,4 +1,5 @@
-//! SSH signatures (OpenSSH, PROTOCOL.sshsig), and the list of those who may sign (ssh-keygen(1), ALLOWED SIGNERS).
+//! SSH signatures (OpenSSH, PROTOCOL.sshsig), and the list of those who may sign (ssh-keygen(1), ALLOWED
+//! SIGNERS).
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;

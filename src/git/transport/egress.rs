@@ -1,7 +1,8 @@
 //! The hosts that repositories may be on.
 //!
-//! Whoever may write a ConfigRepo names a host, and the operator connects to it from inside the cluster. Names are resolved once and the
-//! addresses that were checked are connected to, so that a name cannot mean another address a moment later.
+//! Whoever may write a ConfigRepo names a host, and the operator connects to it from inside the cluster.
+//! Names are resolved once and the addresses that were checked are connected to, so that a name cannot mean
+//! another address a moment later.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +14,8 @@ pub enum Egress {
     /// Anywhere.
     #[default]
     Anywhere,
-    /// To public addresses of any host or, if hosts are named, to those alone, which may have private addresses.
+    /// To public addresses of any host or, if hosts are named, to those alone, which may have private
+    /// addresses.
     Hosts {
         /// Names, such as `git.example.com`, and `*.example.com` for all below it.
         names: Vec<String>,

@@ -18,7 +18,8 @@ use api::gitops::v1alpha1::GitRef;
 /// Least bytes of a secret: a shorter one can be found by trying.
 const MIN_SECRET: usize = 16;
 
-/// The headers with an HMAC, from the one that counts first, and whether its value starts with the name of the hash.
+/// The headers with an HMAC, from the one that counts first, and whether its value starts with the name of
+/// the hash.
 const SIGNATURES: [(&str, bool); 5] = [
     ("x-hub-signature-256", true),
     ("x-gitea-signature", false),

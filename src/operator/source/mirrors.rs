@@ -23,11 +23,12 @@ use object::Key;
 use object::tree::Checkout;
 use reconcile::{Failure, FailureKind, Push, Source};
 
-/// Longest time of a whole fetch or push, and longest wait for others on the same remote. The first fetch of a large repository takes
-/// seconds.
+/// Longest time of a whole fetch or push, and longest wait for others on the same remote. The first fetch of
+/// a large repository takes seconds.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Time in which an operation that was cancelled ends. It looks at its cancellation at every entry of a tree and at every answer.
+/// Time in which an operation that was cancelled ends. It looks at its cancellation at every entry of a tree
+/// and at every answer.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Most operations on one remote that do not end. Each holds a thread for ever.
@@ -57,7 +58,8 @@ enum Purpose {
 pub(super) type SecretData = BTreeMap<String, ByteString>;
 type SharedMirror = Arc<tokio::sync::Mutex<Option<Mirror>>>;
 
-/// The mirrors of one namespace are not those of another: to know a commit of a private repository is no permission to read it.
+/// The mirrors of one namespace are not those of another: to know a commit of a private repository is no
+/// permission to read it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct MirrorKey {
     purpose: Purpose,
@@ -71,7 +73,8 @@ struct MirrorKey {
 struct Slot {
     mirror: SharedMirror,
     abandoned: Vec<SharedMirror>,
-    /// Counts the mirrors that were abandoned, so that none gets the directory of one that a thread still writes to.
+    /// Counts the mirrors that were abandoned, so that none gets the directory of one that a thread still
+    /// writes to.
     generation: usize,
 }
 
@@ -197,8 +200,8 @@ impl Mirrors {
 
     /// Runs a blocking operation on the mirror of a remote: one at a time, and for [`LONGEST`] at most.
     ///
-    /// An operation waits for its mirror before it takes one of the places for fetches, so a slow remote holds one place at most.
-    /// The operation is cancelled when its caller goes away.
+    /// An operation waits for its mirror before it takes one of the places for fetches, so a slow remote
+    /// holds one place at most. The operation is cancelled when its caller goes away.
     async fn with_mirror<T: Send + 'static>(
         &self,
         key: MirrorKey,
@@ -327,7 +330,8 @@ fn ref_spec(of: &GitRef) -> Result<RefSpec, Error> {
     }
 }
 
-/// The commit that was accepted last from the same reference of the same URL, and the commit that a person allowed after it.
+/// The commit that was accepted last from the same reference of the same URL, and the commit that a person
+/// allowed after it.
 fn history(repo: &ConfigRepo, before: &Source) -> (Option<String>, Option<String>) {
     let (url, reference) = (&repo.spec.url, repo.spec.r#ref.name());
     let status = repo.status.as_ref();

@@ -1,7 +1,8 @@
-//! Installs add-ons on the clusters that placements select, and removes them from clusters that no placement selects any more.
+//! Installs add-ons on the clusters that placements select, and removes them from clusters that no placement
+//! selects any more.
 //!
-//! Every add-on stays while a placement does not exist, is not scheduled or is between two states. Removals above the budget wait for
-//! an approval. An add-on that a person installed by hand is never removed.
+//! Every add-on stays while a placement does not exist, is not scheduled or is between two states. Removals
+//! above the budget wait for an approval. An add-on that a person installed by hand is never removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -100,7 +101,8 @@ fn is_installed_by_placement(addon: &ManagedClusterAddOn) -> bool {
     addon.annotation(INSTALLED_BY_ANNOTATION).is_some()
 }
 
-/// Makes the ClusterManagementAddOn the controller of a cluster's add-on, and marks the add-on where a placement selects the cluster.
+/// Makes the ClusterManagementAddOn the controller of a cluster's add-on, and marks the add-on where a
+/// placement selects the cluster.
 fn adopt(
     addon: &ManagedClusterAddOn,
     cma: &ClusterManagementAddOn,
@@ -128,7 +130,8 @@ fn adopt(
     (!metadata.is_empty()).then(|| Action::patch(addon, patch))
 }
 
-/// Removes, within the budget, the add-ons that placements installed on clusters that no placement selects any more.
+/// Removes, within the budget, the add-ons that placements installed on clusters that no placement selects
+/// any more.
 fn remove(
     plan: &mut Plan,
     cma: &ClusterManagementAddOn,
@@ -139,7 +142,8 @@ fn remove(
     let ours: Vec<_> =
         existing.iter().filter(|addon| is_installed_by_placement(addon) && !addon.is_terminating()).collect();
     let (policy, granted) = policy_for(Subject::AddOn(cma.name()), view)?;
-    // The engine keeps the removal budget; it is asked here about the clusters that left, and about nothing else.
+    // The engine keeps the removal budget; it is asked here about the clusters that left, and about nothing
+    // else.
     let mut input = Input::new(Hash::default(), Ok(Strategy::All(All::default())));
     input.groups = vec![Group { key: GroupKey::default(), clusters: selected.iter().cloned().collect() }];
     let cluster = |addon: &&Arc<ManagedClusterAddOn>| Cluster {

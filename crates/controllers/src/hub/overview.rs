@@ -1,7 +1,7 @@
 //! The whole fleet at a glance, for `wheelwright status`, the dashboard and the demo.
 //!
-//! States come from [`explain`], the reader that decides rollouts, so that every picture uses the same words as `explain rollout`
-//! and the reports.
+//! States come from [`explain`], the reader that decides rollouts, so that every picture uses the same words
+//! as `explain rollout` and the reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,8 @@ use reconcile::{Controller, Plan, Query, Read, View, Watches};
 /// Characters of a message that are shown.
 const MESSAGE: usize = 240;
 
-/// Reads what an [`Overview`] is made of, and writes nothing. It keeps the caches of a process that shows the fleet.
+/// Reads what an [`Overview`] is made of, and writes nothing. It keeps the caches of a process that shows the
+/// fleet.
 pub struct OverviewController;
 
 impl Controller for OverviewController {

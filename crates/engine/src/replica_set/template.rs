@@ -1,8 +1,8 @@
 //! The template of a set, and its snapshots by hash.
 //!
-//! A cluster keeps the template it was assigned until its turn comes, and a rollback returns to an older one. So the templates that
-//! clusters run are kept beside the set.
-//! See docs/hazards.md#edit-in-place and docs/hazards.md#no-rollback.
+//! A cluster keeps the template it was assigned until its turn comes, and a rollback returns to an older one.
+//! So the templates that clusters run are kept beside the set. See docs/hazards.md#edit-in-place and
+//! docs/hazards.md#no-rollback.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -17,7 +17,8 @@ use api::work::v1::ManifestWorkSpec;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::{Key, Metadata as _};
 
-/// The template without the `creationTimestamp: null` that Go writes, so that two that mean the same are equal.
+/// The template without the `creationTimestamp: null` that Go writes, so that two that mean the same are
+/// equal.
 pub fn content(spec: &ManifestWorkSpec) -> ManifestWorkSpec {
     let mut spec = spec.clone();
     for manifest in &mut spec.workload.manifests {

@@ -1,8 +1,9 @@
 //! The work of a set on one cluster: how it is written, and what it says about the rollout.
 //!
-//! OCM's controller knows what a cluster runs by comparing its work with the template, and when by the times of conditions. Those
-//! times are the spoke's, and a condition may be that of the template before. Here annotations of the work say which template was
-//! assigned, when, and since when it succeeds, by the hub's clock.
+//! OCM's controller knows what a cluster runs by comparing its work with the template, and when by the times
+//! of conditions. Those times are the spoke's, and a condition may be that of the template before. Here
+//! annotations of the work say which template was assigned, when, and since when it succeeds, by the hub's
+//! clock.
 
 use std::collections::BTreeMap;
 
@@ -54,8 +55,8 @@ pub fn name(set: &Key) -> String {
     format!("{}-{}", set.name, sum.get(..10).unwrap_or_default())
 }
 
-/// Whether a labelled work is of a set: ours has a name that is known, and OCM's was generated from that of the set. A label alone
-/// is no mark of ownership; people copy objects with their labels.
+/// Whether a labelled work is of a set: ours has a name that is known, and OCM's was generated from that of
+/// the set. A label alone is no mark of ownership; people copy objects with their labels.
 pub fn is_owned(set: &Key, work: &ManifestWork) -> bool {
     work.name() == name(set) || work.metadata.generate_name.as_ref() == Some(&set.name)
 }
@@ -175,8 +176,8 @@ pub struct Arrival<'a> {
 
 /// How a work fares with its present spec, from conditions of its present generation alone.
 ///
-/// Where the template has rules for Progressing, the answer is OCM's. Where it has none, OCM's controller waits for ever; here a work
-/// has succeeded once it is applied and, unless that suffices, available.
+/// Where the template has rules for Progressing, the answer is OCM's. Where it has none, OCM's controller
+/// waits for ever; here a work has succeeded once it is applied and, unless that suffices, available.
 fn report(work: &ManifestWork, applied_suffices: bool) -> Report {
     let current = |type_| {
         work.condition(type_).filter(|condition| condition.observed_generation == work.metadata.generation)
@@ -206,8 +207,8 @@ fn has_progressing_rule(spec: &ManifestWorkSpec) -> bool {
 
 /// What the rollout is told of a cluster that has `work`; `runs` is the template in it.
 ///
-/// A template that succeeded for as long as it must has arrived, whatever happens to the objects later: a rollout that is over is
-/// not undone because a pod restarts a month after it.
+/// A template that succeeded for as long as it must has arrived, whatever happens to the objects later: a
+/// rollout that is over is not undone because a pod restarts a month after it.
 pub fn cluster(work: &ManifestWork, runs: Hash, arrival: &Arrival<'_>) -> Cluster {
     let Arrival { wants, good_everywhere, applied_suffices, soak, now } = *arrival;
     let marks = Marks::read(work);

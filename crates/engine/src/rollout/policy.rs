@@ -43,7 +43,8 @@ impl Policy {
     /// Reads the wire type.
     ///
     /// # Errors
-    /// Names the first field that cannot be used. Nothing may start then: what the policy forbids is not known.
+    /// Names the first field that cannot be used. Nothing may start then: what the policy forbids is not
+    /// known.
     pub fn read(spec: &wire::RolloutPolicySpec) -> Result<Self, Refused> {
         let wire::RolloutPolicySpec {
             add_ons: _,      // select the policy

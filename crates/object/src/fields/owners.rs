@@ -97,7 +97,8 @@ pub struct Applying<'v> {
     pub live: &'v Value,
     /// What is merged into it.
     pub config: &'v Value,
-    /// The configuration as it was sent: its fields are owned, those too that are null or empty and not merged.
+    /// The configuration as it was sent: its fields are owned, those too that are null or empty and not
+    /// merged.
     pub named: &'v Value,
 }
 

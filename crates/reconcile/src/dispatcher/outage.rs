@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::Site;
 use crate::queue::earlier;
 
-/// How long a server must answer nothing at all for that to be an outage. A busy server that refuses some requests answers others
-/// in between, and keeps the waits of the keys that it refused.
+/// How long a server must answer nothing at all for that to be an outage. A busy server that refuses some
+/// requests answers others in between, and keeps the waits of the keys that it refused.
 const OUTAGE: SignedDuration = SignedDuration::from_secs(5);
 
 /// Since when each API server has answered nothing but that it is unavailable.

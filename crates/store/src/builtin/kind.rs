@@ -45,9 +45,11 @@ pub(crate) struct BuiltinKind {
     pub(crate) selectable_fields: &'static [&'static str],
     /// Subresources beside `status` and `scale`.
     pub(crate) subresources: &'static [Subresource],
-    /// Fields that the type of Go is never without, and what they are then, as JSON. Nobody owns these values in a new object.
+    /// Fields that the type of Go is never without, and what they are then, as JSON. Nobody owns these values
+    /// in a new object.
     pub(crate) never_absent: &'static [(&'static str, &'static str)],
-    /// Whether a deletion is answered with the object instead of a `Status` (apiserver `ReturnDeletedObject`).
+    /// Whether a deletion is answered with the object instead of a `Status` (apiserver
+    /// `ReturnDeletedObject`).
     pub(crate) returns_deleted: bool,
     /// Fields, beside `status`, that no manager owns because only the server writes them.
     pub(crate) unowned_fields: &'static [&'static str],

@@ -1,8 +1,9 @@
-//! How much work a rule of a schema may be on the largest object that the schema admits: a definition with a rule that may take too much
-//! is refused, as by kube-apiserver (KEP-2876, `StaticEstimatedCostLimit`).
+//! How much work a rule of a schema may be on the largest object that the schema admits: a definition with a
+//! rule that may take too much is refused, as by kube-apiserver (KEP-2876, `StaticEstimatedCostLimit`).
 //!
-//! The bound follows cel-go's `checker.Cost`. A value of which nothing is known counts as small, so that no rule is refused by mistake;
-//! what such a rule takes is bounded by [`cost`](crate::cost) when it is evaluated.
+//! The bound follows cel-go's `checker.Cost`. A value of which nothing is known counts as small, so that no
+//! rule is refused by mistake; what such a rule takes is bounded by [`cost`](crate::cost) when it is
+//! evaluated.
 
 use kube_cel::cel::Program;
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr};
@@ -10,7 +11,8 @@ use serde_json::Value;
 
 use super::definition::{list, text};
 
-/// The most that one rule may take, over all places where it applies (apiextensions `StaticEstimatedCostLimit`).
+/// The most that one rule may take, over all places where it applies (apiextensions
+/// `StaticEstimatedCostLimit`).
 pub(super) const RULE: f64 = 1e7;
 /// The most that all rules of a schema may take (apiextensions `StaticEstimatedCRDCostLimit`).
 pub(super) const SCHEMA: f64 = 1e8;

@@ -7,7 +7,8 @@ use super::ConfigRepoStatus;
 use crate::{Unknown, names};
 
 kind! {
-    /// A directory of a git repository whose objects are rendered and applied to the hub, and what is reported back.
+    /// A directory of a git repository whose objects are rendered and applied to the hub, and what is
+    /// reported back.
     ConfigRepo {
         group: names::GITOPS_GROUP,
         version: "v1alpha1",
@@ -40,8 +41,8 @@ kind! {
     }
 ]))]
 pub struct ConfigRepoSpec {
-    /// URL of the repository, with https or ssh; with the operator's flag `--local-repositories` also a directory of its machine, and
-    /// http and git on its loopback.
+    /// URL of the repository, with https or ssh; with the operator's flag `--local-repositories` also a
+    /// directory of its machine, and http and git on its loopback.
     #[schemars(length(min = 1, max = 2048), extend("pattern" = r"^[^-\s]\S*$"))]
     pub url: String,
     /// The branch, tag, range of versions or commit that is followed.
@@ -56,15 +57,16 @@ pub struct ConfigRepoSpec {
     #[serde(default = "one_minute")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub interval: String,
-    /// Secret of the same namespace with the credentials to read: username and password or token, or ssh-privatekey and known_hosts;
-    /// for https also ca.crt, tls.crt and tls.key, and proxy.
+    /// Secret of the same namespace with the credentials to read: username and password or token, or
+    /// ssh-privatekey and known_hosts; for https also ca.crt, tls.crt and tls.key, and proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
     /// The signatures that commits must have; commits need none if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
-    /// Lets webhooks of the git server ask for a fetch, at the address that the operator's flag --git-webhook-listen names and the path
-    /// /webhooks/NAMESPACE/NAME. A webhook is a hint: nothing of it is applied.
+    /// Lets webhooks of the git server ask for a fetch, at the address that the operator's flag
+    /// --git-webhook-listen names and the path /webhooks/NAMESPACE/NAME. A webhook is a hint: nothing of it
+    /// is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<Webhook>,
     /// Whether the objects are applied, or only watched because another tool applies them.
@@ -89,9 +91,9 @@ pub struct ConfigRepoSpec {
     /// Stops fetching, applying and reporting; rollouts under way go on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
-    /// Service account of the same namespace that the operator impersonates to apply and delete the objects. It confines the
-    /// ConfigRepo to its namespace. Empty: the operator acts as itself, if the namespace has the label
-    /// gitops.wheelwright.dev/operator-identity: allowed.
+    /// Service account of the same namespace that the operator impersonates to apply and delete the objects.
+    /// It confines the ConfigRepo to its namespace. Empty: the operator acts as itself, if the namespace has
+    /// the label gitops.wheelwright.dev/operator-identity: allowed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub service_account_name: String,
@@ -205,9 +207,9 @@ pub struct Verify {
     /// What must be signed.
     #[serde(default)]
     pub mode: VerifyMode,
-    /// Secret of the same namespace with the public keys that are trusted: OpenPGP keys in names that end with .asc, SSH keys in
-    /// allowed_signers (ssh-keygen(1)), and SSH keys that are revoked in revoked_keys. A key must be valid now, whatever time the
-    /// signature claims.
+    /// Secret of the same namespace with the public keys that are trusted: OpenPGP keys in names that end
+    /// with .asc, SSH keys in allowed_signers (ssh-keygen(1)), and SSH keys that are revoked in revoked_keys.
+    /// A key must be valid now, whatever time the signature claims.
     pub secret_ref: SecretRef,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -218,9 +220,11 @@ pub struct Verify {
 open_enum! {
     /// What must be signed.
     pub enum VerifyMode {
-        /// Every commit since the one that was accepted last, and the annotated tag if there is one. A first fetch verifies the tip.
+        /// Every commit since the one that was accepted last, and the annotated tag if there is one. A first
+        /// fetch verifies the tip.
         Range = "Range",
-        /// What the reference points to: the annotated tag, or the commit. A signed merge vouches for what it merges.
+        /// What the reference points to: the annotated tag, or the commit. A signed merge vouches for what it
+        /// merges.
         Tip = "Tip",
     }
 }
@@ -314,8 +318,8 @@ pub struct Report {
     /// Secret of the same namespace with the credentials to write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
-    /// Secret of the same namespace with the key that signs the commits: ssh-privatekey or openpgp.asc, and the password of either. They
-    /// are not signed if it is absent.
+    /// Secret of the same namespace with the key that signs the commits: ssh-privatekey or openpgp.asc, and
+    /// the password of either. They are not signed if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing_key_ref: Option<SecretRef>,
     /// Shortest time between two commits, such as 30s.

@@ -9,7 +9,8 @@ use crate::{Condition, Unknown, names};
 kind! {
     /// Rules that hold, stop and undo the rollouts of add-ons and of ManifestWorkReplicaSets.
     ///
-    /// It comes on top of the strategy of a placement. Where no policy is for an add-on or a set, the strategy alone counts.
+    /// It comes on top of the strategy of a placement. Where no policy is for an add-on or a set, the
+    /// strategy alone counts.
     RolloutPolicy {
         group: names::GITOPS_GROUP,
         version: "v1alpha1",
@@ -33,7 +34,8 @@ kind! {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("default" = {}))]
 pub struct RolloutPolicySpec {
-    /// The add-ons that the policy is for. A policy that names no add-on and no set is for all that no other policy names.
+    /// The add-ons that the policy is for. A policy that names no add-on and no set is for all that no other
+    /// policy names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"), inner(length(min = 1, max = 253)))]
     pub add_ons: Vec<String>,
@@ -60,7 +62,8 @@ pub struct RolloutPolicySpec {
     #[serde(default = "ten_minutes")]
     #[schemars(extend("pattern" = names::DURATION_OR_NONE_PATTERN))]
     pub default_deadline: String,
-    /// Shortest time a cluster must have succeeded before its place goes to the next one; a longer one of the strategy wins.
+    /// Shortest time a cluster must have succeeded before its place goes to the next one; a longer one of the
+    /// strategy wins.
     #[serde(default = "no_time")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub soak: String,
@@ -68,7 +71,8 @@ pub struct RolloutPolicySpec {
     #[serde(default = "no_time")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub group_soak: String,
-    /// Number or percentage of clusters that may be unreachable before nothing more is started; they are not failures.
+    /// Number or percentage of clusters that may be unreachable before nothing more is started; they are not
+    /// failures.
     #[serde(deserialize_with = "crate::lenient::int_or_string", default = "ten_percent")]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub unreachable_budget: IntOrString,
@@ -187,8 +191,8 @@ pub struct Approval {
     /// The rule that selects the groups.
     #[serde(default)]
     pub mode: ApprovalMode,
-    /// Names of the groups, for the mode Groups. The clusters outside the mandatory groups of a Progressive strategy are the group
-    /// rest.
+    /// Names of the groups, for the mode Groups. The clusters outside the mandatory groups of a Progressive
+    /// strategy are the group rest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"), length(max = 64), inner(length(min = 1, max = 63)))]
     pub groups: Vec<String>,

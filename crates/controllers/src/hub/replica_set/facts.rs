@@ -25,7 +25,8 @@ pub(super) struct Facts {
     pub(super) owner: String,
     /// The template's hash.
     pub(super) revision: Hash,
-    /// Templates by their hash: the newest one, those that are kept, and those of works that are not ours yet.
+    /// Templates by their hash: the newest one, those that are kept, and those of works that are not ours
+    /// yet.
     pub(super) contents: BTreeMap<Hash, ManifestWorkSpec>,
     /// The snapshots that exist.
     pub(super) snapshots: BTreeMap<Hash, Arc<ControllerRevision>>,
@@ -117,7 +118,8 @@ impl Facts {
         Ok(())
     }
 
-    /// Of several works on one cluster, that with the name of ours stays, else the one whose name comes first.
+    /// Of several works on one cluster, that with the name of ours stays, else the one whose name comes
+    /// first.
     fn read_works(&mut self, view: &impl View) -> Read<()> {
         let query = Query::label(WORK_REPLICA_SET_LABEL, &self.owner);
         for unreadable in view.unreadable::<ManifestWork>(query)? {
@@ -139,7 +141,8 @@ impl Facts {
         Ok(())
     }
 
-    /// The template in a work: the one its annotation names or, in a work that OCM's controller wrote, the one that it is.
+    /// The template in a work: the one its annotation names or, in a work that OCM's controller wrote, the
+    /// one that it is.
     fn runs(&mut self, work: &ManifestWork) -> Hash {
         if let Some(hash) = Marks::read(work).template {
             return hash;

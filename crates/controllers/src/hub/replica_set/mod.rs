@@ -1,7 +1,9 @@
-//! Rolls the template of a ManifestWorkReplicaSet out to the clusters of its placements, as add-ons are rolled out.
+//! Rolls the template of a ManifestWorkReplicaSet out to the clusters of its placements, as add-ons are
+//! rolled out.
 //!
-//! The order of writes is the safety of it: a template is kept by its hash before a cluster is assigned that hash, and what is
-//! quarantined is remembered before a cluster returns from it. A cluster of several placements has one work, from the first of them.
+//! The order of writes is the safety of it: a template is kept by its hash before a cluster is assigned that
+//! hash, and what is quarantined is remembered before a cluster returns from it. A cluster of several
+//! placements has one work, from the first of them.
 
 mod decide;
 mod facts;
@@ -87,7 +89,8 @@ impl Controller for ReplicaSetController {
         }
     }
 
-    /// The status tells of the set as a whole, so one work that could not be written does not hold it back; it names the first.
+    /// The status tells of the set as a whole, so one work that could not be written does not hold it back;
+    /// it names the first.
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
         let Some((_, failure)) = done.failures().next() else { return done.plan.status.clone() };
         let set = view.get::<ManifestWorkReplicaSet>(key).ok()??;

@@ -60,7 +60,8 @@ fn allocate(service: &mut Object, address: &str) {
         return;
     }
     let address = spec.entry("clusterIP").or_insert_with(|| address.into()).clone();
-    // Who finds the addresses of a headless service without a selector is not known, so it takes both families.
+    // Who finds the addresses of a headless service without a selector is not known, so it takes both
+    // families.
     let takes_both = address == "None" && spec.get("selector").is_none();
     let (families, policy) = if takes_both {
         (json!(["IPv4", "IPv6"]), "RequireDualStack")
