@@ -55,20 +55,31 @@ fn nanos(number: &str, scale: f64) -> Option<i64> {
 
 /// Writes a duration as OCM's fields take it: `1h30m`, `90s` as `1m30s`, nothing as `0s`.
 pub fn format(duration: SignedDuration) -> String {
-    let total = duration.as_secs();
+    let (total, millis) = (duration.as_secs().unsigned_abs(), duration.subsec_millis().unsigned_abs());
     let parts = [(total / 3600, "h"), (total / 60 % 60, "m"), (total % 60, "s")];
     let mut text: String =
         parts.iter().filter(|(n, _)| *n != 0).map(|(n, unit)| format!("{n}{unit}")).collect();
-    let millis = duration.subsec_millis();
     if millis != 0 {
         text += &format!("{millis}ms");
     }
-    if text.is_empty() { "0s".into() } else { text }
+    match (text.is_empty(), duration.is_negative()) {
+        (true, _) => "0s".into(),
+        (false, true) => format!("-{text}"),
+        (false, false) => text,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_is_read_as_the_same() {
+        for text in ["0s", "1h30m", "-1h30m", "-500ms", "1m0s5ms", "-2m"] {
+            let read = parse(text).unwrap();
+            assert_eq!(parse(&format(read)), Some(read), "{text}");
+        }
+    }
 
     #[test]
     fn durations_are_read_as_go_reads_them() {

@@ -166,6 +166,7 @@ impl Store {
             return Err(ApiError::not_found(request.target));
         }
         let applied = ownership::apply(&request, old.as_deref(), (&config, &named))?;
+        request.check_name(config.name())?;
         match old {
             Some(old) => self.replace(request, &old, applied.object, Owning::Apply(applied.managed_fields)),
             None if !config.uid().is_empty() => {

@@ -42,12 +42,9 @@ impl WriteRequest<'_> {
         object.0.values_mut().for_each(whole_numbers);
         self.check_kind(&mut object, &kind, &api_version)?;
         let (name, namespace) = (object.name(), object.namespace());
-        if !self.target.name.is_empty() && !name.is_empty() && name != self.target.name {
-            let why = format!(
-                "the name of the object ({name}) does not match the name on the URL ({})",
-                self.target.name
-            );
-            return Err(ApiError::bad_request(why));
+        // What an apply names is looked at when it has been merged.
+        if self.reading != Reading::Apply {
+            self.check_name(name)?;
         }
         if !namespace.is_empty() && namespace != self.target.namespace {
             return Err(ApiError::bad_request(
@@ -66,6 +63,17 @@ impl WriteRequest<'_> {
         let unknown = prune::prune(&self.scope, &mut object);
         self.unknown_fields(&object, &unknown)?;
         Ok(object)
+    }
+
+    /// Refuses the name of another object than the path has.
+    pub(super) fn check_name(&self, name: &str) -> Result<(), ApiError> {
+        let wanted = &self.target.name;
+        if wanted.is_empty() || name.is_empty() || name == wanted {
+            return Ok(());
+        }
+        Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({wanted})"
+        )))
     }
 
     /// Where a body does not have the types that it is decoded to: those of Go for built-in kinds and for metadata, and for a
