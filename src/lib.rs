@@ -7,6 +7,7 @@
 pub mod agent;
 pub mod apiserver;
 pub mod cli;
+pub mod dashboard;
 pub mod git;
 pub mod operator;
 pub mod pki;

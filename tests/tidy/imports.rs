@@ -26,6 +26,7 @@ const MODULES: &[(&str, &[&str])] = &[
     // It knows no kind of ours, so it runs the controllers of hub and agent alike.
     ("shell", &["object", "reconcile"]),
     ("serve", &["shell", "controllers", "object", "reconcile"]),
+    ("dashboard", &["pki", "controllers", "engine", "object"]),
     // These two wire; they decide nothing, so they never see an engine.
     ("operator", &["git", "serve", "shell", "api", "controllers", "object", "reconcile"]),
     ("agent", &["pki", "shell", "api", "controllers", "object", "reconcile"]),
@@ -34,6 +35,7 @@ const MODULES: &[(&str, &[&str])] = &[
         &[
             "agent",
             "apiserver",
+            "dashboard",
             "git",
             "operator",
             "serve",

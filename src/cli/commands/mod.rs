@@ -3,6 +3,7 @@
 mod agent;
 mod completion;
 mod crds;
+mod dashboard;
 mod demo;
 mod explain;
 mod hub;
@@ -42,6 +43,7 @@ commands! {
     Render => render,
     Plan => plan,
     Status => status,
+    Dashboard => dashboard,
     Explain => explain,
     Simulate => simulate,
     Crds => crds,

@@ -4,13 +4,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::cli::connect::stop_on_signal;
+use crate::cli::follow::follow;
 use crate::cli::origin::{Origin, Wanted, read_by};
 use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult, fleet};
-use crate::shell::{Selection, Shell, ShellOptions, now};
+use crate::shell::now;
 use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate};
 use controllers::hub::overview::{Overview, OverviewController};
-use reconcile::{Register as _, Scope};
 
 /// Time between two looks of `--watch`.
 const TICK: Duration = Duration::from_millis(500);
@@ -50,17 +50,7 @@ fn read(origin: &Origin) -> Result<Overview, CommandError> {
 
 /// Keeps what an overview reads by watches, and draws it anew when it differs.
 async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
-    let hub = args.origin.connect().await?;
-    let options = ShellOptions {
-        hub,
-        spoke: None,
-        scope: Scope::Everything,
-        controllers: Selection::default(),
-        push: None,
-        leadership: None,
-        attempts: None,
-    };
-    let shell = Shell::new(options, |register| register.add::<OverviewController>());
+    let shell = follow(args.origin.connect().await?);
     let handle = shell.handle();
     let stop = stop_on_signal();
     let reading = tokio::spawn(shell.run(stop.clone()));

@@ -52,8 +52,11 @@ impl Cluster {
 impl Fleet {
     /// Reads the add-on's state on every cluster of a hub.
     pub(super) fn read(hub: &Store, addon: &str, now: Timestamp) -> Self {
-        let overview = Overview::read(&caches(hub), now).unwrap_or_default();
-        let groups = overview.add_ons.into_iter().find(|found| found.name == addon).map(|found| found.groups);
+        let groups = overview(hub, now)
+            .add_ons
+            .into_iter()
+            .find(|found| found.name == addon)
+            .map(|found| found.groups);
         Self::of(list(hub), groups.unwrap_or_default(), addon)
     }
 
@@ -151,6 +154,12 @@ impl Fleet {
 
 fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find_condition(conditions, type_).is_some_and(Condition::is_true)
+}
+
+/// The whole fleet.
+pub(super) fn overview(hub: &Store, now: Timestamp) -> Overview {
+    // All kinds of these caches have been read.
+    Overview::read(&caches(hub), now).unwrap_or_default()
 }
 
 /// The hub as the controllers read it.

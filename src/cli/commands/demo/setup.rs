@@ -13,12 +13,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::clusters;
-use super::progress::Fleet;
+use super::progress::{Fleet, overview};
 use super::repository::ConfigRepository;
 use super::screen::Screen;
 use super::story::REPORTS;
 use crate::agent::{self, AgentOptions, Bootstrap};
 use crate::apiserver::Server;
+use crate::dashboard::{Dashboard, Look};
 use crate::operator::source::SourceOptions;
 use crate::operator::{self, OperatorOptions};
 use crate::shell::Selection;
@@ -79,6 +80,11 @@ impl<'a> Demo<'a> {
             },
         };
         background.tasks.spawn(operator::run(options, background.stop.clone()));
+        let dashboard = Dashboard::listen(0).await?;
+        demo.screen.heading(&format!("dashboard at {}", dashboard.url))?;
+        let hub = Arc::clone(&demo.hub);
+        let look: Look = Arc::new(move || Ok(hub.with_store(|store, now| overview(store, now))));
+        background.tasks.spawn(dashboard.serve(look, background.stop.clone()));
         Ok(demo)
     }
 

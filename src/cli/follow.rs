@@ -1,0 +1,21 @@
+//! Follows a hub by watches, for the commands that go on showing it.
+
+use kube::Client;
+
+use crate::shell::{Selection, Shell, ShellOptions};
+use controllers::hub::overview::OverviewController;
+use reconcile::{Register as _, Scope};
+
+/// A shell that keeps what an overview reads, and writes nothing.
+pub(super) fn follow(hub: Client) -> Shell {
+    let options = ShellOptions {
+        hub,
+        spoke: None,
+        scope: Scope::Everything,
+        controllers: Selection::default(),
+        push: None,
+        leadership: None,
+        attempts: None,
+    };
+    Shell::new(options, |register| register.add::<OverviewController>())
+}

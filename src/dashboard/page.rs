@@ -1,0 +1,229 @@
+//! The HTML of the dashboard. Every text of the hub is escaped.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use controllers::hub::overview::{AddOnSummary, ClusterSummary, Clusters, Group, Overview, Repository};
+use engine::rollout::ClusterState;
+
+/// Clusters of a group that are shown one by one; of larger groups those that need a look come first, and the rest is counted.
+const SHOWN: usize = 200;
+
+/// The whole document around the content.
+pub(super) fn page(content: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Wheelwright</title>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"stylesheet\" href=\"style.css\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n<script src=\"script.js\" defer></script>\n</head>\n<body>\n\
+         <header><h1>Wheelwright</h1><p id=\"state\" role=\"status\">as it was when the page was loaded</p></header>\n\
+         <main id=\"fleet\">{content}</main>\n</body>\n</html>\n"
+    )
+}
+
+/// The content while the fleet cannot be read.
+pub(super) fn problem(why: &str) -> String {
+    format!("<p class=\"problem\">The hub cannot be read now: {}</p>", escape(why))
+}
+
+/// The fleet.
+pub(super) fn content(overview: &Overview) -> String {
+    let mut html = String::new();
+    html += "<section aria-labelledby=\"repositories\"><h2 id=\"repositories\">Repositories</h2>";
+    if overview.repositories.is_empty() {
+        html += "<p>No ConfigRepo drives this fleet yet.</p>";
+    }
+    for repository in &overview.repositories {
+        self::repository(&mut html, repository);
+    }
+    html += "</section>";
+    for (number, add_on) in overview.add_ons.iter().enumerate() {
+        self::add_on(&mut html, number, add_on);
+    }
+    clusters(&mut html, &overview.clusters);
+    placements(&mut html, overview);
+    html
+}
+
+fn repository(html: &mut String, repository: &Repository) {
+    let Repository { name, url, seen, applied, subject, ready, reason, message, suspended, approval } =
+        repository;
+    let (class, mark) = if *ready { ("good", '✓') } else { ("bad", '✗') };
+    let _ = write!(
+        html,
+        "<article><h3><span class=\"{class}\" aria-hidden=\"true\">{mark}</span> {}</h3><p>{}: {}</p>\
+         <dl><dt>Repository</dt><dd>{}</dd><dt>Applied</dt><dd><code>{}</code></dd>",
+        escape(name),
+        escape(reason),
+        escape(message),
+        escape(url),
+        escape(short(applied))
+    );
+    if seen != applied && !seen.is_empty() {
+        let _ =
+            write!(html, "<dt>Fetched</dt><dd><code>{}</code> {}</dd>", escape(short(seen)), escape(subject));
+    }
+    *html += "</dl>";
+    if *suspended {
+        *html += "<p>It is suspended (spec.suspend).</p>";
+    }
+    if let Some(approval) = approval {
+        let _ = write!(
+            html,
+            "<p class=\"hold\">Deletions wait for the annotation <code>gitops.wheelwright.dev/approve-deletions={}</code></p>",
+            escape(approval)
+        );
+    }
+    *html += "</article>";
+}
+
+fn add_on(html: &mut String, number: usize, add_on: &AddOnSummary) {
+    let AddOnSummary { name, settled, failed, total, holds, groups } = add_on;
+    let failures = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
+    let _ = write!(
+        html,
+        "<section aria-labelledby=\"add-on-{number}\"><h2 id=\"add-on-{number}\">{}</h2>\
+         <p>{settled} of {total} clusters done{failures}</p>\
+         <progress max=\"{total}\" value=\"{settled}\" aria-labelledby=\"add-on-{number}\"></progress>",
+        escape(name)
+    );
+    for hold in holds {
+        let _ = write!(html, "<p class=\"hold\">{}</p>", escape(hold));
+    }
+    for group in groups {
+        self::group(html, name, group);
+    }
+    *html += "</section>";
+}
+
+fn group(html: &mut String, add_on: &str, group: &Group) {
+    let title = match group.placement.as_str() {
+        "" => "No placement".to_owned(),
+        placement => format!("{placement} {}", group.name),
+    };
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for cluster in &group.clusters {
+        *counts.entry(cluster.state.label()).or_default() += 1;
+    }
+    let counts: Vec<_> = counts.iter().map(|(label, count)| format!("{count} {label}")).collect();
+    let _ = write!(
+        html,
+        "<h3>{} <small>{}</small></h3><ul class=\"clusters\">",
+        escape(title.trim()),
+        escape(&counts.join(", "))
+    );
+    let mut shown: Vec<_> = group.clusters.iter().collect();
+    if shown.len() > SHOWN {
+        shown.sort_by_key(|cluster| class(cluster).1);
+    }
+    for cluster in shown.iter().take(SHOWN) {
+        self::cluster(html, add_on, cluster);
+    }
+    *html += "</ul>";
+    if let Some(more) = shown.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        let _ = write!(
+            html,
+            "<p>and {more} more; <code>wheelwright explain rollout {}</code> names them</p>",
+            escape(add_on)
+        );
+    }
+}
+
+fn cluster(html: &mut String, add_on: &str, cluster: &ClusterSummary) {
+    let (class, _, mark) = class(cluster);
+    let version = cluster.runs.split('@').next().unwrap_or_default();
+    let version = version.strip_prefix(add_on).unwrap_or(version).trim_start_matches('-');
+    let _ = write!(
+        html,
+        "<li class=\"{class}\"><b><span aria-hidden=\"true\">{mark}</span> {}</b> <span>{}</span> <span>{}</span>",
+        escape(&cluster.name),
+        escape(if version.is_empty() { "-" } else { version }),
+        escape(&cluster.state.label())
+    );
+    if !cluster.message.is_empty() {
+        let _ = write!(html, "<small>{}</small>", escape(&cluster.message));
+    }
+    *html += "</li>";
+}
+
+/// The class of a cluster's state, its rank among those that people look at first, and its mark.
+fn class(cluster: &ClusterSummary) -> (&'static str, u8, char) {
+    match &cluster.state {
+        ClusterState::Failed { .. }
+        | ClusterState::TimedOut
+        | ClusterState::Unreachable { .. }
+        | ClusterState::Quarantined { .. } => ("bad", 0, '✗'),
+        ClusterState::Done if !cluster.available => ("bad", 1, '✗'),
+        ClusterState::Starting | ClusterState::Progressing { .. } | ClusterState::Soaking { .. } => {
+            ("busy", 2, '↻')
+        }
+        ClusterState::Waiting(_) => ("waits", 3, '·'),
+        ClusterState::Done | ClusterState::Skipped => ("good", 4, '✓'),
+    }
+}
+
+fn clusters(html: &mut String, clusters: &Clusters) {
+    let Clusters { total, available, troubled } = clusters;
+    let _ = write!(
+        html,
+        "<section aria-labelledby=\"clusters\"><h2 id=\"clusters\">Clusters</h2><p>{available} of {total} available</p>"
+    );
+    if !troubled.is_empty() {
+        *html += "<table><thead><tr><th scope=\"col\">Cluster</th><th scope=\"col\">Trouble</th></tr></thead><tbody>";
+        for cluster in troubled.iter().take(SHOWN) {
+            let _ = write!(
+                html,
+                "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
+                escape(&cluster.name),
+                escape(&cluster.message)
+            );
+        }
+        *html += "</tbody></table>";
+        if let Some(more) = troubled.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+            let _ = write!(html, "<p>and {more} more</p>");
+        }
+    }
+    *html += "</section>";
+}
+
+fn placements(html: &mut String, overview: &Overview) {
+    *html += "<section aria-labelledby=\"placements\"><h2 id=\"placements\">Placements</h2><table><thead><tr>\
+              <th scope=\"col\">Placement</th><th scope=\"col\">Clusters</th><th scope=\"col\">State</th></tr></thead><tbody>";
+    for placement in &overview.placements {
+        let (class, state) =
+            if placement.satisfied { ("good", "satisfied") } else { ("bad", placement.message.as_str()) };
+        let _ = write!(
+            html,
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"{class}\">{}</td></tr>",
+            escape(&placement.name),
+            placement.selected,
+            escape(state)
+        );
+    }
+    *html += "</tbody></table></section>";
+}
+
+fn short(commit: &str) -> &str {
+    match commit.get(..12).unwrap_or(commit) {
+        "" => "none",
+        commit => commit,
+    }
+}
+
+/// Text as HTML, in elements and in quoted attributes.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            '\'' => escaped += "&#39;",
+            // An event of the stream holds none.
+            '\r' => escaped.push(' '),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
