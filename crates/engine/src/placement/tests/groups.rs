@@ -101,3 +101,16 @@ fn the_only_cluster_moves_when_its_group_changes() {
     hub.settle();
     assert_eq!(hub.shape(), ["p-decision-1[0 early] ", "p-decision-2[1 ] a"]);
 }
+
+#[test]
+fn a_hard_spread_constraint_leaves_clusters_out_and_a_soft_one_does_not() {
+    for (action, expected) in [("DoNotSchedule", 3), ("ScheduleAnyway", 4)] {
+        let constraint = json!({ "topologyKey": "zone", "topologyKeyType": "Label", "maxSkew": 1, "whenUnsatisfiable": action });
+        let spread = json!({ "spreadConstraints": [constraint] });
+        let mut hub = Hub::new(json!({ "numberOfClusters": 4, "spreadPolicy": spread }));
+        for (name, zone) in [("a", "x"), ("b", "x"), ("c", "x"), ("d", "y")] {
+            hub.cluster(name, &[("zone", zone)]);
+        }
+        assert_eq!(hub.settle().len(), expected, "{action}");
+    }
+}
