@@ -10,7 +10,7 @@ use super::CommandError;
 use crate::shell;
 
 /// The hub that a command talks to.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct HubArgs {
     /// Kubeconfig of the hub. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
     #[arg(long)]
@@ -24,6 +24,11 @@ impl HubArgs {
     /// Connects to the hub.
     pub(super) async fn connect(&self) -> Result<kube::Client, CommandError> {
         connect(self.kubeconfig.as_deref(), self.context.as_deref()).await
+    }
+
+    /// How the hub is reached.
+    pub(super) async fn config(&self) -> Result<kube::Config, CommandError> {
+        config(self.kubeconfig.as_deref(), self.context.as_deref()).await
     }
 }
 

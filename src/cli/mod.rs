@@ -1,6 +1,7 @@
 //! The command line. A command is a file in `commands/`; its doc comments are its help. All output goes
 //! through [`output`].
 
+mod bootstrap;
 mod checkout;
 mod commands;
 mod connect;
@@ -10,6 +11,8 @@ mod local_tree;
 mod objects;
 mod origin;
 pub mod output;
+mod tree;
+mod writer;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;

@@ -1,18 +1,26 @@
 //! The commands, one a file. A new command is its file, its `mod` line and its line in the list.
 
+mod accept;
+mod addon;
 mod agent;
+mod clusterset;
 mod completion;
 mod crds;
 mod dashboard;
 mod demo;
 mod explain;
+mod get;
 mod hub;
+mod join;
 mod operator;
 mod plan;
 mod policies;
 mod render;
 mod simulate;
 mod status;
+mod taint;
+mod unjoin;
+mod work;
 
 use std::time::Duration;
 
@@ -40,6 +48,14 @@ commands! {
     Operator => operator,
     Agent => agent,
     Hub => hub,
+    Get => get,
+    Join => join,
+    Accept => accept,
+    Unjoin => unjoin,
+    Clusterset => clusterset,
+    Addon => addon,
+    Work => work,
+    Taint => taint,
     Render => render,
     Plan => plan,
     Status => status,

@@ -1,0 +1,127 @@
+//! `wheelwright accept`.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestCondition};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::block_on;
+use crate::cli::output::Ui;
+use crate::cli::writer::{WriteArgs, Writer, failed, find, list};
+use crate::cli::{CommandError, CommandResult};
+use api::cluster::v1::ManagedCluster;
+use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, SUBJECT_PREFIX};
+use engine::registration::csr::{Ask, ask};
+use object::{Key, Metadata as _};
+
+/// How soon the hub is asked again while a cluster is awaited.
+const POLL: Duration = Duration::from_secs(1);
+
+/// Accept clusters that ask to join: approve their certificate requests and let them in.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Names of the clusters.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', required = true)]
+    clusters: Vec<String>,
+    /// Seconds to wait for clusters that have not asked yet; 0 does not wait.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    wait: u64,
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    block_on(async {
+        let mut writer = args.write.connect().await?;
+        let deadline = Instant::now() + Duration::from_secs(args.wait);
+        for cluster in &args.clusters {
+            accept(&mut writer, cluster, deadline).await?;
+        }
+        writer.finish(ui)
+    })
+}
+
+/// Accepts a cluster. One that has joined is left as it is, so the command can be repeated.
+async fn accept(writer: &mut Writer, name: &str, deadline: Instant) -> Result<(), CommandError> {
+    let (cluster, requests) = loop {
+        let cluster = find::<ManagedCluster>(writer.client(), &Key::cluster(name)).await?;
+        let requests = requests(writer.client(), name).await?;
+        let is_joined = cluster.as_ref().is_some_and(has_joined);
+        match cluster {
+            Some(cluster) if is_joined || !requests.is_empty() => break (cluster, requests),
+            Some(_) | None if Instant::now() < deadline => sleep(POLL).await,
+            Some(_) => {
+                let error = anyhow!("cluster {name} has sent no certificate request");
+                return Err(CommandError::hinted(error, "start its agent, or wait for it with --wait 60"));
+            }
+            None => {
+                let error = anyhow!("no cluster {name} asks to join");
+                let hint = "run `wheelwright join` on the cluster, or wait for it with --wait 60";
+                return Err(CommandError::hinted(error, hint));
+            }
+        }
+    };
+    for request in &requests {
+        approve(writer, request).await?;
+    }
+    if cluster.spec.hub_accepts_client {
+        writer.say(format!("hubAcceptsClient already set for managed cluster {name}"));
+        return Ok(());
+    }
+    let patch = json!({"spec": {"hubAcceptsClient": true}});
+    writer.merge::<ManagedCluster>(&Key::cluster(name), patch).await?;
+    writer.say(format!("set hubAcceptsClient to true for managed cluster {name}"));
+    Ok(())
+}
+
+fn has_joined(cluster: &ManagedCluster) -> bool {
+    use api::condition::Conditions as _;
+    cluster.holds(api::names::cluster_conditions::JOINED)
+}
+
+/// The requests of a cluster for its first certificate that nobody has answered. A request for anything else is not approved here.
+async fn requests(
+    client: &kube::Client,
+    cluster: &str,
+) -> Result<Vec<CertificateSigningRequest>, CommandError> {
+    let selector = format!("{CLUSTER_NAME_LABEL}={cluster},!{ADDON_NAME_LABEL}");
+    let mut requests = list::<CertificateSigningRequest>(client, "", &selector).await?;
+    requests.retain(|request| {
+        let conditions = request.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let is_open = conditions.clone().next().is_none();
+        let asks = ask(request).is_some_and(|ask| match ask {
+            Ask::Cluster { cluster: named, renewal: false } => named == cluster,
+            Ask::Cluster { .. } | Ask::Addon { .. } => false,
+        });
+        // The agent of another cluster may ask under this name too.
+        let is_agent = request.spec.username.iter().any(|user| user.starts_with(SUBJECT_PREFIX));
+        is_open && asks && !is_agent
+    });
+    Ok(requests)
+}
+
+async fn approve(writer: &mut Writer, request: &CertificateSigningRequest) -> Result<(), CommandError> {
+    let name = request.name();
+    let condition = CertificateSigningRequestCondition {
+        type_: "Approved".into(),
+        status: "True".into(),
+        reason: Some("WheelwrightAccept".into()),
+        message: Some("This CSR was approved by wheelwright accept.".into()),
+        ..CertificateSigningRequestCondition::default()
+    };
+    let patch = json!({
+        "metadata": {"resourceVersion": request.metadata.resource_version},
+        "status": {"conditions": [condition]},
+    });
+    let api: Api<CertificateSigningRequest> = Api::all(writer.client().clone());
+    let params = PatchParams { dry_run: writer.is_dry_run(), ..PatchParams::default() };
+    let approved = api.patch_approval(name, &params, &Patch::Merge(patch)).await;
+    approved.map_err(failed(format!("approve the certificate request {name}")))?;
+    let user = request.spec.username.as_deref().unwrap_or_default();
+    writer.say(format!("CSR {name}, requested by {user}, approved"));
+    Ok(())
+}

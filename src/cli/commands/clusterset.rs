@@ -1,0 +1,131 @@
+//! `wheelwright clusterset`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
+
+use super::block_on;
+use crate::cli::CommandResult;
+use crate::cli::output::Ui;
+use crate::cli::writer::{WriteArgs, find, get, must_exist};
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding, ManagedClusterSetBindingSpec};
+use api::names::CLUSTER_SET_LABEL;
+use object::{Key, Metadata as _};
+
+/// Create cluster sets, put clusters into them, and bind them to namespaces.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Create a cluster set.
+    Create {
+        /// Name of the set.
+        set: String,
+        #[command(flatten)]
+        write: WriteArgs,
+    },
+    /// Put clusters into a set. A cluster is in one set.
+    Set {
+        /// Name of the set.
+        set: String,
+        /// Names of the clusters.
+        #[arg(long, value_name = "NAME", value_delimiter = ',', required = true)]
+        clusters: Vec<String>,
+        #[command(flatten)]
+        write: WriteArgs,
+    },
+    /// Let the placements of a namespace choose from a set.
+    Bind {
+        /// Name of the set.
+        set: String,
+        /// The namespace.
+        #[arg(short, long, default_value = "default")]
+        namespace: String,
+        #[command(flatten)]
+        write: WriteArgs,
+    },
+    /// Take a set from a namespace; its placements lose the clusters of the set.
+    Unbind {
+        /// Name of the set.
+        set: String,
+        /// The namespace.
+        #[arg(short, long, default_value = "default")]
+        namespace: String,
+        #[command(flatten)]
+        write: WriteArgs,
+    },
+}
+
+const SETS: &str = "wheelwright get clustersets";
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    block_on(async {
+        match &args.verb {
+            Verb::Create { set, write } => create(set, write, ui).await,
+            Verb::Set { set, clusters, write } => put(set, clusters, write, ui).await,
+            Verb::Bind { set, namespace, write } => bind(set, namespace, write, ui).await,
+            Verb::Unbind { set, namespace, write } => {
+                let mut writer = write.connect().await?;
+                let key = Key::namespaced(namespace, set);
+                let line = if writer.delete::<ManagedClusterSetBinding>(&key).await? {
+                    format!("Clusterset {set} is unbound from Namespace {namespace}")
+                } else {
+                    format!("Clusterset {set} is not bound to Namespace {namespace}")
+                };
+                writer.say(line);
+                writer.finish(ui)
+            }
+        }
+    })
+}
+
+async fn create(set: &str, write: &WriteArgs, ui: &mut Ui) -> CommandResult {
+    let mut writer = write.connect().await?;
+    let metadata = ObjectMeta { name: Some(set.into()), ..ObjectMeta::default() };
+    let object = ManagedClusterSet { metadata, ..ManagedClusterSet::default() };
+    let is_new = writer.create(&object).await?.is_some();
+    writer.say(format!("Clusterset {set} is {}created", if is_new { "" } else { "already " }));
+    writer.finish(ui)
+}
+
+async fn put(set: &str, clusters: &[String], write: &WriteArgs, ui: &mut Ui) -> CommandResult {
+    let mut writer = write.connect().await?;
+    get::<ManagedClusterSet>(writer.client(), &Key::cluster(set), SETS).await?;
+    let hint = "wheelwright get clusters";
+    for cluster in must_exist::<ManagedCluster>(writer.client(), clusters, hint).await? {
+        let name = cluster.name();
+        let before = cluster.label(CLUSTER_SET_LABEL).filter(|before| !before.is_empty());
+        if before == Some(set) {
+            writer.say(format!("Cluster {name} is already in Clusterset {set}"));
+            continue;
+        }
+        let patch = json!({"metadata": {"labels": {CLUSTER_SET_LABEL: set}}});
+        writer.merge::<ManagedCluster>(&Key::cluster(name), patch).await?;
+        writer.say(match before {
+            Some(before) => format!("Cluster {name} is set, from ClusterSet {before} to Clusterset {set}"),
+            None => format!("Cluster {name} is set to Clusterset {set}"),
+        });
+    }
+    writer.finish(ui)
+}
+
+async fn bind(set: &str, namespace: &str, write: &WriteArgs, ui: &mut Ui) -> CommandResult {
+    let mut writer = write.connect().await?;
+    get::<ManagedClusterSet>(writer.client(), &Key::cluster(set), SETS).await?;
+    let key = Key::namespaced(namespace, set);
+    if find::<ManagedClusterSetBinding>(writer.client(), &key).await?.is_some() {
+        writer.say(format!("Clusterset {set} is already bound to Namespace {namespace}"));
+        return writer.finish(ui);
+    }
+    let metadata =
+        ObjectMeta { namespace: Some(key.namespace), name: Some(key.name), ..ObjectMeta::default() };
+    let spec = ManagedClusterSetBindingSpec { cluster_set: set.into(), ..Default::default() };
+    let binding = ManagedClusterSetBinding { metadata, spec, ..ManagedClusterSetBinding::default() };
+    writer.create(&binding).await?;
+    writer.say(format!("Clusterset {set} is bound to Namespace {namespace}"));
+    writer.finish(ui)
+}

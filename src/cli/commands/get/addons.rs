@@ -1,0 +1,49 @@
+//! Add-ons as trees.
+
+use super::shown::condition;
+use crate::cli::CommandError;
+use crate::cli::tree::Tree;
+use crate::cli::writer::list;
+use api::addon::v1alpha1::{ClusterManagementAddOn, InstallProgression, ManagedClusterAddOn};
+use api::condition::Conditions as _;
+use api::names::addon_conditions::{AVAILABLE, CONFIGURED, DEGRADED, PROGRESSING};
+use engine::report::version_of;
+use object::Metadata as _;
+
+pub(super) async fn addons(
+    client: &kube::Client,
+    addons: &[ClusterManagementAddOn],
+) -> Result<Vec<Tree>, CommandError> {
+    let on_clusters = list::<ManagedClusterAddOn>(client, "", "").await?;
+    Ok(addons.iter().map(|addon| self::addon(addon, &on_clusters)).collect())
+}
+
+fn addon(addon: &ClusterManagementAddOn, on_clusters: &[ManagedClusterAddOn]) -> Tree {
+    let own = on_clusters.iter().filter(|on| on.name() == addon.name());
+    let rollouts = addon.status.iter().flat_map(|status| &status.install_progressions);
+    let mut facts: Vec<Tree> = rollouts.map(rollout).collect();
+    facts.push(Tree::new("Clusters").with(own.map(on_cluster)));
+    if facts.len() > 1 {
+        facts.push(Tree::new(format!("why: wheelwright explain rollout {}", addon.name())));
+    }
+    Tree::new(addon.name()).with(facts)
+}
+
+fn rollout(progression: &InstallProgression) -> Tree {
+    let name = format!("Rollout on {}/{}", progression.namespace, progression.name);
+    condition(&name, &progression.conditions, PROGRESSING, false)
+}
+
+fn on_cluster(addon: &ManagedClusterAddOn) -> Tree {
+    let conditions = addon.conditions();
+    let mut facts = vec![condition("Available", conditions, AVAILABLE, true)];
+    facts.push(Tree::fact("Configuration", &version_of(addon)));
+    for (name, type_, good) in
+        [("Configured", CONFIGURED, true), ("Progressing", PROGRESSING, false), ("Degraded", DEGRADED, false)]
+    {
+        if conditions.iter().any(|c| c.type_ == type_ && c.is_true() != good) {
+            facts.push(condition(name, conditions, type_, good));
+        }
+    }
+    Tree::new(addon.namespace()).with(facts)
+}

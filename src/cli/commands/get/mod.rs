@@ -1,0 +1,54 @@
+//! `wheelwright get`: objects of a hub with what people ask about them, and why.
+
+mod addons;
+mod clusters;
+mod placements;
+mod shown;
+mod token;
+mod works;
+
+use self::shown::Options;
+use super::block_on;
+use crate::cli::CommandResult;
+use crate::cli::output::Ui;
+
+/// Show clusters, placements, add-ons or works of a hub as trees with reasons, or get a token for a cluster to join with.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Show clusters: whether they are accepted and available, their set, taints and version.
+    #[command(visible_alias = "cluster")]
+    Clusters(Options),
+    /// Show cluster sets: their clusters, and the namespaces that they are bound to.
+    #[command(visible_alias = "clusterset")]
+    Clustersets(Options),
+    /// Show placements: how many clusters they select, which, and what holds them up.
+    #[command(visible_alias = "placement")]
+    Placements(Options),
+    /// Show add-ons: the clusters that have them, and how they do there.
+    #[command(visible_alias = "addon")]
+    Addons(Options),
+    /// Show works: the clusters that have them, and each of their objects.
+    #[command(visible_alias = "work")]
+    Works(Options),
+    /// Get a token with which clusters join, and the command to run there.
+    Token(token::Args),
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    block_on(async {
+        match &args.what {
+            What::Clusters(options) => options.show(ui, clusters::clusters).await,
+            What::Clustersets(options) => options.show(ui, clusters::sets).await,
+            What::Placements(options) => options.show(ui, placements::placements).await,
+            What::Addons(options) => options.show(ui, addons::addons).await,
+            What::Works(options) => options.show(ui, works::works).await,
+            What::Token(args) => token::run(args, ui).await,
+        }
+    })
+}

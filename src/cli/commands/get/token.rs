@@ -1,0 +1,121 @@
+//! `wheelwright get token`.
+
+use std::process::ExitCode;
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Api;
+use kube::api::PostParams;
+
+use crate::cli::bootstrap::{Bootstrap, ca_data};
+use crate::cli::connect::HubArgs;
+use crate::cli::output::Ui;
+use crate::cli::writer::{WriteArgs, failed, find};
+use crate::cli::{CommandError, CommandResult};
+use engine::registration::rbac::{BOOTSTRAP_ROLE, bootstrap_role};
+use object::Key;
+
+/// Namespace, name and binding of OCM's identity for clusters that join.
+const NAMESPACE: &str = "open-cluster-management";
+const ACCOUNT: &str = "agent-registration-bootstrap";
+const BINDING: &str = "open-cluster-management:bootstrap:agent-registration";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// How long the token is good for, such as 24h.
+    #[arg(long, default_value = "24h", value_parser = seconds)]
+    duration: i64,
+    /// How the token is printed.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Shape,
+    #[command(flatten)]
+    hub: HubArgs,
+}
+
+/// `--output` of the command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Shape {
+    /// The token, and the command to run on a cluster.
+    #[default]
+    Text,
+    /// Token, URL and certificate authorities of the hub.
+    Json,
+    /// A bootstrap kubeconfig, as `wheelwright agent` takes it.
+    Kubeconfig,
+}
+
+fn seconds(text: &str) -> Result<i64, String> {
+    let duration = object::duration::parse(text).map(|duration| duration.as_secs());
+    // The shortest that Kubernetes gives.
+    duration
+        .filter(|seconds| *seconds >= 600)
+        .ok_or_else(|| "write a duration of at least 10m, such as 24h".into())
+}
+
+pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    let config = args.hub.config().await?;
+    let client = args.hub.connect().await?;
+    prepare(&client, &args.hub).await?;
+    let accounts: Api<ServiceAccount> = Api::namespaced(client, NAMESPACE);
+    let spec = TokenRequestSpec { expiration_seconds: Some(args.duration), ..TokenRequestSpec::default() };
+    let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+    let answer = accounts.create_token_request(ACCOUNT, &PostParams::default(), &request).await;
+    let answer = answer.map_err(failed(format!("get a token of {NAMESPACE}/{ACCOUNT}")))?;
+    let bootstrap = Bootstrap {
+        hub_token: answer.status.and_then(|status| status.token).unwrap_or_default(),
+        hub_apiserver: config.cluster_url.to_string().trim_end_matches('/').to_owned(),
+        hub_ca_data: ca_data(config.root_cert.as_deref().unwrap_or_default()),
+    };
+    match args.output {
+        Shape::Json => ui.json(&bootstrap)?,
+        Shape::Kubeconfig => ui.text(serde_saphyr::to_string(&bootstrap.kubeconfig(None))?)?,
+        Shape::Text => ui.text(text(&bootstrap))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(bootstrap: &Bootstrap) -> String {
+    let Bootstrap { hub_token, hub_apiserver, hub_ca_data } = bootstrap;
+    let ca = if hub_ca_data.is_empty() { String::new() } else { format!(" --hub-ca-data {hub_ca_data}") };
+    format!(
+        "token={hub_token}\nplease log on spoke and run:\n\
+         wheelwright join --hub-token {hub_token} --hub-apiserver {hub_apiserver}{ca} --cluster-name <cluster_name>\n"
+    )
+}
+
+/// Makes the identity, and the role where no operator has made it. What exists stays as an administrator left it.
+async fn prepare(client: &kube::Client, hub: &HubArgs) -> Result<(), CommandError> {
+    let named = |namespace: Option<&str>, name: &str| ObjectMeta {
+        namespace: namespace.map(str::to_owned),
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    };
+    let account = Key::namespaced(NAMESPACE, ACCOUNT);
+    let mut writer = WriteArgs { hub: hub.clone(), ..WriteArgs::default() }.connect().await?;
+    if find::<ServiceAccount>(client, &account).await?.is_none() {
+        writer.create(&Namespace { metadata: named(None, NAMESPACE), ..Namespace::default() }).await?;
+        let metadata = named(Some(NAMESPACE), ACCOUNT);
+        writer.create(&ServiceAccount { metadata, ..ServiceAccount::default() }).await?;
+    }
+    if find::<ClusterRole>(client, &Key::cluster(BOOTSTRAP_ROLE)).await?.is_none() {
+        writer.create(&bootstrap_role()).await?;
+    }
+    if find::<ClusterRoleBinding>(client, &Key::cluster(BINDING)).await?.is_none() {
+        let subject = Subject {
+            kind: "ServiceAccount".into(),
+            name: ACCOUNT.into(),
+            namespace: Some(NAMESPACE.into()),
+            ..Subject::default()
+        };
+        let role_ref = RoleRef {
+            api_group: Some("rbac.authorization.k8s.io".into()),
+            kind: "ClusterRole".into(),
+            name: BOOTSTRAP_ROLE.into(),
+        };
+        let metadata = named(None, BINDING);
+        writer.create(&ClusterRoleBinding { metadata, role_ref, subjects: Some(vec![subject]) }).await?;
+    }
+    Ok(())
+}

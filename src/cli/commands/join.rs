@@ -1,0 +1,153 @@
+//! `wheelwright join`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use object::Kind;
+use serde_json::{Value, json};
+
+use super::block_on;
+use crate::cli::bootstrap::Bootstrap;
+use crate::cli::output::Ui;
+use crate::cli::writer::{WriteArgs, Writer};
+use crate::cli::{CommandError, CommandResult};
+use api::names::AGENT_NAMESPACE;
+
+/// Name of the agent's objects, as in its chart.
+pub(super) const AGENT: &str = "wheelwright-agent";
+/// The secret with the bootstrap kubeconfig, as in OCM.
+pub(super) const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
+
+/// Join a cluster to a hub: install the agent on it, which asks the hub to be let in.
+///
+/// The kubeconfig is that of the cluster. `wheelwright get token` on the hub prints the command. With `--dry-run -o yaml` the objects are
+/// printed for a repository.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Name of the cluster on the hub.
+    #[arg(long, value_name = "NAME")]
+    cluster_name: String,
+    /// Bootstrap kubeconfig for the hub, in the place of token, URL and certificate authorities.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hub_token", "hub_apiserver", "hub_ca_data", "ca_file"])]
+    hub_kubeconfig: Option<PathBuf>,
+    /// Token of the bootstrap identity.
+    #[arg(long, value_name = "TOKEN", required_unless_present = "hub_kubeconfig")]
+    hub_token: Option<String>,
+    /// URL of the hub.
+    #[arg(long, value_name = "URL", required_unless_present = "hub_kubeconfig")]
+    hub_apiserver: Option<String>,
+    /// Certificate authorities of the hub, PEM in base64.
+    #[arg(long, value_name = "BASE64", conflicts_with = "ca_file")]
+    hub_ca_data: Option<String>,
+    /// File with the certificate authorities of the hub, in PEM.
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// Proxy in front of the hub.
+    #[arg(long, value_name = "URL", conflicts_with = "hub_kubeconfig")]
+    proxy_url: Option<String>,
+    /// Image of the agent.
+    #[arg(long, default_value = concat!("wheelwright:", env!("CARGO_PKG_VERSION")))]
+    image: String,
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    if !object::names::is_dns_label(&args.cluster_name) {
+        let error = anyhow!("--cluster-name: {:?} is no name for a namespace on the hub", args.cluster_name);
+        return Err(CommandError::hinted(error, "use at most 63 lower-case letters, digits and '-'"));
+    }
+    let kubeconfig = args.bootstrap()?;
+    block_on(async {
+        let mut writer = args.write.connect().await?;
+        install(&mut writer, args, &kubeconfig).await?;
+        let name = &args.cluster_name;
+        writer.say("Please log onto the hub cluster and run the following command:");
+        writer.say(format!("    wheelwright accept --clusters {name} --wait 60"));
+        writer.finish(ui)
+    })
+}
+
+impl Args {
+    /// The text of the bootstrap kubeconfig.
+    fn bootstrap(&self) -> Result<String, CommandError> {
+        if let Some(file) = &self.hub_kubeconfig {
+            let read = std::fs::read_to_string(file);
+            return Ok(read.with_context(|| format!("cannot read {}", file.display()))?);
+        }
+        let hub_ca_data = match &self.ca_file {
+            Some(file) => STANDARD
+                .encode(std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?),
+            None => self.hub_ca_data.clone().unwrap_or_default(),
+        };
+        let bootstrap = Bootstrap {
+            hub_token: self.hub_token.clone().unwrap_or_default(),
+            hub_apiserver: self.hub_apiserver.clone().unwrap_or_default(),
+            hub_ca_data,
+        };
+        Ok(serde_saphyr::to_string(&bootstrap.kubeconfig(self.proxy_url.as_deref()))?)
+    }
+}
+
+async fn apply<K: Kind>(writer: &mut Writer, object: Value) -> Result<(), CommandError> {
+    let object: K = serde_json::from_value(object)?;
+    writer.apply(&object).await?;
+    Ok(())
+}
+
+/// Writes what the chart of the agent holds.
+async fn install(writer: &mut Writer, args: &Args, kubeconfig: &str) -> Result<(), CommandError> {
+    let metadata = json!({"name": AGENT, "namespace": AGENT_NAMESPACE});
+    let everything = json!([
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+        {"nonResourceURLs": ["*"], "verbs": ["*"]},
+    ]);
+    apply::<Namespace>(writer, json!({"metadata": {"name": AGENT_NAMESPACE}})).await?;
+    let secret = json!({"name": BOOTSTRAP_SECRET, "namespace": AGENT_NAMESPACE});
+    let data = json!({"kubeconfig": STANDARD.encode(kubeconfig)});
+    apply::<Secret>(writer, json!({"metadata": secret, "data": data})).await?;
+    apply::<ServiceAccount>(writer, json!({ "metadata": metadata })).await?;
+    apply::<ClusterRole>(writer, json!({"metadata": {"name": AGENT}, "rules": everything})).await?;
+    let binding = json!({
+        "metadata": {"name": AGENT},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": AGENT},
+        "subjects": [{"kind": "ServiceAccount", "name": AGENT, "namespace": AGENT_NAMESPACE}],
+    });
+    apply::<ClusterRoleBinding>(writer, binding).await?;
+    apply::<Deployment>(writer, deployment(args)).await
+}
+
+fn deployment(args: &Args) -> Value {
+    let labels = json!({"app.kubernetes.io/name": AGENT});
+    let arguments = json!([
+        "agent",
+        "--hub-kubeconfig=/bootstrap/kubeconfig",
+        format!("--spoke-cluster-name={}", args.cluster_name),
+    ]);
+    let container = json!({
+        "name": "agent", "image": args.image, "args": arguments,
+        "securityContext": {
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "bootstrap", "mountPath": "/bootstrap", "readOnly": true}],
+    });
+    let pod = json!({
+        "serviceAccountName": AGENT,
+        "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+        "volumes": [{"name": "bootstrap", "secret": {"secretName": BOOTSTRAP_SECRET}}],
+    });
+    json!({
+        "metadata": {"name": AGENT, "namespace": AGENT_NAMESPACE, "labels": labels},
+        // Two agents of one cluster would undo each other's work.
+        "spec": {
+            "replicas": 1, "strategy": {"type": "Recreate"}, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    })
+}

@@ -1,0 +1,131 @@
+//! `wheelwright taint`.
+
+use anyhow::anyhow;
+use serde_json::json;
+
+use super::block_on;
+use crate::cli::output::Ui;
+use crate::cli::writer::{WriteArgs, get};
+use crate::cli::{CommandError, CommandResult};
+use api::cluster::v1::{ManagedCluster, Taint, TaintEffect};
+use object::Key;
+
+/// Taint a cluster, so that placements without a toleration leave it, or take a taint back.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Name of the cluster.
+    cluster: String,
+    /// KEY[=VALUE]:EFFECT sets a taint, and KEY- or KEY:EFFECT- removes it. The effects are NoSelect, PreferNoSelect and
+    /// NoSelectIfNew.
+    #[arg(required = true, value_parser = parse)]
+    taints: Vec<Change>,
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
+/// A change of the taints of a cluster.
+#[derive(Clone, Debug, PartialEq)]
+enum Change {
+    /// Sets a taint.
+    Set { key: String, value: String, effect: TaintEffect },
+    /// Removes the taints of a key, of one effect where it is named.
+    Remove { key: String, effect: Option<TaintEffect> },
+}
+
+fn parse(text: &str) -> Result<Change, String> {
+    let effect = |text: &str| match TaintEffect::from(text.to_owned()) {
+        TaintEffect::Other(other) => {
+            Err(format!("{other} is no effect; write one of {}", TaintEffect::VALUES.join(", ")))
+        }
+        effect => Ok(effect),
+    };
+    let (text, is_removal) = text.strip_suffix('-').map_or((text, false), |text| (text, true));
+    let (taint, named) = text.rsplit_once(':').map_or((text, None), |(taint, named)| (taint, Some(named)));
+    let (key, value) = taint.split_once('=').unwrap_or((taint, ""));
+    let fault = object::names::qualified_name_fault(key);
+    if let Some(fault) = fault {
+        return Err(format!("the key {key:?} is refused: {fault}"));
+    }
+    match named {
+        named if is_removal => Ok(Change::Remove { key: key.into(), effect: named.map(effect).transpose()? }),
+        Some(named) => Ok(Change::Set { key: key.into(), value: value.into(), effect: effect(named)? }),
+        None => Err("write KEY[=VALUE]:EFFECT to set a taint, or KEY- to remove it".into()),
+    }
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    block_on(async {
+        let mut writer = args.write.connect().await?;
+        let key = Key::cluster(&args.cluster);
+        let hint = "wheelwright get clusters";
+        let cluster = get::<ManagedCluster>(writer.client(), &key, hint).await?;
+        let mut taints = cluster.spec.taints.clone();
+        for change in &args.taints {
+            apply(&mut taints, change)
+                .map_err(|why| CommandError::hinted(anyhow!("cluster {}: {why}", args.cluster), hint))?;
+        }
+        let version = &cluster.metadata.resource_version;
+        let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
+        writer.merge::<ManagedCluster>(&key, patch).await?;
+        writer.say(format!("cluster {} has {} taints", args.cluster, taints.len()));
+        writer.finish(ui)
+    })
+}
+
+/// A taint that is set again keeps its time only where nothing changes; the hub writes the time of a new one.
+fn apply(taints: &mut Vec<Taint>, change: &Change) -> Result<(), String> {
+    match change {
+        Change::Set { key, value, effect } => {
+            let is_same = |taint: &Taint| taint.key == *key && taint.effect == *effect;
+            if taints.iter().any(|taint| is_same(taint) && taint.value == *value) {
+                return Ok(());
+            }
+            taints.retain(|taint| !is_same(taint));
+            let taint =
+                Taint { key: key.clone(), value: value.clone(), effect: effect.clone(), ..Taint::default() };
+            taints.push(taint);
+        }
+        Change::Remove { key, effect } => {
+            let before = taints.len();
+            taints.retain(|taint| taint.key != *key || effect.as_ref().is_some_and(|e| taint.effect != *e));
+            if taints.len() == before {
+                return Err(format!("there is no taint {key}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taint_is_written_as_kubectl_writes_those_of_nodes() {
+        let set = |value: &str| Change::Set {
+            key: "gpu".into(),
+            value: value.into(),
+            effect: TaintEffect::NoSelect,
+        };
+        assert_eq!(parse("gpu=yes:NoSelect"), Ok(set("yes")));
+        assert_eq!(parse("gpu:NoSelect"), Ok(set("")));
+        let remove = |effect| Ok(Change::Remove { key: "gpu".into(), effect });
+        assert_eq!(parse("gpu-"), remove(None));
+        assert_eq!(parse("gpu:NoSelect-"), remove(Some(TaintEffect::NoSelect)));
+        for wrong in ["gpu", "gpu=yes", "gpu:Never", ":NoSelect", "-"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_taint_is_set_once_and_one_that_is_not_there_cannot_be_removed() {
+        let mut taints = Vec::new();
+        for _ in 0..2 {
+            apply(&mut taints, &parse("gpu=yes:NoSelect").unwrap()).unwrap();
+        }
+        apply(&mut taints, &parse("gpu=no:NoSelect").unwrap()).unwrap();
+        assert_eq!(taints.iter().map(|taint| taint.value.as_str()).collect::<Vec<_>>(), ["no"]);
+        apply(&mut taints, &parse("gpu-").unwrap()).unwrap();
+        assert!(apply(&mut taints, &parse("gpu-").unwrap()).is_err());
+    }
+}

@@ -1,0 +1,177 @@
+//! `wheelwright work`.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::block_on;
+use crate::cli::output::Ui;
+use crate::cli::writer::{WriteArgs, find, get, must_exist};
+use crate::cli::{CommandError, CommandResult};
+use api::Manifest;
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::Placement;
+use api::work::v1::{ManifestWork, ManifestWorkSpec, ManifestsTemplate};
+use api::work::v1alpha1::{LocalPlacementReference, ManifestWorkReplicaSet, ManifestWorkReplicaSetSpec};
+use object::{Key, Object};
+
+/// Largest input that is read: four times what an API server takes in one object.
+const MAX_INPUT: u64 = 6 << 20;
+
+/// Send manifests to clusters.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Create a work on each of some clusters, or for the clusters of a placement a set that keeps one on each of them.
+    Create(Create),
+}
+
+#[derive(Debug, clap::Args)]
+struct Create {
+    /// Name of the work or of the set.
+    name: String,
+    /// File with the manifests, as YAML documents or JSON; - reads standard input.
+    #[arg(short, long, value_name = "FILE")]
+    filename: PathBuf,
+    /// Names of the clusters.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', required_unless_present = "placement")]
+    clusters: Vec<String>,
+    /// The placement, as NAMESPACE/NAME. The work follows its decisions as a ManifestWorkReplicaSet of that namespace.
+    #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with = "clusters")]
+    placement: Option<String>,
+    /// Change works or a set of that name that exist.
+    #[arg(long)]
+    overwrite: bool,
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    let Verb::Create(args) = &args.verb;
+    let spec = ManifestWorkSpec {
+        workload: ManifestsTemplate { manifests: manifests(&args.filename)?, ..Default::default() },
+        ..ManifestWorkSpec::default()
+    };
+    block_on(async {
+        match &args.placement {
+            Some(placement) => create_set(args, placement, spec, ui).await,
+            None => create_works(args, spec, ui).await,
+        }
+    })
+}
+
+/// Reads the manifests; a List stands for its items.
+fn manifests(file: &Path) -> Result<Vec<Manifest>, CommandError> {
+    let name = file.display();
+    let mut text = String::new();
+    let read = if file.as_os_str() == "-" {
+        std::io::stdin().take(MAX_INPUT).read_to_string(&mut text)
+    } else {
+        std::fs::File::open(file).and_then(|file| file.take(MAX_INPUT).read_to_string(&mut text))
+    };
+    read.with_context(|| format!("cannot read {name}"))?;
+    parse(&text).map_err(|error| {
+        let hint = "each document is an object with apiVersion, kind and metadata.name";
+        CommandError::hinted(error.context(format!("cannot read {name}")), hint)
+    })
+}
+
+fn parse(text: &str) -> anyhow::Result<Vec<Manifest>> {
+    let options = serde_saphyr::options! { strict_booleans: false };
+    let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple_with_options(text, options)?;
+    let mut manifests = Vec::new();
+    for document in documents.into_iter().filter(|document| !document.is_null()) {
+        let object = Object::from_value(document)?;
+        let items = object.0.get("items").and_then(|items| items.as_array()).cloned();
+        let objects = match items.filter(|_| object.kind().ends_with("List")) {
+            Some(items) => items.into_iter().map(Object::from_value).collect::<Result<Vec<_>, _>>()?,
+            None => vec![object],
+        };
+        for object in objects {
+            if object.name().is_empty() || object.kind().is_empty() {
+                return Err(anyhow!("an object has no kind or no name"));
+            }
+            manifests.push(object.0);
+        }
+    }
+    if manifests.is_empty() { Err(anyhow!("there are no manifests")) } else { Ok(manifests) }
+}
+
+fn exists(what: String) -> CommandError {
+    CommandError::hinted(anyhow!("{what} already exists"), "change it with --overwrite")
+}
+
+async fn create_works(args: &Create, spec: ManifestWorkSpec, ui: &mut Ui) -> CommandResult {
+    let mut writer = args.write.connect().await?;
+    must_exist::<ManagedCluster>(writer.client(), &args.clusters, "wheelwright get clusters").await?;
+    for cluster in &args.clusters {
+        let name = &args.name;
+        let is_there =
+            find::<ManifestWork>(writer.client(), &Key::namespaced(cluster, name)).await?.is_some();
+        if is_there && !args.overwrite {
+            return Err(exists(format!("work {name} in cluster {cluster}")));
+        }
+        let metadata = ObjectMeta {
+            namespace: Some(cluster.clone()),
+            name: Some(name.clone()),
+            ..ObjectMeta::default()
+        };
+        let work = ManifestWork { metadata, spec: spec.clone(), ..ManifestWork::default() };
+        writer.apply(&work).await?;
+        writer
+            .say(format!("{} work {name} in cluster {cluster}", if is_there { "update" } else { "create" }));
+    }
+    writer.finish(ui)
+}
+
+async fn create_set(args: &Create, placement: &str, spec: ManifestWorkSpec, ui: &mut Ui) -> CommandResult {
+    let Some((namespace, placement)) = placement.split_once('/') else {
+        let error = anyhow!("--placement {placement} has no namespace");
+        return Err(CommandError::hinted(error, "write it as NAMESPACE/NAME"));
+    };
+    let mut writer = args.write.connect().await?;
+    get::<Placement>(writer.client(), &Key::namespaced(namespace, placement), "wheelwright get placements")
+        .await?;
+    let name = &args.name;
+    let key = Key::namespaced(namespace, name);
+    let is_there = find::<ManifestWorkReplicaSet>(writer.client(), &key).await?.is_some();
+    if is_there && !args.overwrite {
+        return Err(exists(format!("manifestworkreplicaset {name} in namespace {namespace}")));
+    }
+    let metadata =
+        ObjectMeta { namespace: Some(key.namespace), name: Some(key.name), ..ObjectMeta::default() };
+    let reference = LocalPlacementReference { name: placement.into(), ..Default::default() };
+    let spec = ManifestWorkReplicaSetSpec {
+        manifest_work_template: spec,
+        placement_refs: vec![reference],
+        ..ManifestWorkReplicaSetSpec::default()
+    };
+    writer.apply(&ManifestWorkReplicaSet { metadata, spec, ..ManifestWorkReplicaSet::default() }).await?;
+    let verb = if is_there { "update" } else { "create" };
+    writer.say(format!("{verb} manifestworkreplicaset {name} in namespace {namespace}"));
+    writer.finish(ui)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn manifests_are_documents_or_a_list_and_each_has_a_name() {
+        let one = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+        assert_eq!(parse(one).unwrap().len(), 1);
+        assert_eq!(parse(&format!("{one}---\n{one}")).unwrap().len(), 2);
+        let list = r#"{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}]}"#;
+        assert_eq!(parse(list).unwrap().len(), 1);
+        for wrong in ["", "kind: ConfigMap\n", "- a\n", "metadata: {name: a}\n"] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

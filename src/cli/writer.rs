@@ -1,0 +1,236 @@
+//! What commands write to an API server, and how they say it.
+
+use anyhow::anyhow;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
+
+use super::connect::HubArgs;
+use super::output::Ui;
+use super::{CommandError, CommandResult};
+use crate::shell;
+use object::{Gvk, Key, Kind, Metadata as _, Object};
+
+/// The field manager of what commands apply.
+const MANAGER: &str = "wheelwright-cli";
+
+/// Options of commands that write.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct WriteArgs {
+    #[command(flatten)]
+    pub(super) hub: HubArgs,
+    /// Ask the API server whether it would take the change, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// How the result is printed.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// `--output` of commands that write or list objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// The objects as a JSON list.
+    Json,
+    /// The objects as YAML documents.
+    Yaml,
+    /// The names of the objects, as kubectl takes them.
+    Name,
+}
+
+/// An API server, and what was written to it.
+pub(super) struct Writer {
+    client: kube::Client,
+    dry_run: bool,
+    output: Format,
+    lines: Vec<String>,
+    objects: Vec<Object>,
+}
+
+/// Access to the objects of a kind; of a namespace where one is given.
+pub(super) fn api<K: Kind>(client: &kube::Client, namespace: &str) -> Api<DynamicObject> {
+    let Gvk { group, version, kind } = Gvk::of::<K>();
+    let names = GroupVersionKind::gvk(&group, &version, &kind);
+    let resource = ApiResource::from_gvk_with_plural(&names, &K::plural(&()));
+    match namespace {
+        "" => Api::all_with(client.clone(), &resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+    }
+}
+
+/// What an API server refused or could not do.
+pub(super) fn failed(attempt: String) -> impl FnOnce(kube::Error) -> CommandError {
+    move |error| {
+        let code = if let kube::Error::Api(status) = &error { status.code } else { 0 };
+        let said = anyhow!("cannot {attempt}: {}", shell::said(&error));
+        match code {
+            403 => CommandError::hinted(
+                said,
+                "use the kubeconfig of somebody who may, or ask for the permission",
+            ),
+            404 => CommandError::hinted(
+                said,
+                "check the name, and that the API server is a hub: wheelwright crds | kubectl apply --server-side -f -",
+            ),
+            _ => said.into(),
+        }
+    }
+}
+
+fn typed<K: Kind>(object: &DynamicObject) -> anyhow::Result<K> {
+    Ok(serde_json::from_value(serde_json::to_value(object)?)?)
+}
+
+/// An object that an API server has.
+pub(super) async fn find<K: Kind>(client: &kube::Client, key: &Key) -> Result<Option<K>, CommandError> {
+    let found = api::<K>(client, &key.namespace).get_opt(&key.name).await;
+    let found = found.map_err(failed(format!("read {} {key}", K::kind(&()))))?;
+    Ok(found.as_ref().map(typed::<K>).transpose()?)
+}
+
+/// An object that must exist; `hint` says how to find the names of those that do.
+pub(super) async fn get<K: Kind>(client: &kube::Client, key: &Key, hint: &str) -> Result<K, CommandError> {
+    let missing = || CommandError::hinted(anyhow!("there is no {} {key}", K::kind(&())), hint);
+    find::<K>(client, key).await?.ok_or_else(missing)
+}
+
+/// All objects of a kind that match a label selector, in the order of their keys.
+pub(super) async fn list<K: Kind>(
+    client: &kube::Client,
+    namespace: &str,
+    selector: &str,
+) -> Result<Vec<K>, CommandError> {
+    let params = ListParams::default().labels(selector);
+    let found = api::<K>(client, namespace).list(&params).await;
+    let found = found.map_err(failed(format!("list {}", K::plural(&()))))?;
+    let mut objects = found.items.iter().map(typed::<K>).collect::<Result<Vec<_>, _>>()?;
+    objects.sort_by_key(|object| Key::of(object));
+    Ok(objects)
+}
+
+impl WriteArgs {
+    /// Connects to the API server.
+    pub(super) async fn connect(&self) -> Result<Writer, CommandError> {
+        let client = self.hub.connect().await?;
+        let Self { hub: _, dry_run, output } = *self;
+        Ok(Writer { client, dry_run, output, lines: Vec::new(), objects: Vec::new() })
+    }
+}
+
+impl Writer {
+    /// The connection, for reads.
+    pub(super) fn client(&self) -> &kube::Client {
+        &self.client
+    }
+
+    /// Whether nothing is changed.
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
+    /// Says something to people.
+    pub(super) fn say(&mut self, line: impl Into<String>) {
+        self.lines.push(line.into());
+    }
+
+    /// Keeps an object for the result.
+    fn keep<K: Kind>(&mut self, object: &DynamicObject) -> Result<K, CommandError> {
+        let typed: K = typed(object)?;
+        self.objects.push(Object::from_typed(&typed));
+        Ok(typed)
+    }
+
+    /// Applies an object; fields of others stay.
+    pub(super) async fn apply<K: Kind>(&mut self, object: &K) -> Result<K, CommandError> {
+        let key = Key::of(object);
+        let params = PatchParams { dry_run: self.dry_run, ..PatchParams::apply(MANAGER).force() };
+        let patch = Object::from_typed(object);
+        let applied =
+            api::<K>(&self.client, &key.namespace).patch(&key.name, &params, &Patch::Apply(&patch)).await;
+        self.keep(&applied.map_err(failed(format!("apply {} {key}", K::kind(&()))))?)
+    }
+
+    /// Creates an object; `None` where there is one of its name, which stays as it is.
+    pub(super) async fn create<K: Kind>(&mut self, object: &K) -> Result<Option<K>, CommandError> {
+        let key = Key::of(object);
+        let params = PostParams { dry_run: self.dry_run, field_manager: Some(MANAGER.into()) };
+        let object: DynamicObject = serde_json::from_value(Object::from_typed(object).into_value())?;
+        match api::<K>(&self.client, &key.namespace).create(&params, &object).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
+            created => {
+                Ok(Some(self.keep(&created.map_err(failed(format!("create {} {key}", K::kind(&()))))?)?))
+            }
+        }
+    }
+
+    /// Merge-patches an object.
+    pub(super) async fn merge<K: Kind>(&mut self, key: &Key, patch: Value) -> Result<K, CommandError> {
+        let params = PatchParams { dry_run: self.dry_run, ..PatchParams::default() };
+        let patched =
+            api::<K>(&self.client, &key.namespace).patch(&key.name, &params, &Patch::Merge(patch)).await;
+        self.keep(&patched.map_err(failed(format!("change {} {key}", K::kind(&()))))?)
+    }
+
+    /// Deletes an object; `false` where there is none.
+    pub(super) async fn delete<K: Kind>(&mut self, key: &Key) -> Result<bool, CommandError> {
+        let Some(object) = find::<K>(&self.client, key).await? else { return Ok(false) };
+        let params = DeleteParams { dry_run: self.dry_run, ..DeleteParams::background() };
+        match api::<K>(&self.client, &key.namespace).delete(&key.name, &params).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(false),
+            deleted => deleted.map_err(failed(format!("delete {} {key}", K::kind(&()))))?,
+        };
+        self.objects.push(Object::from_typed(&object));
+        Ok(true)
+    }
+
+    /// Prints what was written.
+    pub(super) fn finish(self, ui: &mut Ui) -> CommandResult {
+        match self.output {
+            Format::Text => {
+                let mark = if self.dry_run { " (dry run)" } else { "" };
+                for line in &self.lines {
+                    ui.line(format!("{line}{mark}"))?;
+                }
+            }
+            format => print(ui, format, &self.objects)?,
+        }
+        Ok(std::process::ExitCode::SUCCESS)
+    }
+}
+
+/// Prints objects for programs.
+pub(super) fn print(ui: &mut Ui, format: Format, objects: &[Object]) -> Result<(), CommandError> {
+    match format {
+        Format::Json => ui.json(&json!({"apiVersion": "v1", "kind": "List", "items": objects}))?,
+        Format::Yaml => {
+            for object in objects {
+                ui.text(format!("---\n{}\n", serde_saphyr::to_string(object)?.trim_end()))?;
+            }
+        }
+        Format::Text | Format::Name => {
+            for object in objects {
+                let Gvk { group, version: _, kind } = object.gvk();
+                let group = if group.is_empty() { group } else { format!(".{group}") };
+                ui.line(format!("{}{group}/{}", kind.to_lowercase(), object.name()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The names of what commands are told to look at, each of which must be the name of a cluster.
+pub(super) async fn must_exist<K: Kind>(
+    client: &kube::Client,
+    names: &[String],
+    hint: &str,
+) -> Result<Vec<K>, CommandError> {
+    let mut found = Vec::new();
+    for name in names {
+        found.push(get::<K>(client, &Key::cluster(name), hint).await?);
+    }
+    debug_assert!(found.iter().zip(names).all(|(object, name)| object.name() == name));
+    Ok(found)
+}

@@ -1,0 +1,144 @@
+//! The commands for people, against an embedded hub and the cluster of an agent.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use api::crds;
+use object::Object;
+use tokio_util::sync::CancellationToken;
+use wheelwright::agent::{self, AgentOptions, Bootstrap};
+use wheelwright::apiserver::{Options, Server};
+use wheelwright::operator::source::SourceOptions;
+use wheelwright::operator::{self, OperatorOptions};
+use wheelwright::shell::{Selection, now};
+
+use crate::trace::client;
+use crate::wait::eventually;
+
+const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, namespace: default}\n";
+
+/// A command line against an API server.
+struct Cli {
+    kubeconfig: PathBuf,
+}
+
+impl Cli {
+    fn new(dir: &Path, name: &str, server: &Server) -> Self {
+        let kubeconfig = dir.join(name);
+        let text = serde_json::to_string(&server.kubeconfig("admin", &["system:masters"]).unwrap()).unwrap();
+        std::fs::write(&kubeconfig, text).unwrap();
+        Self { kubeconfig }
+    }
+
+    fn output(&self, line: &str, input: &str) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        command.args(line.split_whitespace()).arg("--kubeconfig").arg(&self.kubeconfig);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    /// What a command prints; it must succeed.
+    fn run(&self, line: &str) -> String {
+        self.run_with(line, "")
+    }
+
+    fn run_with(&self, line: &str, input: &str) -> String {
+        let output = self.output(line, input);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {error}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Error and hint of a command; it must fail.
+    fn refused(&self, line: &str) -> String {
+        let output = self.output(line, CONFIG_MAP);
+        assert!(!output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stdout));
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("\nhint: "), "{line}: {error}");
+        error
+    }
+}
+
+async fn server(definitions: Vec<Object>) -> Server {
+    Server::start(Options { objects: definitions, ..Options::new(now) }).await.unwrap()
+}
+
+/// Runs an operator, and an agent that joins with the token of `wheelwright get token`.
+async fn start(dir: &Path, hub: &Server, spoke: &Server, on_hub: &Cli, stop: &CancellationToken) {
+    let admin = |server: &Server| server.kubeconfig("admin", &["system:masters"]).unwrap();
+    let options = OperatorOptions {
+        hub: client(&admin(hub)).await,
+        controllers: Selection::default(),
+        election: None,
+        listen: None,
+        sources: SourceOptions { cache: dir.join("cache"), local_repositories: true },
+    };
+    tokio::spawn(operator::run(options, stop.clone()));
+    let bootstrap = dir.join("bootstrap");
+    std::fs::write(&bootstrap, on_hub.run("get token --output kubeconfig")).unwrap();
+    let bootstrap = Bootstrap::File(bootstrap);
+    let options = AgentOptions { bootstrap, spoke: client(&admin(spoke)).await, cluster: "c1".into() };
+    tokio::spawn(agent::run(options, stop.clone()));
+}
+
+fn people_write(hub: &Cli) {
+    assert_eq!(hub.run("clusterset create team"), "Clusterset team is created\n");
+    assert_eq!(hub.run("clusterset create team"), "Clusterset team is already created\n");
+    let moved = hub.run("clusterset set team --clusters c1");
+    assert!(moved.starts_with("Cluster c1 is set") && moved.ends_with("to Clusterset team\n"), "{moved}");
+    assert_eq!(hub.run("clusterset set team --clusters c1"), "Cluster c1 is already in Clusterset team\n");
+    assert_eq!(hub.run("clusterset bind team"), "Clusterset team is bound to Namespace default\n");
+    let sets = hub.run("get clustersets team");
+    assert!(sets.contains("BoundNamespace: default") && sets.contains("Clusters: c1"), "{sets}");
+    assert!(hub.refused("clusterset bind nowhere").contains("there is no ManagedClusterSet nowhere"));
+
+    hub.run("taint c1 gpu=yes:NoSelect");
+    assert!(hub.run("get clusters c1").contains("gpu=yes:NoSelect"));
+    hub.run("taint c1 gpu-");
+    assert!(!hub.run("get clusters c1").contains("gpu=yes"));
+    assert!(hub.refused("taint c1 gpu-").contains("there is no taint gpu"));
+    assert!(
+        hub.refused("addon enable --names nothing --clusters c1").contains("ClusterManagementAddOn nothing")
+    );
+
+    let line = "work create w -f - --clusters c1";
+    let told = hub.run_with(&format!("{line} --dry-run"), CONFIG_MAP);
+    assert_eq!(told, "create work w in cluster c1 (dry run)\n");
+    assert_eq!(hub.run("get works -o name"), "", "a dry run writes nothing");
+    let name = hub.run_with(&format!("{line} -o name"), CONFIG_MAP);
+    assert_eq!(name, "manifestwork.work.open-cluster-management.io/w\n");
+    assert!(hub.refused(line).contains("work w in cluster c1 already exists"));
+    let told = hub.run_with(&format!("{line} --overwrite"), CONFIG_MAP);
+    assert_eq!(told, "update work w in cluster c1\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
+    let spoke = server(crds::spoke().iter().map(Object::from_typed).collect()).await;
+    let (on_hub, on_spoke) = (Cli::new(dir.path(), "hub", &hub), Cli::new(dir.path(), "spoke", &spoke));
+    let stop = CancellationToken::new();
+    assert!(on_hub.refused("accept --clusters c1").contains("no cluster c1 asks to join"));
+    start(dir.path(), &hub, &spoke, &on_hub, &stop).await;
+
+    let told = on_hub.run("accept --clusters c1 --wait 120");
+    assert!(told.contains(" approved\nset hubAcceptsClient to true for managed cluster c1\n"), "{told}");
+    let is = |command: &str, fact: &str| on_hub.run(command).contains(fact);
+    eventually("the cluster joins", async || is("get clusters", "Joined: True")).await;
+    let told = on_hub.run("accept --clusters c1");
+    assert_eq!(told, "hubAcceptsClient already set for managed cluster c1\n", "it can be repeated");
+    people_write(&on_hub);
+    eventually("the work arrives", async || is("get works", "configmaps default/m: True")).await;
+
+    let bootstrap = dir.path().join("bootstrap");
+    let join = format!("join --cluster-name c1 --hub-kubeconfig {}", bootstrap.display());
+    let manifests = on_spoke.run(&format!("{join} --dry-run -o yaml"));
+    assert!(manifests.contains("--spoke-cluster-name=c1"), "{manifests}");
+    assert!(on_spoke.run(&join).contains("wheelwright accept --clusters c1"));
+    assert!(on_spoke.refused("unjoin --cluster-name c1").contains("1 works are still applied"));
+    stop.cancel();
+}
