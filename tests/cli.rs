@@ -74,13 +74,14 @@ async fn start(dir: &Path, hub: &Server, spoke: &Server, on_hub: &Cli, stop: &Ca
         controllers: Selection::default(),
         election: None,
         listen: None,
-        sources: SourceOptions { cache: dir.join("cache"), local_repositories: true },
+        receiver: None,
+        sources: SourceOptions { cache: dir.join("cache"), local_repositories: true, hosts: Vec::new() },
     };
     tokio::spawn(operator::run(options, stop.clone()));
     let bootstrap = dir.join("bootstrap");
     std::fs::write(&bootstrap, on_hub.run("get token --output kubeconfig")).unwrap();
     let bootstrap = Bootstrap::File(bootstrap);
-    let options = AgentOptions { bootstrap, spoke: client(&admin(spoke)).await, cluster: "c1".into() };
+    let options = AgentOptions::new(bootstrap, client(&admin(spoke)).await, "c1");
     tokio::spawn(agent::run(options, stop.clone()));
 }
 

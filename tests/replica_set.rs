@@ -70,7 +70,7 @@ async fn check(hub: ::kube::Client, bootstrap: Kubeconfig) {
         let server = server(crds::spoke().iter().map(Object::from_typed).collect()).await;
         let spoke = client(&admin(&server)).await;
         let bootstrap = Bootstrap::Given(Box::new(bootstrap.clone()));
-        let options = AgentOptions { bootstrap, spoke: spoke.clone(), cluster: name.into() };
+        let options = AgentOptions::new(bootstrap, spoke.clone(), name);
         tasks.push(tokio::spawn(agent::run(options, stop.clone())));
         accept(&hub, name).await;
         servers.push(server);

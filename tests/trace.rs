@@ -247,11 +247,8 @@ impl Fleet {
         };
         let mut tasks = vec![tokio::spawn(operator::run(options, stop.clone()))];
         for (name, spoke) in &self.spokes {
-            let options = AgentOptions {
-                bootstrap: Bootstrap::Given(Box::new(self.bootstrap.clone())),
-                spoke: spoke.clone(),
-                cluster: (*name).into(),
-            };
+            let bootstrap = Bootstrap::Given(Box::new(self.bootstrap.clone()));
+            let options = AgentOptions::new(bootstrap, spoke.clone(), *name);
             tasks.push(tokio::spawn(agent::run(options, stop.clone())));
             tasks.push(run_nodes(spoke.clone(), images()));
             accept(&self.hub, name).await;

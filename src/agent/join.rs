@@ -19,7 +19,7 @@ use api::cluster::v1::{ManagedCluster, ManagedClusterSpec};
 use api::names::{
     ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP, SUBJECT_PREFIX,
 };
-use object::hex;
+use object::{Key, hex};
 
 /// How soon a request is looked at while it waits; the wait doubles each time, up to [`LONGEST_POLL`].
 const POLL: Duration = Duration::from_millis(500);
@@ -60,6 +60,9 @@ pub enum JoinError {
     /// The hub has too many open requests of the cluster.
     #[error("there are {0} certificate requests of this cluster on the hub already; approve or delete them")]
     TooManyRequests(usize),
+    /// Another agent makes the identity, and has not yet.
+    #[error("there is no identity of this cluster in the secret {0}; the registration agent makes it")]
+    NoIdentity(Key),
     /// The bootstrap kubeconfig has changed while the agent was joining.
     #[error("the bootstrap kubeconfig has changed")]
     Moved,
@@ -156,18 +159,25 @@ pub(super) async fn create_cluster(hub: &kube::Client, name: &str) -> Result<(),
     }
 }
 
-/// Asks for a certificate and waits for it. With `old` it is a renewal under the same name.
+/// Who a certificate is for.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) cluster: &'a str,
+    /// The name of the agent, which a renewal keeps; a random one where absent.
+    pub(super) agent: Option<&'a str>,
+}
+
+/// Asks for a certificate and waits for it.
 ///
 /// The key is made here, and leaves the process only after its certificate has come.
 pub(super) async fn request(
     hub: &kube::Client,
-    cluster: &str,
-    old: Option<&Credentials>,
+    Subject { cluster, agent }: Subject<'_>,
     stop: &CancellationToken,
 ) -> Result<Credentials, JoinError> {
     let key = pki::KeyPair::generate()?;
-    let agent = match old {
-        Some(old) => old.agent.clone(),
+    let agent = match agent {
+        Some(agent) => agent.to_owned(),
         None => hex(Sha256::digest(key.to_pem())).chars().take(8).collect(),
     };
     let group = format!("{SUBJECT_PREFIX}{cluster}");

@@ -63,6 +63,9 @@ impl Life<'_> {
 
     /// Returns when there is a new certificate.
     async fn renewed(&self, stop: &CancellationToken) {
+        if !self.options.registers() {
+            return self.replaced().await;
+        }
         until(self.credentials.renew_at()).await;
         info!(cluster = self.options.cluster, "renewing the certificate");
         let mut wait = FIRST_WAIT;
@@ -73,10 +76,22 @@ impl Life<'_> {
         }
     }
 
+    /// Returns when the registration agent has kept another certificate. A secret that cannot be read now says nothing.
+    async fn replaced(&self) {
+        loop {
+            sleep(READ_PERIOD).await;
+            let kept = spoke::load(self.options).await.ok().flatten();
+            if kept.is_some_and(|kept| kept.certificate != self.credentials.certificate) {
+                return;
+            }
+        }
+    }
+
     async fn renew(&self, stop: &CancellationToken) -> Result<(), JoinError> {
-        let AgentOptions { spoke, cluster, bootstrap: _ } = self.options;
-        let new = join::request(self.client, cluster, Some(self.credentials), stop).await?;
-        spoke::store(spoke, &new, self.hub).await
+        let agent = Some(self.credentials.agent.as_str());
+        let subject = join::Subject { cluster: &self.options.cluster, agent };
+        let new = join::request(self.client, subject, stop).await?;
+        spoke::store(self.options, &new, self.hub).await
     }
 
     /// Returns when the hub has refused the identity several times in a row.

@@ -17,8 +17,10 @@ use self::hub::Hub;
 use self::join::Credentials;
 use self::life::{End, Life};
 use crate::shell::{Selection, Shell, ShellOptions, now};
+use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 use controllers::agent_identity::Identity;
-use reconcile::Scope;
+use object::Key;
+use reconcile::{Controller, Register, Scope};
 
 pub use hub::Bootstrap;
 pub use join::JoinError;
@@ -35,6 +37,45 @@ pub struct AgentOptions {
     pub spoke: kube::Client,
     /// Name of the cluster on the hub.
     pub cluster: String,
+    /// The name of the agent in its identity; a random one where absent.
+    pub agent_id: Option<String>,
+    /// The secret on the cluster that keeps the identity.
+    pub secret: Key,
+    /// The controllers that run. Without `lease` this is a work agent beside the registration agent of somebody else, which makes and
+    /// renews the identity.
+    pub controllers: Selection,
+}
+
+impl AgentOptions {
+    /// An agent with everything, that keeps its identity where OCM's does.
+    pub fn new(bootstrap: Bootstrap, spoke: kube::Client, cluster: impl Into<String>) -> Self {
+        Self {
+            bootstrap,
+            spoke,
+            cluster: cluster.into(),
+            agent_id: None,
+            secret: Key::namespaced(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET),
+            controllers: Selection::default(),
+        }
+    }
+
+    /// Whether the agent makes and renews the identity.
+    fn registers(&self) -> bool {
+        self.controllers.includes("lease")
+    }
+}
+
+/// The names of the agent's controllers, for `--controllers`.
+pub fn controller_names() -> Vec<&'static str> {
+    struct Names(Vec<&'static str>);
+    impl Register for Names {
+        fn add<C: Controller>(&mut self) {
+            self.0.push(C::NAME);
+        }
+    }
+    let mut names = Names(Vec::new());
+    controllers::agent(&mut names);
+    names.0
 }
 
 /// Runs until `stop`. What fails is attempted again: a hub that is away, a request nobody has approved yet.
@@ -92,7 +133,7 @@ async fn live(options: &AgentOptions, refused: &str, stop: &CancellationToken) -
             hub: client.clone(),
             spoke: Some(options.spoke.clone()),
             scope: Scope::OneCluster(options.cluster.clone()),
-            controllers: Selection::default(),
+            controllers: options.controllers.clone(),
             push: None,
             leadership: None,
             attempts: None,
@@ -108,7 +149,12 @@ async fn live(options: &AgentOptions, refused: &str, stop: &CancellationToken) -
     };
     let addons =
         addons::Addons { hub: &hub, client: &client, spoke: &options.spoke, cluster: &options.cluster };
-    let keep = addons.keep(shell.handle(), &over);
+    let handle = shell.handle();
+    let keep = async {
+        if options.registers() {
+            addons.keep(handle, &over).await;
+        }
+    };
     let ((), end, ()) = tokio::join!(shell.run(over.clone()), end, keep);
     Ok(end)
 }
@@ -120,21 +166,28 @@ async fn identity(
     refused: &str,
     stop: &CancellationToken,
 ) -> Result<Credentials, JoinError> {
-    let held = spoke::load(&options.spoke).await?;
-    let usable =
-        |held: &Credentials| held.is_usable(&options.cluster, hub, now()) && held.certificate != refused;
+    let held = spoke::load(options).await?;
+    let usable = |held: &Credentials| {
+        held.is_usable(&options.cluster, hub, now())
+            && held.certificate != refused
+            && options.agent_id.as_ref().is_none_or(|agent| *agent == held.agent)
+    };
     if let Some(held) = held.filter(usable) {
         return Ok(held);
+    }
+    if !options.registers() {
+        return Err(JoinError::NoIdentity(options.secret.clone()));
     }
     info!(cluster = options.cluster, hub = hub.server, "joining the hub");
     let client = hub.bootstrap_client().await?;
     join::create_cluster(&client, &options.cluster).await?;
-    let asked = join::request(&client, &options.cluster, None, stop);
+    let agent = options.agent_id.as_deref();
+    let asked = join::request(&client, join::Subject { cluster: &options.cluster, agent }, stop);
     // Another bootstrap kubeconfig may be the way out where this one leads nowhere.
     let credentials = tokio::select! {
         credentials = asked => credentials?,
         () = life::bootstrap_changes(&options.bootstrap, hub) => return Err(JoinError::Moved),
     };
-    spoke::store(&options.spoke, &credentials, hub).await?;
+    spoke::store(options, &credentials, hub).await?;
     Ok(credentials)
 }

@@ -11,12 +11,14 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tokio::time::sleep;
 
+use super::AgentOptions;
 use super::hub::Hub;
 use super::join::{Credentials, JoinError, api};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::crds;
-use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET, KUBERNETES_VERSION_CLAIM};
+use api::names::KUBERNETES_VERSION_CLAIM;
 use controllers::agent_identity::Identity;
+use object::Key;
 
 const MANAGER: &str = "wheelwright-agent";
 /// How often, and how long, to look whether a definition is served.
@@ -50,29 +52,31 @@ pub(super) async fn prepare(spoke: &kube::Client) -> Result<(), JoinError> {
 }
 
 /// The kept identity, where it can be read.
-pub(super) async fn load(spoke: &kube::Client) -> Result<Option<Credentials>, JoinError> {
-    let secrets: Api<Secret> = Api::namespaced(spoke.clone(), AGENT_NAMESPACE);
-    let secret =
-        secrets.get_opt(HUB_KUBECONFIG_SECRET).await.map_err(api("read the identity kept on the cluster"))?;
+pub(super) async fn load(options: &AgentOptions) -> Result<Option<Credentials>, JoinError> {
+    let Key { namespace, name } = &options.secret;
+    let secrets: Api<Secret> = Api::namespaced(options.spoke.clone(), namespace);
+    let secret = secrets.get_opt(name).await.map_err(api("read the identity kept on the cluster"))?;
     Ok(secret.as_ref().and_then(Credentials::of_secret))
 }
 
 /// Keeps an identity: certificate and key together, in the form that OCM's agent keeps them.
 pub(super) async fn store(
-    spoke: &kube::Client,
+    options: &AgentOptions,
     credentials: &Credentials,
     hub: &Hub,
 ) -> Result<(), JoinError> {
+    let Key { namespace: place, name } = &options.secret;
+    let spoke = &options.spoke;
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(spoke.clone());
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": AGENT_NAMESPACE}});
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place}});
     namespaces
-        .patch(AGENT_NAMESPACE, &params(), &Patch::Apply(namespace))
+        .patch(place, &params(), &Patch::Apply(namespace))
         .await
         .map_err(api("create the agent's namespace"))?;
     let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": {"name": HUB_KUBECONFIG_SECRET, "namespace": AGENT_NAMESPACE},
+        "metadata": {"name": name, "namespace": place},
         "data": {
             "kubeconfig": bytes(&hub.stored_kubeconfig()?),
             "cluster-name": bytes(credentials.cluster()),
@@ -81,9 +85,9 @@ pub(super) async fn store(
             "tls.key": bytes(&credentials.key),
         },
     });
-    let secrets: Api<Secret> = Api::namespaced(spoke.clone(), AGENT_NAMESPACE);
+    let secrets: Api<Secret> = Api::namespaced(spoke.clone(), place);
     secrets
-        .patch(HUB_KUBECONFIG_SECRET, &params(), &Patch::Apply(secret))
+        .patch(name, &params(), &Patch::Apply(secret))
         .await
         .map_err(api("keep the identity on the cluster"))?;
     Ok(())

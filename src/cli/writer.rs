@@ -112,6 +112,11 @@ pub(super) async fn list<K: Kind>(
 }
 
 impl WriteArgs {
+    /// Writes to a hub without asking for anything else.
+    pub(super) fn of(hub: HubArgs) -> Self {
+        Self { hub, ..Self::default() }
+    }
+
     /// Connects to the API server.
     pub(super) async fn connect(&self) -> Result<Writer, CommandError> {
         let client = self.hub.connect().await?;

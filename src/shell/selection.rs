@@ -42,7 +42,8 @@ impl Selection {
         Ok(selection)
     }
 
-    pub(super) fn includes(&self, name: &str) -> bool {
+    /// Whether a controller runs.
+    pub fn includes(&self, name: &str) -> bool {
         !self.removed.contains(name) && (self.all || self.added.contains(name))
     }
 }

@@ -80,7 +80,7 @@ fn due(hub: &Hub) -> Credentials {
 
 fn options(spoke: kube::Client) -> AgentOptions {
     let kubeconfig = kube::config::Kubeconfig::from_yaml(KUBECONFIG).unwrap();
-    AgentOptions { bootstrap: Bootstrap::Given(Box::new(kubeconfig)), spoke, cluster: "c1".into() }
+    AgentOptions::new(Bootstrap::Given(Box::new(kubeconfig)), spoke, "c1")
 }
 
 /// How the life of an identity that is to be renewed ends within an hour, on a hub that answers so.

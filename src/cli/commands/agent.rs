@@ -10,6 +10,9 @@ use crate::agent::{self, AgentOptions, Bootstrap};
 use crate::cli::connect::{connect, stop_on_signal};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
+use crate::shell::Selection;
+use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
+use object::Key;
 
 /// Run the agent of a managed cluster.
 ///
@@ -28,6 +31,21 @@ pub(crate) struct Args {
     /// Name of the cluster on the hub.
     #[arg(long, value_name = "NAME")]
     spoke_cluster_name: String,
+    /// Name of the agent in its identity on the hub. An identity with another name is replaced. Default: the name in the identity that
+    /// is kept, else a random one.
+    #[arg(long, value_name = "ID")]
+    agent_id: Option<String>,
+    /// Namespace on the managed cluster of the secret that keeps the identity.
+    #[arg(long, default_value = AGENT_NAMESPACE)]
+    namespace: String,
+    /// Name of the secret that keeps the identity, in the form of OCM's agent.
+    #[arg(long, value_name = "NAME", default_value = HUB_KUBECONFIG_SECRET)]
+    hub_kubeconfig_secret: String,
+    /// Controllers to run: `*` means all, `name` adds one, `-name` leaves one out. `-work-agent,-unmanaged-applied-work,*` is a
+    /// registration agent beside OCM's work agent; `work-agent,unmanaged-applied-work` is a work agent that uses the identity which
+    /// OCM's registration agent keeps in the secret.
+    #[arg(long, default_value = "*", allow_hyphen_values = true)]
+    controllers: String,
 }
 
 pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
@@ -42,6 +60,12 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         let error = anyhow::anyhow!("--spoke-cluster-name: {name:?} is no name for a namespace on the hub");
         return Err(CommandError::hinted(error, "use at most 63 lower-case letters, digits and '-'"));
     }
+    let controllers = Selection::parse(&args.controllers, &agent::controller_names())
+        .map_err(|why| CommandError::from(anyhow::anyhow!("--controllers: {why}")))?;
+    if args.agent_id.as_ref().is_some_and(|id| !object::names::is_dns_label(id)) {
+        let error = anyhow::anyhow!("--agent-id is no name for an agent");
+        return Err(CommandError::hinted(error, "use at most 63 lower-case letters, digits and '-'"));
+    }
     super::block_on(async {
         let path = &args.hub_kubeconfig;
         Kubeconfig::read_from(path)
@@ -49,7 +73,13 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         let bootstrap = Bootstrap::File(path.clone());
         let spoke = connect(args.spoke_kubeconfig.as_deref(), None).await?;
         let stop = stop_on_signal();
-        agent::run(AgentOptions { bootstrap, spoke, cluster: name.clone() }, stop).await;
+        let options = AgentOptions {
+            agent_id: args.agent_id.clone(),
+            secret: Key::namespaced(&args.namespace, &args.hub_kubeconfig_secret),
+            controllers,
+            ..AgentOptions::new(bootstrap, spoke, name)
+        };
+        agent::run(options, stop).await;
         Ok(ExitCode::SUCCESS)
     })
 }

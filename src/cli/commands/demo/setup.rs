@@ -92,13 +92,9 @@ impl<'a> Demo<'a> {
     pub(super) async fn add_cluster(&mut self, name: String, background: &Background) -> Result<()> {
         let spoke = Arc::new(clusters::start_spoke(&name).await?);
         clusters::run_nodes(Arc::clone(&spoke), &background.tasks, background.stop.clone());
-        let options = AgentOptions {
-            bootstrap: Bootstrap::Given(Box::new(
-                self.hub.kubeconfig("bootstrap", &["system:bootstrappers:managedcluster"])?,
-            )),
-            spoke: client(spoke.kubeconfig("agent", &["system:masters"])?).await?,
-            cluster: name.clone(),
-        };
+        let bootstrap = self.hub.kubeconfig("bootstrap", &["system:bootstrappers:managedcluster"])?;
+        let api = client(spoke.kubeconfig("agent", &["system:masters"])?).await?;
+        let options = AgentOptions::new(Bootstrap::Given(Box::new(bootstrap)), api, &name);
         background.tasks.spawn(agent::run(options, background.stop.clone()));
         self.spokes.push((name, spoke));
         Ok(())

@@ -93,7 +93,7 @@ async fn prepare(client: &kube::Client, hub: &HubArgs) -> Result<(), CommandErro
         ..ObjectMeta::default()
     };
     let account = Key::namespaced(NAMESPACE, ACCOUNT);
-    let mut writer = WriteArgs { hub: hub.clone(), ..WriteArgs::default() }.connect().await?;
+    let mut writer = WriteArgs::of(hub.clone()).connect().await?;
     if find::<ServiceAccount>(client, &account).await?.is_none() {
         writer.create(&Namespace { metadata: named(None, NAMESPACE), ..Namespace::default() }).await?;
         let metadata = named(Some(NAMESPACE), ACCOUNT);

@@ -1,0 +1,117 @@
+//! The two halves of an agent as processes of their own, with the identity in the secret that OCM's agents share.
+
+use api::crds;
+use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::config::Kubeconfig;
+use object::Object;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use wheelwright::agent::{self, AgentOptions, Bootstrap};
+use wheelwright::apiserver::{Options, Server};
+use wheelwright::operator::source::SourceOptions;
+use wheelwright::operator::{self, OperatorOptions};
+use wheelwright::shell::{Selection, now};
+
+use crate::trace::{accept, apply, client};
+use crate::wait::eventually;
+
+const REGISTRATION: &str = "*,-work-agent,-unmanaged-applied-work";
+const WORK: &str = "work-agent,unmanaged-applied-work";
+
+fn admin(server: &Server) -> Kubeconfig {
+    server.kubeconfig("admin", &["system:masters"]).unwrap()
+}
+
+async fn server(definitions: Vec<Object>) -> Server {
+    Server::start(Options { objects: definitions, ..Options::new(now) }).await.unwrap()
+}
+
+/// Runs the controllers of an agent until the token is cancelled.
+async fn run(hub: &Server, spoke: &Server, controllers: &str, stop: &CancellationToken) {
+    let controllers = Selection::parse(controllers, &agent::controller_names()).unwrap();
+    let bootstrap = Bootstrap::Given(Box::new(admin(hub)));
+    let spoke = client(&admin(spoke)).await;
+    let options = AgentOptions { controllers, ..AgentOptions::new(bootstrap, spoke, "c1") };
+    tokio::spawn(agent::run(options, stop.clone()));
+}
+
+async fn send_work(hub: &::kube::Client, name: &str) {
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
+    let work = json!({
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+        "metadata": {"name": name, "namespace": "c1"}, "spec": {"workload": {"manifests": [map]}},
+    });
+    apply(hub, &Object::from_value(work).unwrap()).await;
+}
+
+/// Writes the kubeconfig of the kept identity as OCM's registration agent does: other order, other fields.
+async fn rewrite_as_ocm(secrets: &Api<Secret>) {
+    let secret = secrets.get(HUB_KUBECONFIG_SECRET).await.unwrap();
+    let data = secret.data.unwrap();
+    let keys: Vec<_> = data.keys().map(String::as_str).collect();
+    assert_eq!(keys, ["agent-name", "cluster-name", "kubeconfig", "tls.crt", "tls.key"]);
+    let ours = Kubeconfig::from_yaml(std::str::from_utf8(&data["kubeconfig"].0).unwrap()).unwrap();
+    let cluster = ours.clusters[0].cluster.clone().unwrap();
+    let (ca, url) = (cluster.certificate_authority_data.unwrap(), cluster.server.unwrap());
+    let entry = &ours.clusters[0].name;
+    let text = format!(
+        "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: {ca}\n    server: {url}\n  name: {entry}\n\
+         contexts:\n- context:\n    cluster: {entry}\n    namespace: configuration\n    user: default-auth\n  name: default-context\n\
+         current-context: default-context\nkind: Config\npreferences: {{}}\n\
+         users:\n- name: default-auth\n  user:\n    client-certificate: tls.crt\n    client-key: tls.key\n"
+    );
+    let patch = Patch::Merge(json!({"stringData": {"kubeconfig": text}}));
+    secrets.patch(HUB_KUBECONFIG_SECRET, &PatchParams::default(), &patch).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn either_half_of_an_agent_goes_on_with_the_identity_that_the_other_keeps() {
+    let (dir, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
+    let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
+    let spoke = server(crds::spoke().iter().map(Object::from_typed).collect()).await;
+    let (on_hub, on_spoke) = (client(&admin(&hub)).await, client(&admin(&spoke)).await);
+    let options = OperatorOptions {
+        hub: on_hub.clone(),
+        controllers: Selection::default(),
+        election: None,
+        listen: None,
+        receiver: None,
+        sources: SourceOptions { cache: dir.path().to_owned(), local_repositories: true, hosts: Vec::new() },
+    };
+    tokio::spawn(operator::run(options, stop.clone()));
+    let maps: Api<ConfigMap> = Api::namespaced(on_spoke.clone(), "default");
+    let secrets: Api<Secret> = Api::namespaced(on_spoke, AGENT_NAMESPACE);
+    let requests: Api<CertificateSigningRequest> = Api::all(on_hub.clone());
+    let leases: Api<Lease> = Api::namespaced(on_hub.clone(), "c1");
+
+    let first = stop.child_token();
+    run(&hub, &spoke, WORK, &first).await;
+    run(&hub, &spoke, REGISTRATION, &first).await;
+    accept(&on_hub, "c1").await;
+    eventually("the identity is kept", async || {
+        secrets.get_opt(HUB_KUBECONFIG_SECRET).await.unwrap().is_some()
+    })
+    .await;
+    send_work(&on_hub, "one").await;
+    eventually("the work half applies", async || maps.get_opt("one").await.unwrap().is_some()).await;
+    first.cancel();
+
+    rewrite_as_ocm(&secrets).await;
+    let renewed =
+        async || leases.get_opt("managed-cluster-lease").await.unwrap().and_then(|l| l.spec?.renew_time);
+    let before = renewed().await;
+    run(&hub, &spoke, REGISTRATION, &stop).await;
+    run(&hub, &spoke, WORK, &stop).await;
+    send_work(&on_hub, "two").await;
+    eventually("the work half goes on", async || maps.get_opt("two").await.unwrap().is_some()).await;
+    eventually("the registration half goes on", async || renewed().await != before).await;
+    let asked = requests.list(&ListParams::default()).await.unwrap().items.len();
+    assert_eq!(asked, 1, "nobody asked for another identity");
+    stop.cancel();
+}
