@@ -18,10 +18,10 @@ use crate::fleet_commit::commit;
 use crate::running::Running;
 use crate::wait::eventually;
 
-fn plan(dir: &Path, args: &[&str]) -> Output {
+fn plan(dir: &Path, head: &str, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
     let repo = dir.join("fleet.git");
-    command.args(["plan", "--repo"]).arg(repo).args(args).env("HOME", dir).output().unwrap()
+    command.args(["plan", "--head", head, "--repo"]).arg(repo).args(args).env("HOME", dir).output().unwrap()
 }
 
 /// The exit code, and the plan.
@@ -29,6 +29,27 @@ fn json_of(output: &Output) -> (i32, Value) {
     let told = serde_json::from_slice(&output.stdout);
     let told = told.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     (output.status.code().unwrap(), told)
+}
+
+/// Runs the script of the workflow of `examples-repo/` as a runner does, on a checkout without a branch. Returns
+/// the summary of the job.
+fn workflow(dir: &Path, kubeconfig: &str) -> String {
+    let workflow = concat!(env!("CARGO_MANIFEST_DIR"), "/examples-repo/.github/workflows/plan.yaml");
+    let workflow: Value = serde_saphyr::from_str(&std::fs::read_to_string(workflow).unwrap()).unwrap();
+    let steps = workflow["jobs"]["plan"]["steps"].as_array().unwrap();
+    let script = steps.iter().find(|step| step["name"] == "Plan").unwrap()["run"].as_str().unwrap();
+    let git =
+        |args: &[&str]| assert!(Command::new("git").current_dir(dir).args(args).status().unwrap().success());
+    git(&["clone", "--quiet", "--branch", "main", "fleet.git", "clone"]);
+    git(&["-C", "clone", "checkout", "--quiet", "--detach"]);
+    let program = Path::new(env!("CARGO_BIN_EXE_wheelwright")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let mut bash = Command::new("bash");
+    bash.args(["-e", "-c", script]).current_dir(dir.join("clone")).env("PATH", path);
+    bash.env("RUNNER_TEMP", dir).env("GITHUB_STEP_SUMMARY", dir.join("summary.md"));
+    let ran = bash.env("HUB_KUBECONFIG", std::fs::read_to_string(kubeconfig).unwrap()).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    std::fs::read_to_string(dir.join("summary.md")).unwrap()
 }
 
 /// A cluster that has joined and answers.
@@ -80,12 +101,12 @@ async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
     eventually("both clusters have their work", has_works).await;
     operator.terminate(std::time::Duration::from_secs(20));
 
-    let same = plan(dir, &["--hub", kubeconfig, "--output", "json"]);
+    let same = plan(dir, "main", &["--hub", kubeconfig, "--output", "json"]);
     let (code, told) = json_of(&same);
     assert_eq!((code, &told["verdict"]), (0, &json!("noChange")), "{told:#}");
 
     commit(&repository, "two");
-    let (code, told) = json_of(&plan(dir, &["--hub", kubeconfig, "--output", "json"]));
+    let (code, told) = json_of(&plan(dir, "main", &["--hub", kubeconfig, "--output", "json"]));
     assert_eq!((code, &told["verdict"]), (10, &json!("change")), "{told:#}");
     let objects: Vec<_> = told["objects"].as_array().unwrap().iter().map(|it| &it["object"]).collect();
     assert_eq!(objects, [&json!("AddOnTemplate.addon.open-cluster-management.io bench")], "{told:#}");
@@ -97,14 +118,17 @@ async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
     let objects = server.with_store(|store, _| HubSnapshot::of(store).objects);
     std::fs::write(&snapshot, json!({"kind": "List", "items": objects}).to_string()).unwrap();
     let (code, of_file) =
-        json_of(&plan(dir, &["--snapshot", snapshot.to_str().unwrap(), "--output", "json"]));
+        json_of(&plan(dir, "main", &["--snapshot", snapshot.to_str().unwrap(), "--output", "json"]));
     assert_eq!((code, of_file), (10, told));
 
-    let page = plan(dir, &["--snapshot", snapshot.to_str().unwrap(), "--output", "markdown"]);
+    let page = plan(dir, "main", &["--snapshot", snapshot.to_str().unwrap(), "--output", "markdown"]);
     let page = String::from_utf8_lossy(&page.stdout).into_owned();
     assert!(page.starts_with("### Plan of ConfigRepo wheelwright-system/fleet"), "{page}");
 
-    let refused = plan(dir, &["--snapshot", snapshot.to_str().unwrap(), "--head", "nowhere"]);
+    let summary = workflow(dir, kubeconfig);
+    assert!(summary.contains("**Change: 0 objects created, 1 changed, 0 deleted."), "{summary}");
+
+    let refused = plan(dir, "nowhere", &["--snapshot", snapshot.to_str().unwrap()]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(1) && said.contains("hint: a revision is"), "{said}");
 }

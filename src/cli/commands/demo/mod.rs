@@ -1,6 +1,7 @@
 //! `wheelwright demo`.
 
 mod clusters;
+mod plan;
 mod progress;
 mod repository;
 mod screen;

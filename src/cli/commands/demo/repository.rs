@@ -11,6 +11,7 @@ use ssh_key::private::Ed25519Keypair;
 use ssh_key::{HashAlg, PrivateKey, SshSig};
 
 use crate::git::entry;
+use object::tree::FileTree;
 
 static EXAMPLES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/examples-repo");
 const VERSION: &str = "overlays/prod/patches/version.yaml";
@@ -66,6 +67,13 @@ impl ConfigRepository {
         self.commit("fleet: managed-serviceaccount 0.4.0 on every cluster")
     }
 
+    /// The files of the next version, which nobody has committed yet.
+    pub(super) fn upgrade(&self) -> Result<FileTree> {
+        let mut files = self.files.clone();
+        edit(&mut files, VERSION, "0.4.0", "0.4.1")?;
+        Ok(files.iter().map(|(path, text)| (path.as_str(), text.as_bytes())).collect())
+    }
+
     /// Commits the next version.
     pub(super) fn commit_upgrade(&mut self) -> Result<String> {
         self.edit(VERSION, "0.4.0", "0.4.1")?;
@@ -118,11 +126,7 @@ impl ConfigRepository {
     }
 
     fn edit(&mut self, path: &str, from: &str, to: &str) -> Result<()> {
-        let text = self.files.get_mut(path).with_context(|| format!("examples-repo has no {path}"))?;
-        let edited = text.replace(from, to);
-        anyhow::ensure!(edited != *text, "examples-repo/{path} does not say {from:?}");
-        *text = edited;
-        Ok(())
+        edit(&mut self.files, path, from, to)
     }
 
     fn commit(&self, message: &str) -> Result<String> {
@@ -141,6 +145,14 @@ impl ConfigRepository {
             .commit(Some("refs/heads/main"), &author, &author, message, &tree, &parents)?
             .to_string())
     }
+}
+
+fn edit(files: &mut BTreeMap<String, String>, path: &str, from: &str, to: &str) -> Result<()> {
+    let text = files.get_mut(path).with_context(|| format!("examples-repo has no {path}"))?;
+    let edited = text.replace(from, to);
+    anyhow::ensure!(edited != *text, "examples-repo/{path} does not say {from:?}");
+    *text = edited;
+    Ok(())
 }
 
 fn collect(dir: &Dir<'_>, files: &mut BTreeMap<String, String>) {

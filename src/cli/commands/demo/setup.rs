@@ -29,7 +29,7 @@ use object::Object;
 use store::{Patch, ResourcePath, WriteOptions};
 
 /// Namespace of the `ConfigRepo`.
-const NAMESPACE: &str = "wheelwright-system";
+pub(super) const NAMESPACE: &str = "wheelwright-system";
 /// Secret with the key that signs the reports.
 const REPORT_KEY: &str = "report-key";
 

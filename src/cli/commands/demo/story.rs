@@ -41,6 +41,7 @@ pub(super) async fn tell(args: &Args, dir: &Path, screen: Screen<'_>, background
     demo.say(&format!("commit {}: {ADDON} 0.4.0 on every cluster", short(&commit)))?;
     demo.until("0.4.0 is everywhere", |fleet| fleet.runs("0.4.0")).await?;
 
+    demo.plan_upgrade().await?;
     let commit = demo.repository.commit_upgrade()?;
     demo.say(&format!("commit {}: {ADDON} 0.4.1, the canaries first", short(&commit)))?;
     demo.until("0.4.1 is everywhere", |fleet| fleet.runs("0.4.1")).await?;

@@ -2,7 +2,7 @@
 
 mod hub;
 mod markdown;
-mod text;
+pub(super) mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

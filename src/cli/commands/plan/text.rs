@@ -23,7 +23,7 @@ const VALUE: usize = 80;
 const MESSAGE: usize = 600;
 
 /// The plan as a page.
-pub(super) fn page(told: &Preview) -> String {
+pub(in crate::cli::commands) fn page(told: &Preview) -> String {
     let mut page = format!("{}\n{}\n", title(told), verdict(told));
     for (heading, lines) in sections(told) {
         let _ = writeln!(page, "\n{heading}");

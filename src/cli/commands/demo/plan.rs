@@ -1,0 +1,36 @@
+//! What the next commit will do, before it is made.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use jiff::SignedDuration;
+
+use super::setup::{Demo, NAMESPACE};
+use crate::cli::commands::plan::text;
+use crate::shell::now;
+use object::Key;
+use object::tree::Checkout;
+use sim::preview::{Commit, HubSnapshot, preview};
+
+/// How long the pods of the demo take.
+const SUCCEEDS_AFTER: SignedDuration = SignedDuration::from_secs(3);
+
+impl Demo<'_> {
+    /// Prints the plan of the upgrade, as `wheelwright plan` does.
+    pub(super) async fn plan_upgrade(&mut self) -> Result<()> {
+        let head = Checkout { revision: "next".into(), tree: self.repository.upgrade()? };
+        let commit = Commit {
+            repo: Key::namespaced(NAMESPACE, "fleet"),
+            base: None,
+            head: Arc::new(head),
+            succeeds_after: SUCCEEDS_AFTER,
+        };
+        let snapshot = self.hub.with_store(|store, _| HubSnapshot::of(store));
+        let told = tokio::task::spawn_blocking(move || preview(&snapshot, &commit, now())).await??;
+        self.screen.heading("wheelwright plan: what the next commit will do")?;
+        for line in text::page(&told).lines() {
+            self.screen.plain(line)?;
+        }
+        Ok(())
+    }
+}
