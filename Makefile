@@ -26,9 +26,9 @@ mutants: ## Change the safety core piece by piece and list the changes that no t
 	@tests/mutants
 
 .PHONY: chaos
-chaos: ## Kill the embedded hub 200 times, crash before and after every write, and send 10,000 random sequences of requests
+chaos: ## Kill the embedded hub and every process of the chain, crash before and after every write, and send 10,000 random sequences of requests
 	CRASHES=all $(CARGO) test -p wheelwright-sim --test it -- crashes:: --nocapture
-	HUB_KILLS=200 FUZZ_SEQUENCES=10000 $(CARGO) test --test it -- hub:: both_hubs_answer --nocapture
+	HUB_KILLS=200 CHAIN_KILLS=200 FUZZ_SEQUENCES=10000 $(CARGO) test --test it -- hub:: faults:: both_hubs_answer --nocapture
 
 .PHONY: fuzz
 fuzz: ## Feed the readers of the embedded hub with random bytes, five minutes each, in 512 MiB

@@ -10,7 +10,7 @@ use super::proxy::{Fault, Rule, Seen};
 use crate::wait::eventually;
 
 /// Clusters of the fleet.
-const CLUSTERS: usize = 5;
+pub(super) const CLUSTERS: usize = 5;
 /// No end.
 const ALWAYS: usize = usize::MAX;
 

@@ -2,7 +2,8 @@
 //! without agent.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use api::addon::v1alpha1::ManagedClusterAddOn;
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use super::proxy::Proxy;
 use crate::e2e::{accept, prepare_hub};
 use crate::fleet_commit;
-use crate::kube::{Cluster, Kubectl};
+use crate::kube::{Cluster, Kubectl, free_port};
 use crate::running::Running;
 use crate::wait::eventually;
 
@@ -32,53 +33,108 @@ pub(super) struct Fleet {
     pub(super) proxy: Proxy,
     pub(super) client: kube::Client,
     pub(super) dir: tempfile::TempDir,
+    pub(super) spoke: Cluster,
     spoke_client: kube::Client,
     repository: PathBuf,
-    _operator: Running,
-    _agent: Running,
-    _spoke: Cluster,
+    /// The arguments of the operator and of the agent.
+    args: [Vec<String>; 2],
+    operator: Option<Running>,
+    agent: Option<Running>,
+    /// git's own daemon, where the repository is behind one, with its port.
+    daemon: Option<(Child, u16)>,
 }
 
 /// The objects that a commit leads to, with their uids and generations.
 pub(super) type Standing = BTreeMap<String, (String, i64)>;
 
 impl Fleet {
-    /// Starts it, and returns when the first commit is everywhere.
+    /// Starts it with a repository on this machine, and returns when the first commit is everywhere.
     pub(super) async fn start() -> Self {
+        Self::start_with(None).await
+    }
+
+    /// Starts it with a repository behind git's own daemon.
+    pub(super) async fn start_with_git_server() -> Self {
+        Self::start_with(Some(free_port())).await
+    }
+
+    async fn start_with(git: Option<u16>) -> Self {
         let mut clusters = Cluster::start_all(&["faulty-hub", "faulty-spoke"]).await;
         let (spoke, hub) = (clusters.remove(1), clusters.remove(0));
         prepare_hub(&hub);
         let proxy = Proxy::start(&hub).await;
-        let client = hub.client().await;
         let dir = tempfile::tempdir().unwrap();
-        let repository = dir.path().join("fleet.git");
-        let kubeconfig = proxy.kubeconfig_for(&hub, "operator", &["system:masters"]);
-        let args = ["operator", "--local-repositories", "--kubeconfig", kubeconfig.to_str().unwrap()];
-        let operator = Running::start("operator", dir.path(), &args);
+        let operator = proxy.kubeconfig_for(&hub, "operator", &["system:masters"]);
         let bootstrap = proxy.kubeconfig_for(&hub, "bootstrap", &["system:bootstrappers:managedcluster"]);
-        let spoke_kubeconfig = spoke.kubeconfig.to_str().unwrap();
-        let args = ["agent", "--spoke-cluster-name", "c1", "--spoke-kubeconfig", spoke_kubeconfig];
-        let args = [&args[..], &["--hub-kubeconfig", bootstrap.to_str().unwrap()]].concat();
-        let agent = Running::start("agent", dir.path(), &args);
-        let fleet = Self {
-            client,
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let operator_args = ["operator", "--local-repositories", "--kubeconfig"].map(str::to_owned);
+        let agent_args = ["agent", "--spoke-cluster-name", "c1", "--spoke-kubeconfig"].map(str::to_owned);
+        let of_agent = [text(&spoke.kubeconfig), "--hub-kubeconfig".to_owned(), text(&bootstrap)];
+        let mut fleet = Self {
+            client: hub.client().await,
             spoke_client: spoke.client().await,
-            repository,
-            _operator: operator,
-            _agent: agent,
-            _spoke: spoke,
+            repository: dir.path().join("fleet.git"),
+            args: [[&operator_args[..], &[text(&operator)]].concat(), [&agent_args[..], &of_agent].concat()],
+            operator: None,
+            agent: None,
+            daemon: None,
+            spoke,
             hub,
             proxy,
             dir,
         };
+        fleet.commit("begin", &[]);
+        if let Some(port) = git {
+            fleet.start_daemon(port);
+        }
+        fleet.restart_operator();
+        fleet.restart_agent();
         accept(&fleet.hub.kubectl(), "c1").await;
         for i in 0..BARE {
             fleet.add_cluster(&format!("bare-{i}")).await;
         }
         fleet.follow();
-        fleet.commit("begin", &[]);
         fleet.arrives("begin", BARE + 1, "the first commit").await;
         fleet
+    }
+
+    /// Kills the operator as `kill -9` does, and starts another.
+    pub(super) fn restart_operator(&mut self) {
+        drop(self.operator.take());
+        self.operator = Some(self.run("operator", &self.args[0]));
+    }
+
+    /// Kills the agent as `kill -9` does, and starts another.
+    pub(super) fn restart_agent(&mut self) {
+        drop(self.agent.take());
+        self.agent = Some(self.run("agent", &self.args[1]));
+    }
+
+    fn run(&self, name: &str, args: &[String]) -> Running {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        Running::start(name, self.dir.path(), &args)
+    }
+
+    /// Kills git's daemon as `kill -9` does, and starts another.
+    pub(super) fn restart_daemon(&mut self) {
+        let (mut daemon, port) = self.daemon.take().unwrap();
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+        self.start_daemon(port);
+    }
+
+    fn start_daemon(&mut self, port: u16) {
+        let mut command = Command::new("git");
+        command.args([
+            "daemon",
+            "--export-all",
+            "--reuseaddr",
+            "--enable=receive-pack",
+            "--listen=127.0.0.1",
+        ]);
+        command.arg(format!("--port={port}")).arg(format!("--base-path={}", self.dir.path().display()));
+        let daemon = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        self.daemon = Some((daemon.unwrap(), port));
     }
 
     pub(super) fn kubectl(&self) -> Kubectl {
@@ -100,11 +156,15 @@ impl Fleet {
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "gitops", "labels": labels },
         });
+        let url = match &self.daemon {
+            Some((_, port)) => format!("git://127.0.0.1:{port}/fleet.git"),
+            None => self.repository.to_str().unwrap().to_owned(),
+        };
         let repo = json!({
             "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
             "metadata": { "name": "fleet", "namespace": "gitops" },
             "spec": {
-                "url": self.repository.to_str().unwrap(),
+                "url": url, "interval": "1s",
                 "report": { "branch": "status", "interval": "1s" },
             },
         });
@@ -180,6 +240,16 @@ impl Fleet {
             let object = Object::from_typed(&object);
             let id = format!("{} {}", object.kind(), object.key());
             standing.insert(id, (object.uid().to_owned(), object.generation()));
+        }
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        if let Some((daemon, _)) = &mut self.daemon {
+            // A child that has ended already is as good as killed.
+            drop(daemon.kill());
+            drop(daemon.wait());
         }
     }
 }

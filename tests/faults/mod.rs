@@ -4,5 +4,7 @@
 mod call;
 mod chain;
 mod fleet;
+mod kills;
+mod leaders;
 mod proxy;
 mod stream;
