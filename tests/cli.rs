@@ -74,6 +74,8 @@ async fn start(dir: &Path, hub: &Server, spoke: &Server, on_hub: &Cli, stop: &Ca
         controllers: Selection::default(),
         election: None,
         listen: None,
+        webhook: None,
+        namespace: "wheelwright-system".into(),
         receiver: None,
         sources: SourceOptions { cache: dir.join("cache"), local_repositories: true, hosts: Vec::new() },
     };

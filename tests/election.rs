@@ -109,6 +109,8 @@ async fn a_leader_that_stops_gives_the_lease_back_after_its_last_write() {
             election: Some(Election::new(slow, options("first"))),
             listen: None,
             receiver: None,
+            webhook: None,
+            namespace: "wheelwright-system".into(),
             sources: SourceOptions {
                 cache: dir.path().to_owned(),
                 local_repositories: false,

@@ -58,6 +58,8 @@ async fn check(hub: ::kube::Client, bootstrap: Kubeconfig) {
         election: None,
         listen: None,
         receiver: None,
+        webhook: None,
+        namespace: "wheelwright-system".into(),
         sources: SourceOptions {
             cache: cache.path().to_owned(),
             local_repositories: true,

@@ -239,6 +239,8 @@ impl Fleet {
             election: None,
             listen: None,
             receiver: None,
+            webhook: None,
+            namespace: "wheelwright-system".into(),
             sources: SourceOptions {
                 cache: cache.path().to_owned(),
                 local_repositories: true,

@@ -22,9 +22,9 @@ use super::hub::Hub;
 use super::join::{Asker, Credentials, JoinError, api, certify};
 use crate::pki;
 use crate::shell::{Handle, now};
-use api::addon::v1alpha1::{ManagedClusterAddOn, Subject};
+use api::addon::v1alpha1::{ManagedClusterAddOn, RegistrationConfig, Subject};
 use api::condition::{Condition, ConditionStatus};
-use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, SUBJECT_PREFIX};
+use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER};
 use object::Key;
 use reconcile::{Query, View as _};
 
@@ -46,8 +46,10 @@ pub(super) struct Addons<'a> {
 struct Registration {
     addon: String,
     namespace: String,
+    signer: String,
     user: String,
     groups: Vec<String>,
+    units: Vec<String>,
 }
 
 impl Addons<'_> {
@@ -62,13 +64,13 @@ impl Addons<'_> {
             if let Ok(addons) = &addons
                 && kept.is_due(now())
             {
-                let registered = addons.iter().filter_map(|addon| registration(addon)).map(|r| r.secret());
+                let registered = addons.iter().flat_map(|addon| registrations(addon)).map(|r| r.secret());
                 if let Err(error) = self.forget(&mut kept, &registered.collect()).await {
                     warn!(%error, "cannot remove the credentials of an add-on that is gone yet");
                 }
             }
             let living = addons.iter().flatten().filter(|addon| addon.metadata.deletion_timestamp.is_none());
-            let wanted: BTreeSet<Registration> = living.filter_map(|addon| registration(addon)).collect();
+            let wanted: BTreeSet<Registration> = living.flat_map(|addon| registrations(addon)).collect();
             due.retain(|registration, _| wanted.contains(registration));
             for registration in wanted {
                 if !running.contains(&registration) && due.get(&registration).is_none_or(|at| *at <= now()) {
@@ -103,7 +105,7 @@ impl Addons<'_> {
             let found = found.map_err(api("list the credentials of add-ons"))?;
             kept.secrets.extend(found.items.iter().filter_map(|secret| {
                 let addon = secret.metadata.labels.as_ref()?.get(ADDON_NAME_LABEL)?;
-                let name = secret.metadata.name.clone().filter(|name| *name == secret_name(addon))?;
+                let name = secret.metadata.name.clone().filter(|name| is_secret_of(addon, name))?;
                 Some(Key::namespaced(secret.metadata.namespace.clone()?, name))
             }));
             kept.is_complete = true;
@@ -158,42 +160,51 @@ impl Addons<'_> {
         registration: &Registration,
         stop: &CancellationToken,
     ) -> Result<Timestamp, JoinError> {
-        let Registration { addon, namespace, user, groups } = registration;
+        let Registration { addon, namespace, signer, user, groups, units } = registration;
         let namespaces: Api<Namespace> = Api::all(self.spoke.clone());
         if namespaces.get_opt(namespace).await.map_err(api("look for the namespace of the add-on"))?.is_none()
         {
             return Ok(now().saturating_add(RETRY).unwrap_or(Timestamp::MAX));
         }
         let secrets: Api<Secret> = Api::namespaced(self.spoke.clone(), namespace);
-        let name = secret_name(addon);
+        let Key { name, .. } = registration.secret();
         let held = secrets.get_opt(&name).await.map_err(api("read the credentials of the add-on"))?;
         let fresh = held
-            .and_then(|secret| Credentials::of_secret(&secret))
-            .filter(|held| held.user == *user && self.hub.is_named_by(&held.kubeconfig));
+            .and_then(|secret| match registration.is_of_the_hub() {
+                true => Credentials::of_secret(&secret).filter(|held| self.hub.is_named_by(&held.kubeconfig)),
+                false => Credentials::of_certificate(&secret),
+            })
+            .filter(|held| held.user == *user);
         if let Some(fresh) = fresh.filter(|held| held.renew_at() > now()) {
             return Ok(fresh.renew_at());
         }
         let key = pki::KeyPair::generate()?;
         let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
         let dns_name = format!("{addon}.addon.open-cluster-management.io");
-        let request = pki::request(&key, &pki::Subject::new(user.clone(), &groups), &[&dns_name])?;
-        let asker = Asker { cluster: self.cluster, addon: Some(addon) };
+        let mut subject = pki::Subject::new(user.clone(), &groups);
+        subject.organizational_units.clone_from(units);
+        let request = pki::request(&key, &subject, &[&dns_name])?;
+        let asker = Asker { cluster: self.cluster, addon: Some(addon), signer };
         let certificate = certify(self.client, asker, request, stop).await?;
-        let credentials = Credentials::read(certificate, key.to_pem(), self.hub.stored_kubeconfig()?)?;
+        let kubeconfig = match registration.is_of_the_hub() {
+            true => self.hub.stored_kubeconfig()?,
+            false => String::new(),
+        };
+        let credentials = Credentials::read(certificate, key.to_pem(), kubeconfig)?;
         let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
-        let secret = json!({
+        let mut secret = json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {
                 "name": name, "namespace": namespace,
                 "labels": {ADDON_NAME_LABEL: addon, CLUSTER_NAME_LABEL: self.cluster},
             },
-            "data": {
-                "kubeconfig": bytes(&credentials.kubeconfig),
-                "cluster-name": bytes(self.cluster),
-                "tls.crt": bytes(&credentials.certificate),
-                "tls.key": bytes(&credentials.key),
-            },
+            "data": {"tls.crt": bytes(&credentials.certificate), "tls.key": bytes(&credentials.key)},
         });
+        if registration.is_of_the_hub() {
+            let more =
+                json!({"kubeconfig": bytes(&credentials.kubeconfig), "cluster-name": bytes(self.cluster)});
+            json_patch::merge(&mut secret, &json!({"data": more}));
+        }
         let params = PatchParams::apply("wheelwright-agent").force();
         secrets
             .patch(&name, &params, &Patch::Apply(secret))
@@ -208,7 +219,16 @@ impl Addons<'_> {
 impl Registration {
     /// The secret that holds the credentials.
     fn secret(&self) -> Key {
-        Key::namespaced(&self.namespace, secret_name(&self.addon))
+        let name = match self.is_of_the_hub() {
+            true => secret_name(&self.addon),
+            false => format!("{}-{}{CUSTOM_SECRET}", self.addon, self.signer.replace('/', "-")),
+        };
+        Key::namespaced(&self.namespace, name)
+    }
+
+    /// Whether the certificate is one of a client of the hub.
+    fn is_of_the_hub(&self) -> bool {
+        self.signer == KUBE_CLIENT_SIGNER
     }
 }
 
@@ -232,21 +252,38 @@ fn secret_name(addon: &str) -> String {
     format!("{addon}-hub-kubeconfig")
 }
 
-/// Returns the registration of an add-on, with the defaults of OCM. One that is being deleted keeps its
+/// The end of the names of secrets with certificates of other signers than the hub's.
+const CUSTOM_SECRET: &str = "-client-cert";
+
+fn is_secret_of(addon: &str, name: &str) -> bool {
+    let is_custom =
+        name.strip_prefix(addon).is_some_and(|rest| rest.starts_with('-') && rest.ends_with(CUSTOM_SECRET));
+    name == secret_name(addon) || is_custom
+}
+
+/// Returns the registrations of an add-on, with the defaults of OCM. One that is being deleted keeps its
 /// credentials for its last jobs.
-fn registration(addon: &ManagedClusterAddOn) -> Option<Registration> {
-    let (name, cluster) = (addon.metadata.name.clone()?, addon.metadata.namespace.as_deref()?);
-    let registrations = &addon.status.as_ref()?.registrations;
-    let registration = registrations.iter().find(|asked| asked.signer_name == KUBE_CLIENT_SIGNER)?;
-    let Subject { mut user, mut groups, .. } = registration.subject.clone().unwrap_or_default();
-    let of_cluster = format!("{SUBJECT_PREFIX}cluster:{cluster}:addon:{name}");
-    if user.is_empty() {
-        user = format!("{of_cluster}:agent:{name}");
-    }
-    if groups.is_empty() {
-        groups = vec![of_cluster];
-    }
-    Some(Registration { namespace: addon.agent_namespace().to_owned(), addon: name, user, groups })
+fn registrations(addon: &ManagedClusterAddOn) -> Vec<Registration> {
+    let (Some(name), Some(cluster)) = (&addon.metadata.name, &addon.metadata.namespace) else {
+        return Vec::new();
+    };
+    let asked = addon.status.iter().flat_map(|status| &status.registrations);
+    let registration = |asked: &RegistrationConfig| {
+        let Subject { user, groups, organization_units: units, unknown: _ } =
+            asked.subject.clone().unwrap_or_default().completed(cluster, name);
+        let namespace = addon.agent_namespace().to_owned();
+        Registration {
+            addon: name.clone(),
+            namespace,
+            signer: asked.signer_name.clone(),
+            user,
+            groups,
+            units,
+        }
+    };
+    // Of two with one signer the first counts: they share a secret.
+    let mut seen = BTreeSet::new();
+    asked.filter(|asked| seen.insert(&asked.signer_name)).map(registration).collect()
 }
 
 #[cfg(test)]
@@ -258,10 +295,11 @@ mod tests {
     fn what_a_registration_does_not_say_is_as_in_ocm() {
         let registered = |spec: Value, status: Value| {
             let metadata = json!({"name": "a", "namespace": "c1"});
-            registration(
+            registrations(
                 &serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status}))
                     .unwrap(),
             )
+            .pop()
         };
         let asked = json!([{"signerName": KUBE_CLIENT_SIGNER}]);
         let of_cluster = "system:open-cluster-management:cluster:c1:addon:a";

@@ -109,6 +109,13 @@ impl Credentials {
         Self::read(text("tls.crt")?, text("tls.key")?, text("kubeconfig")?).ok()
     }
 
+    /// Reads a certificate that is no identity on the hub; `None` where there is none.
+    pub(super) fn of_certificate(secret: &Secret) -> Option<Self> {
+        let data = secret.data.as_ref()?;
+        let text = |key: &str| data.get(key).and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
+        Self::read(text("tls.crt")?, text("tls.key")?, String::new()).ok()
+    }
+
     /// Whether it is an identity of this cluster on this hub, and has not expired.
     pub(super) fn is_usable(&self, cluster: &str, hub: &Hub, now: Timestamp) -> bool {
         let named = self.user == user(cluster, &self.agent) && !self.agent.is_empty();
@@ -183,7 +190,8 @@ pub(super) async fn request(
     let group = format!("{SUBJECT_PREFIX}{cluster}");
     let subject = pki::Subject::new(user(cluster, &agent), &[&group, MANAGED_CLUSTERS_GROUP]);
     let text = pki::request(&key, &subject, &[])?;
-    let certificate = certify(hub, Asker { cluster, addon: None }, text, stop).await?;
+    let certificate =
+        certify(hub, Asker { cluster, addon: None, signer: KUBE_CLIENT_SIGNER }, text, stop).await?;
     Credentials::read(certificate, key.to_pem(), String::new())
 }
 
@@ -193,6 +201,8 @@ pub(super) struct Asker<'a> {
     pub(super) cluster: &'a str,
     /// The add-on; `None` for the agent of the cluster.
     pub(super) addon: Option<&'a str>,
+    /// Who signs.
+    pub(super) signer: &'a str,
 }
 
 /// Sends a request and waits for its certificate, in PEM.
@@ -202,7 +212,7 @@ pub(super) async fn certify(
     request: String,
     stop: &CancellationToken,
 ) -> Result<String, JoinError> {
-    let Asker { cluster, addon } = asker;
+    let Asker { cluster, addon, signer: _ } = asker;
     let requests: Api<CertificateSigningRequest> = Api::all(hub.clone());
     let of = addon.map_or(format!("!{ADDON_NAME_LABEL}"), |addon| format!("{ADDON_NAME_LABEL}={addon}"));
     let mine = ListParams::default().labels(&format!("{CLUSTER_NAME_LABEL}={cluster},{of}"));
@@ -216,7 +226,10 @@ pub(super) async fn certify(
     issued(&requests, &name, stop).await
 }
 
-fn signing_request(Asker { cluster, addon }: Asker<'_>, request: String) -> CertificateSigningRequest {
+fn signing_request(
+    Asker { cluster, addon, signer }: Asker<'_>,
+    request: String,
+) -> CertificateSigningRequest {
     let labels = [(CLUSTER_NAME_LABEL, Some(cluster)), (ADDON_NAME_LABEL, addon)];
     let labels = labels.into_iter().filter_map(|(label, value)| Some((label.to_owned(), value?.to_owned())));
     let prefix = addon.map_or(format!("{cluster}-"), |addon| format!("addon-{cluster}-{addon}-"));
@@ -225,7 +238,7 @@ fn signing_request(Asker { cluster, addon }: Asker<'_>, request: String) -> Cert
     let usages = ["digital signature", "key encipherment", "client auth"].map(str::to_owned);
     let spec = CertificateSigningRequestSpec {
         request: ByteString(request.into_bytes()),
-        signer_name: KUBE_CLIENT_SIGNER.into(),
+        signer_name: signer.into(),
         usages: Some(usages.into()),
         ..CertificateSigningRequestSpec::default()
     };

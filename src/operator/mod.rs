@@ -1,6 +1,9 @@
-//! Wires the operator: an election, the shell with the hub's controllers, the source controller, health and metrics.
+//! Wires the operator: an election, the shell with the hub's controllers, the source controller, health,
+//! metrics, the conversion webhook and custom signers.
 
+mod signer;
 pub mod source;
+pub mod webhook;
 
 use std::net::SocketAddr;
 
@@ -27,6 +30,10 @@ pub struct OperatorOptions {
     pub listen: Option<SocketAddr>,
     /// Where webhooks of git servers are taken.
     pub receiver: Option<ReceiverOptions>,
+    /// The conversion webhook, if this operator serves it.
+    pub webhook: Option<webhook::WebhookOptions>,
+    /// The namespace of the operator. It holds the authorities of custom signers that name no other one.
+    pub namespace: String,
     /// Where and what may be fetched.
     pub sources: source::SourceOptions,
 }
@@ -46,7 +53,12 @@ pub fn controller_names() -> Vec<&'static str> {
 
 /// Runs until `stop`, or until leadership is lost.
 pub async fn run(options: OperatorOptions, stop: CancellationToken) {
-    let OperatorOptions { hub, controllers, mut election, listen, receiver, sources } = options;
+    let OperatorOptions { hub, controllers, mut election, listen, receiver, webhook, namespace, sources } =
+        options;
+    if let Some(webhook) = webhook {
+        tokio::spawn(webhook::run(hub.clone(), webhook, stop.clone()));
+    }
+    let client = hub.clone();
     let attempts = sources.cache.join("attempts");
     let sources = source::SourceController::new(hub.clone(), sources);
     let shell_options = ShellOptions {
@@ -97,7 +109,8 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         }
     };
     let fetching = sources.run(shell.handle(), over.clone());
-    tokio::join!(shell.run(over.clone()), fetching, lead);
+    let signing = signer::run(client, shell.handle(), namespace, over.clone());
+    tokio::join!(shell.run(over.clone()), fetching, signing, lead);
     // Only now: the next leader reads the hub once it is elected, and must find all that this one wrote.
     if let Some(election) = election {
         election.release().await;

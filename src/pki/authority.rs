@@ -25,6 +25,7 @@ use x509_cert::serial_number::SerialNumber;
 use x509_cert::spki::SubjectPublicKeyInfoOwned;
 use x509_cert::time::{Time, Validity};
 
+use super::signing_key::SigningKey;
 use super::{CertificateRequest, Error, KeyPair, Subject, fill_random};
 
 /// How long an authority's own certificate is good: ten years, as kubeadm's.
@@ -37,7 +38,7 @@ const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
 #[derive(Debug)]
 pub struct Authority {
     certificate: Certificate,
-    key: KeyPair,
+    key: SigningKey,
 }
 
 /// A certificate with its key, both in PEM.
@@ -91,7 +92,7 @@ impl Authority {
         let extensions = vec![
             extension(&BasicConstraints { ca: true, path_len_constraint: None }, true)?,
             extension(&KeyUsage(KeyUsages::DigitalSignature | KeyUsages::KeyCertSign), true)?,
-            extension(&SubjectKeyIdentifier(key_id(&key)?), false)?,
+            extension(&SubjectKeyIdentifier(key_id(&key.public_key())?), false)?,
         ];
         let public_key = key.public_key();
         let body = Body {
@@ -101,6 +102,7 @@ impl Authority {
             lifetime: AUTHORITY_LIFETIME,
             extensions,
         };
+        let key = SigningKey::from_pem(&key.to_pem())?;
         Ok(Self { certificate: body.sign(subject, &key)?, key })
     }
 
@@ -110,11 +112,11 @@ impl Authority {
     /// Where one of them cannot be read, or the key is not the certificate's.
     pub fn load(identity: &Identity) -> Result<Self, Error> {
         let attempt = "load a certificate authority";
-        let key = KeyPair::from_pem(&identity.key)?;
+        let key = SigningKey::from_pem(&identity.key)?;
         let der =
             CertificateDer::from_pem_slice(identity.certificate.as_bytes()).map_err(Error::of(attempt))?;
         let certificate = Certificate::from_der(&der).map_err(Error::of(attempt))?;
-        if certificate.tbs_certificate.subject_public_key_info != key.public_key() {
+        if !key.is_of(&certificate.tbs_certificate.subject_public_key_info) {
             return Err(Error::new(attempt, "the key is not that of the certificate"));
         }
         Ok(Self { certificate, key })
@@ -122,7 +124,7 @@ impl Authority {
 
     /// The authority's certificate and key.
     pub fn identity(&self) -> Identity {
-        Identity { certificate: self.certificate_pem(), key: self.key.to_pem() }
+        Identity { certificate: self.certificate_pem(), key: self.key.pem().to_owned() }
     }
 
     /// The authority's certificate in PEM.
@@ -169,7 +171,7 @@ impl Authority {
     /// The extensions of a leaf.
     fn extensions(&self, usages: &[Usage], names: &[&str]) -> Result<Vec<Extension>, Error> {
         let authority_key = AuthorityKeyIdentifier {
-            key_identifier: Some(key_id(&self.key)?),
+            key_identifier: Some(self.key_id()?),
             authority_cert_issuer: None,
             authority_cert_serial_number: None,
         };
@@ -183,6 +185,23 @@ impl Authority {
             extensions.push(extension(&names, false)?);
         }
         Ok(extensions)
+    }
+
+    /// When the certificate of the authority ends. None that it signs should end later.
+    ///
+    /// # Errors
+    /// Where the certificate has a time that cannot be read.
+    pub fn expires(&self) -> Result<Timestamp, Error> {
+        Ok(super::Certificate::from_der(&self.certificate_der())?.not_after)
+    }
+
+    /// How the certificate of the authority names its key: clients compare the two.
+    fn key_id(&self) -> Result<OctetString, Error> {
+        let own = &self.certificate.tbs_certificate;
+        match own.get::<SubjectKeyIdentifier>().map_err(Error::of("name a key"))? {
+            Some((_, SubjectKeyIdentifier(id))) => Ok(id),
+            None => key_id(&own.subject_public_key_info),
+        }
     }
 
     fn certify(&self, body: Body) -> Result<String, Error> {
@@ -201,7 +220,7 @@ impl Usage {
 }
 
 impl Body {
-    fn sign(self, issuer: Name, key: &KeyPair) -> Result<Certificate, Error> {
+    fn sign(self, issuer: Name, key: &SigningKey) -> Result<Certificate, Error> {
         let attempt = "write a certificate";
         let mut serial = [0u8; 16];
         fill_random(&mut serial)?;
@@ -212,7 +231,7 @@ impl Body {
         let tbs_certificate = TbsCertificate {
             version: Version::V3,
             serial_number: SerialNumber::new(&serial).map_err(Error::of(attempt))?,
-            signature: KeyPair::signature_algorithm(),
+            signature: key.algorithm()?,
             issuer,
             validity: Validity { not_before: time(from)?, not_after: time(until)? },
             subject: self.subject,
@@ -222,7 +241,7 @@ impl Body {
             extensions: Some(self.extensions),
         };
         let signature = key.sign(&tbs_certificate.to_der().map_err(Error::of(attempt))?)?;
-        Ok(Certificate { tbs_certificate, signature_algorithm: KeyPair::signature_algorithm(), signature })
+        Ok(Certificate { tbs_certificate, signature_algorithm: key.algorithm()?, signature })
     }
 }
 
@@ -253,9 +272,9 @@ pub(super) fn alternative_names(names: &[&str]) -> Result<Option<SubjectAltName>
 }
 
 /// RFC 7093 method 1, with the whole public key info: the leftmost 160 bits of its SHA-256.
-fn key_id(key: &KeyPair) -> Result<OctetString, Error> {
+fn key_id(key: &SubjectPublicKeyInfoOwned) -> Result<OctetString, Error> {
     let attempt = "name a key";
-    let digest = sha2::Sha256::digest(key.public_key().to_der().map_err(Error::of(attempt))?);
+    let digest = sha2::Sha256::digest(key.to_der().map_err(Error::of(attempt))?);
     OctetString::new(digest.get(..20).unwrap_or_default()).map_err(Error::of(attempt))
 }
 
@@ -300,6 +319,12 @@ mod tests {
         let text = crate::pki::request(&key, &Subject::new("u", &["g", "h"]), &["x.io"]).unwrap();
         let request = CertificateRequest::parse(&text).unwrap();
         let signed = authority.sign(&request, &[Usage::Client], now(), Duration::from_secs(60)).unwrap();
+        verified(&authority, &signed);
+        let subject = crate::pki::Certificate::from_pem(&signed).unwrap().subject;
+        assert_eq!(subject, Subject::new("u", &["g", "h"]));
+    }
+
+    fn verified(authority: &Authority, signed: &str) {
         let leaf = CertificateDer::from_pem_slice(signed.as_bytes()).unwrap();
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from(authority.certificate_der())).unwrap();
@@ -308,8 +333,27 @@ mod tests {
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
         let at = rustls::pki_types::UnixTime::since_unix_epoch(Duration::from_secs(now().as_second() as u64));
         verifier.verify_client_cert(&leaf, &[], at).unwrap();
-        let subject = crate::pki::Certificate::from_der(&leaf).unwrap().subject;
-        assert_eq!(subject, Subject::new("u", &["g", "h"]));
+    }
+
+    /// Made by `openssl req -x509 -days 36500 -nodes -subj /CN=ca`, with `-newkey rsa:2048`, `-newkey ec
+    /// -pkeyopt ec_paramgen_curve:P-384` and `-newkey ed25519`; the second RSA key is the first one in PKCS
+    /// #1.
+    #[test]
+    fn authorities_of_others_sign_with_keys_of_any_type() {
+        let certificate = include_str!("tests/rsa-ca.crt");
+        for (certificate, key) in [
+            (certificate, include_str!("tests/rsa-ca.key")),
+            (certificate, include_str!("tests/rsa-ca-pkcs1.key")),
+            (include_str!("tests/p384-ca.crt"), include_str!("tests/p384-ca.key")),
+            (include_str!("tests/ed25519-ca.crt"), include_str!("tests/ed25519-ca.key")),
+        ] {
+            let identity = Identity { certificate: certificate.to_owned(), key: key.to_owned() };
+            let authority = Authority::load(&identity).unwrap();
+            let text = crate::pki::request(&KeyPair::generate().unwrap(), &Subject::new("u", &["g"]), &[]);
+            let request = CertificateRequest::parse(&text.unwrap()).unwrap();
+            let signed = authority.sign(&request, &[Usage::Client], now(), Duration::from_secs(60)).unwrap();
+            verified(&authority, &signed);
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod authority;
 mod certificate;
 mod key;
 mod request;
+mod signing_key;
 mod subject;
 
 pub use authority::{Authority, Identity, Profile, Usage};

@@ -1,5 +1,7 @@
-//! Serves health, metrics and explanations of placements over plain HTTP to the operator's own cluster, and takes webhooks over HTTPS.
+//! Serves health, metrics and explanations of placements over plain HTTP to the operator's own cluster, takes
+//! webhooks over HTTPS, and converts for API servers.
 
+pub mod conversion;
 pub mod receiver;
 
 use std::net::SocketAddr;

@@ -14,6 +14,7 @@ use crate::wait::eventually;
 
 /// What the operator may do beyond the kinds of OCM and its own, and beyond reading: all of it, so that a new way is seen in a review.
 const REACHED: &[&str] = &[
+    "apiextensions.k8s.io/customresourcedefinitions[clustermanagementaddons.addon.open-cluster-management.io,managedclusteraddons.addon.open-cluster-management.io]: patch",
     "apps/controllerrevisions: create,patch,delete",
     "authorization.k8s.io/subjectaccessreviews: create",
     "certificates.k8s.io/certificatesigningrequests/approval: patch",
@@ -101,7 +102,8 @@ fn serve_repository(dir: &Directory, port: u16) -> Process {
 async fn the_operator_runs_as_the_chart_says_on_a_read_only_root() {
     let port = free_port();
     let listen = format!("listen=\"127.0.0.1:{port}\"");
-    let (hub, objects) = install("chart", &[&listen, "extraArgs=[\"--local-repositories\"]"]).await;
+    let webhook = format!("conversionWebhook.listen=\"127.0.0.1:{}\"", free_port());
+    let (hub, objects) = install("chart", &[&listen, &webhook, "extraArgs=[\"--local-repositories\"]"]).await;
     let kubectl = hub.kubectl();
     let dir = Directory::new("chart");
     let git = free_port();
@@ -126,6 +128,12 @@ async fn the_operator_runs_as_the_chart_says_on_a_read_only_root() {
     })
     .await;
     kubectl.run(&["get", "managedclusterset", "team"]);
+    eventually("the definition names the Service of the webhook", async || {
+        let of = ["crd", "managedclusteraddons.addon.open-cluster-management.io"];
+        let service = "jsonpath={.spec.conversion.webhook.clientConfig.service.name}";
+        kubectl.run(&[&["get"][..], &of, &["-o", service]].concat()) == "wheelwright-webhook"
+    })
+    .await;
     eventually("the cluster has its permissions and its lease", async || {
         let bound = ["clusterrolebinding", "open-cluster-management:managedcluster:c1"];
         let lease = ["lease", "managed-cluster-lease", "-n", "c1"];
@@ -205,6 +213,7 @@ fn values_that_the_schema_does_not_know_are_refused() {
         ("listen=\"8080\"", "listen"),
         ("serviceAccounts=[{\"namespace\":\"a\"}]", "names"),
         ("image.pullPolicy=\"Sometimes\"", "pullPolicy"),
+        ("customSigners=[\"kubernetes.io/kubelet-serving\"]", "customSigners"),
     ] {
         let refused = helm::render("wheelwright", &[value]).unwrap_err();
         assert!(refused.contains(why), "{value}: {refused}");
@@ -222,14 +231,17 @@ fn what_values_ask_for_is_rendered_and_nothing_else() {
         ("NetworkPolicy", 1, "networkPolicy.enabled=false", 0),
         ("ValidatingAdmissionPolicy", 6, "admissionPolicies=false", 0),
         ("ClusterRole", 2, "addonRoles=[\"agent\"]", 3),
+        ("ClusterRole", 2, "customSigners=[\"example.com/foo\"]", 3),
         (
             "ClusterRole",
             2,
             "extraRules=[{\"apiGroups\":[\"\"],\"resources\":[\"pods\"],\"verbs\":[\"get\"]}]",
             3,
         ),
-        ("Role", 2, "configNamespaces=[\"team\"]", 3),
-        ("Role", 2, "serviceAccounts=[{\"namespace\":\"team\",\"names\":[\"deployer\"]}]", 3),
+        ("Service", 1, "conversionWebhook.enabled=false", 0),
+        ("Role", 3, "conversionWebhook.enabled=false", 2),
+        ("Role", 3, "configNamespaces=[\"team\"]", 4),
+        ("Role", 3, "serviceAccounts=[{\"namespace\":\"team\",\"names\":[\"deployer\"]}]", 4),
     ] {
         assert_eq!((count(&[], kind), count(&[values], kind)), (default, with), "{kind} with {values}");
     }

@@ -25,10 +25,10 @@ const MODULES: &[(&str, &[&str])] = &[
     ("apiserver", &["pki", "api", "object", "store"]),
     // It knows no kind of ours, so it runs the controllers of hub and agent alike.
     ("shell", &["object", "reconcile"]),
-    ("serve", &["shell", "controllers", "object", "reconcile"]),
+    ("serve", &["shell", "api", "controllers", "object", "reconcile"]),
     ("dashboard", &["pki", "controllers", "engine", "object"]),
     // These two wire; they decide nothing, so they never see an engine.
-    ("operator", &["git", "serve", "shell", "api", "controllers", "object", "reconcile"]),
+    ("operator", &["git", "pki", "serve", "shell", "api", "controllers", "object", "reconcile"]),
     ("agent", &["pki", "shell", "api", "controllers", "object", "reconcile"]),
     (
         "cli",

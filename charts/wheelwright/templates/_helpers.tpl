@@ -1,4 +1,4 @@
-{{/* The port of metrics and health. */}}
+{{/* The port of an address. */}}
 {{- define "wheelwright.port" -}}
-{{ regexFind "[0-9]+$" .Values.listen }}
+{{ regexFind "[0-9]+$" . }}
 {{- end }}

@@ -40,24 +40,30 @@ pub fn spoke() -> Vec<CustomResourceDefinition> {
     vec![single::<cluster::v1alpha1::ClusterClaim>(), single::<work::v1::AppliedManifestWork>()]
 }
 
-/// Serves every version of a definition.
+/// Names of the definitions whose versions differ, so that somebody has to convert between them
+/// ([`addon::conversion`]).
 ///
-/// An API server that converts in its own process needs no webhook. A Kubernetes API server needs one for the definitions whose
-/// versions differ ([`addon::conversion`]): without it a client of another version than the stored one would read fields where they
-/// are not, so as long as nobody converts, such versions are not served.
-pub fn serve_all(definition: &mut CustomResourceDefinition, webhook: Option<WebhookClientConfig>) {
-    let differ = definition.spec.versions.iter().any(|version| !version.served);
+/// Without that a client of another version than the stored one would read fields where they are not. As long
+/// as nobody converts, such versions are not served.
+pub const CONVERTIBLE: [&str; 2] = [
+    "clustermanagementaddons.addon.open-cluster-management.io",
+    "managedclusteraddons.addon.open-cluster-management.io",
+];
+
+/// Serves every version of a definition, for an API server that converts in its own process.
+pub fn serve_all(definition: &mut CustomResourceDefinition) {
     for version in &mut definition.spec.versions {
         version.served = true;
     }
-    if let (true, Some(client_config)) = (differ, webhook) {
-        let webhook = WebhookConversion {
-            client_config: Some(client_config),
-            conversion_review_versions: vec!["v1".into()],
-        };
-        definition.spec.conversion =
-            Some(CustomResourceConversion { strategy: "Webhook".into(), webhook: Some(webhook) });
-    }
+}
+
+/// Serves every version of a definition, and has a webhook convert between them.
+pub fn convert_by(definition: &mut CustomResourceDefinition, client_config: WebhookClientConfig) {
+    serve_all(definition);
+    let client_config = Some(client_config);
+    let webhook = WebhookConversion { client_config, conversion_review_versions: vec!["v1".into()] };
+    definition.spec.conversion =
+        Some(CustomResourceConversion { strategy: "Webhook".into(), webhook: Some(webhook) });
 }
 
 /// A definition of one version.
@@ -70,7 +76,8 @@ fn twofold<Stored: Crd, Newer: Crd>() -> CustomResourceDefinition {
     definition::<Stored>(vec![version::<Stored>(true, true), version::<Newer>(false, true)])
 }
 
-/// A definition of two versions that differ; the newer one is served once somebody converts, see [`serve_all`].
+/// A definition of two versions that differ; the newer one is served once somebody converts, see
+/// [`CONVERTIBLE`].
 fn convertible<Stored: Crd, Newer: Crd>() -> CustomResourceDefinition {
     definition::<Stored>(vec![version::<Stored>(true, true), version::<Newer>(false, false)])
 }
@@ -121,6 +128,13 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+
+    #[test]
+    fn versions_that_differ_are_served_when_somebody_converts_and_no_sooner() {
+        let is_held_back = |one: &CustomResourceDefinition| one.spec.versions.iter().any(|v| !v.served);
+        let held_back = all().into_iter().filter(is_held_back).filter_map(|one| one.metadata.name);
+        assert_eq!(held_back.collect::<Vec<_>>(), CONVERTIBLE);
+    }
 
     /// The chart has the definitions as files.
     #[test]

@@ -127,6 +127,8 @@ pub const CONFIG_REPO_FINALIZER: &str = "gitops.wheelwright.dev/cleanup";
 
 /// Namespace of what the operator itself keeps: snapshots of configurations, its lease.
 pub const SYSTEM_NAMESPACE: &str = "wheelwright-system";
+/// Annotation on a ClusterManagementAddOn: `"true"` refuses a template with a variable that nothing defines.
+pub const STRICT_VARIABLES_ANNOTATION: &str = "gitops.wheelwright.dev/strict-variables";
 /// On add-ons of clusters: the placement strategy installed it, so it goes when no placement selects the cluster any more.
 pub const INSTALLED_BY_ANNOTATION: &str = "gitops.wheelwright.dev/installed-by-placement";
 /// On workloads of add-ons: the address of the configurations they were rendered from, so that health is known to be that of these.

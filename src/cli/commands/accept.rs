@@ -95,7 +95,7 @@ async fn requests(
         let is_open = conditions.clone().next().is_none();
         let asks = ask(request).is_some_and(|ask| match ask {
             Ask::Cluster { cluster: named, renewal: false } => named == cluster,
-            Ask::Cluster { .. } | Ask::Addon { .. } => false,
+            Ask::Cluster { .. } | Ask::Addon { .. } | Ask::Custom { .. } => false,
         });
         // The agent of another cluster may ask under this name too.
         let is_agent = request.spec.username.iter().any(|user| user.starts_with(SUBJECT_PREFIX));

@@ -78,7 +78,7 @@ fn refuse_large_files() -> std::io::Result<tokio::signal::unix::Signal> {
 /// The definitions of the kinds, with all versions served, because this hub converts between them.
 fn definitions() -> Vec<Object> {
     let all = crds::hub().into_iter().map(|mut definition| {
-        crds::serve_all(&mut definition, None);
+        crds::serve_all(&mut definition);
         Object::from_typed(&definition)
     });
     all.collect()

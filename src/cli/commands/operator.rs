@@ -16,6 +16,7 @@ use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use crate::git::Remote;
 use crate::operator::source::SourceOptions;
+use crate::operator::webhook::{WebhookAddress, WebhookOptions};
 use crate::operator::{self, OperatorOptions};
 use crate::serve::receiver::ReceiverOptions;
 use crate::shell::{Election, ElectionOptions, Selection};
@@ -24,7 +25,8 @@ use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
 
 /// Run the operator against a hub.
 ///
-/// The hub is `wheelwright hub`, or a Kubernetes API server with the custom resource definitions of Wheelwright or OCM.
+/// The hub is `wheelwright hub`, or a Kubernetes API server with the custom resource definitions of
+/// Wheelwright or OCM.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -62,6 +64,17 @@ pub(crate) struct Args {
     /// File with the key of that certificate, in PEM.
     #[arg(long, value_name = "FILE", requires = "git_webhook_listen")]
     git_webhook_key: Option<PathBuf>,
+    /// Convert between the versions of OCM's add-on kinds: serve the webhook at this address, such as
+    /// `0.0.0.0:9443`, and name it in their definitions. Without it, a Kubernetes hub serves their version
+    /// v1alpha1 only.
+    #[arg(long, value_name = "ADDR")]
+    webhook_listen: Option<SocketAddr>,
+    /// Service of the operator's namespace through which API servers reach the webhook.
+    #[arg(long, requires = "webhook_listen", default_value = "wheelwright-webhook", value_name = "NAME")]
+    webhook_service: String,
+    /// `https://host:port` at which API servers reach the webhook, instead of the Service.
+    #[arg(long, requires = "webhook_listen", value_name = "URL", value_parser = webhook_url)]
+    webhook_url: Option<String>,
     /// Directory for mirrors of repositories, for one operator alone [default: `$XDG_CACHE_HOME/wheelwright/mirrors`,
     /// else `~/.cache/wheelwright/mirrors`].
     #[arg(long, value_name = "DIR")]
@@ -83,6 +96,21 @@ impl Args {
             key: self.git_webhook_key.clone()?,
         })
     }
+
+    fn webhook(&self) -> Option<WebhookOptions> {
+        let address = match &self.webhook_url {
+            Some(url) => WebhookAddress::Url(url.clone()),
+            None => WebhookAddress::Service(self.webhook_service.clone()),
+        };
+        Some(WebhookOptions { listen: self.webhook_listen?, address, namespace: self.namespace.clone() })
+    }
+}
+
+/// An API server wants https, and the path is the webhook's own.
+fn webhook_url(url: &str) -> Result<String, String> {
+    let uri: http::Uri = url.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
+    let fits = uri.scheme_str() == Some("https") && uri.host().is_some() && uri.path() == "/";
+    if fits { Ok(url.to_owned()) } else { Err("want https://host:port without a path".into()) }
 }
 
 pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
@@ -123,6 +151,8 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
                 election,
                 listen: args.listen,
                 receiver: args.receiver(),
+                webhook: args.webhook(),
+                namespace: args.namespace.clone(),
                 sources,
             },
             stop.clone(),
@@ -145,8 +175,8 @@ fn default_cache_dir() -> Result<PathBuf, CommandError> {
     Ok(cache.join("wheelwright/mirrors"))
 }
 
-/// Applies a `ConfigRepo` with the fields that the flags set. Fields that others set stay, so the object is no typed one with
-/// every default in it.
+/// Applies a `ConfigRepo` with the fields that the flags set. Fields that others set stay, so the object is
+/// no typed one with every default in it.
 async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Result<(), CommandError> {
     let name = url
         .trim_end_matches(['/', '.'])
@@ -188,7 +218,8 @@ async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Resul
     Ok(())
 }
 
-/// The full path of a directory of this machine, because the operator may run in another one. A URL stays as it is.
+/// The full path of a directory of this machine, because the operator may run in another one. A URL stays as
+/// it is.
 fn absolute(url: &str) -> String {
     match Path::new(url).canonicalize() {
         Ok(path) => path.to_string_lossy().into_owned(),

@@ -5,12 +5,14 @@
 //! would ask whether the cluster is accepted: the permission to renew depends on that.
 
 use jiff::{Timestamp, Unit};
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Subject};
 use serde_json::{Map, json};
 
 use super::cluster::may_have_namespace;
+use super::custom_signer;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
@@ -42,11 +44,13 @@ impl Controller for CsrController {
         });
         watches.on::<ManagedClusterAddOn>(|change, view| {
             let facts = |addon: &ManagedClusterAddOn| {
-                addon.status.as_ref().map(|status| status.registrations.clone())
+                let status = addon.status.as_ref();
+                status.map(|status| (status.registrations.clone(), status.config_references.clone()))
             };
             let addon = change.latest().filter(|_| change.differs_in(facts));
             addon.map(|addon| requests_of(addon.namespace(), view)).unwrap_or_default()
         });
+        watches.read::<ControllerRevision>();
         watches.on::<Namespace>(|change, view| {
             let label = |namespace: &Namespace| namespace.label(CLUSTER_NAME_LABEL).map(str::to_owned);
             let namespace = change.latest().filter(|_| change.differs_in(label));
@@ -76,7 +80,13 @@ impl Controller for CsrController {
             {
                 approve(&mut plan, &request, Approval::ADDON, now);
             }
-            None | Some(Ask::Cluster { .. } | Ask::Addon { .. }) => {}
+            Some(Ask::Custom { cluster, addon, subject }) if is_accepted(&cluster, view)? => {
+                let signer = &request.spec.signer_name;
+                if custom_signer::asked(&cluster, &addon, &subject, signer, view)?.is_some() {
+                    approve(&mut plan, &request, Approval::ADDON, now);
+                }
+            }
+            None | Some(Ask::Cluster { .. } | Ask::Addon { .. } | Ask::Custom { .. }) => {}
         }
         Ok(plan)
     }

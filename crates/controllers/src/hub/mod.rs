@@ -13,6 +13,7 @@ pub mod clusterset;
 pub(crate) mod clusterset_binding;
 pub mod config_repo;
 pub(crate) mod csr;
+pub mod custom_signer;
 pub mod overview;
 pub mod placement;
 pub mod replica_set;

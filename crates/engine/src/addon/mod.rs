@@ -5,6 +5,7 @@
 //! by name, so that a cluster gets what the rollout decided for it, even if the object of that name has
 //! changed since.
 
+pub mod check;
 pub mod config;
 pub mod config_refs;
 pub mod decorate;

@@ -92,17 +92,20 @@ pub fn configured(conditions: &mut Vec<Condition>, is: bool, now: Timestamp) {
 /// The time of `Progressing` starts anew with other configurations although its status may stay, so that it
 /// tells who joined since.
 pub fn began(progression: &mut InstallProgression, desired: &[Config], now: Timestamp) -> Option<Timestamp> {
-    let last = progression
-        .config_references
-        .iter()
-        .map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)));
-    if last.collect::<Option<Vec<_>>>().is_none_or(|last| address(&last) != address(desired)) {
+    if !is_of(progression, desired) {
         progression.conditions.retain(|condition| condition.type_ != PROGRESSING);
         return Some(now);
     }
     find_condition(&progression.conditions, PROGRESSING)
         .filter(|c| c.is_true())
         .map(|condition| condition.last_transition_time.0)
+}
+
+/// Whether the clusters of a placement are told to run `desired`.
+pub fn is_of(progression: &InstallProgression, desired: &[Config]) -> bool {
+    let last = progression.config_references.iter();
+    let last = last.map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)));
+    last.collect::<Option<Vec<_>>>().is_some_and(|last| address(&last) == address(desired))
 }
 
 /// How a placement fares, in OCM's words, and in ours where OCM has none: what failed, and what holds the

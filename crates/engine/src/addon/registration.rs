@@ -37,7 +37,7 @@ impl Sources {
 }
 
 /// The subject of an add-on's agent, unless its registration names another.
-pub(crate) fn default_subject(cluster: &str, addon: &str) -> Subject {
+pub fn default_subject(cluster: &str, addon: &str) -> Subject {
     let of_cluster = format!("{SUBJECT_PREFIX}cluster:{cluster}:addon:{addon}");
     let groups = vec![of_cluster.clone(), format!("{SUBJECT_PREFIX}addon:{addon}")];
     Subject { user: format!("{of_cluster}:agent:{addon}-agent"), groups, ..Subject::default() }

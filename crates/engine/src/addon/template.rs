@@ -117,12 +117,12 @@ fn is_apps(manifest: &Map<String, Value>, kind: &str) -> bool {
     text("kind") == kind && text("apiVersion").starts_with("apps/")
 }
 
-fn install_namespace(config: Option<&AddOnDeploymentConfigSpec>) -> &str {
+pub(super) fn install_namespace(config: Option<&AddOnDeploymentConfigSpec>) -> &str {
     config.map(|config| config.agent_install_namespace.as_str()).unwrap_or_default()
 }
 
 /// Variables by name. As in OCM, those of the user replace defaults, and those of the cluster replace both.
-fn variables(input: &Input<'_>, namespace: &str) -> BTreeMap<String, String> {
+pub(super) fn variables(input: &Input<'_>, namespace: &str) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
     if !input.template.registration.is_empty() {
         variables

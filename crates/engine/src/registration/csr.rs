@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use x509_cert::der::DecodePem as _;
 use x509_cert::der::asn1::{PrintableStringRef, Utf8StringRef};
-use x509_cert::der::oid::db::rfc4519::{CN, O};
+use x509_cert::der::oid::db::rfc4519::{CN, O, OU};
 use x509_cert::request::CertReq;
 
 use api::names::{
@@ -32,6 +32,15 @@ pub enum Ask {
         /// The add-on.
         addon: String,
     },
+    /// A certificate of another signer than the hub's, for an add-on's agent on a cluster.
+    Custom {
+        /// The cluster.
+        cluster: String,
+        /// The add-on.
+        addon: String,
+        /// The subject that is asked for.
+        subject: Subject,
+    },
 }
 
 /// Returns whether a request was approved or denied.
@@ -46,11 +55,17 @@ pub fn ask(csr: &CertificateSigningRequest) -> Option<Ask> {
     let label =
         |name: &str| csr.metadata.labels.as_ref()?.get(name).filter(|value| !value.is_empty()).cloned();
     let cluster = label(CLUSTER_NAME_LABEL)?;
+    let subject = subject(csr)?;
+    let addon = label(ADDON_NAME_LABEL);
     if csr.spec.signer_name != KUBE_CLIENT_SIGNER {
+        let is_kubernetes = csr.spec.signer_name.starts_with("kubernetes.io/");
+        let addon = addon.filter(|_| !is_kubernetes && is_agent_of(csr, &cluster))?;
+        return Some(Ask::Custom { cluster, addon, subject });
+    }
+    if !subject.organizational_units.is_empty() {
         return None;
     }
-    let subject = subject(csr)?;
-    match label(ADDON_NAME_LABEL) {
+    match addon {
         None => ask_for_cluster(csr, cluster, &subject),
         Some(addon) => ask_for_addon(csr, cluster, addon, &subject),
     }
@@ -82,9 +97,7 @@ fn ask_for_addon(
     addon: String,
     subject: &Subject,
 ) -> Option<Ask> {
-    let requester = csr.spec.username.as_deref()?.strip_prefix(SUBJECT_PREFIX)?;
-    let (of, agent) = requester.split_once(':')?;
-    if of != cluster || agent.is_empty() || agent.contains(':') {
+    if !is_agent_of(csr, &cluster) {
         return None;
     }
     let group = format!("{SUBJECT_PREFIX}cluster:{cluster}:addon:{addon}");
@@ -100,21 +113,40 @@ fn ask_for_addon(
         .then_some(Ask::Addon { cluster, addon })
 }
 
+/// Whether the agent of a cluster asks.
+fn is_agent_of(csr: &CertificateSigningRequest, cluster: &str) -> bool {
+    let requester = csr.spec.username.as_deref().and_then(|user| user.strip_prefix(SUBJECT_PREFIX));
+    let parts = requester.and_then(|requester| requester.split_once(':'));
+    parts.is_some_and(|(of, agent)| of == cluster && !agent.is_empty() && !agent.contains(':'))
+}
+
 /// The identity that a request names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Subject {
+pub struct Subject {
     common_name: String,
     organizations: Vec<String>,
+    organizational_units: Vec<String>,
+}
+
+impl Subject {
+    /// Whether it is the subject of a registration, no more and no less.
+    pub fn is(&self, registered: &api::addon::v1alpha1::Subject) -> bool {
+        let set = |names: &[String]| names.iter().cloned().collect::<BTreeSet<String>>();
+        self.common_name == registered.user
+            && set(&self.organizations) == set(&registered.groups)
+            && set(&self.organizational_units) == set(&registered.organization_units)
+    }
 }
 
 /// Reads the subject of a request. Nothing is verified: the signer verifies the request and signs the same
 /// bytes.
 ///
-/// A request whose subject has no or several common names, or attributes beside common name and organization,
-/// is refused: two readers could take it for different things.
+/// A request whose subject has no or several common names, or attributes beside common name, organization and
+/// organizational unit, is refused: two readers could take it for different things.
 fn subject(csr: &CertificateSigningRequest) -> Option<Subject> {
     let request = CertReq::from_pem(csr.spec.request.0.trim_ascii()).ok()?;
-    let (mut common_names, mut organizations) = (Vec::new(), Vec::new());
+    let (mut common_names, mut organizations, mut organizational_units) =
+        (Vec::new(), Vec::new(), Vec::new());
     for attribute in request.info.subject.0.iter().flat_map(|set| set.0.iter()) {
         let value = &attribute.value;
         let utf8 = value.decode_as::<Utf8StringRef<'_>>().map(|text| text.as_str().to_owned());
@@ -122,12 +154,13 @@ fn subject(csr: &CertificateSigningRequest) -> Option<Subject> {
         let texts = match attribute.oid {
             CN => &mut common_names,
             O => &mut organizations,
+            OU => &mut organizational_units,
             _ => return None,
         };
         texts.push(utf8.or_else(printable).ok()?);
     }
     match (common_names.pop(), common_names.is_empty()) {
-        (Some(common_name), true) => Some(Subject { common_name, organizations }),
+        (Some(common_name), true) => Some(Subject { common_name, organizations, organizational_units }),
         (_, _) => None,
     }
 }
@@ -142,7 +175,7 @@ mod tests {
     use x509_cert::der::EncodePem as _;
     use x509_cert::der::asn1::{BitString, SetOfVec};
     use x509_cert::der::oid::ObjectIdentifier;
-    use x509_cert::der::oid::db::rfc4519::OU;
+    use x509_cert::der::oid::db::rfc4519::L;
     use x509_cert::der::pem::LineEnding;
     use x509_cert::name::{RdnSequence, RelativeDistinguishedName};
     use x509_cert::request::{CertReqInfo, Version};
@@ -200,15 +233,53 @@ mod tests {
             csr.spec.request = ByteString(pem.into());
             super::subject(&csr)
         };
-        let want = Subject { common_name: "n".into(), organizations: vec!["a".into(), "b".into()] };
+        let want = Subject {
+            common_name: "n".into(),
+            organizations: vec!["a".into(), "b".into()],
+            organizational_units: Vec::new(),
+        };
         let whole = request([(O, "a"), (CN, "n"), (O, "b")]);
         assert_eq!(subject(&whole), Some(want));
         assert_eq!(subject(&request([(O, "a"), (O, "b")])), None, "no common name");
         assert_eq!(subject(&request([(CN, "a"), (CN, "b")])), None, "two common names");
-        assert_eq!(subject(&request([(CN, "a"), (OU, "b")])), None, "another attribute");
+        assert_eq!(subject(&request([(CN, "a"), (L, "b")])), None, "another attribute");
         for cut in 0..whole.trim().len() {
             assert_eq!(subject(&whole[..cut]), None, "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn a_subject_is_that_of_the_registration_no_more_and_no_less() {
+        let registered: api::addon::v1alpha1::Subject = serde_json::from_value(
+            serde_json::json!({"user": "u", "groups": ["g", "h"], "organizationUnit": ["x"]}),
+        )
+        .unwrap();
+        let is = |attributes: &[(ObjectIdentifier, &str)]| {
+            let mut csr = csr(&[], "", "", &[]);
+            csr.spec.request = ByteString(request(attributes.iter().copied()).into());
+            super::subject(&csr).unwrap().is(&registered)
+        };
+        assert!(is(&[(CN, "u"), (O, "h"), (O, "g"), (OU, "x")]));
+        for other in [
+            &[(CN, "v"), (O, "g"), (O, "h"), (OU, "x")][..],
+            &[(CN, "u"), (O, "g"), (OU, "x")],
+            &[(CN, "u"), (O, "g"), (O, "h"), (O, "system:masters"), (OU, "x")],
+            &[(CN, "u"), (O, "g"), (O, "h")],
+        ] {
+            assert!(!is(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_of_the_hub_has_no_organizational_units() {
+        let group = format!("{PREFIX}c1");
+        let mut csr = csr(&[("cluster-name", "c1")], "bootstrap", "", &[]);
+        let common_name = format!("{PREFIX}c1:agent");
+        let groups = [(O, group.as_str()), (O, MANAGED_CLUSTERS_GROUP), (CN, common_name.as_str())];
+        csr.spec.request = ByteString(request(groups).into());
+        assert!(ask(&csr).is_some());
+        csr.spec.request = ByteString(request(groups.into_iter().chain([(OU, "x")])).into());
+        assert_eq!(ask(&csr), None);
     }
 
     #[test]

@@ -21,5 +21,6 @@ mod previews;
 mod replica_sets;
 mod reports;
 mod rollouts;
+mod templates;
 mod unreadable;
 mod works;

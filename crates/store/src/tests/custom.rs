@@ -350,7 +350,7 @@ fn every_definition_of_ours_is_accepted() {
     let mut world = World::new();
     for definition in api::crds::all() {
         let mut definition = definition;
-        api::crds::serve_all(&mut definition, None);
+        api::crds::serve_all(&mut definition);
         let object = Object::from_typed(&definition);
         let written = world.create(object.into_value()).unwrap();
         assert!(written.warnings.is_empty(), "{} {:?}", written.object.name(), written.warnings);

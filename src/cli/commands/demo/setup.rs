@@ -73,6 +73,8 @@ impl<'a> Demo<'a> {
             election: None,
             listen: None,
             receiver: None,
+            webhook: None,
+            namespace: "wheelwright-system".into(),
             sources: SourceOptions {
                 cache: dir.join("mirrors"),
                 local_repositories: true,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Unknown;
+use crate::{Unknown, names};
 
 /// AddOnMeta describes an add-on for people.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -129,4 +129,20 @@ pub struct Subject {
     #[serde(flatten)]
     #[schemars(skip)]
     pub unknown: Unknown,
+}
+
+impl Subject {
+    /// The subject with what OCM's agent puts where a registration says nothing.
+    #[must_use]
+    pub fn completed(&self, cluster: &str, addon: &str) -> Self {
+        let mut subject = self.clone();
+        let of_cluster = format!("{}cluster:{cluster}:addon:{addon}", names::SUBJECT_PREFIX);
+        if subject.user.is_empty() {
+            subject.user = format!("{of_cluster}:agent:{addon}");
+        }
+        if subject.groups.is_empty() {
+            subject.groups = vec![of_cluster];
+        }
+        subject
+    }
 }

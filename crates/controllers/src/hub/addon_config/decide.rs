@@ -6,13 +6,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::PlacementRollout;
-use super::facts::{Node, Rollout};
+use super::facts::{INVALID, MISSING, Node, Problem, Rollout};
 use crate::placement_reads::answers_since;
 use crate::rollout_policy::{self, Subject};
 use api::addon::v1alpha1::{ClusterManagementAddOnStatus, InstallProgression};
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::False;
-use api::condition::{Observation, set_condition};
+use api::condition::{Condition, Observation, find_condition, set_condition};
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
 use api::names::addon_conditions;
 use engine::addon::config::{Config, address, resolve};
@@ -89,8 +89,13 @@ impl Rollout {
         let before = before.clone().find(|p| (&p.namespace, &p.name) == (&namespace, &name)).cloned();
         let mut progression = InstallProgression { namespace, name, ..before.unwrap_or_default() };
         let placement = node.placement.clone();
-        if let Some(config) = self.missing(&desired) {
-            let condition = missing_condition(config);
+        // What is rolled out already was checked before.
+        let told = find_condition(&progression.conditions, addon_conditions::PROGRESSING);
+        let is_checked =
+            progress::is_of(&progression, &desired) && told.is_some_and(|told| !Problem::is_told(told));
+        let problem = if is_checked { None } else { self.problem(&desired, pass.view)? };
+        if let Some(problem) = problem {
+            let condition = problem.of_placement();
             let decision = Err(condition.message.clone());
             set_condition(&mut progression.conditions, condition, pass.now);
             decided.rollouts.push(PlacementRollout { placement, revision, input: None, decision });
@@ -119,6 +124,9 @@ impl Rollout {
         );
         let own = node.clusters().count();
         let mut condition = progress::placement_condition(node.selection.clusters().count(), own, &decision);
+        if let Some(wait) = node.waits_for {
+            condition.message.push_str(&format!(" {wait}"));
+        }
         let unreadable: Vec<&str> = node.clusters().filter(|name| self.unreadable.contains(*name)).collect();
         if let [first, ..] = unreadable.as_slice() {
             let told = format!(" {} of the clusters cannot be read, such as {first}.", unreadable.len());
@@ -178,8 +186,8 @@ impl Rollout {
         }
         let own = self.own(addon.as_deref(), view)?;
         let wants = resolve([self.defaults.as_slice(), &node.configs, &own]);
-        if let Some(config) = self.missing(&wants).cloned() {
-            self.incomplete.insert(name.to_owned(), config);
+        if let Some(problem) = self.problem(&wants, view)? {
+            self.incomplete.insert(name.to_owned(), problem);
             return Ok(None);
         }
         let unknown =
@@ -222,8 +230,8 @@ impl Rollout {
             let own = self.own(Some(&addon), view)?;
             let wants = resolve([self.defaults.as_slice(), &own]);
             let runs = progress::cluster(&addon, &wants).runs;
-            if let Some(config) = self.missing(&wants).cloned() {
-                self.incomplete.insert(cluster, config);
+            if let Some(problem) = self.problem(&wants, view)? {
+                self.incomplete.insert(cluster, problem);
             } else if runs == Some(Hash(address(&wants))) {
                 decided.ready.insert(cluster);
             } else {
@@ -271,17 +279,20 @@ impl Decided {
     }
 }
 
-fn missing_condition(config: &Config) -> Observation {
-    let message = format!("{}; clusters keep what they run until it does", absent(config));
-    Observation::new(addon_conditions::PROGRESSING, False, "ConfigurationMissing").message(message)
-}
+impl Problem {
+    fn is_told(condition: &Condition) -> bool {
+        [MISSING, INVALID].contains(&condition.reason.as_str())
+    }
 
-/// What an add-on whose own configuration does not exist says.
-pub(super) fn incomplete_condition(config: &Config) -> Observation {
-    let message = format!("{}; the cluster keeps what it runs until it does", absent(config));
-    Observation::new(addon_conditions::CONFIGURED, False, "ConfigurationMissing").message(message)
-}
+    /// What a placement says of it.
+    fn of_placement(&self) -> Observation {
+        let message = format!("{}; clusters keep what they run until that changes", self.message);
+        Observation::new(addon_conditions::PROGRESSING, False, self.reason).message(message)
+    }
 
-fn absent(config: &Config) -> String {
-    format!("{} {} does not exist", config.kind.resource, config.key)
+    /// What an add-on says of a configuration of its own.
+    pub(super) fn of_cluster(&self) -> Observation {
+        let message = format!("{}; the cluster keeps what it runs until that changes", self.message);
+        Observation::new(addon_conditions::CONFIGURED, False, self.reason).message(message)
+    }
 }

@@ -3,18 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::api::apps::v1::ControllerRevision;
+
 use crate::addon_reads;
 use crate::placement_reads::{group_size, is_unreachable};
 use api::addon::v1alpha1::{ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::RolloutStrategy;
 use api::cluster::v1beta1::Placement;
+use api::names::STRICT_VARIABLES_ANNOTATION;
+use engine::addon::check::check;
 use engine::addon::config::{Config, address, resolve};
+use engine::addon::registration::Sources;
 use engine::addon::selection::Selection;
-use engine::addon::{config_refs, progress, spec_hash};
+use engine::addon::{config_refs, progress, snapshot, spec_hash};
 use engine::rollout::Size;
 use engine::rollout::input::Hash;
-use object::{Key, Object};
+use object::{Key, Metadata as _, Object};
 use reconcile::{Read, View};
 
 /// Everything one rollout of an add-on is decided from.
@@ -30,11 +35,27 @@ pub(super) struct Rollout {
     pub(super) addons: BTreeMap<String, Arc<ManagedClusterAddOn>>,
     pub(super) unreachable: BTreeSet<String>,
     /// Clusters with a configuration that does not exist, once they were decided about.
-    pub(super) incomplete: BTreeMap<String, Config>,
+    pub(super) incomplete: BTreeMap<String, Problem>,
     /// Clusters that cannot be read, or whose add-on cannot; they are unreachable too.
     pub(super) unreadable: BTreeSet<String>,
+    /// What is wrong with sets of configurations, by their address, as far as they were checked.
+    checked: BTreeMap<String, Option<Problem>>,
     /// Content of configurations by [`Config`], where the hub keeps snapshots of it.
     pub(super) contents: BTreeMap<Config, Object>,
+}
+
+/// Reason where a configuration does not exist.
+pub(super) const MISSING: &str = "ConfigurationMissing";
+/// Reason where configurations cannot be rendered.
+pub(super) const INVALID: &str = "ConfigurationInvalid";
+
+/// Why a set of configurations goes to no cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    /// For a condition.
+    pub(super) reason: &'static str,
+    /// What a person has to change.
+    pub(super) message: String,
 }
 
 /// One placement of the install strategy.
@@ -44,6 +65,8 @@ pub(super) struct Node {
     pub(super) configs: Vec<Config>,
     pub(super) selection: Selection,
     pub(super) group_size: Option<Size>,
+    /// What the placement lacks before it can be relied upon.
+    pub(super) waits_for: Option<&'static str>,
     /// Clusters of later placements.
     pub(super) taken: BTreeSet<String>,
 }
@@ -69,6 +92,7 @@ impl Rollout {
             addons: BTreeMap::new(),
             unreachable: BTreeSet::new(),
             incomplete: BTreeMap::new(),
+            checked: BTreeMap::new(),
             unreadable: BTreeSet::new(),
             contents: BTreeMap::new(),
             cma: Arc::clone(&cma),
@@ -83,6 +107,11 @@ impl Rollout {
                 .filter_map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
                 .collect();
             let placement = view.get::<Placement>(&Key::namespaced(&strategy.namespace, &strategy.name))?;
+            let waits_for = match &placement {
+                None => Some("The placement does not exist."),
+                Some(_) if !selection.settled => Some("The placement is not decided yet."),
+                Some(_) => None,
+            };
             let group_size = placement.as_deref().and_then(group_size);
             rollout.settled &= selection.settled;
             let configs = rollout.with_content(config_refs::named(&strategy.configs, &held), view)?;
@@ -96,6 +125,7 @@ impl Rollout {
                 configs,
                 selection,
                 group_size,
+                waits_for,
                 taken: BTreeSet::new(),
             });
         }
@@ -165,10 +195,51 @@ impl Rollout {
         asked.chain(held).map(|configs| (Hash(address(&configs)), configs)).collect()
     }
 
-    /// A configuration whose content the hub should know and does not.
-    pub(super) fn missing<'a>(&self, configs: &'a [Config]) -> Option<&'a Config> {
-        configs.iter().find(|config| {
-            self.has_template && config.hash.is_empty() && config_refs::config_gvk(&config.kind).is_some()
-        })
+    /// What is wrong with a set of configurations of an add-on with a template: one of them does not exist,
+    /// or they cannot be rendered.
+    pub(super) fn problem(&mut self, configs: &[Config], view: &impl View) -> Read<Option<Problem>> {
+        if !self.has_template {
+            return Ok(None);
+        }
+        let is_unknown =
+            |config: &&Config| config.hash.is_empty() && config_refs::config_gvk(&config.kind).is_some();
+        if let Some(config) = configs.iter().find(is_unknown) {
+            let message = format!("{} {} does not exist", config.kind.resource, config.key);
+            return Ok(Some(Problem { reason: MISSING, message }));
+        }
+        let address = address(configs);
+        if let Some(known) = self.checked.get(&address) {
+            return Ok(known.clone());
+        }
+        let is_strict = self.cma.annotation(STRICT_VARIABLES_ANNOTATION) == Some("true");
+        let result = match self.template(configs, view)? {
+            Some(sources) => sources.and_then(|sources| check(&self.name, &sources, is_strict)),
+            None => Ok(()),
+        };
+        let problem = result.err().map(|message| Problem { reason: INVALID, message });
+        self.checked.insert(address, problem.clone());
+        Ok(problem)
+    }
+
+    /// The template and deployment configuration among `configs`, by their content; `None` without a
+    /// template.
+    pub(super) fn template(
+        &self,
+        configs: &[Config],
+        view: &impl View,
+    ) -> Read<Option<Result<Sources, String>>> {
+        let content = |config: &Config| -> Read<Option<ControllerRevision>> {
+            match self.contents.get(config) {
+                Some(object) => Ok(Some(snapshot::snapshot(&self.name, config, spec_hash::content(object)))),
+                None => Ok(view
+                    .get::<ControllerRevision>(&snapshot::key(&self.name, config))?
+                    .map(|revision| ControllerRevision::clone(&revision))),
+            }
+        };
+        let find = |is: fn(&Config) -> bool| {
+            configs.iter().find(|config| is(config)).map(content).transpose().map(Option::flatten)
+        };
+        let (template, config) = (find(config_refs::is_template)?, find(config_refs::is_deployment_config)?);
+        Ok(template.map(|template| Sources::read(&template, config.as_ref())))
     }
 }

@@ -5,6 +5,7 @@
 
 mod decide;
 mod facts;
+mod history;
 mod write;
 
 use std::collections::BTreeMap;
@@ -57,7 +58,11 @@ impl Controller for AddonConfigController {
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-        let Some(cma) = view.get::<ClusterManagementAddOn>(key)? else { return Ok(Plan::nothing()) };
+        let Some(cma) = view.get::<ClusterManagementAddOn>(key)? else {
+            let mut plan = Plan::nothing();
+            plan.step(history::forget(&key.name, view)?);
+            return Ok(plan);
+        };
         if cma.metadata.deletion_timestamp.is_some() {
             return Ok(Plan::nothing());
         }

@@ -5,7 +5,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::decide::{Decided, incomplete_condition};
+use super::decide::Decided;
 use super::facts::Rollout;
 use crate::rollout_policy::{self, Subject};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ClusterManagementAddOnStatus, ManagedClusterAddOn};
@@ -33,7 +33,9 @@ impl Rollout {
             install_progressions: std::mem::take(&mut decided.progressions),
             ..self.cma.status.clone().unwrap_or_default()
         };
+        let surplus = self.surplus(&decided, &status, view)?;
         self.write(&mut plan, decided, view, now)?;
+        plan.step(surplus);
         let new = ClusterManagementAddOn { status: Some(status), ..ClusterManagementAddOn::clone(&self.cma) };
         plan.status = StatusWrite::between(self.cma.as_ref(), &new);
         Ok(plan)
@@ -64,12 +66,12 @@ impl Rollout {
                 let generation =
                     |config: &Config| self.contents.get(config).map(Object::generation).unwrap_or_default();
                 progress::assign(&mut new, configs, generation, now);
-                if let Some(template) = self.template(configs, view)? {
+                if let Some(Ok(template)) = self.template(configs, view)? {
                     registration::fill(&mut new, &template);
                 }
-            } else if let Some(config) = self.incomplete.get(cluster) {
+            } else if let Some(problem) = self.incomplete.get(cluster) {
                 let conditions = &mut new.status.get_or_insert_default().conditions;
-                set_condition(conditions, incomplete_condition(config), now);
+                set_condition(conditions, problem.of_cluster(), now);
             } else if ready.contains(cluster) {
                 progress::configured(&mut new.status.get_or_insert_default().conditions, true, now);
             } else if !self.has_template && self.is_waiting(cluster) {
@@ -84,22 +86,5 @@ impl Rollout {
 
     fn is_waiting(&self, cluster: &str) -> bool {
         self.placements.iter().any(|node| node.clusters().any(|name| name == cluster))
-    }
-
-    /// The template and deployment configuration among `configs`, by their content.
-    fn template(&self, configs: &[Config], view: &impl View) -> Read<Option<registration::Sources>> {
-        let content = |config: &Config| -> Read<Option<ControllerRevision>> {
-            match self.contents.get(config) {
-                Some(object) => Ok(Some(snapshot::snapshot(&self.name, config, spec_hash::content(object)))),
-                None => Ok(view
-                    .get::<ControllerRevision>(&snapshot::key(&self.name, config))?
-                    .map(|revision| ControllerRevision::clone(&revision))),
-            }
-        };
-        let find = |is: fn(&Config) -> bool| {
-            configs.iter().find(|config| is(config)).map(content).transpose().map(Option::flatten)
-        };
-        let (template, config) = (find(config_refs::is_template)?, find(config_refs::is_deployment_config)?);
-        Ok(template.and_then(|template| registration::Sources::read(&template, config.as_ref()).ok()))
     }
 }

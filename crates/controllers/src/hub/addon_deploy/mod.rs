@@ -22,14 +22,16 @@ use self::deployment::{Deployment, bindings_of, registries, remove};
 use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
-use api::condition::Conditions as _;
+use api::condition::{Conditions as _, set_condition};
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::{ADDON_NAME_LABEL, ADDON_PRE_DELETE, cluster_conditions};
 use api::work::v1::ManifestWork;
 use engine::addon::health::WorksStatus;
 use engine::addon::{config_refs, registration};
 use object::{Key, Metadata as _};
-use reconcile::{Change, Controller, Index, Observes, Plan, Query, Read, View, Watches};
+use reconcile::{
+    Change, Controller, Executed, Index, Observes, Plan, Query, Read, StatusWrite, View, Watches,
+};
 
 pub(crate) struct AddonDeployController;
 
@@ -122,5 +124,17 @@ impl Controller for AddonDeployController {
         let is_refused = matches!(deployment.works_status, WorksStatus::Refused(_));
         let refused_since = view.index(|refusals: &mut Refusals| refusals.since(key, is_refused, now))?;
         Ok(deployment.plan(refused_since, now))
+    }
+
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+        if done.is_success() {
+            return done.plan.status.clone();
+        }
+        let addon = view.get::<ManagedClusterAddOn>(key).ok().flatten()?;
+        let refused =
+            done.failures().find_map(|(action, failure)| status::refused_permission(action, failure))?;
+        let mut new = ManagedClusterAddOn::clone(&addon);
+        set_condition(&mut new.status.get_or_insert_default().conditions, refused, now);
+        StatusWrite::between(addon.as_ref(), &new)
     }
 }

@@ -11,7 +11,7 @@ use api::names::addon_conditions::{AVAILABLE, MANIFEST_APPLIED, PROGRESSING, REG
 use api::names::cluster_conditions;
 use engine::addon::health::{self, WorksStatus};
 use engine::addon::progress;
-use reconcile::Plan;
+use reconcile::{Action, Failure, FailureKind, Plan};
 
 /// How long a rollout on the cluster may take before the status says why it takes so long.
 pub(super) const SILENCE: SignedDuration = SignedDuration::from_secs(10);
@@ -25,6 +25,19 @@ pub(super) struct Verdict {
     pub(super) error: Option<String>,
     /// When the hub first saw that the agent could not apply an object.
     pub(super) refused_since: Option<Timestamp>,
+}
+
+/// What an add-on says when the API server refuses its agent's permissions: the operator gives only what it
+/// has itself.
+pub(super) fn refused_permission(action: &Action, failure: &Failure) -> Option<Observation> {
+    let is_permission = action.gvk().is_some_and(|gvk| gvk.kind == "RoleBinding");
+    let is_refused = match failure.kind {
+        FailureKind::Forbidden | FailureKind::Invalid | FailureKind::NotFound => true,
+        FailureKind::Conflict | FailureKind::FieldConflict | FailureKind::Unavailable => false,
+    };
+    let message = format!("Failed to set permission for hub agent: {failure}");
+    let observation = Observation::new(REGISTRATION_APPLIED, False, "SetPermissionFailed").message(message);
+    (is_permission && is_refused).then_some(observation)
 }
 
 impl Deployment {

@@ -1,0 +1,85 @@
+//! Deletes snapshots of configurations that nothing returns to any more.
+//!
+//! A snapshot stays while a cluster is assigned it or ran it with success, while a placement rolls it out or
+//! knows it as good, and while it is the present content of a configuration. Of the others the newest stay,
+//! as with the revisions of a Deployment.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
+
+use super::decide::Decided;
+use super::facts::Rollout;
+use crate::addon_reads;
+use api::addon::v1alpha1::{ClusterManagementAddOnStatus, ConfigSpecHash};
+use api::names::{ADDON_NAME_LABEL, SYSTEM_NAMESPACE};
+use object::Metadata as _;
+use reconcile::{Action, Query, Read, View};
+
+/// Snapshots of one add-on that nothing names and that stay: `revisionHistoryLimit` of a Deployment.
+const LIMIT: usize = 10;
+
+/// The snapshots of an add-on.
+fn of_addon(addon: &str, view: &impl View) -> Read<Vec<Arc<ControllerRevision>>> {
+    view.list::<ControllerRevision>(Query::label(ADDON_NAME_LABEL, addon).within(SYSTEM_NAMESPACE))
+}
+
+/// Deletes the snapshots of an add-on that is gone everywhere.
+pub(super) fn forget(addon: &str, view: &impl View) -> Read<Vec<Action>> {
+    let on_clusters = addon_reads::of_clusters(addon, view)?;
+    if !on_clusters.addons.is_empty() || !on_clusters.unreadable.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(of_addon(addon, view)?.iter().map(|snapshot| Action::delete(snapshot.as_ref())).collect())
+}
+
+impl Rollout {
+    /// The snapshots beyond the limit that nothing names. A cluster that cannot be read may need any of them.
+    pub(super) fn surplus(
+        &self,
+        decided: &Decided,
+        status: &ClusterManagementAddOnStatus,
+        view: &impl View,
+    ) -> Read<Vec<Action>> {
+        let mut held = of_addon(&self.name, view)?;
+        if held.len() <= LIMIT || !self.unreadable.is_empty() {
+            return Ok(Vec::new());
+        }
+        let used = self.used(decided, status);
+        let is_used = |snapshot: &Arc<ControllerRevision>| {
+            let hash = snapshot.name().rsplit('.').next().unwrap_or_default();
+            used.contains(hash)
+        };
+        held.retain(|snapshot| !is_used(snapshot) && !snapshot.is_terminating());
+        let age = |snapshot: &Arc<ControllerRevision>| {
+            let created = snapshot.metadata.creation_timestamp.as_ref().map(|created| created.0);
+            (std::cmp::Reverse(created), snapshot.name().to_owned())
+        };
+        held.sort_by_key(age);
+        Ok(held.iter().skip(LIMIT).map(|snapshot| Action::delete(snapshot.as_ref())).collect())
+    }
+
+    /// The hashes that something names.
+    fn used(&self, decided: &Decided, status: &ClusterManagementAddOnStatus) -> BTreeSet<String> {
+        let present = self.contents.keys().chain(decided.assigned.values().flatten());
+        let mut used: BTreeSet<String> = present.map(|config| config.hash.clone()).collect();
+        let mut name = |entries: [&Option<ConfigSpecHash>; 3]| {
+            used.extend(entries.into_iter().flatten().map(|entry| entry.spec_hash.clone()));
+        };
+        let statuses = self.addons.values().filter_map(|addon| addon.status.as_ref());
+        for reference in statuses.flat_map(|status| &status.config_references) {
+            name([&reference.desired_config, &reference.last_applied_config, &None]);
+        }
+        let progressions = [Some(status), self.cma.status.as_ref()].into_iter().flatten();
+        for reference in progressions.flat_map(|s| &s.install_progressions).flat_map(|p| &p.config_references)
+        {
+            name([
+                &reference.desired_config,
+                &reference.last_applied_config,
+                &reference.last_known_good_config,
+            ]);
+        }
+        used
+    }
+}

@@ -1,0 +1,121 @@
+//! Whether configurations make an add-on, asked before any cluster gets them.
+//!
+//! What is wrong on every cluster is found with a cluster that does not exist. What depends on a cluster,
+//! such as its image registries, shows on that cluster.
+
+use serde_json::Value;
+
+use super::registration::{Sources, role_bindings};
+use super::template::{self, Input};
+use super::works;
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use object::Object;
+
+/// Stands for every cluster.
+const ANY_CLUSTER: &str = "cluster";
+
+/// Renders an add-on as for a cluster and says why that is not possible, in words for a condition.
+///
+/// # Errors
+/// Says what is wrong with the template or with its deployment configuration. `is_strict` refuses a variable
+/// that nothing defines.
+pub fn check(addon: &str, sources: &Sources, is_strict: bool) -> Result<(), String> {
+    let Sources { template, config } = sources;
+    let input = Input { addon, cluster: ANY_CLUSTER, template, config: config.as_ref(), registries: None };
+    let undefined = if is_strict { undefined(&input) } else { None };
+    if let Some((index, name)) = undefined {
+        return Err(format!("manifest {index} of the template: nothing defines the variable {{{{{name}}}}}"));
+    }
+    let manifests = template::render(&input).map_err(|error| error.to_string())?;
+    if let Some(index) = manifests.iter().position(is_nothing) {
+        return Err(format!("manifest {index} of the template has no apiVersion, kind or name"));
+    }
+    let mut any = ManagedClusterAddOn::default();
+    any.metadata.name = Some(addon.to_owned());
+    any.metadata.namespace = Some(ANY_CLUSTER.to_owned());
+    role_bindings(&any, template)?;
+    let built = works::build(&any, &[], manifests, &[], &template.agent_spec.manifest_configs);
+    built.map(drop).map_err(|error| error.to_string())
+}
+
+/// The first variable of the template that nothing defines, with the place of its manifest.
+fn undefined(input: &Input<'_>) -> Option<(usize, String)> {
+    let variables = template::variables(input, template::install_namespace(input.config));
+    let manifests = input.template.agent_spec.workload.manifests.iter().enumerate();
+    manifests.into_iter().find_map(|(index, manifest)| {
+        // JSON has no two braces beside each other outside of strings that open something.
+        let text = Value::Object(manifest.clone()).to_string();
+        let mut names = text.split("{{").skip(1).filter_map(|rest| Some(rest.split_once("}}")?.0));
+        let unknown = names.find(|name| !variables.contains_key(*name))?;
+        Some((index, unknown.to_owned()))
+    })
+}
+
+fn is_nothing(manifest: &Object) -> bool {
+    manifest.api_version().is_empty() || manifest.kind().is_empty() || manifest.name().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn checked(manifest: Value, registration: Value, config: Value, is_strict: bool) -> Result<(), String> {
+        let workload = json!({"workload": {"manifests": [manifest]}});
+        let template = json!({"addonName": "a", "agentSpec": workload, "registration": registration});
+        let sources = Sources {
+            template: serde_json::from_value(template).unwrap(),
+            config: serde_json::from_value(config).unwrap(),
+        };
+        check("a", &sources, is_strict)
+    }
+
+    fn map(value: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "ns"}, "data": {"k": value}})
+    }
+
+    #[test]
+    fn what_is_wrong_on_every_cluster_is_found_without_one() {
+        let none = || json!([]);
+        let check = |manifest, registration, config, want: &str| {
+            assert_eq!(checked(manifest, registration, config, false).unwrap_err(), want);
+        };
+        check(
+            map("{{X"),
+            none(),
+            Value::Null,
+            r#"manifest 0 of the template: "{{X" opens a variable with {{ and does not close it"#,
+        );
+        check(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{NONE}}"}}),
+            none(),
+            Value::Null,
+            "manifest 0 of the template has no apiVersion, kind or name",
+        );
+        check(map("x"), json!([{"type": "CustomSigner"}]), Value::Null, "custom signer is nil");
+        check(
+            map("x"),
+            json!([{"type": "KubeClient", "kubeClient": {"hubPermissions": [{"type": "CurrentCluster"}]}}]),
+            Value::Null,
+            "a hub permission of type CurrentCluster names no cluster role",
+        );
+        let requirement = json!({"containerID": "x", "resources": {}});
+        check(map("x"), none(), json!({"resourceRequirements": [requirement]}), "invalid ContainerID: x");
+        let large = "x".repeat(600 << 10);
+        assert!(checked(map(&large), none(), Value::Null, false).is_err());
+        assert_eq!(checked(map("{{CLUSTER_NAME}} {{NONE}}"), none(), Value::Null, false), Ok(()));
+    }
+
+    #[test]
+    fn a_variable_that_nothing_defines_is_refused_where_that_is_asked_for() {
+        let config =
+            json!({"customizedVariables": [{"name": "X", "value": "x"}], "agentInstallNamespace": "n"});
+        let every = "{{X}} {{CLUSTER_NAME}} {{INSTALL_NAMESPACE}} {{HUB_KUBECONFIG}}";
+        let register = || json!([{"type": "KubeClient"}]);
+        assert_eq!(checked(map(every), register(), config.clone(), true), Ok(()));
+        assert_eq!(
+            checked(map(every), json!([]), config, true).unwrap_err(),
+            "manifest 0 of the template: nothing defines the variable {{HUB_KUBECONFIG}}"
+        );
+    }
+}

@@ -1,0 +1,171 @@
+//! Signs certificates of the signers that the templates of add-ons name, with the authorities that they name.
+//!
+//! A request is signed when it is approved and the template allows it, whoever approved it. The certificate
+//! is for clients only, has the subject of the registration, and ends when the request asks, but not later
+//! than a day from now and not later than its authority.
+//! See docs/hazards.md#any-subject.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::pki::{Authority, CertificateRequest, Identity, Usage};
+use crate::shell::{Handle, now};
+use controllers::hub::custom_signer::{Signing, signing};
+use object::Metadata as _;
+use reconcile::{Query, View as _};
+
+/// Time between two looks at the caches, which costs no request.
+const LOOK: Duration = Duration::from_secs(1);
+/// Time to wait after a failure: the secret of the authority may come.
+const RETRY: SignedDuration = SignedDuration::from_secs(10);
+/// The life of a certificate whose request asks for none, and the longest one; as OCM's.
+const LIFETIME: Duration = Duration::from_secs(24 * 3600);
+
+/// Signs until `stop`. `namespace` holds the authorities of registrations that name none.
+pub(super) async fn run(client: kube::Client, shell: Handle, namespace: String, stop: CancellationToken) {
+    let mut failed: BTreeMap<String, Timestamp> = BTreeMap::new();
+    while !stop.is_cancelled() {
+        let caches = shell.caches();
+        let requests = caches.list::<CertificateSigningRequest>(Query::ALL).unwrap_or_default();
+        failed.retain(|uid, _| requests.iter().any(|request| request.uid() == uid));
+        for request in requests.iter().filter(|request| waits(request)) {
+            let is_due = failed.get(request.uid()).is_none_or(|again| *again <= now());
+            let Ok(Some(signing)) = signing(request, &caches) else { continue };
+            if !is_due {
+                continue;
+            }
+            let again = now().saturating_add(RETRY).unwrap_or(Timestamp::MAX);
+            failed.insert(request.uid().to_owned(), again);
+            match sign(&client, request, &signing, &namespace).await {
+                Ok(()) => info!(request = request.name(), "signed the certificate of an add-on"),
+                Err(error) => {
+                    warn!(request = request.name(), error, "cannot sign the certificate of an add-on")
+                }
+            }
+        }
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}
+
+/// Whether a request is approved, and has neither a certificate nor a reason to get none.
+fn waits(request: &CertificateSigningRequest) -> bool {
+    let status = request.status.as_ref();
+    let has = |type_: &str| {
+        let conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+        conditions.into_iter().any(|condition| condition.type_ == type_)
+    };
+    let has_certificate = status.is_some_and(|status| status.certificate.is_some());
+    has("Approved") && !has("Denied") && !has("Failed") && !has_certificate
+}
+
+async fn sign(
+    client: &kube::Client,
+    request: &CertificateSigningRequest,
+    signing: &Signing,
+    namespace: &str,
+) -> Result<(), String> {
+    let named = Some(signing.authority.namespace.as_str()).filter(|named| !named.is_empty());
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), named.unwrap_or(namespace));
+    let secret = secrets.get(&signing.authority.name).await;
+    let secret = secret.map_err(|error| format!("cannot read the authority: {error}"))?;
+    let text = |key: &str| {
+        let bytes = secret.data.as_ref()?.get(key)?;
+        String::from_utf8(bytes.0.clone()).ok()
+    };
+    let (Some(certificate), Some(key)) = (text("tls.crt"), text("tls.key")) else {
+        return Err("the secret of the authority has no tls.crt or no tls.key".into());
+    };
+    let authority = Authority::load(&Identity { certificate, key }).map_err(|error| error.to_string())?;
+    let certificate = certify(&authority, request, &signing.dns_name, now())?;
+    let requests: Api<CertificateSigningRequest> = Api::all(client.clone());
+    let patch = json!({
+        "metadata": {"resourceVersion": request.metadata.resource_version},
+        "status": {"certificate": ByteString(certificate.into_bytes())},
+    });
+    let signed = requests.patch_status(request.name(), &PatchParams::default(), &Patch::Merge(patch)).await;
+    signed.map(drop).map_err(|error| error.to_string())
+}
+
+/// The certificate for a request that may be signed.
+fn certify(
+    authority: &Authority,
+    request: &CertificateSigningRequest,
+    dns_name: &str,
+    now: Timestamp,
+) -> Result<String, String> {
+    let text = std::str::from_utf8(&request.spec.request.0).map_err(|error| error.to_string())?;
+    let parsed = CertificateRequest::parse(text).map_err(|error| error.to_string())?;
+    if parsed.has_other_names || parsed.dns_names.iter().any(|name| name != dns_name) {
+        return Err(format!("the request asks for other names than {dns_name}"));
+    }
+    let expires = authority.expires().map_err(|error| error.to_string())?;
+    let left = u64::try_from(expires.as_second() - now.as_second()).unwrap_or_default();
+    if left == 0 {
+        return Err("the certificate of the authority has expired".into());
+    }
+    let asked = request.spec.expiration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    let lifetime = asked.map_or(LIFETIME, Duration::from_secs).min(LIFETIME).min(Duration::from_secs(left));
+    authority.sign(&parsed, &[Usage::Client], now, lifetime).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pki::{Certificate, KeyPair, Subject, request};
+    use k8s_openapi::api::certificates::v1::CertificateSigningRequestSpec;
+
+    const NAME: &str = "a.addon.open-cluster-management.io";
+
+    fn csr(names: &[&str], seconds: Option<i32>) -> CertificateSigningRequest {
+        let text = request(&KeyPair::generate().unwrap(), &Subject::new("u", &["g"]), names).unwrap();
+        let spec = CertificateSigningRequestSpec {
+            request: ByteString(text.into_bytes()),
+            expiration_seconds: seconds,
+            ..CertificateSigningRequestSpec::default()
+        };
+        CertificateSigningRequest { spec, ..CertificateSigningRequest::default() }
+    }
+
+    #[test]
+    fn a_certificate_ends_when_asked_and_never_later_than_a_day_or_its_authority() {
+        let made: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let authority = Authority::create("ca", made).unwrap();
+        let last_hour = authority.expires().unwrap() - SignedDuration::from_hours(1);
+        for (seconds, at, want) in [
+            (None, made, 24 * 3600),
+            (Some(600), made, 600),
+            (Some(90_000), made, 24 * 3600),
+            (None, last_hour, 3600),
+        ] {
+            let pem = certify(&authority, &csr(&[NAME], seconds), NAME, at).unwrap();
+            let life = Certificate::from_pem(&pem).unwrap().not_after.as_second() - at.as_second();
+            assert_eq!(life, want, "{seconds:?} at {at}");
+        }
+        let after = last_hour + SignedDuration::from_hours(2);
+        let refused = certify(&authority, &csr(&[NAME], None), NAME, after).unwrap_err();
+        assert_eq!(refused, "the certificate of the authority has expired");
+    }
+
+    #[test]
+    fn names_beside_the_addons_own_are_refused() {
+        let made: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let authority = Authority::create("ca", made).unwrap();
+        for names in [&["evil.example.com"][..], &[NAME, "127.0.0.1"]] {
+            let refused = certify(&authority, &csr(names, None), NAME, made).unwrap_err();
+            assert!(refused.starts_with("the request asks for other names"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The certificate of the conversion webhook: a Secret that all replicas share.
+//!
+//! The authority lives for ten years and the certificate for ninety days. Whoever finds one of them near its
+//! end makes a new one; of two replicas that do so at once, one wins, and the other one reads what that one
+//! wrote.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::{ObjectMeta, PostParams};
+
+use super::{Failure, failed};
+use crate::pki::{Authority, Certificate, Error, Identity, Profile, Subject, Usage};
+use crate::shell::now;
+
+/// Name of the Secret.
+const SECRET: &str = "wheelwright-webhook";
+const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
+/// A certificate is renewed when it has this long left, and an authority when it would end before a
+/// certificate that it signs.
+const RENEWAL: SignedDuration = SignedDuration::from_hours(30 * 24);
+const AUTHORITY_RENEWAL: SignedDuration = SignedDuration::from_hours(180 * 24);
+
+/// What the Secret holds, all of it in PEM.
+pub(super) struct Kept {
+    /// The authorities that a client trusts: the present one first, then the one before it.
+    pub(super) authorities: String,
+    authority_key: String,
+    pub(super) certificate: String,
+    pub(super) key: String,
+}
+
+impl Kept {
+    fn read(secret: &Secret) -> Option<Self> {
+        let text = |name: &str| {
+            let bytes = secret.data.as_ref()?.get(name)?.0.clone();
+            String::from_utf8(bytes).ok()
+        };
+        Some(Self {
+            authorities: text("ca.crt")?,
+            authority_key: text("ca.key")?,
+            certificate: text("tls.crt")?,
+            key: text("tls.key")?,
+        })
+    }
+
+    fn write(&self) -> std::collections::BTreeMap<String, ByteString> {
+        let Self { authorities, authority_key, certificate, key } = self;
+        let entries =
+            [("ca.crt", authorities), ("ca.key", authority_key), ("tls.crt", certificate), ("tls.key", key)];
+        let bytes = |text: &String| ByteString(text.as_bytes().to_vec());
+        entries.into_iter().map(|(name, text)| (name.to_owned(), bytes(text))).collect()
+    }
+
+    /// Whether the certificate is for a host and stays good for a while.
+    fn is_fresh(&self, host: &str, now: Timestamp) -> bool {
+        let lasts = |pem: &str, left: SignedDuration| {
+            let certificate = Certificate::from_pem(pem);
+            certificate.is_ok_and(|one| now.saturating_add(left).is_ok_and(|then| one.not_after > then))
+        };
+        let is_for = |pem: &str| Certificate::from_pem(pem).is_ok_and(|one| one.subject.common_name == host);
+        is_for(&self.certificate)
+            && lasts(&self.certificate, RENEWAL)
+            && lasts(&self.authorities, AUTHORITY_RENEWAL)
+            && self.authority().is_some()
+    }
+
+    fn authority(&self) -> Option<Authority> {
+        let identity = Identity { certificate: self.authorities.clone(), key: self.authority_key.clone() };
+        Authority::load(&identity).ok()
+    }
+
+    /// What comes after `before`: a new certificate, and a new authority where the present one does not last.
+    fn renew(before: Option<&Self>, host: &str, now: Timestamp) -> Result<Self, Error> {
+        let lasts = |pem: &str| {
+            let end = now.saturating_add(AUTHORITY_RENEWAL).unwrap_or(Timestamp::MAX);
+            Certificate::from_pem(pem).is_ok_and(|one| one.not_after > end)
+        };
+        let held = before.filter(|before| lasts(&before.authorities));
+        let (authority, authorities) = match held.and_then(|held| Some((held.authority()?, held))) {
+            Some((authority, held)) => (authority, held.authorities.clone()),
+            None => {
+                let authority = Authority::create("wheelwright-webhook", now)?;
+                let old = before.map(|before| first(&before.authorities)).unwrap_or_default();
+                let authorities = authority.certificate_pem() + old;
+                (authority, authorities)
+            }
+        };
+        let profile = Profile {
+            subject: Subject::new(host, &[]),
+            names: &[host],
+            usage: Usage::Server,
+            lifetime: LIFETIME,
+        };
+        let Identity { certificate, key } = authority.issue(&profile, now)?;
+        Ok(Self { authorities, authority_key: authority.identity().key, certificate, key })
+    }
+}
+
+/// The first certificate of a text in PEM.
+fn first(text: &str) -> &str {
+    const END: &str = "-----END CERTIFICATE-----\n";
+    text.find(END).and_then(|at| text.get(..at + END.len())).unwrap_or_default()
+}
+
+/// Reads the Secret, and makes or renews it where needed.
+pub(super) async fn ensure(client: &kube::Client, namespace: &str, host: &str) -> Result<Kept, Failure> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let found = secrets.get_opt(SECRET).await.map_err(failed("read the certificate of the webhook"))?;
+    let kept = match found.as_ref().and_then(Kept::read) {
+        Some(kept) if kept.is_fresh(host, now()) => return Ok(kept),
+        kept => kept,
+    };
+    let new = Kept::renew(kept.as_ref(), host, now())
+        .map_err(|error| format!("cannot make a certificate for the webhook: {error}"))?;
+    let params = PostParams::default();
+    let data = Some(new.write());
+    match found {
+        Some(mut secret) => {
+            secret.data = data;
+            secrets.replace(SECRET, &params, &secret).await
+        }
+        None => {
+            let metadata = ObjectMeta { name: Some(SECRET.into()), ..ObjectMeta::default() };
+            let type_ = Some("kubernetes.io/tls".to_owned());
+            secrets.create(&params, &Secret { metadata, data, type_, ..Secret::default() }).await
+        }
+    }
+    .map_err(failed("keep the certificate of the webhook"))?;
+    Ok(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(days: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_hours(days * 24)
+    }
+
+    #[test]
+    fn a_certificate_is_renewed_in_time_and_its_authority_stays() {
+        let first = Kept::renew(None, "w.ns.svc", at(10_000)).unwrap();
+        assert!(first.is_fresh("w.ns.svc", at(10_059)) && !first.is_fresh("w.ns.svc", at(10_061)));
+        assert!(!first.is_fresh("other", at(10_000)));
+        let second = Kept::renew(Some(&first), "w.ns.svc", at(10_061)).unwrap();
+        assert!(second.is_fresh("w.ns.svc", at(10_061)) && second.certificate != first.certificate);
+        assert_eq!(second.authorities, first.authorities);
+    }
+
+    #[test]
+    fn clients_trust_the_authority_before_while_certificates_of_it_are_shown() {
+        let first = Kept::renew(None, "w", at(10_000)).unwrap();
+        let late = at(10_000 + 3650 - 100);
+        let second = Kept::renew(Some(&first), "w", late).unwrap();
+        assert!(second.authorities.ends_with(&first.authorities) && second.authorities != first.authorities);
+        assert!(second.is_fresh("w", late));
+        let third = Kept::renew(Some(&second), "w", late + SignedDuration::from_hours(61 * 24)).unwrap();
+        assert_eq!(third.authorities, second.authorities);
+    }
+
+    #[test]
+    fn a_secret_keeps_what_was_written() {
+        let kept = Kept::renew(None, "w", at(10_000)).unwrap();
+        let secret = Secret { data: Some(kept.write()), ..Secret::default() };
+        assert_eq!(Kept::read(&secret).unwrap().write(), kept.write());
+        assert!(Kept::read(&Secret::default()).is_none());
+    }
+}

@@ -1,0 +1,102 @@
+//! The definitions whose versions differ, and who converts between them.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, WebhookClientConfig,
+};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use super::{Failure, failed};
+use api::crds;
+
+/// Has the webhook convert the definitions that need it, and serves all of their versions.
+pub(super) async fn ensure(client: &kube::Client, webhook: &WebhookClientConfig) -> Result<(), Failure> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for name in crds::CONVERTIBLE {
+        let definition =
+            definitions.get(name).await.map_err(failed("read the definition of an add-on kind"))?;
+        if let Some(other) = other(&definition, webhook) {
+            warn!(
+                definition = name,
+                webhook = other,
+                "another webhook converts this definition; it stays so"
+            );
+            continue;
+        }
+        let Some(patch) = change(&definition, webhook) else { continue };
+        info!(definition = name, "the definition names this webhook, and serves all versions");
+        let patch = serde_json::from_value(patch).map_err(|error| error.to_string())?;
+        let patched = definitions.patch(name, &PatchParams::default(), &Patch::Json::<()>(patch)).await;
+        patched.map_err(failed("write the webhook into a definition"))?;
+    }
+    Ok(())
+}
+
+/// Where another webhook converts a definition.
+fn other(definition: &CustomResourceDefinition, webhook: &WebhookClientConfig) -> Option<String> {
+    let held = definition.spec.conversion.as_ref()?.webhook.as_ref()?.client_config.as_ref()?;
+    let place = |config: &WebhookClientConfig| {
+        let service =
+            config.service.as_ref().map(|service| format!("{}/{}", service.namespace, service.name));
+        config.url.clone().or(service).unwrap_or_default()
+    };
+    (place(held) != place(webhook)).then(|| place(held))
+}
+
+/// What to change in a definition, as a JSON patch of the version that was read.
+fn change(definition: &CustomResourceDefinition, webhook: &WebhookClientConfig) -> Option<Value> {
+    let mut wanted = definition.clone();
+    crds::convert_by(&mut wanted, webhook.clone());
+    if wanted.spec == definition.spec {
+        return None;
+    }
+    let mut patch = vec![
+        json!({"op": "test", "path": "/metadata/resourceVersion", "value": definition.metadata.resource_version}),
+        json!({"op": "add", "path": "/spec/conversion", "value": wanted.spec.conversion}),
+    ];
+    let unserved = definition.spec.versions.iter().enumerate().filter(|(_, version)| !version.served);
+    patch.extend(
+        unserved.map(
+            |(i, _)| json!({"op": "replace", "path": format!("/spec/versions/{i}/served"), "value": true}),
+        ),
+    );
+    Some(json!(patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ServiceReference;
+
+    fn webhook(name: &str) -> WebhookClientConfig {
+        let service = ServiceReference { name: name.into(), namespace: "n".into(), ..Default::default() };
+        WebhookClientConfig { service: Some(service), ..WebhookClientConfig::default() }
+    }
+
+    #[test]
+    fn a_definition_that_another_webhook_converts_stays() {
+        let is_convertible = |one: &CustomResourceDefinition| {
+            crds::CONVERTIBLE.contains(&one.metadata.name.as_deref().unwrap_or_default())
+        };
+        let mut definition = crds::hub().into_iter().find(is_convertible).unwrap();
+        assert_eq!(other(&definition, &webhook("ours")), None);
+        crds::convert_by(&mut definition, webhook("theirs"));
+        assert_eq!(other(&definition, &webhook("ours")).as_deref(), Some("n/theirs"));
+    }
+
+    #[test]
+    fn a_definition_is_changed_once_and_served_whole() {
+        for name in crds::CONVERTIBLE {
+            let all = crds::hub();
+            let definition = all.iter().find(|one| one.metadata.name.as_deref() == Some(name)).unwrap();
+            let mut changed = definition.clone();
+            crds::convert_by(&mut changed, webhook("ours"));
+            assert!(changed.spec.versions.iter().all(|version| version.served), "{name}");
+            let patch = change(definition, &webhook("ours")).unwrap();
+            assert_eq!(patch[2]["path"], "/spec/versions/1/served");
+            assert_eq!(change(&changed, &webhook("ours")), None);
+        }
+    }
+}

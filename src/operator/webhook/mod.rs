@@ -1,0 +1,136 @@
+//! Has this operator convert between the versions of OCM's add-on kinds on a Kubernetes API server.
+//!
+//! Every replica serves, whoever leads. They share one certificate in a Secret, and each of them renews it
+//! and writes its authority into the definitions where that has not been done. A definition that another
+//! webhook converts stays as it is.
+
+mod certificate;
+mod definitions;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    ServiceReference, WebhookClientConfig,
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use crate::serve::conversion::{self, PATH, Serving};
+
+/// Time between two looks at the certificate and the definitions. A replica that renews the certificate
+/// leaves the others 30 days.
+const LOOK: Duration = Duration::from_secs(60);
+/// Time to wait after a failure.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Where API servers reach the webhook.
+#[derive(Clone, Debug)]
+pub enum WebhookAddress {
+    /// A Service of the operator's namespace, port 443.
+    Service(String),
+    /// `https://host:port`, without a path.
+    Url(String),
+}
+
+/// The options of the webhook.
+#[derive(Clone, Debug)]
+pub struct WebhookOptions {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Where API servers reach it.
+    pub address: WebhookAddress,
+    /// The namespace of the Secret with the certificate, and of the Service.
+    pub namespace: String,
+}
+
+impl WebhookOptions {
+    /// The name that the certificate is for.
+    fn host(&self) -> String {
+        match &self.address {
+            WebhookAddress::Service(name) => format!("{name}.{}.svc", self.namespace),
+            WebhookAddress::Url(url) => {
+                let uri = url.parse::<http::Uri>().ok();
+                let host = uri.as_ref().and_then(http::Uri::host).unwrap_or_default();
+                host.trim_matches(['[', ']']).to_owned()
+            }
+        }
+    }
+
+    /// What a definition says of the webhook.
+    fn client_config(&self, authorities: &str) -> WebhookClientConfig {
+        let ca_bundle = Some(ByteString(authorities.as_bytes().to_vec()));
+        match &self.address {
+            WebhookAddress::Service(name) => {
+                let service = ServiceReference {
+                    name: name.clone(),
+                    namespace: self.namespace.clone(),
+                    path: Some(PATH.into()),
+                    port: Some(443),
+                };
+                WebhookClientConfig { ca_bundle, service: Some(service), url: None }
+            }
+            WebhookAddress::Url(url) => {
+                let url = Some(format!("{}{PATH}", url.trim_end_matches('/')));
+                WebhookClientConfig { ca_bundle, service: None, url }
+            }
+        }
+    }
+}
+
+/// Serves until `stop`.
+pub(super) async fn run(client: kube::Client, options: WebhookOptions, stop: CancellationToken) {
+    let listener = match TcpListener::bind(options.listen).await {
+        Ok(listener) => listener,
+        Err(error) => {
+            error!(address = %options.listen, %error, "cannot serve the conversion webhook");
+            return;
+        }
+    };
+    info!(address = %options.listen, host = options.host(), "serving the conversion webhook");
+    let serving = Arc::new(Serving::default());
+    let served = conversion::serve(listener, Arc::clone(&serving), stop.clone());
+    tokio::join!(
+        async {
+            if let Err(error) = served.await {
+                error!(%error, "cannot serve the conversion webhook");
+            }
+        },
+        keep(&client, &options, &serving, &stop)
+    );
+}
+
+/// Keeps the certificate and the definitions until `stop`.
+async fn keep(client: &kube::Client, options: &WebhookOptions, serving: &Serving, stop: &CancellationToken) {
+    loop {
+        let pause = match look(client, options, serving).await {
+            Ok(()) => LOOK,
+            Err(error) => {
+                warn!(%error, "cannot keep the conversion webhook yet");
+                RETRY
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// A failed attempt, in words for the log.
+type Failure = String;
+
+fn failed(attempt: &'static str) -> impl Fn(kube::Error) -> Failure {
+    move |error| format!("cannot {attempt}: {error}")
+}
+
+/// The definitions name the authorities before a certificate of theirs is shown.
+async fn look(client: &kube::Client, options: &WebhookOptions, serving: &Serving) -> Result<(), Failure> {
+    let kept = certificate::ensure(client, &options.namespace, &options.host()).await?;
+    definitions::ensure(client, &options.client_config(&kept.authorities)).await?;
+    let shown = serving.show(&kept.certificate, &kept.key);
+    shown.map_err(|error| format!("cannot use the certificate of the conversion webhook: {error}"))
+}

@@ -1,0 +1,149 @@
+//! Add-ons as their projects publish them are installed unchanged, on the embedded hub and on kube-apiserver.
+
+mod contract;
+mod hub;
+mod signers;
+mod versions;
+
+use serde_json::{Value, json};
+
+use self::hub::{CLUSTERS, Hub};
+use crate::wait::eventually;
+
+const TEMPLATE: &str = include_str!("managed-serviceaccount-template.yaml");
+const MANAGER: &str = include_str!("managed-serviceaccount-manager.yaml");
+const PROXY: &str = include_str!("cluster-proxy-manager.yaml");
+const WORK: &str = "addon-managed-serviceaccount-deploy-0";
+
+/// The add-on that is a template: its works, its permissions, and what says that it should stay.
+async fn template(hub: &Hub) {
+    hub.install(TEMPLATE);
+    eventually("every cluster has the work", async || {
+        CLUSTERS.iter().all(|cluster| !hub.get(&["manifestwork", WORK, "-n", cluster]).is_null())
+    })
+    .await;
+    let work = &hub.get(&["manifestwork", WORK, "-n", "c1"])["spec"];
+    let manifests = work["workload"]["manifests"].as_array().unwrap();
+    let deployment = manifests.iter().find(|one| one["kind"] == "Deployment").unwrap();
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(
+        container["args"],
+        json!([
+            "--cluster-name=c1",
+            "--kubeconfig=/managed/hub-kubeconfig/kubeconfig",
+            "--feature-gates=EphemeralIdentity=true"
+        ])
+    );
+    let rules = &work["deleteOption"]["selectivelyOrphans"]["orphaningRules"];
+    assert_eq!(rules, &json!([{"resource": "namespaces", "name": "open-cluster-management-agent-addon"}]));
+    let bindings = hub.get(&[
+        "rolebindings",
+        "-n",
+        "c1",
+        "-l",
+        "open-cluster-management.io/addon-name=managed-serviceaccount",
+    ]);
+    assert_eq!(bindings["items"][0]["roleRef"]["name"], "managed-serviceaccount-addon-agent");
+    let addon = hub.get(&["managedclusteraddon", "managed-serviceaccount", "-n", "c1"]);
+    assert_eq!(addon["status"]["namespace"], "open-cluster-management-agent-addon");
+}
+
+/// An add-on whose agents get a role that the operator does not have says so, until an administrator gives
+/// it.
+async fn a_refused_permission_is_told(hub: &Hub) {
+    hub.kubectl.run(&["delete", "clusterrolebinding", "addon-role"]);
+    hub.install(TEMPLATE);
+    eventually("the add-on says that its agent has no permissions", async || {
+        let addon = hub.get(&["managedclusteraddon", "managed-serviceaccount", "-n", "c1"]);
+        let conditions = addon["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|one| {
+            one["reason"] == "SetPermissionFailed"
+                && one["message"].as_str().unwrap().contains("attempting to grant")
+        })
+    })
+    .await;
+    hub.kubectl.run(&[
+        "create",
+        "clusterrolebinding",
+        "addon-role",
+        "--clusterrole=addon-role",
+        "--user=operator",
+    ]);
+}
+
+/// The add-on whose ClusterManagementAddOn is of v1beta1: both versions show it, each in its fields.
+async fn manager(hub: &Hub) {
+    hub.install(PROXY);
+    eventually("every cluster has the add-on", async || {
+        CLUSTERS
+            .iter()
+            .all(|cluster| !hub.get(&["managedclusteraddon", "cluster-proxy", "-n", cluster]).is_null())
+    })
+    .await;
+    let config =
+        json!({"group": "proxy.open-cluster-management.io", "resource": "managedproxyconfigurations"});
+    let read = |version: &str| {
+        hub.get(&[
+            &format!("clustermanagementaddons.{version}.addon.open-cluster-management.io"),
+            "cluster-proxy",
+        ])
+    };
+    let merged = |more: Value| {
+        let mut all = config.clone();
+        json_patch::merge(&mut all, &more);
+        json!([all])
+    };
+    assert_eq!(read("v1beta1")["spec"]["defaultConfigs"], merged(json!({"name": "cluster-proxy"})));
+    assert_eq!(
+        read("v1alpha1")["spec"]["supportedConfigs"],
+        merged(json!({"defaultConfig": {"name": "cluster-proxy"}}))
+    );
+}
+
+/// The same add-on with a manager in the place of the template.
+async fn another_manager(hub: &Hub) {
+    hub.kubectl.run(&["delete", "clustermanagementaddon", "managed-serviceaccount", "--timeout=60s"]);
+    eventually("the add-on is gone from the clusters", async || {
+        let all = hub.get(&["managedclusteraddons", "-A"]);
+        all["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|addon| addon["metadata"]["name"] != "managed-serviceaccount")
+    })
+    .await;
+    hub.install(MANAGER);
+    eventually("every cluster has the add-on of the manager", async || {
+        CLUSTERS.iter().all(|cluster| {
+            let addon = hub.get(&["managedclusteraddon", "managed-serviceaccount", "-n", cluster]);
+            !addon.is_null() && addon["status"]["registrations"].is_null()
+        })
+    })
+    .await;
+    hub.kubectl_of("managed-serviceaccount").run(&["get", "managedserviceaccounts", "-A"]);
+}
+
+async fn everything(hub: &mut Hub) {
+    template(hub).await;
+    manager(hub).await;
+    contract::a_hash_of_the_manager_reaches_its_clusters(hub).await;
+    contract::a_work_of_the_manager_completes_the_rollout(hub).await;
+    contract::a_manager_signs_for_a_signer_of_its_own(hub);
+    contract::a_manager_keeps_its_own_objects(hub);
+    another_manager(hub).await;
+    versions::each_version_shows_what_the_other_wrote(hub);
+    signers::an_agent_gets_certificates_of_the_signer_of_its_template(hub).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn published_addons_install_unchanged_on_the_embedded_hub() {
+    everything(&mut Hub::embedded().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn published_addons_install_unchanged_on_kube_apiserver() {
+    let mut hub = Hub::kubernetes().await;
+    a_refused_permission_is_told(&hub).await;
+    everything(&mut hub).await;
+    versions::an_outage_of_the_webhook_stops_the_newer_version_only(&mut hub).await;
+}
