@@ -107,7 +107,34 @@ fn operators_in_quotes_do_not_count() {
         (r#""\"." + '"'"#, 1),
         (r"'\\' + a.b", 2),
         ("f(x)[0]", 2),
+        (r"'a\'.b.c' + 'd'", 1),
+        (r"'a\\' + b.c.d", 3),
     ] {
         assert_eq!(operators_in(source), count, "{source}");
     }
+}
+
+#[test]
+fn texts_are_replaced_up_to_the_largest_factor() {
+    let replaced = |length: u64| {
+        let text = "a".repeat(usize::try_from(length).unwrap());
+        let cluster = serde_json::json!({ "metadata": { "name": "c1", "annotations": { "text": text } } });
+        let cluster = serde_json::from_value(cluster).unwrap();
+        let expression = "managedCluster.metadata.annotations.text.replace('a', 'b').startsWith('bb')";
+        let compiled = Expressions::compile(&[expression.to_owned()]).unwrap();
+        compiled.matches(&cluster, &BTreeMap::new, &mut Budget::default())
+    };
+    assert_eq!(replaced(10), Ok(true));
+    assert_eq!(replaced(MAX_FACTOR), Ok(true));
+    for length in [MAX_FACTOR + 1, MAX_FACTOR + 2] {
+        assert!(replaced(length).unwrap_err().contains("the value is too large"));
+    }
+}
+
+#[test]
+fn the_size_of_a_list_or_map_is_that_of_what_it_holds() {
+    let of = |json: serde_json::Value| size(&value(&json));
+    assert_eq!(of(serde_json::json!("abc")), 3);
+    assert_eq!(of(serde_json::json!({ "k": "abc" })), 5);
+    assert_eq!(of(serde_json::json!(["ab", { "k": "abc" }, 1])), 12);
 }
