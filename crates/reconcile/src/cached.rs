@@ -10,8 +10,8 @@ use super::{Change, Delta, Query, Read, ReadError, Unreadable};
 use api::names::INDEXED_LABELS;
 use object::{Key, Stored, version};
 
-/// The version of an object whose server counts in no numbers, as some aggregated API servers do. Its events
-/// come in order all the same.
+/// The version of an object whose server does not use numbers, as some aggregated API servers do. Its events
+/// arrive in order all the same.
 const OPAQUE: u64 = 0;
 
 /// The objects of one kind. A clone costs the same however many objects there are, and a change of one copies
@@ -108,12 +108,12 @@ impl<K: Stored> Cached<K> {
         if was_deleted || object.version() == OPAQUE { None } else { self.put(object) }
     }
 
-    /// Takes the news that an object does not fit the type.
+    /// Records that an object does not fit the type.
     pub(crate) fn refuse(&mut self, unreadable: Unreadable) {
         self.unreadable.insert_mut(unreadable.key.clone(), Arc::new(unreadable));
     }
 
-    /// Whether it was not known that an object does not fit the type, or not why.
+    /// Whether the failure differs from the one that is recorded, or none is recorded.
     pub(crate) fn is_news(&self, refused: &Unreadable) -> bool {
         self.unreadable.get(&refused.key).is_none_or(|known| known.why != refused.why)
     }
@@ -123,10 +123,10 @@ impl<K: Stored> Cached<K> {
         self.unreadable.contains_key(key)
     }
 
-    /// Takes a complete list of resource version `at`: what it says holds, unless an own write is newer.
+    /// Replaces the objects by a complete list of resource version `at`, except where an own write is newer.
     ///
-    /// A version below what was seen means that the server counts anew, as after a restore of etcd. Then
-    /// nothing that is held is newer.
+    /// A version below one that was seen means that the server counts anew, as after a restore of etcd. Then
+    /// no cached object is newer than the list.
     pub(crate) fn replace(
         &mut self,
         all: Vec<Arc<K>>,
@@ -163,12 +163,12 @@ impl<K: Stored> Cached<K> {
         changes
     }
 
-    /// Takes the news that the kind cannot be read any more: what is held may be long out of date.
+    /// Marks the kind as unreadable from now on: the cached objects may be long out of date.
     pub(crate) fn expire(&mut self) {
         self.complete = false;
     }
 
-    /// Takes an object unless what is held is newer.
+    /// Stores an object unless the cached one is newer.
     fn put(&mut self, new: Arc<K>) -> Option<Change<K>> {
         let held = self.objects.get(&new.key());
         if new.version() != OPAQUE && held.is_some_and(|held| held.version() >= new.version()) {
@@ -230,7 +230,7 @@ impl<K: Stored> Cached<K> {
     /// The object at a key.
     ///
     /// # Errors
-    /// Where its newest state does not fit the type.
+    /// The newest state of the object does not fit the type.
     pub(crate) fn get(&self, key: &Key, kind: impl Fn() -> String) -> Read<Option<Arc<K>>> {
         match self.unreadable.get(key) {
             Some(refused) => Err(refused.error(kind())),
@@ -244,7 +244,7 @@ impl<K: Stored> Cached<K> {
     /// is behind.
     ///
     /// # Errors
-    /// Where an object that could match has never been read.
+    /// An object that could match has never been read.
     pub(crate) fn list(&self, query: Query<'_>, kind: impl Fn() -> String) -> Read<Vec<Arc<K>>> {
         match self.refused(query).find(|refused| !self.objects.contains_key(&refused.key)) {
             Some(refused) => Err(refused.error(kind())),
@@ -295,10 +295,10 @@ impl<K: Stored> Cached<K> {
         self.complete
     }
 
-    /// The cache, where its first list has been read.
+    /// The cache, once its first list has been read.
     ///
     /// # Errors
-    /// Until then.
+    /// The first list has not been read.
     pub(crate) fn complete(&self, kind: impl Fn() -> String) -> Read<&Self> {
         if self.complete { Ok(self) } else { Err(ReadError::not_listed(kind())) }
     }

@@ -13,8 +13,8 @@ use object::{Gvk, Key, Kind, Object, ObjectRef, version};
 
 /// Everything a process has read, by kind.
 ///
-/// A clone shares every object and costs as much as there are kinds, so a decision is made on a clone that
-/// nobody changes.
+/// A clone shares every object and costs as much as there are kinds. A decision reads a clone, which nothing
+/// changes.
 #[derive(Clone, Default)]
 pub struct Caches {
     kinds: BTreeMap<(Site, TypeId), Arc<dyn AnyCached>>,
@@ -23,10 +23,10 @@ pub struct Caches {
     lookups: RedBlackTreeMapSync<Lookup, Answer>,
 }
 
-/// The answer to a lookup, or why there is none.
+/// The answer to a lookup, or the reason why there is none.
 pub(crate) type Answer = Result<LookupAnswer, String>;
 
-/// What a watch or a write tells about one object.
+/// A report of a watch or of a write about one object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Delta<K> {
     /// A watch saw it created or changed.
@@ -88,18 +88,18 @@ impl Caches {
         self.observed.get(gvk).is_some_and(|cached| cached.is_complete())
     }
 
-    /// Takes what a watch or a write tells about a typed object; `None` when the cache knew as much or more.
+    /// Applies what a watch or a write says of a typed object; `None` when the cache is as new or newer.
     pub fn apply<K: Kind>(&mut self, site: Site, delta: Delta<K>) -> Option<Change<K>> {
         self.kind_mut(site).apply(delta)
     }
 
-    /// Takes a complete list of a kind, read at a resource version.
+    /// Replaces the objects of a kind by a complete list, read at a resource version.
     pub fn replace<K: Kind>(&mut self, site: Site, all: Vec<K>, resource_version: &str) -> Vec<Change<K>> {
         let all = all.into_iter().map(Arc::new).collect();
         self.kind_mut(site).replace(all, Vec::new(), version(resource_version))
     }
 
-    /// Takes a complete list of an observed kind, read at a resource version.
+    /// Replaces the objects of an observed kind by a complete list, read at a resource version.
     pub fn replace_observed(
         &mut self,
         gvk: &Gvk,
@@ -116,7 +116,7 @@ impl Caches {
         self.observed.remove(gvk);
     }
 
-    /// Takes the state of a repository; `false` when nothing changed.
+    /// Stores the state of a repository; `false` when nothing changed.
     pub fn set_source(&mut self, repo: Key, source: Source) -> bool {
         if self.sources.get(&repo).is_some_and(|held| **held == source) {
             return false;
@@ -135,7 +135,7 @@ impl Caches {
         self.lookups.insert_mut(lookup, answer);
     }
 
-    /// Drops the answer to a lookup that nobody asks for any more.
+    /// Drops the answer to a lookup that no key asks for any more.
     pub(crate) fn forget_lookup(&mut self, lookup: &Lookup) {
         self.lookups.remove_mut(lookup);
     }

@@ -1,4 +1,4 @@
-//! What a controller is, and where it registers.
+//! Controllers, and the registry of their watches.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use object::{Key, Kind, Object};
 /// - A step of a plan starts only when the one before succeeded; the actions inside a step are independent
 ///   and all attempted.
 pub trait Controller: 'static {
-    /// Name in `--controllers`, in logs and metrics, and the field manager of its writes.
+    /// Name in `--controllers`, in logs and in metrics. It is also the field manager of the controller's
+    /// writes.
     const NAME: &'static str;
     /// The kind whose keys it plans.
     type Primary: Kind;
@@ -24,24 +25,25 @@ pub trait Controller: 'static {
     /// Names of cluster-scoped primaries that are planned at the start whether or not they exist.
     const EXPECTED: &'static [&'static str] = &[];
 
-    /// The reporting controller of its events, where stock clients know another name for what it does.
+    /// The reporting controller of its events, where OCM's clients expect another name than [`Self::NAME`].
     const REPORTER: &'static str = Self::NAME;
 
-    /// Whether one key at a time is planned and executed, because what is decided for one matters to the
-    /// next.
+    /// Whether keys are planned and executed one at a time, because the decision for one changes the decision
+    /// for the next.
     const ONE_BY_ONE: bool = false;
 
-    /// Registers what wakes it; the primary itself always does.
+    /// Registers the watches that wake it; the primary kind always wakes its own key.
     fn watches<W: Watches>(watches: &mut W);
 
-    /// Decides what should be written; no I/O, no clock, total.
+    /// Decides what should be written. It does no I/O, reads no clock, and returns for every input.
     ///
     /// # Errors
-    /// [`ReadError`](super::ReadError) where something it decides from could not be read: that is logged,
-    /// counted and planned again, when it has arrived or with a backoff.
+    /// [`ReadError`](super::ReadError) when an input could not be read. The dispatcher logs and counts the
+    /// error, and plans the key again when the input has arrived or after a backoff.
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan>;
 
-    /// Says what happened; the default writes the status the plan drafted once all its steps have succeeded.
+    /// Concludes from the outcomes of the writes. The default writes the status that the plan drafted, once
+    /// all steps have succeeded.
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
         let _ = (key, view, now);
         if done.is_success() { done.plan.status.clone() } else { None }
@@ -73,8 +75,8 @@ pub trait Watches {
     /// [`Plan::observe`] asked for.
     fn on_observed(&mut self, wakes: Wakes<Object, Self::View>);
 
-    /// Wakes the keys that `wakes` names whenever a repository was fetched or could not be; it is named by
-    /// its `ConfigRepo`.
+    /// Wakes the keys that `wakes` names whenever a fetch of a repository ends, with or without success. The
+    /// name is that of its `ConfigRepo`.
     fn on_source(&mut self, wakes: fn(&Key) -> Vec<Key>);
 
     /// Keeps an index for the plans of the controller, and wakes the keys that it names.
@@ -91,12 +93,12 @@ pub trait Watches {
     }
 }
 
-/// An object before and after: created (no `old`), updated, or deleted (no `new`).
+/// An object before and after a change: created (no `old`), updated, or deleted (no `new`).
 #[derive(Debug)]
 pub struct Change<K> {
-    /// As it was in the view before.
+    /// The object as the view had it before.
     pub old: Option<Arc<K>>,
-    /// As it is now.
+    /// The object as it is now.
     pub new: Option<Arc<K>>,
 }
 

@@ -5,37 +5,37 @@ use std::any::{Any, TypeId};
 use super::{Change, Read, View};
 use object::{Key, Kind};
 
-/// What a controller found out about the objects of the hub, brought up to date change by change.
+/// Derived facts about the objects of the hub, which the dispatcher updates change by change.
 ///
-/// An index belongs to the one controller that keeps it. It is a memory, never a source: what is decided from
-/// it must be what would be decided from one built just now. A time at which something was first seen may
-/// begin anew, if it only decides how long to wait.
+/// An index belongs to the one controller that keeps it. It is a cache and never a source: a decision must be
+/// the same with an index that was built just now. Only the time at which something was first seen may begin
+/// anew, if it decides no more than how long to wait.
 ///
 /// # Guarantees
-/// - A plan reads the index of exactly what its view shows: changes wait in a log, and are applied before the
-///   plan begins.
-/// - Plans of a controller are made one after the other, so nobody else reads or changes the index meanwhile.
+/// - The index agrees with the view of the plan: changes wait in a log, and are applied before the plan
+///   begins.
+/// - Plans of a controller run one after the other, so nothing else reads or changes the index meanwhile.
 /// - An index that a panic may have left half changed is dropped, and every key of the controller is planned
 ///   again.
 pub trait Index: Send + Sized + 'static {
-    /// Finds it out from everything there is.
+    /// Builds the index from all objects.
     ///
     /// # Errors
     /// [`ReadError`](super::ReadError) where a kind it needs has not been read completely.
     fn build(view: &impl View) -> Read<Self>;
 
-    /// Registers the kinds whose changes it takes.
+    /// Registers the kinds whose changes it applies.
     fn observes<O: Observes<Self>>(observes: &mut O);
 }
 
-/// Where an [`Index`] registers the kinds whose changes it takes.
+/// Where an [`Index`] registers the kinds whose changes it applies.
 pub trait Observes<I> {
-    /// Takes every change of an object of kind `K` on the hub; `observe` names the keys of the controller
-    /// that it concerns.
+    /// Passes every change of an object of kind `K` on the hub to `observe`, which applies it and names the
+    /// keys of the controller that it concerns.
     fn on<K: Kind>(&mut self, observe: fn(&mut I, &Change<K>) -> Vec<Key>);
 }
 
-/// A change that an index has not taken yet.
+/// A change that an index has not applied yet.
 pub(crate) type LogEntry = Box<dyn FnOnce(&mut dyn Any) -> Vec<Key> + Send>;
 
 /// Makes a log entry of a change.
@@ -60,7 +60,7 @@ pub(crate) struct IndexSlot {
     is_lent: bool,
 }
 
-/// An index and the changes that it lacks, on their way into a decision.
+/// An index and the changes that it has not applied, on their way into a decision.
 #[derive(Default)]
 pub(crate) struct LentIndex {
     pub(crate) type_id: Option<TypeId>,
@@ -69,7 +69,7 @@ pub(crate) struct LentIndex {
 }
 
 impl LentIndex {
-    /// Applies the log; the keys that the changes concern.
+    /// Applies the log; returns the keys that the changes concern.
     pub(crate) fn catch_up(&mut self) -> Vec<Key> {
         let Some(index) = &mut self.index else { return Vec::new() };
         self.log.drain(..).flat_map(|entry| entry(&mut **index)).collect()
@@ -77,13 +77,13 @@ impl LentIndex {
 }
 
 impl IndexSlot {
-    /// Whether changes wait for somebody to apply them.
+    /// Whether changes wait to be applied.
     pub(crate) fn is_behind(&self) -> bool {
         !self.log.is_empty()
     }
 
-    /// Keeps a change for the next decision; one that is part of what the index will be built from is not
-    /// needed.
+    /// Keeps a change for the next decision, unless the index is still to be built: then it is built from
+    /// objects that include the change.
     pub(crate) fn log(&mut self, entry: LogEntry) {
         if self.kept.is_some() || self.is_lent {
             self.log.push(entry);

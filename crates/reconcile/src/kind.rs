@@ -1,4 +1,4 @@
-//! The kinds that a dispatcher wants watched, and what their watches tell it, with types erased.
+//! The kinds that a dispatcher wants watched and the events of their watches, with types erased.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ type Shared = Arc<dyn Any + Send + Sync>;
 pub enum Representation {
     /// The fields of the type that controllers know.
     Typed,
-    /// Everything; a plan asked for the kind, so that nothing is known of it but its objects.
+    /// Everything; a plan asked for the kind at run time, so it has no type here.
     Whole,
     /// Which objects there are, in which versions: `PartialObjectMetadata` of the API.
     Metadata,
@@ -43,13 +43,13 @@ pub enum Representation {
 /// An object that a watch or a write delivered.
 #[derive(Clone, Debug)]
 pub enum Decoded {
-    /// It fits the type of its kind.
+    /// The object fits the type of its kind.
     Object(Shared),
-    /// It does not.
+    /// The object does not fit the type of its kind.
     Unreadable(Unreadable),
 }
 
-/// What a watch tells about its kind.
+/// An event of the watch of a kind.
 #[derive(Clone, Debug)]
 pub enum WatchEvent {
     /// A complete list, read at a resource version.
@@ -68,11 +68,11 @@ pub enum WatchEvent {
         /// The resource version of the deletion.
         resource_version: String,
     },
-    /// The kind could not be listed for so long that what was read of it is not relied upon any more, until
-    /// the next list.
+    /// The kind could not be listed for so long that its cached objects do not count any more, until the next
+    /// list.
     Stale,
-    /// The resource versions of the API server went back, as after a restore. Nothing that was read from it
-    /// is relied upon any more, until the next list of each kind.
+    /// The resource versions of the API server went back, as after a restore. No cached object of it counts
+    /// any more, until the next list of each kind.
     Restored,
 }
 
@@ -119,17 +119,17 @@ impl WatchedKind {
         }
     }
 
-    /// Whether a plan asked for the kind, so that nothing is known of it but its objects.
+    /// Whether a plan asked for the kind at run time, so that it has no type here.
     pub(crate) fn is_observed(&self) -> bool {
         self.representation == Representation::Whole
     }
 
-    /// Tells the watches of a process apart.
+    /// Identifies the watch in its process.
     pub fn id(&self) -> (Site, Gvk, Representation) {
         (self.site, self.gvk.clone(), self.representation)
     }
 
-    /// Reads an object of the kind from JSON.
+    /// Reads an object of the kind from JSON text.
     pub fn decode(&self, json: &str) -> Decoded {
         match (self.from_json)(&self.gvk, json) {
             Ok(object) => Decoded::Object(object),
@@ -145,7 +145,7 @@ impl WatchedKind {
         }
     }
 
-    /// Reads an object of the kind that is JSON already.
+    /// Reads an object of the kind from parsed JSON.
     pub fn convert(&self, object: &Object) -> Decoded {
         (self.from_object)(&self.gvk, object).map_or_else(
             |why| {
@@ -158,7 +158,7 @@ impl WatchedKind {
     }
 }
 
-/// The part of an object that says which one it is.
+/// The identity of an object: its key and version.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Identity<'a> {
@@ -176,7 +176,7 @@ struct IdentityMeta<'a> {
     labels: Option<&'a RawValue>,
 }
 
-/// An object that says no more than which one it is, in which version.
+/// An object that consists of its identity.
 fn identity(Key { namespace, name }: &Key, resource_version: &str) -> Object {
     let metadata = [("namespace", namespace.as_str()), ("name", name), ("resourceVersion", resource_version)];
     let metadata = metadata.into_iter().filter(|(_, value)| !value.is_empty());
@@ -185,13 +185,13 @@ fn identity(Key { namespace, name }: &Key, resource_version: &str) -> Object {
     object
 }
 
-/// Reads an object that does not fit its type because of a time that no library reads. The types of custom
+/// Reads an object that does not fit its type because no library reads one of its times. The types of custom
 /// resources read such a time; those of built-in kinds do not.
 fn clamped<T: DeserializeOwned>(mut object: Value) -> Option<T> {
     clamp_times(&mut object).then(|| serde_json::from_value(object).ok()).flatten()
 }
 
-/// The part of an object that says who manages which of its fields.
+/// The managed fields of an object.
 #[derive(Deserialize)]
 struct Managed<'a> {
     #[serde(borrow, default)]

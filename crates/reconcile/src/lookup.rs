@@ -14,15 +14,16 @@ use object::{Gvk, Key, Object, ObjectRef};
 /// A question to the API server that users' objects are applied to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lookup {
-    /// How a kind is served. It is asked again while the kind is not served.
+    /// How a kind is served. The dispatcher asks again while the kind is not served.
     Mapping(Gvk),
-    /// Which kind a resource has. It is asked again while the resource is not served.
+    /// Which kind a resource has. The dispatcher asks again while the resource is not served.
     KindFor(Gvr),
-    /// An object. The metadata of its kind is watched, and the object is read again when it changes.
+    /// An object. The dispatcher watches the metadata of its kind, and reads the object again when it
+    /// changes.
     Object(ObjectRef),
-    /// Whether a subject may do something. It is asked again after a minute.
+    /// Whether a subject may do something. The answer expires after a minute.
     Access(AccessReview),
-    /// Whether the API server is healthy. It is asked again after a minute.
+    /// Whether the API server is healthy. The answer expires after a minute.
     Health,
 }
 
@@ -33,18 +34,18 @@ pub enum LookupAnswer {
     Mapping(Option<Mapping>),
     /// The object; `None` where it does not exist.
     Object(Option<Arc<Object>>),
-    /// Whether the subject may.
+    /// Whether the subject is allowed.
     Access(Access),
     /// Whether the API server is healthy.
     Health(ServerHealth),
 }
 
-/// Whether an API server is healthy, as it says itself.
+/// The health of an API server, as it says itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerHealth {
-    /// It is.
+    /// The server is healthy.
     Healthy,
-    /// It is not, or does not answer; why.
+    /// The server is not healthy, or does not answer; the text says why.
     Unhealthy(String),
 }
 
@@ -84,9 +85,9 @@ pub struct AccessReview {
     pub groups: Vec<String>,
     /// The verbs, in the order in which they are asked; the first refusal ends the review.
     pub verbs: Vec<String>,
-    /// What the object is.
+    /// The resource of the object.
     pub resource: Gvr,
-    /// Where the object is.
+    /// Namespace and name of the object.
     pub key: Key,
     /// The object as JSON, where its creation is tried as the subject in a dry run: the API server then
     /// refuses permissions that the subject does not have itself. Empty where that is not needed.
@@ -98,10 +99,10 @@ impl AccessReview {
     pub(crate) const VALID: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
 }
 
-/// Whether a subject may do everything that was asked.
+/// Whether a subject may do everything that an access review asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It may.
+    /// Every verb is allowed.
     Allowed,
     /// A verb is refused.
     Denied,

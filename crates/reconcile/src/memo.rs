@@ -11,23 +11,24 @@ use super::Backoff;
 use super::queue::earlier;
 use object::Key;
 
-/// A pure computation that is too expensive for a plan: the value is its input, and equal inputs have equal results.
+/// A pure computation that is too expensive for a plan. The value is its input; equal inputs have equal
+/// results.
 ///
-/// The dispatcher keeps the newest result of each type for each key of a controller, until a plan of the key no longer asks for it.
-/// Asking for another input cancels the computation for the one before.
+/// The dispatcher keeps the newest result of each type for each key of a controller, until a plan of the key
+/// no longer asks for it. A plan that asks with another input cancels the earlier computation.
 pub trait Memo: PartialEq + Send + Sync + 'static {
     /// Name in logs, errors and metrics.
     const NAME: &'static str;
-    /// How long it may take; one that takes longer is cancelled, and counts as failed.
+    /// Time limit; the dispatcher cancels a longer computation, and counts it as failed.
     const DEADLINE: SignedDuration;
-    /// What it computes.
+    /// The result of the computation.
     type Output: Send + Sync + 'static;
 
-    /// Names the input, in this process and in those after it.
+    /// Identifies the input, in this process and in later ones.
     fn input(&self) -> String;
 
-    /// Computes the result. `last` is the newest result for any input of the key, so that parts that stay the same can be reused.
-    /// A computation that takes long looks at `cancel` now and then; the result of a cancelled one is dropped.
+    /// Computes the result. `last` is the newest result for any input of the key, so that equal parts can be
+    /// reused. A long computation checks `cancel` now and then; the result of a cancelled one is dropped.
     fn compute(&self, last: Option<&Self::Output>, cancel: &Cancel) -> Self::Output;
 }
 
@@ -36,12 +37,12 @@ pub trait Memo: PartialEq + Send + Sync + 'static {
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Cancels.
+    /// Cancels the computation.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was cancelled.
+    /// Whether the computation was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -73,10 +74,10 @@ pub struct Computed {
 }
 
 impl Computation {
-    /// Computes.
+    /// Runs the computation.
     pub fn run(self) -> Computed {
         let output = match self.cancel.is_cancelled() {
-            // Nobody waits for it.
+            // No key waits for it.
             true => Err("it was cancelled".to_owned()),
             false => Ok((self.run)(&self.cancel)),
         };
@@ -91,7 +92,7 @@ impl Computed {
     }
 }
 
-/// A question for a result that is not there.
+/// A request for a result that does not exist yet.
 pub(crate) struct Ask {
     memo: Shared,
     type_id: TypeId,
@@ -115,7 +116,7 @@ pub(crate) struct Kept {
 /// The answers for one key, as its decision sees them.
 pub(crate) type KeyMemos = Vec<(TypeId, Kept)>;
 
-/// The answer to one question.
+/// The answer to one request.
 pub(crate) enum Found<T> {
     Ready(Arc<T>),
     Failed(String, Ask),
@@ -152,14 +153,14 @@ pub(crate) fn find<M: Memo>(memos: &KeyMemos, memo: M) -> Found<M::Output> {
     }
 }
 
-/// The answers for all keys, and the computations that run.
+/// The answers for all keys, and the running computations.
 pub(crate) struct Memos {
     slots: BTreeMap<(usize, Key), BTreeMap<TypeId, Slot>>,
     /// Computations whose results are needed.
     wanted: BTreeMap<u64, Place>,
     /// The ones among them that have not been started.
     waiting: BTreeMap<u64, Computation>,
-    /// How many may run at one time.
+    /// How many may run at the same time.
     at_once: usize,
     /// How many run, including the ones that were cancelled and have not ended.
     started: usize,
@@ -180,7 +181,7 @@ struct Running {
     id: u64,
     memo: Shared,
     deadline: SignedDuration,
-    /// When it is given up; `None` until it was started.
+    /// The deadline; `None` until it was started.
     expires: Option<Timestamp>,
     cancel: Cancel,
 }
@@ -209,7 +210,7 @@ impl Memos {
         slots.filter_map(|(type_id, slot)| Some((*type_id, slot.kept.clone()?))).collect()
     }
 
-    /// Has a result computed, unless it is being computed already or failed a moment ago.
+    /// Requests a computation, unless it runs already, has its result, or failed a moment ago.
     pub(crate) fn ask(
         &mut self,
         (index, controller): (usize, &'static str),
@@ -244,7 +245,7 @@ impl Memos {
         self.waiting.remove(&running.id);
     }
 
-    /// The next computation to run, where one more may.
+    /// The next computation to run, if the limit allows one more.
     pub(crate) fn start(&mut self, now: Timestamp) -> Option<Computation> {
         if self.started >= self.at_once {
             return None;
@@ -263,7 +264,7 @@ impl Memos {
         self.slots.get_mut(&(*index, key.clone()))?.get_mut(type_id)
     }
 
-    /// Takes the end of a computation; the key that waits for it.
+    /// Records the end of a computation; returns the key that waits for it.
     pub(crate) fn finished(&mut self, computed: Computed, now: Timestamp) -> Option<(usize, Key)> {
         self.started = self.started.saturating_sub(1);
         let place = self.wanted.remove(&computed.id)?;
@@ -273,7 +274,7 @@ impl Memos {
         Some((place.0, place.1))
     }
 
-    /// Gives up computations that take too long; the keys that wait for them.
+    /// Cancels computations beyond their deadline; returns the keys that wait for them.
     pub(crate) fn expire(&mut self, now: Timestamp) -> Vec<(usize, Key)> {
         if self.next_expiry().is_none_or(|at| now < at) {
             return Vec::new();
@@ -291,7 +292,7 @@ impl Memos {
         woken
     }
 
-    /// The clock was set back: every wait ends as much earlier.
+    /// Ends every wait earlier by the step that the clock was set back.
     pub(crate) fn bring_forward(&mut self, by: SignedDuration) {
         for slot in self.slots.values_mut().flat_map(BTreeMap::values_mut) {
             slot.retry_at = slot.retry_at.map(|at| earlier(at, by));
@@ -301,7 +302,7 @@ impl Memos {
         }
     }
 
-    /// When the next computation is given up.
+    /// The earliest deadline.
     pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
         let expiries = self.wanted.values().filter_map(|(index, key, type_id)| {
             self.slots.get(&(*index, key.clone()))?.get(type_id)?.running.as_ref()?.expires

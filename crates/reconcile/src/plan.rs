@@ -1,4 +1,4 @@
-//! What should be written, as data.
+//! Plans: the writes of a controller, as data.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
-/// What a controller wants done about one key.
+/// The writes that a controller wants for one key, and when it wants to look again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plan {
-    /// Barriers: a step starts only when every action of the one before succeeded.
+    /// Barriers: a step starts only when every action of the step before has succeeded.
     pub steps: Vec<Vec<Action>>,
     /// The status to write at the end, unless [`Controller::conclude`](super::Controller::conclude) says
     /// otherwise.
@@ -24,7 +24,7 @@ pub struct Plan {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_at: Option<Timestamp>,
     /// Kinds that must be watched for this key on the observed cluster (the hub in the operator, the spoke in
-    /// the agent), replacing what its last plan asked for.
+    /// the agent). They replace the kinds of the last plan of the key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub observe: Vec<Gvk>,
 }
@@ -60,24 +60,24 @@ pub enum Site {
     /// The hub.
     #[default]
     Hub,
-    /// The cluster the agent runs for.
+    /// The spoke of the agent.
     Spoke,
 }
 
-/// One write. The set is closed: whoever executes plans handles every variant.
+/// One write. The set is closed: an executor handles every variant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "action", rename_all = "camelCase")]
 pub enum Action {
     /// Server-side apply under the controller's field manager
     /// ([KEP-555](https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/555-server-side-apply)).
     Apply {
-        /// Where.
+        /// The API server.
         site: Site,
-        /// What; names exactly the fields the controller owns.
+        /// The object, with exactly the fields that the controller owns.
         object: Object,
         /// Takes fields that another manager owns with another value; without it they fail the action.
         force: bool,
-        /// Field manager where it is not the controller's name.
+        /// Field manager, if it is not the controller's name.
         manager: Option<String>,
         /// The user that the request [impersonates]; `None` for the identity of the process.
         ///
@@ -88,41 +88,40 @@ pub enum Action {
         /// ([KEP-576](https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/576-dry-run)).
         dry_run: bool,
     },
-    /// Creates an object; one of that name that exists already is a success and is left as it is.
+    /// Creates an object. If one of that name exists, the action succeeds and leaves it as it is.
     Create {
-        /// Where.
+        /// The API server.
         site: Site,
-        /// What.
+        /// The object.
         object: Object,
     },
     /// JSON merge patch (RFC 7386).
     Patch {
-        /// Where.
+        /// The API server.
         site: Site,
-        /// Which object.
+        /// The key of the object.
         target: ObjectRef,
-        /// The part of it the patch goes to.
+        /// The part of the object to patch.
         subresource: Subresource,
         /// The patch, without the precondition.
         patch: Map<String, Value>,
-        /// What must still be true of the object.
+        /// The condition under which the server takes the patch.
         precondition: Precondition,
     },
-    /// Replaces an object that cannot be patched to what it should be; its resource version is the
-    /// precondition.
+    /// Replaces an object that no patch can change as wanted; its resource version is the precondition.
     Replace {
-        /// Where.
+        /// The API server.
         site: Site,
         /// The whole object, with the resource version it replaces.
         object: Object,
     },
-    /// Deletes an object in the background; one that is gone already is a success.
+    /// Deletes an object in the background. If it does not exist, the action succeeds.
     Delete {
-        /// Where.
+        /// The API server.
         site: Site,
-        /// Which object.
+        /// The key of the object.
         target: ObjectRef,
-        /// What must still be true of it.
+        /// The condition under which the server deletes the object.
         precondition: Precondition,
         /// Leaves its dependents in place.
         orphan: bool,
@@ -195,7 +194,7 @@ impl Action {
     }
 }
 
-/// The part of an object a patch goes to.
+/// The part of an object that a patch changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Subresource {
     /// The object itself.
@@ -217,12 +216,12 @@ pub struct Precondition {
 }
 
 impl Precondition {
-    /// The object is still the same one, whatever was written to it.
+    /// The object is still the same one, whatever its content.
     pub fn uid<K: Kind>(object: &K) -> Self {
         Self { uid: object.meta().uid.clone().unwrap_or_default(), resource_version: String::new() }
     }
 
-    /// Nobody wrote to the object.
+    /// The object has not been written since it was read.
     pub fn unchanged<K: Kind>(object: &K) -> Self {
         Self {
             resource_version: object.meta().resource_version.clone().unwrap_or_default(),
@@ -231,15 +230,15 @@ impl Precondition {
     }
 }
 
-/// The one status write of a reconcile: a merge patch of `/status`, refused with a conflict when anyone wrote
-/// in between.
+/// The one status write of a reconciliation: a merge patch of `/status`, which the server refuses with a
+/// conflict if another client has written the object in between.
 ///
 /// OCM shares `status.conditions` between writers in lists that some CRDs declare atomic, and its own writers
 /// replace them whole under the resource version; server-side apply would take the conditions of the others.
 /// So status goes the same way.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StatusWrite {
-    /// Where the object is.
+    /// The API server.
     pub site: Site,
     /// The object.
     pub target: ObjectRef,
@@ -307,7 +306,8 @@ pub struct Push {
     pub files: BTreeMap<String, String>,
     /// Commit message with its trailers.
     pub message: String,
-    /// Time of the commit: when what it reports came about, so that the same report gives the same commit.
+    /// Time of the commit: that of the newest fact in the report, so that the same report gives the same
+    /// commit.
     pub time: Timestamp,
     /// The Secret with the key that signs the commit, if it is signed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -321,14 +321,14 @@ pub struct Event {
     pub regarding: ObjectRef,
     /// Its uid.
     pub uid: String,
-    /// Another object that played a part, and its uid where it is known.
+    /// A related object, and its uid if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub related: Option<(ObjectRef, String)>,
     /// Normal or Warning.
     pub event_type: EventType,
-    /// CamelCase word.
+    /// Reason: a CamelCase word.
     pub reason: String,
-    /// CamelCase word for what was attempted.
+    /// Action: a CamelCase word.
     pub action: String,
     /// A sentence.
     pub message: String,
@@ -337,13 +337,13 @@ pub struct Event {
 /// `type` of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum EventType {
-    /// Nothing to do.
+    /// For information.
     Normal,
-    /// Somebody should look.
+    /// A person should look.
     Warning,
 }
 
-/// A plan and what became of it.
+/// A plan and the outcomes of its actions.
 #[derive(Clone, Debug)]
 pub struct Executed {
     /// The plan, as it was decided.
@@ -352,30 +352,30 @@ pub struct Executed {
     pub outcomes: Vec<Vec<Outcome>>,
 }
 
-/// What became of an action: the object as the API server returned it (`None` for deletions and pushes), or
-/// why not.
+/// The outcome of an action: the object as the API server returned it (`None` for deletions and pushes), or
+/// the failure.
 pub type Outcome = Result<Option<Object>, Failure>;
 
 /// A write that did not happen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// What to do about it.
+    /// The kind of the failure, which says how to go on.
     pub kind: FailureKind,
     /// What the server said, with the name of the object.
     pub message: String,
 }
 
-/// What a failed write calls for.
+/// Kinds of failed writes, by what they call for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureKind {
-    /// Somebody wrote in between: plan again on what is there now.
+    /// Another client wrote in between: plan again from the present state.
     Conflict,
     /// Another field manager owns a field with another value (server-side apply).
     FieldConflict,
     /// The object is invalid or its kind is not served: a user must change something.
     Invalid,
-    /// The server refuses us this write.
+    /// The server forbids the write.
     Forbidden,
     /// The object to patch does not exist.
     NotFound,
@@ -384,7 +384,7 @@ pub enum FailureKind {
 }
 
 impl Failure {
-    /// A refusal by an API server: its HTTP status code and the reasons of its causes say what it calls for.
+    /// Classifies a refusal by an API server, by its HTTP status code and the reasons of its causes.
     pub fn refused<'a>(
         target: &ObjectRef,
         code: u16,

@@ -28,7 +28,7 @@ pub struct WorkQueue {
     streak: u32,
 }
 
-/// Which keys go first.
+/// The priority of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
     /// Something changed.
@@ -37,18 +37,18 @@ pub enum Priority {
     Initial,
 }
 
-/// Changed keys that are started before an initial key gets its turn, so that constant change does not hold
-/// up the first look.
+/// Number of changed keys that start before an initial key does, so that constant change does not hold up the
+/// first look.
 const CHANGED_PER_INITIAL: u32 = 16;
 
 /// A request to plan a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Wake {
-    /// When.
+    /// When the key is due.
     pub at: Timestamp,
-    /// How soon among others that are due.
+    /// The priority among keys that are due.
     pub priority: Priority,
-    /// Forgets past failures and their wait.
+    /// Whether the key forgets past failures and their backoff.
     pub restarts: bool,
 }
 
@@ -89,7 +89,8 @@ impl Backoff {
     pub const FIRST: SignedDuration = SignedDuration::from_millis(500);
     /// Longest wait: 500 ms doubled nine times is 256 s.
     pub const LONGEST: SignedDuration = SignedDuration::from_secs(256);
-    /// A conflict means somebody else made progress, so it is retried at once, but not in a tight loop.
+    /// A conflict means that another client made progress, so the retry comes at once, but not in a tight
+    /// loop.
     pub const CONFLICT: SignedDuration = SignedDuration::from_millis(20);
 
     /// The wait after the `failures`-th failure in a row, counted from 1.
@@ -109,7 +110,7 @@ impl Backoff {
     }
 }
 
-/// A time before another.
+/// A time minus a duration.
 pub(crate) fn earlier(at: Timestamp, by: SignedDuration) -> Timestamp {
     at.saturating_sub(by).unwrap_or(Timestamp::MIN)
 }
@@ -152,8 +153,8 @@ impl WorkQueue {
         self.changed.first().into_iter().chain(self.initial.first()).map(|(at, _)| *at).min()
     }
 
-    /// Starts a key that is due: one that changed before one that is looked at for the first time, then the
-    /// one that has been due longest.
+    /// Starts a key that is due: a changed key before an initial one, and among equals the one that has been
+    /// due longest.
     pub fn start(&mut self, now: Timestamp) -> Option<Key> {
         let is_due = |order: &BTreeSet<(Timestamp, Key)>| order.first().is_some_and(|(at, _)| *at <= now);
         let priority = match (is_due(&self.changed), is_due(&self.initial)) {
@@ -202,7 +203,7 @@ impl WorkQueue {
         }
     }
 
-    /// Makes the keys due that wait because a server could not be reached: it can be reached again.
+    /// Ends the backoff of keys that failed because a server could not be reached: it can be reached again.
     pub fn release(&mut self, now: Timestamp) {
         let waiting = self.failures.iter().filter(|(_, failures)| failures.kind == FailureKind::Unavailable);
         let released: Vec<Key> =
@@ -212,8 +213,8 @@ impl WorkQueue {
         }
     }
 
-    /// The clock was set back: every key is due as much earlier, so that it waits no longer than it
-    /// would have.
+    /// Makes every key due earlier by the step that the clock was set back, so that it waits no longer than
+    /// it would have.
     pub(crate) fn bring_forward(&mut self, by: SignedDuration) {
         for (at, _) in self.due.values_mut() {
             *at = earlier(*at, by);

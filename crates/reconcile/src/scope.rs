@@ -3,13 +3,13 @@
 use api::names::CLUSTER_NAME_LABEL;
 use object::Gvk;
 
-/// The part of the hub that a process watches, and may.
+/// The part of the hub that a process may watch, and watches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// All of it.
     #[default]
     Everything,
-    /// What concerns one managed cluster, which is all its agent may see: its namespace and, of
+    /// The objects of one managed cluster, which are all that its agent may see: its namespace and, of
     /// cluster-scoped kinds, the object of its name.
     OneCluster(String),
 }

@@ -13,8 +13,7 @@ use super::{
 };
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
-/// What a decision reads. Nothing changes it but the decision itself, so it is read without a lock on any
-/// thread.
+/// The input of a decision. Only the decision itself changes it, so any thread reads it without a lock.
 pub struct Snapshot {
     caches: Caches,
     memos: KeyMemos,
@@ -22,7 +21,7 @@ pub struct Snapshot {
     asked: RefCell<Asked>,
 }
 
-/// What a decision asked for, whether or not it was there.
+/// The questions of a decision, whether or not they had an answer.
 #[derive(Default)]
 pub(crate) struct Asked {
     /// Kinds whose observed objects were read.
@@ -37,7 +36,7 @@ pub(crate) struct Asked {
     pub(crate) used: Vec<TypeId>,
     /// Kinds among them whose first list had not been read; the dispatcher plans the key again when it has.
     pub(crate) awaited: BTreeSet<Gvk>,
-    /// A result is being computed; the dispatcher plans the key again when it is there.
+    /// Whether a result is being computed; the dispatcher plans the key again when it is there.
     pub(crate) is_pending: bool,
 }
 
@@ -51,7 +50,7 @@ impl Snapshot {
         &self.caches
     }
 
-    /// Brings the index up to date; the keys that the changes concern.
+    /// Brings the index up to date; returns the keys that the changes concern.
     pub(crate) fn catch_up(&self) -> Vec<Key> {
         self.lent.borrow_mut().catch_up()
     }

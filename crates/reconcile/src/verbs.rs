@@ -7,7 +7,7 @@ use object::fields::covers;
 use object::{Kind, Metadata as _, Object};
 
 impl Action {
-    /// The same action on another API server; a push has none.
+    /// The same action on another API server; a push stays as it is.
     #[must_use]
     pub fn on(mut self, to: Site) -> Self {
         match &mut self {
@@ -21,7 +21,7 @@ impl Action {
         self
     }
 
-    /// Applies an object to the hub; `None` where the live object has all that it says.
+    /// Applies an object to the hub; `None` if the live object has all fields of it already.
     pub fn ensure<K: Kind>(wanted: &K, live: Option<&K>) -> Option<Self> {
         let wanted = Object::from_typed(wanted);
         let is_there = live.is_some_and(|live| covers(&Object::from_typed(live), &wanted));
@@ -50,7 +50,8 @@ impl Action {
 }
 
 impl<K> Change<K> {
-    /// Whether the facts that a controller decides from changed; they did where the object came or went.
+    /// Whether the facts that a controller decides from changed. They did if the object was created or
+    /// deleted.
     pub fn differs_in<'a, F: PartialEq>(&'a self, facts: impl Fn(&'a K) -> F) -> bool {
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => facts(old) != facts(new),
@@ -58,7 +59,7 @@ impl<K> Change<K> {
         }
     }
 
-    /// The object as it is, or as it was last.
+    /// The object as it is now, or as it was before its deletion.
     pub fn latest(&self) -> Option<&K> {
         self.sides().next()
     }

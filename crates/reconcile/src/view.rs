@@ -1,4 +1,4 @@
-//! What is read.
+//! The view: the input that a plan reads.
 
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ pub trait View {
     /// [`ReadError`] as for [`View::get_on`].
     fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>>;
 
-    /// The objects that match and have been read, in key order; [`View::unreadable_on`] names those that this
-    /// may lack. For decisions that must go on for all others when one object cannot be read, and that treat
-    /// no object as absent because it cannot.
+    /// The objects that match and have been read, in key order; [`View::unreadable_on`] names the ones that
+    /// may be missing. It serves decisions that must go on for all other objects when one cannot be read, and
+    /// that treat no unreadable object as absent.
     ///
     /// # Errors
     /// [`ReadError`] where the kind has not been read completely.
@@ -51,8 +51,8 @@ pub trait View {
     /// [`ReadError`] until the kind has been read completely, or where the cluster does not serve it.
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>>;
 
-    /// The answer to a question to the observed cluster. Asking has it answered, and has the key planned
-    /// again when the answer changes.
+    /// The answer to a question to the observed cluster. The dispatcher answers the question, and plans the
+    /// key again when the answer changes.
     ///
     /// # Errors
     /// [`ReadErrorReason::NotListed`] until it is answered, [`ReadErrorReason::Failed`] where the API server
@@ -107,11 +107,11 @@ pub trait View {
         }
     }
 
-    /// What is known of the repository a `ConfigRepo` names; `None` before the first fetch has ended.
+    /// The state of the repository that a `ConfigRepo` names; `None` before the end of the first fetch.
     fn source(&self, repo: &Key) -> Option<Arc<Source>>;
 
-    /// Reads the index that the controller keeps ([`Watches::keep`](super::Watches::keep)), as it is for what
-    /// this view shows. A view that keeps none builds one; it must not be asked for again from within `read`.
+    /// Reads the index that the controller keeps ([`Watches::keep`](super::Watches::keep)), as of this view.
+    /// A view without an index builds one; `read` must not ask for it again.
     ///
     /// # Errors
     /// [`ReadError`] where the index cannot be built yet.
@@ -122,8 +122,8 @@ pub trait View {
         Ok(read(&mut I::build(self)?))
     }
 
-    /// The result of a computation that is too expensive for a plan. A view of a dispatcher has it made
-    /// elsewhere and plans the key again when it is there; any other view makes it at once.
+    /// The result of a computation that is too expensive for a plan. The view of a dispatcher requests the
+    /// result and the key is planned again when it is there; any other view computes it at once.
     ///
     /// # Errors
     /// [`ReadErrorReason::Pending`] until the result is there, [`ReadErrorReason::Failed`] where it took too
@@ -167,9 +167,9 @@ pub trait View {
         self.unreadable_on::<K>(Site::Hub, query)
     }
 
-    /// The objects that match and have been read, for mapping functions: one must not lose the wake of a key
-    /// because another object cannot be read. None before the kind has been read, whose first list wakes what
-    /// it concerns.
+    /// The objects that match and have been read, for mapping functions: an object that cannot be read must
+    /// not keep the others from waking their keys. The list is empty before the first list of the kind, which
+    /// wakes the keys that it concerns.
     fn readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Vec<Arc<K>> {
         self.list_readable_on(site, query).unwrap_or_default()
     }
@@ -194,16 +194,16 @@ pub trait View {
 /// The result of a read.
 pub type Read<T> = Result<T, ReadError>;
 
-/// A read that could not be completed: a cache that is not filled yet, an object that does not fit its type,
-/// a result to come.
+/// A read that could not be completed: a cache is not filled yet, an object does not fit its type, or a
+/// result is pending.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read {what}: {why}")]
 pub struct ReadError {
     /// The kind, the object or the result that was to be read.
     pub what: String,
-    /// Why it could not be.
+    /// The cause.
     pub why: String,
-    /// Which of the few reasons that is.
+    /// The kind of the cause.
     pub reason: ReadErrorReason,
 }
 
@@ -223,7 +223,7 @@ pub enum ReadErrorReason {
 }
 
 impl ReadErrorReason {
-    /// The word for metrics.
+    /// The label value for metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotWatched => "not_watched",
@@ -258,7 +258,7 @@ impl ReadError {
         Self { what, why, reason: ReadErrorReason::Failed }
     }
 
-    /// Whether the wait for it ends by itself: a list is read, a result is computed.
+    /// Whether the failure ends by itself: a list is read, or a result is computed.
     pub fn is_coming(&self) -> bool {
         match self.reason {
             ReadErrorReason::NotListed | ReadErrorReason::Pending => true,
@@ -287,9 +287,9 @@ impl ReadError {
 /// Which objects of a kind to list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Query<'a> {
-    /// Only those of this namespace.
+    /// The namespace of the objects; absent for all.
     pub namespace: Option<&'a str>,
-    /// Only those with this label and value. Cheap for the labels in
+    /// A label and its value; absent for all. The lookup is cheap for the labels in
     /// [`names::INDEXED_LABELS`](api::names::INDEXED_LABELS).
     pub label: Option<(&'a str, &'a str)>,
 }
@@ -350,11 +350,11 @@ pub struct Source {
     pub identity: SourceIdentity,
     /// The last tree that was fetched and verified.
     pub checkout: Option<Arc<Checkout>>,
-    /// Why the newest attempt failed, if it did; the checkout is then an older one, and stays good.
+    /// The error of the newest attempt, if that failed. The checkout is then an older one, and stays valid.
     pub failure: Option<SourceFailure>,
 }
 
-/// Why a repository could not be fetched, or its commit not be taken.
+/// Why a fetch failed, or why its commit was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFailure {
     /// CamelCase word for conditions, events and metrics.

@@ -1,4 +1,4 @@
-//! What becomes of the answers to lookups: they are kept, they grow old, and their changes wake keys.
+//! The answers to lookups: how they are kept, when they expire, and which keys they wake.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::{
 };
 use object::{Gvk, Key, Object, ObjectRef, Stored as _, version};
 
-/// How long a kind that is not served is taken as not served: discovery is a small request.
+/// How long the answer "not served" holds for a kind: discovery is a small request.
 const NOT_SERVED: SignedDuration = SignedDuration::from_secs(30);
 
 impl Dispatcher {
-    /// Replaces what a key looks up.
+    /// Replaces the lookups of a key.
     pub(super) fn look_up(&mut self, asker: (usize, Key), lookups: BTreeSet<Lookup>, now: Timestamp) {
         if self.lookups.of(&asker).map_or(lookups.is_empty(), |held| *held == lookups) {
             return;
@@ -69,7 +69,7 @@ impl Dispatcher {
                 state.failures = state.failures.saturating_add(1);
                 let wait = Backoff::wait(failure.kind, state.failures).min(AccessReview::VALID);
                 self.lookups.schedule(lookup, now.saturating_add(wait).unwrap_or(Timestamp::MAX));
-                // An answer that is on its way is waited for; one that is refused is known.
+                // A key waits for an answer that is on its way. It knows a refusal.
                 if failure.kind != FailureKind::Unavailable {
                     self.take_answer(lookup, Err(failure.message), now);
                 }
@@ -77,11 +77,11 @@ impl Dispatcher {
         }
     }
 
-    /// Keeps an answer, and wakes the keys that ask for it where it is news.
+    /// Keeps an answer, and wakes the keys that ask for it if the answer changed.
     fn take_answer(&mut self, lookup: &Lookup, answer: Answer, now: Timestamp) {
         let held = self.caches.answer(lookup);
         let is_older = match (held, &answer) {
-            // The watch tells of its deletion.
+            // The watch reports its deletion.
             (Some(Ok(LookupAnswer::Object(Some(_)))), Ok(LookupAnswer::Object(None))) => true,
             (Some(Ok(LookupAnswer::Object(Some(held)))), Ok(LookupAnswer::Object(Some(new)))) => {
                 held.version() >= new.version()
@@ -100,7 +100,7 @@ impl Dispatcher {
         self.wake(self.lookups.askers(lookup), Wake::changed(at));
     }
 
-    /// Takes an object that an own write returned.
+    /// Stores an object that an own write returned.
     pub(super) fn wrote_object(&mut self, object: &Object, now: Timestamp) {
         let gvk = object.gvk();
         if (gvk.group.as_str(), gvk.kind.as_str()) == ("apiextensions.k8s.io", "CustomResourceDefinition") {
@@ -119,7 +119,7 @@ impl Dispatcher {
         self.take_answer(&lookup, Ok(LookupAnswer::Object(Some(object))), now);
     }
 
-    /// Asks anew how the kinds are served that were not: a definition was written.
+    /// Asks again about the kinds that were not served: a definition was written.
     fn ask_mappings_again(&mut self, now: Timestamp) {
         for lookup in self.lookups.mappings() {
             if matches!(self.caches.answer(&lookup), Some(Ok(LookupAnswer::Mapping(None)))) {
@@ -128,12 +128,12 @@ impl Dispatcher {
         }
     }
 
-    /// Takes note that a kind is not served any more, or not in the same way.
+    /// Records that a kind is not served any more, or not in the same way.
     pub fn not_served(&mut self, gvk: &Gvk, now: Timestamp) {
         self.lookups.schedule(&Lookup::Mapping(gvk.clone()), now);
     }
 
-    /// Takes what the watch of the metadata of a kind tells.
+    /// Handles an event of the metadata watch of a kind.
     pub(super) fn feed_metadata(&mut self, gvk: &Gvk, feed: Feed, now: Timestamp) {
         let lookup = |key: Key| Lookup::Object(ObjectRef { gvk: gvk.clone(), key });
         match feed {
@@ -163,8 +163,8 @@ impl Dispatcher {
         }
     }
 
-    /// An object has a version; it is read unless that is known. Own writes may return the version before it
-    /// is read.
+    /// Handles the version of an object: the object is read unless that version is known. Own writes may
+    /// return the version before it is read.
     fn touched(&mut self, lookup: &Lookup, version: u64, now: Timestamp) {
         let at = self.coalesced(now);
         let Some(state) = self.lookups.state(lookup) else { return };
@@ -178,7 +178,7 @@ impl Dispatcher {
         }
     }
 
-    /// An object does not exist at a version.
+    /// Handles the absence of an object at a version.
     fn gone(&mut self, lookup: &Lookup, version: u64, now: Timestamp) {
         let Some(state) = self.lookups.state(lookup) else { return };
         state.touched = state.touched.max(version);

@@ -1,17 +1,17 @@
-//! A wall clock that is set back.
+//! Steps back of the wall clock.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::state::Dispatcher;
 
-/// A step back that is followed. Of a smaller one the clock catches up by itself, and two threads
-/// may tell their times out of order.
+/// The smallest step back that the dispatcher follows. The clock makes up for a smaller one by itself, and
+/// two threads may report their times out of order.
 const SET_BACK: SignedDuration = SignedDuration::from_secs(1);
 
 impl Dispatcher {
-    /// Takes note of the time. Whatever is due by a clock that was set back would wait as much
-    /// longer, a renewal of a lease as well, so all of it is due as much earlier. A plan that is
-    /// made too early says again when it is to be made.
+    /// Records the time. After a step back of the clock, everything that is due would wait longer by that
+    /// step, renewals of leases included, so it all becomes due earlier by the same step. A plan that runs
+    /// too early asks for its time again.
     pub(super) fn follow_clock(&mut self, now: Timestamp) {
         let back = self.latest.duration_since(now);
         if back < SET_BACK {

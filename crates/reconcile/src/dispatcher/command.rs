@@ -1,4 +1,4 @@
-//! What a dispatcher asks its process to do.
+//! The commands of a dispatcher to its process.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::memo::Computation;
 use crate::{Action, Decoded, Event, Failure, Lookup, Outcome, Plan, ReadError, Site, WatchedKind};
 use object::{Gvk, Key};
 
-/// What a dispatcher asks its process to do.
+/// A request of a dispatcher to its process.
 pub enum Command {
-    /// Make a decision, on a thread where nothing waits for it but its controller; its end goes to
+    /// Make a decision, on a thread where only its own controller waits for it; the result goes to
     /// [`decided`].
     ///
     /// [`decided`]: super::Dispatcher::decided
@@ -21,7 +21,7 @@ pub enum Command {
     ///
     /// [`acted`]: super::Dispatcher::acted
     Act(Act),
-    /// Compute a result, on any thread; its end goes to [`computed`].
+    /// Compute a result, on any thread; the result goes to [`computed`].
     ///
     /// [`computed`]: super::Dispatcher::computed
     Compute(Computation),
@@ -29,24 +29,24 @@ pub enum Command {
     ///
     /// [`looked_up`]: super::Dispatcher::looked_up
     LookUp(Site, Lookup),
-    /// List and watch a kind until further notice; what that tells goes to [`watched`].
+    /// List and watch a kind until further notice; the events go to [`watched`].
     ///
-    /// Watches begin and end in the order in which they are handed out: a kind that nobody asks for any more
-    /// may be asked for again.
+    /// Watches begin and end in the order in which they are handed out: a plan may ask again for a kind that
+    /// no plan asked for any more.
     ///
     /// [`watched`]: super::Dispatcher::watched
     Watch(Arc<WatchedKind>),
     /// Stop watching a kind.
     Unwatch(Arc<WatchedKind>),
-    /// Log and count the end of a turn, and record its events.
+    /// Log and count the end of a reconciliation, and record its events.
     Ended(Ended),
     /// Log that an object does not fit its type, and record the event.
     Refused(Event),
 }
 
-/// One action of a turn.
+/// One action of a reconciliation.
 pub struct Act {
-    /// The turn it belongs to.
+    /// The reconciliation it belongs to.
     pub turn: u64,
     /// The index of the controller.
     pub lane: usize,
@@ -84,8 +84,8 @@ impl Act {
         action.expect("a dispatcher hands out positions of the plan")
     }
 
-    /// What became of it. This reads the written object into its type, so it is better done outside of a
-    /// lock.
+    /// Reports the outcome of the action. This reads the written object into its type, so call it outside of
+    /// a lock.
     pub fn done(self, outcome: Outcome) -> Acted {
         let written = match &outcome {
             Ok(Some(object)) => {
@@ -98,10 +98,10 @@ impl Act {
     }
 }
 
-/// The end of a turn: a key was planned, and the plan executed as far as possible.
+/// The end of a reconciliation: a key was planned, and the plan executed as far as possible.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// Identifies the turn.
+    /// Identifies the reconciliation.
     pub turn: u64,
     /// The index of the controller.
     pub lane: usize,
@@ -109,15 +109,15 @@ pub struct Ended {
     pub controller: &'static str,
     /// The key.
     pub key: Key,
-    /// When the turn began.
+    /// When the reconciliation began.
     pub began: Timestamp,
-    /// Steps of the plan.
+    /// Number of steps of the plan.
     pub steps: usize,
-    /// Events to record; none where the turn failed.
+    /// Events to record; none if the reconciliation failed.
     pub events: Vec<Event>,
     /// The worst failure of its writes.
     pub failure: Option<Failure>,
-    /// The read without which nothing could be planned.
+    /// The failed read that kept the key from being planned.
     pub read_error: Option<ReadError>,
     /// The plan or the conclusion panicked, which is a bug.
     pub panicked: bool,

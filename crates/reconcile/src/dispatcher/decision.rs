@@ -1,4 +1,4 @@
-//! What is decided on threads: plans, conclusions, and indexes that catch up.
+//! Decisions, which run on threads: plans, conclusions, and updates of indexes.
 
 use std::any::Any;
 
@@ -9,7 +9,7 @@ use crate::snapshot::{Asked, Snapshot};
 use crate::{Caches, Executed, Plan, Read, StatusWrite};
 use object::Key;
 
-/// Something to decide, on a snapshot of its own: pure, but it may take long.
+/// A plan or a conclusion to make on a snapshot of its own. It is pure, but it may take long.
 ///
 /// A dispatcher hands out one decision of a controller at a time.
 pub struct Decision {
@@ -17,9 +17,9 @@ pub struct Decision {
     pub lane: usize,
     /// The name of the controller.
     pub controller: &'static str,
-    /// The key it is about; `None` where an index catches up.
+    /// The key it is about; `None` if it only updates an index.
     pub key: Option<Key>,
-    /// The turn it belongs to.
+    /// The reconciliation it belongs to.
     pub turn: Option<u64>,
     run: Run,
 }
@@ -27,19 +27,19 @@ pub struct Decision {
 type Run = Box<dyn FnOnce(Option<Inspect<'_>>) -> Answer + Send>;
 type Inspect<'a> = &'a mut dyn FnMut(&Planning<'_>);
 
-/// A plan and what it was decided from, for a simulator that checks both.
+/// A plan and its input, for a simulator that checks both.
 pub struct Planning<'a> {
     /// The key that was planned.
     pub key: &'a Key,
-    /// What the plan was decided from.
+    /// The input of the plan.
     pub view: &'a Caches,
     /// The plan.
     pub plan: &'a Plan,
-    /// A second plan, decided from the same.
+    /// A second plan from the same input.
     pub again: &'a Plan,
 }
 
-/// The end of a [`Decision`].
+/// The result of a [`Decision`].
 pub struct Decided {
     pub(super) lane: usize,
     /// `None` where it panicked.
@@ -49,7 +49,7 @@ pub struct Decided {
 pub(super) struct Answer {
     /// The controller's index, as the decision left it.
     pub(super) index: Option<Box<dyn Any + Send>>,
-    /// The keys that the changes concern which the index took.
+    /// The keys that the changes concern which the index applied.
     pub(super) woken: Vec<Key>,
     pub(super) result: DecisionResult,
 }
@@ -63,17 +63,17 @@ pub(super) enum DecisionResult {
 pub(super) struct Planned {
     pub(super) plan: Read<Plan>,
     pub(super) asked: Asked,
-    /// The conclusion, where the plan has no steps, so that there is nothing to wait for.
+    /// The conclusion, if the plan has no steps to wait for.
     pub(super) status: Option<StatusWrite>,
 }
 
 impl Decision {
-    /// Decides.
+    /// Makes the decision.
     pub fn run(self) -> Decided {
         Decided { lane: self.lane, answer: Some((self.run)(None)) }
     }
 
-    /// Decides, and shows a plan to `inspect` before it is executed. The plan is decided twice, because the
+    /// Makes the decision, and shows the plan to `inspect` before it is executed. It plans twice, because the
     /// same input must give the same plan.
     pub fn run_inspected(self, inspect: &mut dyn FnMut(&Planning<'_>)) -> Decided {
         Decided { lane: self.lane, answer: Some((self.run)(Some(inspect))) }
@@ -81,7 +81,7 @@ impl Decision {
 }
 
 impl Decided {
-    /// The end of a decision that panicked.
+    /// The result of a decision that panicked.
     pub fn panicked(lane: usize) -> Self {
         Self { lane, answer: None }
     }

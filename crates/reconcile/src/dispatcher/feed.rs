@@ -1,4 +1,4 @@
-//! What a dispatcher is told: watch events, own writes, repositories.
+//! The input of a dispatcher: watch events, own writes, repositories.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
 };
 use object::{Gvk, Key, Kind, ObjectRef, Stored, version};
 
-/// Something about one kind.
+/// A report about one kind.
 pub(super) enum Feed {
     Watch(WatchEvent),
     /// The result of an own write.
@@ -20,12 +20,12 @@ pub(super) enum Feed {
 
 pub(super) type FeedFn = fn(&mut Dispatcher, Site, Feed, Timestamp);
 
-/// What changed, and how urgent that is.
+/// The keys that a change concerns, and how urgent the change is.
 struct Taken<K> {
     changes: Vec<Change<K>>,
     priority: Priority,
     restarts: Restarts,
-    /// Objects that turned out not to fit the type.
+    /// Objects whose newest state does not fit the type.
     refused: Vec<Unreadable>,
 }
 
@@ -41,7 +41,7 @@ enum Restarts {
 }
 
 impl Dispatcher {
-    /// Takes what the watch of a kind tells.
+    /// Handles an event of the watch of a kind.
     pub fn watched(&mut self, kind: &WatchedKind, event: WatchEvent, now: Timestamp) {
         match event {
             WatchEvent::Listed { .. } | WatchEvent::Applied(_) | WatchEvent::Deleted { .. } => {
@@ -53,7 +53,8 @@ impl Dispatcher {
         self.feed(kind, Feed::Watch(event), now);
     }
 
-    /// Relies on nothing that was read from an API server: lists from before and after its restore would be mixed.
+    /// Invalidates everything that was read from an API server. Otherwise lists from before and after its
+    /// restore would be mixed.
     fn restored(&mut self, site: Site, now: Timestamp) {
         let of_site = self.kinds.iter().filter(|((of, _), _)| *of == site);
         let feeds: Vec<FeedFn> = of_site.map(|(_, known)| known.feed).collect();
@@ -62,7 +63,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes the result of an own write, so that the next plan sees it.
+    /// Stores the result of an own write, so that the next plan sees it.
     pub(super) fn wrote(&mut self, kind: &WatchedKind, object: Decoded, now: Timestamp) {
         self.feed(kind, Feed::Own(object), now);
     }
@@ -77,7 +78,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes the state of a repository, which a `ConfigRepo` names.
+    /// Stores the state of a repository, under the name of its `ConfigRepo`.
     pub fn source_changed(&mut self, repo: &Key, source: Source, now: Timestamp) {
         if !self.caches.set_source(repo.clone(), source) {
             return;
@@ -88,7 +89,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes note that an API server can be reached.
+    /// Records that an API server can be reached.
     pub(super) fn answered(&mut self, site: Site, now: Timestamp) {
         if self.outages.answered(site, now) {
             for lane in &mut self.lanes {
@@ -97,7 +98,7 @@ impl Dispatcher {
         }
     }
 
-    /// The time at which a change of now is planned.
+    /// The time at which the dispatcher plans a change that arrives now.
     pub(super) fn coalesced(&self, now: Timestamp) -> Timestamp {
         now.saturating_add(self.limits.coalesce).unwrap_or(Timestamp::MAX)
     }
@@ -110,7 +111,7 @@ impl Dispatcher {
         }
     }
 
-    /// Has people told which objects block what concerns them.
+    /// Reports the objects that do not fit their type and so block the keys that they concern.
     fn tell_refused(&mut self, gvk: &Gvk, refused: Vec<Unreadable>) {
         let event = |refused: Unreadable| Event {
             regarding: ObjectRef { gvk: gvk.clone(), key: refused.key },
@@ -128,14 +129,14 @@ impl Dispatcher {
     }
 
     fn feed_observed(&mut self, kind: &WatchedKind, feed: Feed, now: Timestamp) {
-        // The last events of a watch that was ended may arrive late.
+        // The last events of a stopped watch may arrive late.
         if !self.observed.is_asked(&kind.gvk) {
             return;
         }
         let at = self.coalesced(now);
         let is_list = matches!(feed, Feed::Watch(WatchEvent::Listed { .. }));
         if is_list {
-            // A key that waits for the kind may decide now, whether or not there are objects of it.
+            // A key that waits for the kind may be planned now, whether or not the kind has objects.
             let askers: Vec<_> = self.observed.askers(&kind.gvk).cloned().collect();
             self.wake(askers, Wake::changed(at));
         }
@@ -152,7 +153,7 @@ impl Dispatcher {
     }
 }
 
-/// Takes something about a typed kind.
+/// Handles a report about a typed kind.
 pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed, now: Timestamp) {
     match feed {
         Feed::Watch(WatchEvent::Listed { .. }) => dispatcher.listed::<K>(site),
@@ -185,7 +186,8 @@ pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed
     }
 }
 
-/// Whether a change is more than of status: objects count their generation for it, except for annotations.
+/// Whether more than the status changed. The generation of an object counts all such changes but those of
+/// annotations.
 fn is_changed_by_people<K: Kind>(change: &Change<K>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
     let (old, new) = (old.meta(), new.meta());

@@ -1,4 +1,4 @@
-//! Which keys ask which [`Lookup`]s, and when each of them is asked of the API server.
+//! The [`Lookup`]s that keys ask for, and the times at which they go to the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::Lookup;
 use crate::queue::earlier;
 use object::{Gvk, Key, ObjectRef};
 
-/// Lookups that are answered at one time: as many as writes of one controller.
+/// The limit of lookups in flight: as many as writes of one controller.
 const AT_ONCE: usize = 32;
 
 type Asker = (usize, Key);
@@ -24,7 +24,7 @@ pub(super) struct Lookups {
     running: usize,
 }
 
-/// What is known of one lookup beside its answer.
+/// The state of one lookup beside its answer.
 #[derive(Default)]
 pub(super) struct LookupState {
     askers: BTreeSet<Asker>,
@@ -32,9 +32,9 @@ pub(super) struct LookupState {
     is_running: bool,
     /// Failures in a row.
     pub(super) failures: u32,
-    /// The newest version of the object that the watch has told of.
+    /// The newest version of the object that the watch has reported.
     pub(super) touched: u64,
-    /// The version at which the watch has told of its deletion.
+    /// The version at which the watch has reported its deletion.
     pub(super) gone: u64,
 }
 
@@ -44,40 +44,40 @@ struct WatchedObjects {
     is_listed: bool,
 }
 
-/// What a new set of questions of a key changes.
+/// The effects of a new set of lookups of a key.
 #[derive(Default)]
 pub(super) struct LookupChanges {
-    /// Kinds for which a watch of metadata has to start.
+    /// Kinds whose metadata watch has to start.
     pub(super) started: Vec<Gvk>,
-    /// Kinds for which it has to end.
+    /// Kinds whose metadata watch has to end.
     pub(super) ended: Vec<Gvk>,
-    /// Lookups that nobody asks for any more.
+    /// Lookups that no key asks for any more.
     pub(super) dropped: Vec<Lookup>,
 }
 
 impl Lookups {
-    /// What a key asks for.
+    /// The lookups of a key.
     pub(super) fn of(&self, asker: &Asker) -> Option<&BTreeSet<Lookup>> {
         self.asked.get(asker)
     }
 
-    /// Who asks for a lookup.
+    /// The keys that ask for a lookup.
     pub(super) fn askers(&self, lookup: &Lookup) -> Vec<Asker> {
         self.states.get(lookup).map(|state| state.askers.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// The state of a lookup; `None` where nobody asks for it.
+    /// The state of a lookup; `None` if no key asks for it.
     pub(super) fn state(&mut self, lookup: &Lookup) -> Option<&mut LookupState> {
         self.states.get_mut(lookup)
     }
 
-    /// The objects of a kind that are asked for.
+    /// The objects of a kind that keys ask for.
     pub(super) fn objects(&self, gvk: &Gvk) -> Vec<ObjectRef> {
         let keys = self.kinds.get(gvk).into_iter().flat_map(|kind| &kind.keys);
         keys.map(|key| ObjectRef { gvk: gvk.clone(), key: key.clone() }).collect()
     }
 
-    /// The lookups that ask how something is served.
+    /// The lookups about discovery: how a kind or a resource is served.
     pub(super) fn mappings(&self) -> Vec<Lookup> {
         let is_mapping = |lookup: &&Lookup| match lookup {
             Lookup::Mapping(_) | Lookup::KindFor(_) => true,
@@ -86,7 +86,7 @@ impl Lookups {
         self.states.keys().filter(is_mapping).cloned().collect()
     }
 
-    /// Replaces what a key asks for.
+    /// Replaces the lookups of a key.
     pub(super) fn ask(&mut self, asker: Asker, lookups: BTreeSet<Lookup>, now: Timestamp) -> LookupChanges {
         let mut changes = LookupChanges::default();
         let before = self.asked.remove(&asker).unwrap_or_default();
@@ -110,8 +110,8 @@ impl Lookups {
         changes
     }
 
-    /// Whether a new lookup can be asked now: an object waits for the first list of its kind, so that no
-    /// change is missed.
+    /// Whether a new lookup can go to the server now. A lookup of an object waits for the first list of its
+    /// kind, so that it misses no change.
     fn may_ask(&mut self, lookup: &Lookup, changes: &mut LookupChanges) -> bool {
         let Lookup::Object(object) = lookup else { return true };
         let kind = self.kinds.entry(object.gvk.clone()).or_insert_with(|| {
@@ -141,14 +141,14 @@ impl Lookups {
         changes.dropped.push(lookup.clone());
     }
 
-    /// Takes note that the metadata of a kind has been listed.
+    /// Records that the metadata of a kind has been listed.
     pub(super) fn listed(&mut self, gvk: &Gvk) {
         if let Some(kind) = self.kinds.get_mut(gvk) {
             kind.is_listed = true;
         }
     }
 
-    /// Has a lookup asked at a time, or earlier where it is due earlier.
+    /// Schedules a lookup at a time, unless it is due earlier.
     pub(super) fn schedule(&mut self, lookup: &Lookup, at: Timestamp) {
         let Some(state) = self.states.get_mut(lookup) else { return };
         if state.due.is_some_and(|due| due <= at) {
@@ -160,7 +160,7 @@ impl Lookups {
         self.schedule.insert((at, lookup.clone()));
     }
 
-    /// Has a lookup not asked: what it asks for is known.
+    /// Cancels the schedule of a lookup: its answer is known.
     pub(super) fn unschedule(&mut self, lookup: &Lookup) {
         let due = self.states.get_mut(lookup).and_then(|state| state.due.take());
         if let Some(at) = due {
@@ -168,7 +168,7 @@ impl Lookups {
         }
     }
 
-    /// The next lookup to ask now, where one more may be.
+    /// The next lookup that is due, if the limit allows one more.
     pub(super) fn start(&mut self, now: Timestamp) -> Option<Lookup> {
         if self.running >= AT_ONCE {
             return None;
@@ -185,7 +185,7 @@ impl Lookups {
         Some(next.1)
     }
 
-    /// The clock was set back: every lookup is due as much earlier.
+    /// Makes every lookup due earlier by the step that the clock was set back.
     pub(super) fn bring_forward(&mut self, by: SignedDuration) {
         let schedule = std::mem::take(&mut self.schedule);
         self.schedule = schedule.into_iter().map(|(at, lookup)| (earlier(at, by), lookup)).collect();
@@ -194,7 +194,7 @@ impl Lookups {
         }
     }
 
-    /// When the next lookup is asked.
+    /// When the next lookup is due.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
         let may_start = self.running < AT_ONCE;
         let waits = |lookup: &Lookup| self.states.get(lookup).is_some_and(|state| !state.is_running);
@@ -202,7 +202,7 @@ impl Lookups {
         next.filter(|_| may_start).map(|(at, _)| *at)
     }
 
-    /// Takes note of the end of a lookup; `None` where nobody asks for it any more.
+    /// Records the end of a lookup; `None` if no key asks for it any more.
     pub(super) fn finished(&mut self, lookup: &Lookup) -> Option<&mut LookupState> {
         let state = self.states.get_mut(lookup).filter(|state| state.is_running)?;
         state.is_running = false;

@@ -1,10 +1,11 @@
-//! Which keys ask for which observed kinds.
+//! The observed kinds that keys ask for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use object::{Gvk, Key};
 
-/// Which keys ask for which observed kinds, both ways, so that a change costs what it concerns.
+/// The observed kinds of each key and the keys of each kind, so that the cost of a change depends only on the
+/// keys that it concerns.
 #[derive(Default)]
 pub(super) struct Observed {
     asked: BTreeMap<(usize, Key), BTreeSet<Gvk>>,
@@ -19,22 +20,22 @@ pub(super) struct Watching {
 }
 
 impl Observed {
-    /// What a key asks for.
+    /// The kinds that a key asks for.
     pub(super) fn of(&self, asker: &(usize, Key)) -> Option<&BTreeSet<Gvk>> {
         self.asked.get(asker)
     }
 
-    /// Who asks for a kind.
+    /// The keys that ask for a kind.
     pub(super) fn askers(&self, gvk: &Gvk) -> impl Iterator<Item = &(usize, Key)> {
         self.askers.get(gvk).into_iter().flatten()
     }
 
-    /// Whether anybody asks for a kind.
+    /// Whether any key asks for a kind.
     pub(super) fn is_asked(&self, gvk: &Gvk) -> bool {
         self.askers.contains_key(gvk)
     }
 
-    /// Replaces what a key asks for.
+    /// Replaces the kinds that a key asks for.
     pub(super) fn ask(&mut self, asker: (usize, Key), kinds: BTreeSet<Gvk>) -> Watching {
         let mut watching = Watching::default();
         let before = self.asked.remove(&asker).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! When an API server that could not be reached can be reached again.
+//! Outages of API servers, and their ends.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +7,28 @@ use jiff::{SignedDuration, Timestamp};
 use crate::Site;
 use crate::queue::earlier;
 
-/// How long a server must answer nothing at all for that to be an outage. A busy server that refuses some
-/// requests answers others in between, and keeps the waits of the keys that it refused.
+/// The time without any answer after which a server has an outage. A busy server that refuses some requests
+/// answers others in between, and its keys keep their backoff.
 const OUTAGE: SignedDuration = SignedDuration::from_secs(5);
 
-/// Since when each API server has answered nothing but that it is unavailable.
+/// The API servers that do not answer, or answer only that they are unavailable, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Outages(BTreeMap<Site, Timestamp>);
 
 impl Outages {
-    /// The server could not be reached, or was too busy.
+    /// Records that the server could not be reached, or was too busy.
     pub(super) fn failed(&mut self, site: Site, now: Timestamp) {
         self.0.entry(site).or_insert(now);
     }
 
-    /// The clock was set back.
+    /// Moves the times back by the step that the clock was set back.
     pub(super) fn bring_forward(&mut self, by: SignedDuration) {
         for since in self.0.values_mut() {
             *since = earlier(*since, by);
         }
     }
 
-    /// The server answered; whether that is the end of an outage.
+    /// Records an answer of the server; returns whether it ends an outage.
     pub(super) fn answered(&mut self, site: Site, now: Timestamp) -> bool {
         self.0.remove(&site).is_some_and(|since| now.duration_since(since) >= OUTAGE)
     }

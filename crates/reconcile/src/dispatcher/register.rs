@@ -1,4 +1,4 @@
-//! What controllers register: the kinds they need, and which change wakes which keys.
+//! The registrations of controllers: the kinds they need, and the mapping functions from changes to keys.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::{
 };
 use object::{Key, Kind, Object};
 
-/// The mapping functions of all controllers, by the kind they listen to.
+/// The mapping functions of all controllers, by kind.
 #[derive(Default)]
 pub(super) struct Routes {
     typed: BTreeMap<(Site, TypeId), Box<dyn Any + Send + Sync>>,
@@ -26,10 +26,10 @@ pub(super) struct Routes {
 /// Names the keys that a repository concerns.
 pub(super) type SourceWakes = fn(&Key) -> Vec<Key>;
 
-/// The mapping functions that listen to one kind.
+/// The mapping functions for one kind.
 pub(super) struct KindRoutes<K> {
     pub(super) wakes: Vec<Route<K>>,
-    /// The indexes that take its changes, by controller.
+    /// The indexes that apply its changes, by controller.
     pub(super) logs: Vec<(usize, Log<K>)>,
 }
 
@@ -37,7 +37,7 @@ pub(super) type Log<K> = Box<dyn Fn(&Change<K>) -> LogEntry + Send + Sync>;
 
 pub(super) struct Route<K> {
     pub(super) lane: usize,
-    /// The kind is the primary one of the controller.
+    /// Whether the kind is the primary one of the controller.
     pub(super) is_primary: bool,
     pub(super) wakes: Wakes<K, Caches>,
 }
@@ -56,7 +56,7 @@ impl Routes {
 }
 
 impl Dispatcher {
-    /// Makes the controller that was added last wait for the first list of a kind, and has the kind watched.
+    /// Makes the controller that was added last wait for the first list of a kind, and requests its watch.
     fn need<K: Kind>(&mut self, site: Site) {
         let kind = WatchedKind::typed::<K>(site);
         let id = (site, kind.gvk.clone());

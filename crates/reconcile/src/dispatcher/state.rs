@@ -1,4 +1,4 @@
-//! The state of a dispatcher, and what is due.
+//! The state of a dispatcher, and the commands that are due.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::snapshot::Snapshot;
 use crate::{Caches, Controller, Executed, Site, Wake, WatchedKind, WorkQueue};
 use object::{Gvk, Key};
 
-/// Keys of one controller that are planned or executed at one time.
+/// The limit of keys of one controller that are planned or executed at the same time.
 const KEYS_AT_ONCE: usize = 16;
 
-/// How a process runs its controllers.
+/// Limits on the work of a dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long changes are gathered before their keys are planned.
+    /// How long the dispatcher gathers changes of a key before it plans the key.
     pub coalesce: SignedDuration,
-    /// How many [`Computation`](crate::Computation)s run at one time.
+    /// How many [`Computation`](crate::Computation)s run at the same time.
     pub computations: usize,
 }
 
@@ -39,7 +39,7 @@ pub struct Dispatcher {
     pub(super) caches: Caches,
     pub(super) routes: Routes,
     pub(super) kinds: BTreeMap<(Site, Gvk), Kind>,
-    /// By controller, in the order of registration.
+    /// The controllers, in the order of registration.
     pub(super) lanes: Vec<Lane>,
     pub(super) turns: BTreeMap<u64, Turn>,
     pub(super) next_turn: u64,
@@ -49,7 +49,7 @@ pub struct Dispatcher {
     pub(super) memos: Memos,
     /// The latest time since the clock was set back.
     pub(super) latest: Timestamp,
-    /// What the next call of [`Dispatcher::due`] hands out.
+    /// The commands that the next call of [`Dispatcher::due`] hands out.
     pub(super) commands: Vec<Command>,
 }
 
@@ -67,15 +67,15 @@ pub(super) struct Lane {
     pub(super) queue: WorkQueue,
     /// The kinds that it registered.
     pub(super) needs: BTreeSet<(Site, Gvk)>,
-    /// Those of them that have not been read, or not for too long; nothing is decided before.
+    /// Those of them that have not been read, or not for too long; until then no decision starts.
     pub(super) missing: BTreeSet<(Site, Gvk)>,
     pub(super) index: IndexSlot,
     pub(super) deciding: Deciding,
-    /// Turns whose actions have all been attempted.
+    /// Reconciliations whose actions have all been attempted.
     pub(super) concluding: VecDeque<(u64, Executed)>,
 }
 
-/// The decision of a controller that is being made.
+/// The decision of a controller that is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deciding {
     Nothing,
@@ -83,7 +83,7 @@ pub(super) enum Deciding {
     Turn(u64),
 }
 
-/// What is known of a registered controller.
+/// Facts about a registered controller, for metrics and health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerInfo {
     /// Its name.
@@ -92,7 +92,7 @@ pub struct ControllerInfo {
     pub reporter: &'static str,
     /// Keys that are due or running.
     pub depth: usize,
-    /// Every kind it needs has been read.
+    /// Whether every kind it needs has been read.
     pub is_ready: bool,
 }
 
@@ -116,8 +116,8 @@ impl Lane {
 }
 
 impl Dispatcher {
-    /// A dispatcher without controllers. Users' objects are applied to, and observed on, the spoke where
-    /// there is one, else the hub.
+    /// Makes a dispatcher without controllers. It applies and observes users' objects on the spoke if there
+    /// is one, else on the hub.
     pub fn new(limits: Limits, has_spoke: bool) -> Self {
         Self {
             limits,
@@ -137,7 +137,7 @@ impl Dispatcher {
         }
     }
 
-    /// Everything that has been read, as it is now; later changes do not reach it.
+    /// The caches as they are now; later changes do not reach the clone.
     pub fn caches(&self) -> Caches {
         self.caches.clone()
     }
@@ -152,19 +152,19 @@ impl Dispatcher {
         })
     }
 
-    /// The kinds of which objects do not fit their type, and how many.
+    /// The kinds that have objects which do not fit their type, with the number of those objects.
     pub fn unreadable(&self) -> Vec<(Gvk, usize)> {
         let counts =
             self.kinds.values().map(|known| (&known.kind, (known.unreadable)(&self.caches, known.kind.site)));
         counts.filter(|(_, count)| *count > 0).map(|(kind, count)| (kind.gvk.clone(), count)).collect()
     }
 
-    /// The API server whose objects are observed.
+    /// The API server of the observed objects.
     pub(super) fn observed_site(&self) -> Site {
         if self.has_spoke { Site::Spoke } else { Site::Hub }
     }
 
-    /// Marks a typed kind as not read any more: no controller that needs it decides anything.
+    /// Marks a typed kind as not read any more: controllers that need it make no decision.
     pub(super) fn expired<K: object::Kind>(&mut self, site: Site) {
         let id = (site, Gvk::of::<K>());
         for lane in &mut self.lanes {
@@ -182,7 +182,8 @@ impl Dispatcher {
         }
     }
 
-    /// What is to be done now. Each command is handed out once. A clock may be set back between two calls.
+    /// The commands that are due now. Each command is handed out once. A clock may be set back between two
+    /// calls.
     pub fn due(&mut self, now: Timestamp) -> Vec<Command> {
         self.follow_clock(now);
         let expired = self.memos.expire(now);
@@ -202,19 +203,19 @@ impl Dispatcher {
         std::mem::take(&mut self.commands)
     }
 
-    /// When something will be due although nothing happens before.
+    /// The time of the next command if nothing happens before.
     pub fn next_at(&self) -> Option<Timestamp> {
         let keys = self.lanes.iter().filter(|lane| lane.may_start()).filter_map(|lane| lane.queue.next_at());
         keys.chain(self.memos.next_expiry()).chain(self.lookups.next_at()).min()
     }
 
-    /// Takes the end of a computation.
+    /// Handles the end of a computation.
     pub fn computed(&mut self, computed: Computed, now: Timestamp) {
         let waiting = self.memos.finished(computed, now);
         self.wake(waiting, Wake::changed(now));
     }
 
-    /// The next decision of a controller, unless one is being made.
+    /// The next decision of a controller, unless one is running.
     fn decide(&mut self, index: usize, now: Timestamp) -> Option<Decision> {
         let lane = self.lanes.get_mut(index)?;
         if lane.deciding != Deciding::Nothing {

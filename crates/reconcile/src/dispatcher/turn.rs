@@ -1,4 +1,4 @@
-//! The turn of a key: plan, step by step of actions, conclude, status.
+//! The reconciliation of a key: plan, step by step of actions, conclusion, status.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 use object::{Gvk, Key};
 
-/// The turn of a key.
+/// The reconciliation of a key.
 pub(super) struct Turn {
     lane: usize,
     pub(super) key: Key,
@@ -28,13 +28,13 @@ pub(super) struct Turn {
     stage: Stage,
 }
 
-/// Where a turn is.
+/// The phase of a reconciliation.
 enum Stage {
-    /// Its plan or its conclusion is being decided, or waits for that. Leaves with [`Dispatcher::decided`].
+    /// Its plan or its conclusion is being decided, or waits for a thread. Ends with [`Dispatcher::decided`].
     Deciding,
-    /// The actions of a step are being executed. Leaves when the last of them has been attempted.
+    /// The actions of a step are being executed. Ends when the last of them has been attempted.
     Acting(Acting),
-    /// The status is being written. Leaves when that has been attempted.
+    /// The status is being written. Ends when that has been attempted.
     WritingStatus,
 }
 
@@ -42,16 +42,16 @@ struct Acting {
     plan: Arc<Plan>,
     /// By step and position; `None` until the action has been attempted.
     outcomes: Vec<Vec<Option<Outcome>>>,
-    /// Actions of the last step that have not been attempted.
+    /// Number of actions of the current step that have not been attempted.
     left: usize,
 }
 
-/// How a turn ended, beside what its writes came to.
+/// How a reconciliation ended, beside the outcomes of its writes.
 #[derive(Default)]
 struct End {
     read_error: Option<ReadError>,
     panicked: bool,
-    /// The key is planned again when what it waits for arrives.
+    /// The key waits for an input, and is planned again when that arrives.
     is_coming: bool,
 }
 
@@ -71,7 +71,7 @@ impl Turn {
 }
 
 impl Dispatcher {
-    /// Takes the end of a decision.
+    /// Handles the end of a decision.
     pub fn decided(&mut self, decided: Decided, now: Timestamp) {
         let Decided { lane: index, answer } = decided;
         let Some(lane) = self.lanes.get_mut(index) else { return };
@@ -95,7 +95,8 @@ impl Dispatcher {
         }
     }
 
-    /// An index that a panic may have left half changed is gone, so every key is planned on a new one.
+    /// A panic may have left the index half changed, so the index is dropped and every key is planned on a
+    /// new one.
     fn panicked(&mut self, index: usize, turn: Option<(u64, Turn)>, now: Timestamp) {
         let Some(lane) = self.lanes.get_mut(index) else { return };
         lane.index.give_back(None);
@@ -133,8 +134,8 @@ impl Dispatcher {
         self.next_step(id);
     }
 
-    /// Has kinds watched and results computed that a plan asked for. `observe` is `None` where the plan
-    /// failed or waits for a result, and then may not have come to all of its questions.
+    /// Requests the watches and computations that a plan asked for. `observe` is `None` if the plan failed or
+    /// waits for a result: it then may not have reached all of its questions.
     fn ask(&mut self, turn: &Turn, asked: Asked, observe: Option<&[Gvk]>, now: Timestamp) {
         let (lane, key) = (turn.lane, &turn.key);
         let Some(controller) = self.lanes.get(lane).map(|lane| lane.controller.name) else { return };
@@ -190,7 +191,7 @@ impl Dispatcher {
         }
     }
 
-    /// Hands out an action, with the caches that its result belongs into.
+    /// Hands out an action, with the caches that store its result.
     fn hand_out(&mut self, mut act: Act) {
         if let (Some(site), Some(gvk)) = (act.action().site(), act.action().gvk()) {
             act.kinds.extend(self.kinds.get(&(site, gvk.clone())).map(|known| Arc::clone(&known.kind)));
@@ -201,7 +202,7 @@ impl Dispatcher {
         self.commands.push(Command::Act(act));
     }
 
-    /// Takes the outcome of an action.
+    /// Handles the outcome of an action.
     pub fn acted(&mut self, acted: Acted, now: Timestamp) {
         let Acted { turn: id, position: (step, index), site, gvk, outcome, written } = acted;
         match (site, &outcome) {
@@ -245,7 +246,7 @@ impl Dispatcher {
         }
     }
 
-    /// Goes on with the next step, or concludes when there is none or an action failed.
+    /// Starts the next step, or concludes when there is none or an action failed.
     fn step_done(&mut self, id: u64) {
         let Some(turn) = self.turns.get_mut(&id) else { return };
         let Stage::Acting(acting) = &turn.stage else { return };
