@@ -1,4 +1,5 @@
-//! What decides: pure functions over explicit inputs. Wire types are parsed once, at an engine's door.
+//! The engines: pure functions from explicit inputs to decisions. Wire types are parsed once, at an engine's
+//! door.
 
 pub mod addon;
 pub mod applier;

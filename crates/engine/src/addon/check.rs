@@ -1,7 +1,8 @@
-//! Whether configurations make an add-on, asked before any cluster gets them.
+//! Checks whether configurations make an add-on, before any cluster gets them.
 //!
-//! What is wrong on every cluster is found with a cluster that does not exist. What depends on a cluster,
-//! such as its image registries, shows on that cluster.
+//! The check renders the add-on for a cluster that does not exist, and finds the mistakes that every cluster
+//! would show. A mistake that depends on a cluster, for example in its image registries, shows on that
+//! cluster.
 
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ use super::works;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use object::Object;
 
-/// Stands for every cluster.
+/// The name that stands for every cluster.
 const ANY_CLUSTER: &str = "cluster";
 
 /// Renders an add-on as for a cluster and says why that is not possible, in words for a condition.
@@ -43,7 +44,7 @@ fn undefined(input: &Input<'_>) -> Option<(usize, String)> {
     let variables = template::variables(input, template::install_namespace(input.config));
     let manifests = input.template.agent_spec.workload.manifests.iter().enumerate();
     manifests.into_iter().find_map(|(index, manifest)| {
-        // JSON has no two braces beside each other outside of strings that open something.
+        // Outside of strings, JSON has no two opening braces beside each other.
         let text = Value::Object(manifest.clone()).to_string();
         let mut names = text.split("{{").skip(1).filter_map(|rest| Some(rest.split_once("}}")?.0));
         let unknown = names.find(|name| !variables.contains_key(*name))?;

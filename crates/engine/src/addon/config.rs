@@ -20,23 +20,23 @@ pub struct ConfigKind {
 /// A configuration and its content, by hash; the hash is empty where the content is not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Config {
-    /// What it is.
+    /// The kind of the configuration.
     pub kind: ConfigKind,
-    /// Where it is.
+    /// Namespace and name.
     pub key: Key,
     /// [`spec_hash`](super::spec_hash::spec_hash) of its content.
     pub hash: String,
 }
 
 impl Config {
-    /// Whether both are the same object, whatever it contains.
+    /// Whether both name the same object, whatever its content.
     pub(crate) fn is_same_object(&self, other: &Self) -> bool {
         self.kind == other.kind && self.key == other.key
     }
 }
 
-/// The configurations that hold when later levels replace those of earlier ones, kind by kind and never
-/// within a kind.
+/// The configurations in force. A later level replaces the configurations of earlier levels kind by kind;
+/// within a level, configurations of one kind do not replace each other.
 ///
 /// The levels are the add-on's defaults, the last placement that selects the cluster, and the cluster's own.
 /// The result is sorted by kind; within a kind the order is kept and a repeated object is dropped.

@@ -1,4 +1,4 @@
-//! Between the wire types of add-ons and what the engine says of configurations.
+//! Conversion between the wire types of add-ons and the configurations of the engine.
 
 use super::config::{Config, ConfigKind};
 use api::addon::v1alpha1::{
@@ -13,8 +13,7 @@ pub const TEMPLATES: &str = "addontemplates";
 /// Resource of AddOnDeploymentConfig.
 pub const DEPLOYMENT_CONFIGS: &str = "addondeploymentconfigs";
 
-/// The kinds of configuration whose content the hub looks after, as they are read: the form OCM computes
-/// hashes of.
+/// The kinds of configuration that the hub hashes, as it reads them: OCM hashes the same form.
 pub fn config_gvk(kind: &ConfigKind) -> Option<Gvk> {
     let name = match (kind.group.as_str(), kind.resource.as_str()) {
         (ADDON_GROUP, TEMPLATES) => "AddOnTemplate",
@@ -39,7 +38,7 @@ pub fn is_deployment_config(config: &Config) -> bool {
     config.kind.group == ADDON_GROUP && config.kind.resource == DEPLOYMENT_CONFIGS
 }
 
-/// Whether an add-on is defined by a template, so that the hub runs it whole.
+/// Whether a template defines the add-on, so that the hub renders, deploys and probes it.
 pub fn has_template(cma: &ClusterManagementAddOn) -> bool {
     cma.spec
         .supported_configs
@@ -47,8 +46,8 @@ pub fn has_template(cma: &ClusterManagementAddOn) -> bool {
         .any(|config| config.group == ADDON_GROUP && config.resource == TEMPLATES)
 }
 
-/// Whether the hub looks after the configurations of an add-on: any other value than that of the add-on
-/// manager is a no.
+/// Whether the hub manages the configurations of an add-on: it does unless an annotation names another
+/// manager than the add-on manager.
 pub fn is_managed(cma: &ClusterManagementAddOn) -> bool {
     let lifecycle =
         cma.metadata.annotations.as_ref().and_then(|annotations| annotations.get(ADDON_LIFECYCLE_ANNOTATION));
@@ -108,31 +107,32 @@ fn spec_hash(config: &Config) -> ConfigSpecHash {
     }
 }
 
-/// What a cluster's add-on is assigned; `None` where an entry has no desired configuration, which older
-/// writers leave out.
+/// The configurations that are assigned to a cluster's add-on; `None` if an entry has no desired
+/// configuration, which older writers leave out.
 pub fn desired(references: &[ConfigReference]) -> Option<Vec<Config>> {
     references.iter().map(|r| Some(hashed(&r.group, &r.resource, r.desired_config.as_ref()?))).collect()
 }
 
-/// What a cluster's add-on is assigned, read from its status.
+/// The configurations that are assigned to a cluster's add-on, read from its status.
 pub fn assigned(addon: &ManagedClusterAddOn) -> Option<Vec<Config>> {
     desired(&addon.status.as_ref()?.config_references)
 }
 
-/// What was good on every cluster of a placement; `None` where an entry never was, or there is no entry.
+/// The configurations that succeeded on every cluster of a placement; `None` if an entry has none, or there
+/// is no entry.
 pub fn last_known_good(references: &[InstallConfigReference]) -> Option<Vec<Config>> {
     let good = references.iter();
     let good = good.map(|r| Some(hashed(&r.group, &r.resource, r.last_known_good_config.as_ref()?)));
     good.collect::<Option<Vec<_>>>().filter(|configs| !configs.is_empty())
 }
 
-/// What a cluster's add-on last ran with success; `None` where an entry never did.
+/// The configurations that a cluster's add-on last ran with success; `None` if an entry has none.
 pub fn applied(references: &[ConfigReference]) -> Option<Vec<Config>> {
     references.iter().map(|r| Some(hashed(&r.group, &r.resource, r.last_applied_config.as_ref()?))).collect()
 }
 
-/// The references of a cluster's add-on that is assigned `configs`. What was applied before stays known,
-/// place by place within a kind, also where a configuration was replaced by one of another name.
+/// The references of a cluster's add-on that is assigned `configs`. They keep the configurations that were
+/// applied before, position by position within a kind, even if one of another name replaces them.
 pub fn references(
     configs: &[Config],
     before: &[ConfigReference],
@@ -171,11 +171,11 @@ pub fn default_references(configs: &[Config]) -> Vec<DefaultConfigReference> {
     configs.iter().map(reference).collect()
 }
 
-/// The configurations of a placement as the add-on's status lists them; once everywhere, they are what to
-/// return to.
+/// The configurations of a placement as the add-on's status lists them. Once every cluster runs them, they
+/// become the configurations to return to.
 ///
-/// What was good before stays known, place by place within a kind: OCM forgets all of it when one name
-/// changes. See docs/hazards.md#renamed-config-forgets.
+/// The last good configurations stay recorded, position by position within a kind. OCM forgets all of them
+/// when one name changes. See docs/hazards.md#renamed-config-forgets.
 pub fn install_references(
     configs: &[Config],
     before: &[InstallConfigReference],

@@ -21,7 +21,7 @@ const PROXY_CA_PATH: &str = "/managed/proxy-ca";
 const PROXY_CA_KEY: &str = "ca-bundle.crt";
 const PROXY_CA_VOLUME: &str = "proxy-ca-bundle";
 
-/// Everything a workload is decorated with.
+/// The additions to a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Decoration {
     /// Name of the add-on.

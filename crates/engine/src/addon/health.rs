@@ -1,4 +1,4 @@
-//! Whether an add-on works on its cluster, from what its works report.
+//! The health of an add-on on its cluster, judged from the status of its works.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,27 @@ use api::names::{CONFIG_SPEC_HASH_ANNOTATION, work_conditions};
 use api::work::v1::{FieldValue, ManifestCondition, ManifestWork};
 use object::Object;
 
-/// What the works of an add-on say about the configurations it is assigned.
+/// The state of the works of an add-on, compared with the configurations that are assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorksStatus {
-    /// There are none.
+    /// There are no works.
     NoWorks,
     /// At least one was made from other configurations.
     OtherConfig,
-    /// The agent has not applied them all, or not all objects exist.
+    /// The agent has not applied every work, or not every object exists.
     NotReady,
-    /// The agent could not apply an object; what it says.
+    /// The agent could not apply an object; the text is the agent's.
     Refused(String),
-    /// All objects are there, and a workload does not run this configuration yet; which, and why.
+    /// All objects exist, but a workload does not run this configuration yet; the text says which and why.
     NotHealthy(String),
-    /// All is well with exactly these configurations.
+    /// Every workload is healthy with exactly these configurations.
     Done,
 }
 
-/// Judges the works by the configurations they must have been made from.
+/// Judges works by the configurations that they must be made from.
 ///
-/// Everything is fenced: conditions count for the current generation of the work, feedback for the address of
-/// the configurations. With `needs_health` unset it is enough that the objects exist, as it is in OCM. See
+/// Each fact has a fence: conditions count for the current generation of the work, feedback for the address
+/// of the configurations. Without `needs_health` it is enough that the objects exist, as in OCM. See
 /// docs/hazards.md#applied-is-not-healthy.
 pub fn works_status(works: &[&ManifestWork], configs: &[Config], needs_health: bool) -> WorksStatus {
     if works.is_empty() {
@@ -88,7 +88,7 @@ fn refusal(work: &ManifestWork) -> Option<String> {
     ))
 }
 
-/// A Deployment or DaemonSet of a work, with what was read back from it.
+/// A Deployment or DaemonSet of a work, with the feedback about it.
 struct Workload<'a> {
     resource: String,
     name: String,
@@ -165,7 +165,7 @@ fn unhealthy(workload: &Workload<'_>, address: &str) -> Option<String> {
     }
 }
 
-/// The add-on's own availability, in OCM's words and by OCM's rules: one replica that is ready is enough.
+/// The availability of the add-on, in OCM's words and by OCM's rules: one ready replica is enough.
 pub fn availability(addon: &str, works: &[&ManifestWork]) -> Observation {
     let unknown = |reason: &str, message: &str| Observation::new(AVAILABLE, Unknown, reason).message(message);
     if works.is_empty() {
@@ -209,7 +209,7 @@ fn probe(workload: &Workload<'_>) -> Option<String> {
     if desired == 0 {
         return None;
     }
-    // A Deployment leaves the field out while nothing is ready.
+    // A Deployment has no such field while no replica is ready.
     let ready = ready.unwrap_or_default();
     let enough = if workload.is_daemon_set { ready == desired } else { ready >= 1 };
     let message = || {
@@ -221,8 +221,8 @@ fn probe(workload: &Workload<'_>) -> Option<String> {
     (!enough).then(message)
 }
 
-/// Whether the objects of the works are applied, in OCM's words; over all works, not the last one. `None`
-/// while one of them has not reported. See docs/hazards.md#last-work-wins.
+/// Whether the objects of all works are applied, in OCM's words; OCM looks at the last work only. `None`
+/// while a work has not reported. See docs/hazards.md#last-work-wins.
 pub fn manifest_applied(works: &[&ManifestWork]) -> Option<Observation> {
     use api::names::addon_conditions::MANIFEST_APPLIED;
     let applied = |work: &&&ManifestWork| {

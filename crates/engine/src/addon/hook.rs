@@ -56,7 +56,7 @@ pub fn build(addon: &ManagedClusterAddOn, manifests: &[Object]) -> Option<Manife
     Some(ManifestWork { metadata, spec, ..ManifestWork::default() })
 }
 
-/// The jobs of a work that are not complete, or not known to be.
+/// The jobs of a work that are not complete, or are not known to be complete.
 pub fn unfinished(work: &ManifestWork) -> Vec<String> {
     let status = work.status.as_ref();
     let available = status.and_then(|status| find_condition(&status.conditions, work_conditions::AVAILABLE));

@@ -1,4 +1,4 @@
-//! How far a configuration is: on one cluster, and on the clusters of a placement.
+//! The progress of a configuration, on one cluster and on the clusters of a placement.
 
 use jiff::Timestamp;
 
@@ -12,14 +12,14 @@ use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, find_condition, set_condition};
 use api::names::addon_conditions::{CONFIGURED, PROGRESSING};
 
-/// `Progressing` reason while a configuration is on its way.
+/// `Progressing` reason while a cluster does not run its configuration yet.
 pub const UNDER_WAY: &str = "Progressing";
-/// `Progressing` reason once it has arrived.
+/// `Progressing` reason once the cluster runs it.
 pub const COMPLETED: &str = "Completed";
-/// `Progressing` reason when it cannot arrive, or too many clusters failed.
+/// `Progressing` reason when the cluster cannot run it, or too many clusters failed.
 pub const FAILED: &str = "Failed";
 
-/// What the rollout is told of a cluster that should run `wants`.
+/// The report for the rollout engine about a cluster that should run `wants`.
 pub fn cluster(addon: &ManagedClusterAddOn, wants: &[Config]) -> Cluster {
     let name = addon.metadata.namespace.clone().unwrap_or_default();
     let wanted = Hash(address(wants));
@@ -53,8 +53,7 @@ pub fn cluster(addon: &ManagedClusterAddOn, wants: &[Config]) -> Cluster {
     Cluster { name, wants: wanted, runs, runs_since, health, last_good: applied, ..Cluster::default() }
 }
 
-/// Assigns configurations to a cluster's add-on, in one write: what it should run, and that it is on its way
-/// from now.
+/// Assigns configurations to a cluster's add-on and marks them as progressing from now, in one write.
 ///
 /// The time of `Progressing` starts anew although its status may stay, because deadlines count from it.
 /// See docs/hazards.md#deadline-of-the-old-config.
@@ -87,10 +86,10 @@ pub fn configured(conditions: &mut Vec<Condition>, is: bool, now: Timestamp) {
     set_condition(conditions, observation, now);
 }
 
-/// Since when the clusters of a placement are on their way to `desired`, if they are.
+/// Since when the clusters of a placement progress to `desired`; `None` if they do not.
 ///
-/// The time of `Progressing` starts anew with other configurations although its status may stay, so that it
-/// tells who joined since.
+/// With other configurations the time of `Progressing` starts anew although its status may stay, because the
+/// rollout compares it with the times at which clusters joined.
 pub fn began(progression: &mut InstallProgression, desired: &[Config], now: Timestamp) -> Option<Timestamp> {
     if !is_of(progression, desired) {
         progression.conditions.retain(|condition| condition.type_ != PROGRESSING);
@@ -101,15 +100,15 @@ pub fn began(progression: &mut InstallProgression, desired: &[Config], now: Time
         .map(|condition| condition.last_transition_time.0)
 }
 
-/// Whether the clusters of a placement are told to run `desired`.
+/// Whether the status assigns `desired` to the clusters of a placement.
 pub fn is_of(progression: &InstallProgression, desired: &[Config]) -> bool {
     let last = progression.config_references.iter();
     let last = last.map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)));
     last.collect::<Option<Vec<_>>>().is_some_and(|last| address(&last) == address(desired))
 }
 
-/// How a placement fares, in OCM's words, and in ours where OCM has none: what failed, and what holds the
-/// rollout.
+/// The condition of a placement's rollout, in OCM's words, and in ours where OCM has none: the failures, and
+/// the reason why the rollout does not go on.
 pub fn placement_condition(selected: usize, own: usize, decision: &RolloutDecision) -> Observation {
     let counts = &decision.counts;
     let (done, failed, timed_out) =

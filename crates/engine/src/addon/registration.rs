@@ -1,5 +1,5 @@
-//! The registration of an add-on's agent: what the status of the add-on asks the spoke for, and the agent's
-//! permissions on the hub.
+//! The registration of an add-on's agent: the registrations that the status of the add-on asks the spoke for,
+//! and the agent's permissions on the hub.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject as RbacSubject};
@@ -29,7 +29,7 @@ pub struct Sources {
 impl Sources {
     /// Reads both from their snapshots.
     ///
-    /// # Errors
+    /// Says why a snapshot has no content of its type.
     /// Says why a snapshot does not hold what it should.
     pub fn read(template: &ControllerRevision, config: Option<&ControllerRevision>) -> Result<Self, String> {
         Ok(Self { template: snapshot::spec(template)?, config: config.map(snapshot::spec).transpose()? })
@@ -43,9 +43,9 @@ pub fn default_subject(cluster: &str, addon: &str) -> Subject {
     Subject { user: format!("{of_cluster}:agent:{addon}-agent"), groups, ..Subject::default() }
 }
 
-/// Fills in the fields that the agent of the spoke waits for: how to register, where to put credentials, how
-/// health is reported. Conditions stay, and so do the fields that the spoke wrote itself: the driver, and the
-/// subject that came with a token.
+/// Fills in the fields that the agent of the spoke waits for: how to register, the namespace for credentials,
+/// and the mode of health reports. Conditions stay, and so do the fields that the spoke writes itself: the
+/// driver, and the subject that came with a token.
 pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
     let cluster = addon.metadata.namespace.clone().unwrap_or_default();
     let name = addon.metadata.name.clone().unwrap_or_default();
@@ -100,11 +100,11 @@ pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
 
 /// The permissions of an add-on's agent on the hub.
 ///
-/// The subject is the agent of this one cluster, by the name that the hub gives it: the status of the add-on
-/// is the cluster's to write. Only the driver in it counts, which chooses between the two names of this
-/// agent. OCM takes the subject from the status, and binds the group of the agents of all clusters as well,
-/// so that each may act in the namespace of every other cluster. It names bindings without the role or the
-/// cluster, so that two of them collide. See docs/hazards.md#subject-of-the-spoke,
+/// The subject is the agent of this one cluster, under the name that the hub gives it, because the cluster
+/// can write the status of the add-on. Of the status, only the driver counts: it chooses between the two
+/// names of this agent. OCM takes the subject from the status, and binds the group of the agents of all
+/// clusters as well, so that each may act in the namespace of every other cluster. It names bindings without
+/// the role or the cluster, so that two of them collide. See docs/hazards.md#subject-of-the-spoke,
 /// docs/hazards.md#bindings-across-clusters and docs/hazards.md#colliding-bindings.
 ///
 /// # Errors

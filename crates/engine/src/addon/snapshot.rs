@@ -1,5 +1,6 @@
-//! Contents of configurations, kept by hash, so that an edit in place reaches a cluster only in its turn and
-//! a rollback finds the content before. See docs/hazards.md#edit-in-place and docs/hazards.md#no-rollback.
+//! Contents of configurations, kept by hash. An edit in place so reaches a cluster only when the rollout
+//! assigns it, and a rollback finds the earlier content. See docs/hazards.md#edit-in-place and
+//! docs/hazards.md#no-rollback.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ pub fn snapshot(addon: &str, config: &Config, content: Map<String, Value>) -> Co
 /// Reads the `spec` in a snapshot.
 ///
 /// # Errors
-/// Says, in words for a condition, why it is not of that type.
+/// Says, in words for a condition, why the content is not of that type.
 pub fn spec<T: serde::de::DeserializeOwned>(snapshot: &ControllerRevision) -> Result<T, String> {
     let name = snapshot.metadata.name.as_deref().unwrap_or_default();
     let spec = snapshot.data.0.get("spec").cloned().unwrap_or_default();

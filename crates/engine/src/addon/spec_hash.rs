@@ -1,4 +1,4 @@
-//! The hash by which OCM tells two contents of a configuration apart.
+//! The hash by which OCM distinguishes contents of a configuration.
 //!
 //! It is the SHA-256 of the object without `apiVersion`, `kind`, `metadata` and `status`, in the JSON Go
 //! writes: keys sorted, no white space, `<`, `>`, `&` and the two line separators escaped, numbers in Go's
@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use object::{Object, hex};
 
-/// Fields that say which object it is and how it fares, not what it wants.
+/// Fields that identify the object or report its state, and are no part of its content.
 const NOT_CONTENT: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 
 /// The part of a configuration that is hashed and kept in snapshots.
@@ -90,8 +90,9 @@ fn write_string(json: &mut String, text: &str) {
     json.push('"');
 }
 
-/// Integers that fit 64 bits as they are; everything else as the float it is, in the shortest digits that
-/// read back the same, with an exponent below 1e-6 and from 1e21 on (`encoding/json`, `floatEncoder`).
+/// Prints a number as Go does (`encoding/json`, `floatEncoder`): an integer that fits 64 bits as an integer,
+/// any other number as a float in the shortest digits that read back the same, with an exponent below 1e-6
+/// and from 1e21 on.
 fn write_number(json: &mut String, number: &Number) {
     if let Some(integer) = number.as_i64() {
         let _ = write!(json, "{integer}");

@@ -12,7 +12,7 @@ use api::addon::v1alpha1::{
 use api::names::DEFAULT_ADDON_NAMESPACE;
 use object::Object;
 
-/// Everything that the manifests of one cluster depend on.
+/// The input of the manifests of one cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// Name of the add-on.

@@ -20,8 +20,8 @@ use api::work::v1::{
 use object::fields::covers;
 use object::{Metadata as _, Object, ObjectRef};
 
-/// Values that the health of a workload depends on, beside OCM's well-known values. They show that the counts
-/// are about the present configuration and about the newest pods, as `kubectl rollout status` asks.
+/// Feedback rules for the health of a workload, beside OCM's well-known values. They show that the counts are
+/// about the present configuration and about the newest pods, as `kubectl rollout status` asks.
 pub(crate) const FENCE: [(&str, &str); 5] = [
     ("ConfigAddress", r".metadata.annotations.gitops\.wheelwright\.dev/config-address"),
     ("Generation", ".metadata.generation"),
@@ -96,7 +96,8 @@ pub fn build(
     Ok(packed.into_iter().map(work).collect())
 }
 
-/// Says which objects stay on the cluster when the add-on goes; nothing where none does.
+/// The option that orphans the objects which stay on the cluster when the add-on is deleted; `None` if none
+/// stays.
 fn delete_option(manifests: &[Object]) -> Option<DeleteOption> {
     let stays = |manifest: &&Object| manifest.annotations().contains_key(ADDON_DELETION_ORPHAN);
     let orphaning_rules: Vec<_> = manifests.iter().filter(stays).map(identifier).collect();
@@ -107,7 +108,7 @@ fn delete_option(manifests: &[Object]) -> Option<DeleteOption> {
     })
 }
 
-/// How the configuration of a work names an object.
+/// The name of an object in the configuration of a work.
 pub(super) fn identifier(manifest: &Object) -> ResourceIdentifier {
     let reference = manifest.reference();
     ResourceIdentifier {
@@ -119,7 +120,7 @@ pub(super) fn identifier(manifest: &Object) -> ResourceIdentifier {
     }
 }
 
-/// Whether the health of a manifest's object is the health of the add-on.
+/// Whether the health of this object decides the health of the add-on.
 pub(crate) fn is_workload(manifest: &Object) -> bool {
     manifest.api_version().starts_with("apps/") && matches!(manifest.kind(), "Deployment" | "DaemonSet")
 }
@@ -132,8 +133,8 @@ fn fence(workload: &mut Object, address: &str) {
     }
 }
 
-/// The probes of workloads, merged with the template author's configuration of the same object, and then the
-/// author's others.
+/// The probes of workloads, merged with the template author's rules for the same objects, then the other
+/// rules of the author.
 fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<ManifestConfigOption> {
     let paths = FENCE.iter().map(|(name, path)| JsonPath {
         name: (*name).into(),
@@ -181,7 +182,7 @@ fn merged(ours: &[FeedbackRule], theirs: &[FeedbackRule]) -> Vec<FeedbackRule> {
     rules
 }
 
-/// Whether a work is as wanted. Labels and annotations of others do not count.
+/// Whether a work is as wanted. Labels and annotations of other writers do not count.
 pub fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bool {
     let metadata = |work: &ManifestWork| {
         Object::from_typed(&ManifestWork { metadata: work.metadata.clone(), ..ManifestWork::default() })

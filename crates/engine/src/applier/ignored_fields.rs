@@ -9,8 +9,8 @@ pub type Path = Vec<String>;
 
 /// Gives fields of a manifest their live value, and drops those that the live object does not have.
 ///
-/// Server-side apply removes a field that we set at creation and leave out later, so the live value is sent
-/// along. Items of lists that have names are told apart by them, others by their place.
+/// Server-side apply removes a field that we set at creation and leave out later, so the request carries the
+/// live value. List items with names are matched by name, others by position.
 pub(crate) fn keep_live_values(manifest: &mut Object, live: &Object, paths: &[Path]) {
     for path in paths {
         let live = live_value(&manifest.0, &live.0, path).cloned();

@@ -1,4 +1,4 @@
-//! Applying a manifest to a cluster: which fields it leaves alone, and who owns the object.
+//! How a manifest is applied to a cluster: the fields that it ignores, and the owners of the object.
 
 mod ignored_fields;
 mod owners;

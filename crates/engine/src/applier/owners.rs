@@ -1,4 +1,4 @@
-//! Owners of applied objects. An owner is known by its uid, never by its name or by a label alone.
+//! Owners of applied objects. The uid identifies an owner; a name or a label alone never does.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
@@ -37,10 +37,11 @@ pub(crate) fn with_owner(object: &Object, owner: &OwnerReference) -> Vec<Value> 
     references(object).cloned().chain([json!(owner)]).collect()
 }
 
-/// The references to apply: those of owners of this kind that the live object has, or ours where the object
-/// is to be created.
+/// The references to apply: those of owners of this kind on the live object, or ours if the object is to be
+/// created.
 ///
-/// All owners of this kind apply under one field manager, and an apply removes the items that the manager no
+/// All owners of this kind apply under one field manager, and an apply removes the items that the manager
+/// does not name any more.
 /// longer names.
 pub(crate) fn references_to_apply(live: Option<&Object>, owner: &OwnerReference, owned: bool) -> Vec<Value> {
     match live {

@@ -1,4 +1,4 @@
-//! A log of what changed since a moment.
+//! A log of changed clusters.
 
 use std::collections::BTreeMap;
 

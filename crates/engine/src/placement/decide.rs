@@ -1,4 +1,4 @@
-//! From the selection to the writes: group the members, lay them out, publish the difference.
+//! Decides the writes from the selection: groups the members, lays them out, publishes the difference.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,8 +55,8 @@ pub(super) fn decide(
     schedule
 }
 
-/// Returns since when decisions that are ordered by score may be written for changed scores alone; `None`
-/// where none changed.
+/// Returns since when decisions that are ordered by score may be written because of scores alone; `None` if
+/// no score changed.
 fn refresh_scores_at(cycle: &Cycle<'_>, input: &Input<'_>, selection: &Selection) -> Option<Timestamp> {
     if !cycle.policy.by_score {
         return None;
@@ -75,13 +75,13 @@ fn entries(decision: &PlacementDecision) -> &[ClusterDecision] {
     decision.status.as_ref().map(|status| status.decisions.as_slice()).unwrap_or_default()
 }
 
-/// A layout in the making.
+/// A layout that is being computed.
 struct Decision<'a> {
     cycle: &'a Cycle<'a>,
     input: &'a Input<'a>,
     selection: &'a Selection,
     removals: BTreeMap<Id, Removal>,
-    /// Whether entries are written for changed scores alone.
+    /// Whether to write entries of which only the scores changed.
     refreshes: bool,
     ranges: OnceCell<Vec<Range>>,
 }
@@ -92,7 +92,7 @@ impl Decision<'_> {
         let Cycle { policy, published, .. } = *self.cycle;
         let members: Vec<Member> =
             self.members(unsettled).into_iter().map(|id| Member { id, group: self.group(id) }).collect();
-        // Clusters that wait for the place of one that leaves do not make groups larger.
+        // Clusters that wait for the place of a leaving cluster do not make groups larger.
         let places = policy.wanted.map_or(usize::MAX, |wanted| wanted.max(published.len()));
         let request = LayoutInput {
             placement: self.input.placement.metadata.name.as_deref().unwrap_or_default(),
@@ -104,8 +104,8 @@ impl Decision<'_> {
         lay_out(&request, &published.slices)
     }
 
-    /// Returns the clusters that should be published, in order: those that arrive, those that stay, those
-    /// that leave later.
+    /// Returns the clusters that should be published, in order: clusters that arrive, then clusters that stay
+    /// or leave later.
     fn members(&self, unsettled: &[Id]) -> Vec<Id> {
         let Cycle { policy, fleet, published, .. } = *self.cycle;
         let arriving = unsettled.iter().copied();
@@ -123,7 +123,7 @@ impl Decision<'_> {
         members
     }
 
-    /// Returns the group of a cluster; one that leaves stays in the group it is published in.
+    /// Returns the group of a cluster; a leaving cluster stays in the group it is published in.
     fn group(&self, id: Id) -> usize {
         let Cycle { policy, fleet, published, .. } = *self.cycle;
         match (self.removals.contains_key(&id), fleet.facts(id)) {
@@ -194,7 +194,7 @@ impl Decision<'_> {
         }
     }
 
-    /// Returns what scores are relative to. Where clusters are not ranked it is measured only when an entry
+    /// Returns the ranges that scores are relative to. Without a ranking they are measured only when an entry
     /// is written.
     fn ranges(&self) -> &[Range] {
         if self.cycle.policy.is_ranked() {

@@ -1,4 +1,4 @@
-//! The explanation of a placement, cluster by cluster. It is computed from nothing when somebody asks.
+//! The explanation of a placement, cluster by cluster. It is computed from nothing on request.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::schedule::{Schedule, schedule};
 use super::select::{Selection, select};
 use super::sets::SetMembers;
 
-/// Everything that leads to the decisions of a placement. Results and scores are those of Open Cluster
+/// The way to the decisions of a placement, stage by stage. Results and scores are those of Open Cluster
 /// Management's debug server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -61,7 +61,7 @@ pub struct Filtered {
 pub struct Prioritized {
     /// The prioritizer.
     pub name: String,
-    /// What a score is multiplied with.
+    /// The factor of its scores.
     pub weight: i32,
     /// Score by cluster.
     pub scores: BTreeMap<String, i64>,
@@ -96,8 +96,8 @@ pub struct Story {
     /// The score of each prioritizer that has one, in the order of their names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub scores: BTreeMap<String, i64>,
-    /// The prioritizers that have no valid score for it, and why; the cluster comes after all that have
-    /// theirs.
+    /// The prioritizers without a valid score for it, and why; the cluster comes after all clusters with
+    /// valid scores.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unscored: Vec<String>,
     /// Sum of scores times weights.
@@ -221,7 +221,7 @@ fn story(cycle: &Cycle<'_>, selection: &Selection, id: Id) -> Story {
     story
 }
 
-/// Returns what removed a cluster, or why it is selected.
+/// Returns the filter that removed a cluster, or the reason why it is selected.
 fn reason(cycle: &Cycle<'_>, selection: &Selection, id: Id, selected: bool) -> (&'static str, String) {
     let Cycle { policy, fleet, .. } = *cycle;
     let Some(cluster) = fleet.cluster(id) else { return ("Gone", "there is no such cluster".into()) };

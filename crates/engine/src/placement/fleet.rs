@@ -1,7 +1,8 @@
-//! What all placements share: the clusters, their scores, and how many decisions name each.
+//! The input that all placements share: the clusters, their scores, and the number of decisions that name
+//! each.
 //!
-//! A fleet is told of every change and records which clusters changed, so that a placement that was scheduled
-//! before asks only for what changed since.
+//! A fleet takes every change and records which clusters changed, so that a placement that was scheduled
+//! before asks only for later changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::PlacementDecision;
 
-/// A fleet that removed fewer clusters than this is not renumbered.
+/// The number of removed clusters below which a fleet is not renumbered.
 const MANY_REMOVED: usize = 1024;
 
 /// The number of a cluster in its fleet; a name keeps its number until [`Fleet::renumber`].
@@ -30,9 +31,9 @@ pub struct Fleet {
     histogram: BTreeMap<u32, u32>,
     /// How many clusters were removed since the last renumbering.
     removed: usize,
-    /// Clusters that changed, or whose scores did.
+    /// Clusters that changed, or have changed scores.
     pub changes: ChangeLog,
-    /// Clusters for which the number of decisions that name them changed.
+    /// Clusters for which the number of decisions changed.
     pub uses: ChangeLog,
 }
 
@@ -45,7 +46,7 @@ struct FleetMember {
 }
 
 impl Fleet {
-    /// Builds a fleet of objects.
+    /// Builds a fleet from objects.
     pub fn of(
         clusters: impl IntoIterator<Item = Arc<ManagedCluster>>,
         scores: impl IntoIterator<Item = Arc<AddOnPlacementScore>>,
@@ -224,7 +225,7 @@ impl Fleet {
         valid.collect()
     }
 
-    /// Returns the first moment at which a score that is valid now is not.
+    /// Returns the first moment at which a score that is valid now becomes invalid.
     pub(crate) fn scores_until(&self, id: Id, now: Timestamp) -> Option<Timestamp> {
         let scores = self.members.get(id as usize).map(|member| member.scores.as_slice()).unwrap_or_default();
         let ends = scores.iter().filter_map(|score| Some(score.status.as_ref()?.valid_until.as_ref()?.0));

@@ -1,5 +1,5 @@
-//! The scheduling cycle with a memory: the same answers as [`schedule`](super::schedule()), computed from
-//! what changed.
+//! The scheduling cycle with a cache: the same answers as [`schedule`](super::schedule()), computed from the
+//! changes.
 //!
 //! # States
 //! Every stage has an inbox of clusters, in [`Inboxes`]. [`IncrementalSchedule::receive`] compares the input
@@ -16,8 +16,8 @@
 //!
 //! # Cost
 //! A changed cluster is evaluated and scored again, found in the ranking by binary search, and compared with
-//! the published decisions; no other cluster is visited. Only what concerns all clusters visits all: another
-//! spec, another set, another scale.
+//! the published decisions; no other cluster is visited. Only a change that concerns all clusters visits all:
+//! another spec, another set, another scale.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,11 +37,11 @@ use super::sets::SetMembers;
 use super::status;
 use api::cluster::v1beta1::{PlacementDecision, PlacementSpec};
 
-/// Up to so many clusters, and one in so many, find their new rank one by one; more are sorted with all
-/// others, which costs less.
+/// Limits on the clusters that get a new rank one by one, as a number and as a fraction of all. Above them,
+/// all clusters are sorted, which costs less.
 const FEW: usize = 32;
 
-/// What is remembered of one placement between two cycles.
+/// The cached results of one placement between two cycles.
 #[derive(Debug, Default)]
 pub struct IncrementalSchedule {
     received: Option<Received>,
@@ -51,11 +51,11 @@ pub struct IncrementalSchedule {
     costs: Costs,
     deadlines: Deadlines,
     reported: Reported,
-    /// The clusters whose decision is not what it should be.
+    /// The clusters with a decision that is not as it should be.
     unsettled: BTreeSet<Id>,
 }
 
-/// The input of the last cycle, as far as the next one is compared with it.
+/// The parts of the last cycle's input that the next cycle compares.
 #[derive(Debug)]
 struct Received {
     spec: PlacementSpec,
@@ -67,7 +67,7 @@ struct Received {
     uses: u64,
 }
 
-/// The clusters each stage must still look at.
+/// The clusters that each stage has to visit.
 #[derive(Debug, Default)]
 struct Inboxes {
     evaluate: Inbox,
@@ -78,7 +78,7 @@ struct Inboxes {
     lay_out: bool,
 }
 
-/// Clusters a stage must look at.
+/// Clusters that a stage has to visit.
 #[derive(Debug)]
 enum Inbox {
     /// These clusters, in any order, perhaps repeated.
@@ -151,7 +151,7 @@ impl IncrementalSchedule {
         }
     }
 
-    /// Compares the input with the one before and puts what changed into the inboxes.
+    /// Compares the input with the one before and puts the changed clusters into the inboxes.
     fn receive(
         &mut self,
         input: &Input<'_>,
@@ -190,7 +190,7 @@ impl IncrementalSchedule {
         found
     }
 
-    /// Parses the published decisions; returns the clusters that came or went.
+    /// Parses the published decisions; returns the clusters that were added or removed.
     fn receive_decisions(&mut self, input: &Input<'_>) -> Vec<Id> {
         let before = std::mem::replace(&mut self.published, Published::read(input.decisions, input.fleet));
         self.inboxes.lay_out = true;
@@ -277,7 +277,7 @@ impl IncrementalSchedule {
         }
     }
 
-    /// Measures what scores are relative to; returns whether it changed.
+    /// Measures the ranges that scores are relative to; returns whether they changed.
     fn measure(&mut self, cycle: &Cycle<'_>, clusters: &[Id]) -> bool {
         let ranges = self.reported.measure(cycle, &self.selection, clusters);
         let changed = ranges != self.selection.ranges;

@@ -14,7 +14,7 @@ use api::cluster::v1beta2::ManagedClusterSet;
 /// The limit of [`Input::max_steps`] for real placements: evaluation takes 8 s at most.
 pub const MAX_STEPS: u64 = 2_000_000;
 
-/// Everything that scheduling one placement reads.
+/// The input of scheduling one placement.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// The placement.

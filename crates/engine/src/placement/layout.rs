@@ -1,4 +1,4 @@
-//! The group stage: divides the members into decision groups and slices, so that what need not move stays.
+//! The group stage: divides the members into decision groups and slices, and moves no member without need.
 //!
 //! From nothing, the layout is that of Open Cluster Management: named groups in order, then the rest, each
 //! cut into decision groups of at most the group size, each decision group cut into slices of 100, slices
@@ -164,7 +164,7 @@ fn size(group: &GroupDraft<'_>) -> usize {
     group.iter().map(|slice| slice.members.len()).sum()
 }
 
-/// What filling the named groups one after the other needs to know.
+/// The state of filling the named groups one after the other.
 struct Layout {
     group_size: usize,
     order: BTreeMap<Id, usize>,

@@ -1,4 +1,5 @@
-//! The placement scheduler: which clusters a Placement selects, and the PlacementDecisions that say so.
+//! The placement scheduler: selects the clusters of a Placement and decides the PlacementDecisions that
+//! publish them.
 //!
 //! A scheduling cycle has five stages, each a pure function in a file of its own:
 //!

@@ -35,7 +35,7 @@ impl Misconfigured {
     }
 }
 
-/// What a placement wants.
+/// The spec of a placement, in the terms of the engine.
 #[derive(Debug)]
 pub struct Policy {
     /// How many clusters it wants; every feasible one where absent.
@@ -44,7 +44,7 @@ pub struct Policy {
     pub predicates: Vec<Predicate>,
     /// The taints it tolerates.
     pub tolerations: Vec<Toleration>,
-    /// The prioritizers that count, and how much.
+    /// The prioritizers that count, with their weights.
     pub weights: Vec<Weighted>,
     /// The constraints by which the clusters are spread.
     pub spread: Vec<Constraint>,
@@ -123,7 +123,7 @@ impl GroupSize {
 }
 
 impl Policy {
-    /// Reads and checks a spec; every part is checked even where no cluster would reach it.
+    /// Reads and checks a spec. Every part is checked, even one that no cluster would reach.
     ///
     /// # Errors
     /// Refuses the first part that means nothing, in the order in which Open Cluster Management finds it.

@@ -1,4 +1,4 @@
-//! The publish stage: writes decisions in an order in which no reader ever misses a cluster.
+//! The publish stage: writes decisions in an order in which a reader always sees every cluster.
 //!
 //! A cluster that moves is written to its new slice before it is taken from the old one; objects are deleted
 //! last; labels move one group index at a time, upwards from the lowest when indexes grow and downwards from
@@ -43,7 +43,7 @@ pub struct Labels {
     pub group: String,
 }
 
-/// A slice as it should be.
+/// A wanted slice.
 #[derive(Clone, Copy, Debug)]
 pub struct DesiredSlice<'a> {
     /// The slice.
@@ -52,8 +52,8 @@ pub struct DesiredSlice<'a> {
     pub changed: bool,
 }
 
-/// Returns the writes that turn published slices into the wanted ones; `entry` says what a slice publishes
-/// about a member.
+/// Returns the writes that turn published slices into the wanted ones; `entry` returns the published entry of
+/// a member.
 pub fn publish(
     fleet: &Fleet,
     published: &[PublishedSlice],

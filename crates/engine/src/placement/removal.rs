@@ -1,4 +1,4 @@
-//! Which published clusters leave the decisions, and when.
+//! The removal of clusters from the decisions, and its time.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::sets::SetMembers;
 /// How long a cluster must be unselected before it leaves the decisions.
 pub(super) const SETTLE: SignedDuration = SignedDuration::from_secs(10);
 
-/// What happens to a published cluster that is no longer selected.
+/// The removal of a published cluster that is no longer selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Removal {
     /// Its decision goes now.

@@ -13,14 +13,14 @@ use super::select::select;
 use super::status;
 use api::cluster::v1beta1::PlacementStatus;
 
-/// What should be written about a placement.
+/// The writes for a placement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
     /// Writes to its decisions, in steps; a step begins when the one before is finished.
     pub steps: Vec<Vec<Write>>,
     /// Its status, once the steps are done.
     pub status: PlacementStatus,
-    /// What to tell people.
+    /// The events to record.
     pub events: Vec<Event>,
     /// When to schedule again although no object changes.
     pub wake_at: Option<Timestamp>,
@@ -29,13 +29,13 @@ pub struct Schedule {
 /// An event about a placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Whether somebody should look.
+    /// Whether a person should look.
     pub is_warning: bool,
-    /// What happened.
+    /// The reason.
     pub reason: &'static str,
-    /// What was done.
+    /// The action.
     pub action: &'static str,
-    /// The decision it was done to.
+    /// The decision that was written.
     pub decision: String,
     /// A sentence.
     pub message: String,

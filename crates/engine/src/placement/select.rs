@@ -1,4 +1,4 @@
-//! The result of filtering and prioritizing all clusters, and which of them are selected.
+//! The results of filtering and prioritizing all clusters, and the selection.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -13,27 +13,27 @@ use super::prioritizer::{Range, measure};
 use super::rank::{RankKey, total};
 use super::spread::spread;
 
-/// What is known of one cluster; small, because there is one for every cluster and placement.
+/// The results for one cluster; small, because there is one for every cluster and placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Candidate {
     result: FilterResult,
     /// Whether the cluster has taints better avoided.
     avoid: bool,
-    /// Where it stands in the ranking, if it does.
+    /// Its key in the ranking, if it is ranked.
     key: Option<RankKey>,
 }
 
-/// What filtering and prioritizing found out about all clusters.
+/// The results of filtering and prioritizing all clusters.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
     candidates: Vec<Candidate>,
-    /// How many clusters came exactly how far.
+    /// The number of clusters by the stage they reached.
     counts: [usize; FilterResult::COUNT],
-    /// What scores are relative to, by weighted prioritizer; empty where clusters are not ranked.
+    /// The ranges that scores are relative to, by weighted prioritizer; empty without a ranking.
     pub ranges: Vec<Range>,
-    /// The feasible clusters, best first; empty where clusters are not ranked.
+    /// The feasible clusters, best first; empty without a ranking.
     pub ranking: Vec<Id>,
-    /// The selected clusters where there are spread constraints; else empty.
+    /// The selected clusters if there are spread constraints; else empty.
     pub spread: BTreeSet<Id>,
     /// When a cluster must be looked at again although no object changes.
     pub deadline: Option<Timestamp>,
@@ -83,7 +83,7 @@ impl Selection {
         self.candidates.resize(clusters, Candidate::default());
     }
 
-    /// Records how far a cluster came; its place in the ranking stays until it is ranked again.
+    /// Records the stage that a cluster reached; its place in the ranking stays until it is ranked again.
     pub(super) fn record(&mut self, id: Id, evaluation: &Evaluation) {
         let Some(candidate) = self.candidates.get_mut(id as usize) else { return };
         if let Some(count) = self.counts.get_mut(candidate.result as usize) {
@@ -162,7 +162,7 @@ impl Selection {
         spread(ranked, &cycle.policy.spread, cycle.policy.wanted)
     }
 
-    /// Returns how far a cluster came.
+    /// Returns the stage that a cluster reached.
     pub(super) fn result(&self, id: Id) -> FilterResult {
         self.candidates.get(id as usize).map(|candidate| candidate.result).unwrap_or_default()
     }
@@ -207,7 +207,7 @@ impl Selection {
         }
     }
 
-    /// Returns how many clusters came exactly this far.
+    /// Returns how many clusters reached exactly this stage.
     pub(super) fn count(&self, result: FilterResult) -> usize {
         self.counts.get(result as usize).copied().unwrap_or_default()
     }

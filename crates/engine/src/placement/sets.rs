@@ -22,7 +22,7 @@ impl SetMembers {
     /// Reads how the members of a set are chosen.
     pub fn of(set: &ManagedClusterSet) -> Self {
         let name = set.metadata.name.clone().unwrap_or_default();
-        // The namespaces that a set manages on its clusters do not say which clusters are in it.
+        // The namespaces that a set manages on its clusters do not decide its members.
         let ManagedClusterSetSpec { cluster_selector, managed_namespaces: _, unknown: _ } = &set.spec;
         let ClusterSelector { selector_type, label_selector, unknown: _ } = cluster_selector;
         match (selector_type, label_selector) {

@@ -1,4 +1,4 @@
-//! The select stage where clusters are spread over topology domains.
+//! The select stage for clusters that are spread over topology domains.
 //!
 //! Without constraints the best `numberOfClusters` are taken. With them, clusters are taken one by one: the
 //! best of those that break no hard constraint, and among these one that breaks the soft ones least.
@@ -9,16 +9,16 @@ use super::filter::Facts;
 use super::fleet::Id;
 use api::cluster::v1beta1::{SpreadConstraint, TopologyKeyType, UnsatisfiableAction};
 
-/// Over which domains clusters are spread, and how evenly.
+/// A spread constraint: the key of the domains, and how evenly clusters are spread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constraint {
     /// The label or claim whose values are the domains.
     pub key: String,
-    /// Whether it is a claim.
+    /// Whether the key is that of a claim.
     pub is_claim: bool,
-    /// By how many clusters two domains may differ.
+    /// The largest difference in clusters between two domains.
     pub max_skew: usize,
-    /// Whether a cluster that breaks it is not taken at all.
+    /// Whether a cluster that breaks the constraint cannot be selected.
     pub is_hard: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The status of a placement: what is published, and its two conditions.
+//! The status of a placement: the counts of its published decisions, and its two conditions.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use api::names::placement_conditions::{MISCONFIGURED, SATISFIED};
 
 const UNMATCHED: &str = "No ManagedCluster matches any of the cluster predicate";
 
-/// What the status counts of a slice.
+/// The counts that the status takes from a slice.
 pub(super) struct SliceCount<'a> {
     name: &'a str,
     index: u32,

@@ -6,8 +6,8 @@ use api::cluster::v1::ManagedCluster;
 
 /// The labels and claims of a cluster in one piece of memory, with the other facts that every placement reads
 /// of every cluster.
-///
-/// Where each label is a string of its own, finding a few labels of every cluster is most of the cost of a
+/// With a string for each label, the search for a few labels of every cluster is most of the cost of a first
+/// schedule.
 /// first schedule.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Facts {

@@ -9,11 +9,11 @@ pub mod taint;
 pub(super) use evaluate::{Evaluation, evaluate};
 pub use facts::Facts;
 
-/// How far a cluster came through the filters; the order is that of the pipeline.
+/// The stage of the filters that a cluster reached; the order is that of the pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum FilterResult {
-    /// The cluster does not exist or is being deleted. Nothing brings it back, so its decision goes at once.
+    /// The cluster does not exist or is being deleted. It cannot come back, so its decision goes at once.
     #[default]
     Gone,
     /// The cluster is in none of the sets the placement may use.

@@ -8,7 +8,7 @@ use api::cluster::v1beta1::{Toleration, TolerationOperator};
 
 const PLUGIN: &str = "TaintToleration";
 
-/// What the tolerated taints of a cluster mean for a placement.
+/// The effect of the tolerated taints of a cluster on a placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tolerated {
     /// When the first toleration that is needed expires.
@@ -85,7 +85,7 @@ enum Tolerance {
     Always,
 }
 
-/// Returns the longest of the tolerations that match a taint.
+/// Returns the longest toleration period of the tolerations that match a taint.
 fn tolerance(tolerations: &[Toleration], taint: &Taint) -> Tolerance {
     let mut best = Tolerance::Never;
     for toleration in tolerations.iter().filter(|toleration| matches(toleration, taint)) {

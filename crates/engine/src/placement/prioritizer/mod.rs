@@ -1,4 +1,4 @@
-//! The prioritizers: what makes one feasible cluster better than another.
+//! The prioritizers, which rank the feasible clusters.
 //!
 //! A prioritizer gives each cluster a score from -100 to 100; the total of a cluster is the sum of scores
 //! times weights. A built-in prioritizer is a file with a row and its line in [`BUILT_IN`]; nothing else
@@ -33,7 +33,7 @@ static BUILT_IN: [&Prioritizer; 4] =
 pub struct Prioritizer {
     /// Its name in the spec, in explanations and in events.
     pub name: &'static str,
-    /// What its scores are relative to.
+    /// The range that its scores are relative to.
     pub(super) scale: Scale,
     /// Scores one cluster.
     pub(super) score: fn(&Subject<'_>) -> Score,
@@ -45,17 +45,17 @@ impl std::fmt::Debug for Prioritizer {
     }
 }
 
-/// What the scores of a prioritizer are relative to.
+/// The range that the scores of a prioritizer are relative to.
 pub(super) enum Scale {
     /// Scores depend on the cluster alone.
     Absolute,
     /// Scores depend on a range that is measured on the whole hub.
     Hub(fn(&Fleet, &Published) -> Range),
-    /// Scores depend on the least and the most of what feasible clusters report.
+    /// Scores depend on the least and the largest value that feasible clusters report.
     Feasible(fn(&ManagedCluster) -> Option<f64>),
 }
 
-/// What a prioritizer reads to score one cluster.
+/// The input of a prioritizer for one cluster.
 pub(super) struct Subject<'a> {
     pub cycle: &'a Cycle<'a>,
     pub id: Id,
@@ -70,7 +70,7 @@ pub(super) struct Subject<'a> {
 pub(super) enum Score {
     /// A score, and the first moment at which it is no longer valid.
     Valid { value: i64, until: Option<Timestamp> },
-    /// The cluster does not report what is scored; it counts 0.
+    /// The cluster does not report the value; the score counts as 0.
     Unreported,
     /// No add-on published the score. It counts 0, and the cluster comes after all clusters with valid
     /// scores.
@@ -93,12 +93,12 @@ impl Score {
     }
 }
 
-/// The least and the most of what clusters are compared by.
+/// The least and the largest of the values that clusters are compared by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
-    /// The least; infinite where there is nothing to compare.
+    /// The least value; infinite without any value.
     pub least: f64,
-    /// The most; negative infinite where there is nothing to compare.
+    /// The largest value; negative infinite without any value.
     pub most: f64,
 }
 

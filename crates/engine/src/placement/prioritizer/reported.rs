@@ -7,7 +7,8 @@ use crate::placement::fleet::Id;
 use crate::placement::input::Cycle;
 use crate::placement::select::Selection;
 
-/// What feasible clusters report to the prioritizers that compare it, by the position of the prioritizer.
+/// The values that feasible clusters report to the prioritizers that compare them, by the position of the
+/// prioritizer.
 #[derive(Debug, Default)]
 pub(in crate::placement) struct Reported(BTreeMap<usize, BTreeMap<Id, f64>>);
 
@@ -38,7 +39,7 @@ impl Reported {
     }
 }
 
-/// Takes changed values; looks at the others only where the least or the most is gone.
+/// Applies changed values; visits the others only when the least or the largest value is gone.
 fn update(
     values: &mut BTreeMap<Id, f64>,
     mut range: Range,

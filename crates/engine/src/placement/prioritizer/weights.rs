@@ -1,4 +1,4 @@
-//! The prioritizer policy of a placement: which prioritizers count, and how much.
+//! The prioritizer policy of a placement: the prioritizers that count, and their weights.
 
 use super::{BUILT_IN, Prioritizer, addon, balance, steady};
 use crate::placement::Misconfigured;
@@ -43,7 +43,7 @@ impl Weighted {
     }
 }
 
-/// Reads which prioritizers count and how much.
+/// Reads the prioritizers that count, and their weights.
 ///
 /// # Errors
 /// Refuses an unknown mode, an unknown prioritizer, and a coordinate that names none.
