@@ -37,8 +37,8 @@ use super::sets::SetMembers;
 use super::status;
 use api::cluster::v1beta1::{PlacementDecision, PlacementSpec};
 
-/// Limits on the clusters that get a new rank one by one, as a number and as a fraction of all. Above them,
-/// all clusters are sorted, which costs less.
+/// This many clusters, and one in this many of the ranking, get a new rank one by one. If more clusters
+/// changed, all are sorted, which costs less.
 const FEW: usize = 32;
 
 /// The cached results of one placement between two cycles.

@@ -1,4 +1,4 @@
-//! Which certificate signing requests the hub approves.
+//! Decides which certificate signing requests the hub approves.
 //!
 //! The label of a request is a hint; the subject of the request decides. A request that does not fit exactly
 //! is left alone: the hub never denies a request, and never approves one that is not allowed.
@@ -120,7 +120,7 @@ fn is_agent_of(csr: &CertificateSigningRequest, cluster: &str) -> bool {
     parts.is_some_and(|(of, agent)| of == cluster && !agent.is_empty() && !agent.contains(':'))
 }
 
-/// The identity that a request names.
+/// The subject that a request asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
     common_name: String,
@@ -181,7 +181,7 @@ mod tests {
     use x509_cert::request::{CertReqInfo, Version};
     use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 
-    /// A request that names someone, with a key and a signature that nobody here looks at.
+    /// A request for a subject, with a key and a signature that this module does not read.
     fn request<'a>(attributes: impl IntoIterator<Item = (ObjectIdentifier, &'a str)>) -> String {
         let set = |(oid, text): (ObjectIdentifier, &str)| {
             let value = Utf8StringRef::new(text).unwrap().into();

@@ -1,50 +1,48 @@
-//! Whether a cluster is alive, by what the hub has seen change and when, on its own clock.
+//! Decides whether a cluster is alive, from the changes that the hub sees and the time on the hub's own
+//! clock.
 //!
-//! The time that a spoke writes into its lease decides nothing: a clock that is wrong makes a
-//! cluster neither silent nor immortal. The controller of nodes in Kubernetes judges nodes in the
-//! same way.
+//! The time that a spoke writes into its lease decides nothing: a cluster with a wrong clock becomes neither
+//! silent nor immortal. The node controller of Kubernetes judges nodes in the same way.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::lease;
 use api::condition::ConditionStatus;
 
-/// How late the hub looks at a lease at most when it does not stand still: far more than a plan
-/// waits for its turn.
+/// The largest delay of a look at a lease while the hub runs: far more than a plan waits in the queue.
 const LATE_LOOK: SignedDuration = SignedDuration::from_secs(30);
 
-/// What shows that an agent is alive, as it stands on the hub now.
+/// The signs of life of an agent, as they are on the hub now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SignOfLife {
     /// The time in the lease, by the clock of the spoke.
     pub renewed: Option<Timestamp>,
-    /// The availability that the agent reported, and since when; `None` where the hub has said that
-    /// it is unknown.
+    /// The availability that the agent reported, and since when; `None` if the hub has set it to Unknown.
     pub reported: Option<(ConditionStatus, Timestamp)>,
 }
 
-/// What the hub has seen of the life of one cluster.
+/// The observations of the hub about the life of one cluster.
 #[derive(Clone, Debug)]
 pub struct Liveness {
     sign: SignOfLife,
     /// When the sign was seen to change, by the clock of the hub; at first, when it was first seen.
     seen: Timestamp,
-    /// When the hub looked last.
+    /// When the hub last looked.
     looked: Timestamp,
-    /// The hub did not look while the lease ran out, so that it waited once more since the last change.
+    /// Whether the hub did not look while the lease expired, so that it waits for another lease time.
     waited: bool,
-    /// How far the clock of the spoke was ahead when a renewal was last seen.
+    /// How far the clock of the spoke was ahead at the last renewal that the hub saw.
     ahead: Option<SignedDuration>,
 }
 
 impl Liveness {
-    /// Starts to look at a cluster. Its sign of life may be as old as can be, so a silence is
-    /// noticed a grace period later.
+    /// Starts to observe a cluster. Its last sign of life may be of any age, so the hub notices a silence a
+    /// grace period after the start.
     pub fn begin(sign: SignOfLife, now: Timestamp) -> Self {
         Self { sign, seen: now, looked: now, waited: false, ahead: None }
     }
 
-    /// Looks again. A lease whose time is cleared has not been renewed; see
+    /// Observes the cluster again. A lease without a time has not been renewed; see
     /// docs/hazards.md#lease-without-time.
     ///
     /// A look that comes much later than the end of the lease shows that the hub was stopped, or
@@ -61,7 +59,7 @@ impl Liveness {
         } else if was_alive && is_late {
             (self.seen, self.waited) = (now, true);
         }
-        // A clock that was set back keeps nobody alive.
+        // A clock that was set back keeps no cluster alive.
         self.seen = self.seen.min(now);
         self.looked = now;
         if is_renewed {

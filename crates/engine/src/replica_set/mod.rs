@@ -1,4 +1,4 @@
-//! ManifestWorkReplicaSets: one work on each cluster that placements select.
+//! ManifestWorkReplicaSets: a controller keeps one work on each cluster that their placements select.
 
 mod status;
 mod template;

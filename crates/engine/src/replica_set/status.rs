@@ -12,12 +12,12 @@ use api::work::v1alpha1::{
     ManifestWorkReplicaSet, ManifestWorkReplicaSetStatus, ManifestWorkReplicaSetSummary, PlacementSummary,
 };
 
-/// What the status of a set tells about one of its placements.
+/// The facts about one placement for the status of a set.
 #[derive(Debug)]
 pub struct Facts<'a> {
     /// Name of the placement.
     pub placement: &'a str,
-    /// Whether there is such a placement.
+    /// Whether the placement exists.
     pub exists: bool,
     /// Whether its decisions are complete.
     pub settled: bool,
@@ -27,7 +27,7 @@ pub struct Facts<'a> {
     pub selected: usize,
     /// The works of its clusters, and whether each has the newest template.
     pub works: Vec<(&'a ManifestWork, bool)>,
-    /// What the engine says; absent where it is not asked.
+    /// The decision of the engine; absent if the engine was not called.
     pub decision: Option<&'a RolloutDecision>,
 }
 
@@ -113,7 +113,7 @@ fn verified(placements: &[Facts<'_>], summary: &ManifestWorkReplicaSetSummary) -
     Observation::new(PLACEMENT_VERIFIED, True, "AsExpected")
 }
 
-/// OCM calls a rollout to no cluster complete; so does this, once it is known that there is none.
+/// OCM calls a rollout to no cluster complete. This status does so once it is known that there is no cluster.
 fn rolled_out(placements: &[Facts<'_>]) -> Observation {
     let is_complete = |facts: &Facts<'_>| {
         let done = facts.decision.is_some_and(|decision| {
@@ -130,7 +130,7 @@ fn rolled_out(placements: &[Facts<'_>]) -> Observation {
     Observation::new(PLACEMENT_ROLLED_OUT, False, "Progressing").message(told.join("; "))
 }
 
-/// Why the rollout on a placement stands still, if it does. OCM's controller says nothing.
+/// The reason why the rollout on a placement does not go on, if there is one. OCM's controller gives none.
 fn told(facts: &Facts<'_>) -> Option<String> {
     let decision = facts.decision?;
     let breach = decision.breach.as_ref().map(|breach| format!("{breach}; the rest waits"));

@@ -1,7 +1,7 @@
 //! The template of a set, and its snapshots by hash.
 //!
-//! A cluster keeps the template it was assigned until its turn comes, and a rollback returns to an older one.
-//! So the templates that clusters run are kept beside the set. See docs/hazards.md#edit-in-place and
+//! A cluster keeps its template until the rollout assigns it another one, and a rollback returns to an older
+//! one. So the templates that clusters run are kept beside the set. See docs/hazards.md#edit-in-place and
 //! docs/hazards.md#no-rollback.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -17,8 +17,8 @@ use api::work::v1::ManifestWorkSpec;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::{Key, Metadata as _};
 
-/// The template without the `creationTimestamp: null` that Go writes, so that two that mean the same are
-/// equal.
+/// The template without the `creationTimestamp: null` that Go writes, so that two templates of the same
+/// meaning are equal.
 pub fn content(spec: &ManifestWorkSpec) -> ManifestWorkSpec {
     let mut spec = spec.clone();
     for manifest in &mut spec.workload.manifests {
@@ -49,7 +49,7 @@ fn snapshot_key(set: &Key, hash: &Hash) -> Key {
     Key::namespaced(&set.namespace, format!("{}.{}", set.name, hash.0))
 }
 
-/// The snapshot of a template, which goes with its set.
+/// The snapshot of a template; its owner is its set.
 pub fn snapshot(
     set: &ManifestWorkReplicaSet,
     hash: &Hash,
@@ -67,7 +67,7 @@ pub fn snapshot(
     ControllerRevision { metadata, data: RawExtension(json!({ "spec": spec })), revision: Some(1) }
 }
 
-/// The hash and the template of a snapshot of a set; `None` where it does not hold what its name says.
+/// The hash and the template of a snapshot of a set; `None` if the content does not match the name.
 pub fn snapshot_spec(set: &Key, revision: &ControllerRevision) -> Option<(Hash, ManifestWorkSpec)> {
     let named = revision.name().strip_prefix(&set.name)?.strip_prefix('.')?;
     let spec: ManifestWorkSpec = snapshot::spec(revision).ok()?;

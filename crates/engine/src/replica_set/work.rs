@@ -1,9 +1,9 @@
-//! The work of a set on one cluster: how it is written, and what it says about the rollout.
+//! The work of a set on one cluster: its content, and its state for the rollout.
 //!
-//! OCM's controller knows what a cluster runs by comparing its work with the template, and when by the times
-//! of conditions. Those times are the spoke's, and a condition may be that of the template before. Here
-//! annotations of the work say which template was assigned, when, and since when it succeeds, by the hub's
-//! clock.
+//! OCM's controller compares a work with the template to learn what the cluster runs, and reads the times of
+//! conditions to learn since when. Those times are the spoke's, and a condition may be about the earlier
+//! template. Here annotations of the work record the assigned template, when it was assigned, and since when
+//! it succeeds, by the hub's clock.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,8 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::names::label_value_fault;
 use object::{Key, Metadata as _, hex};
 
-/// Labels by which tools find what they installed. On a work they would make the tool adopt and prune it.
+/// Labels by which tools recognise the objects they installed. On a work they would make the tool adopt and
+/// prune it.
 const TRACKING: [&str; 6] = [
     "app.kubernetes.io/instance",
     "app.kubernetes.io/managed-by",
@@ -38,7 +39,7 @@ const TRACKING: [&str; 6] = [
 /// The value of the label that names the set of a work.
 ///
 /// # Errors
-/// Says why the name of the set makes no label.
+/// Says why the name of the set is not valid as a label.
 pub fn owner_label(set: &Key) -> Result<String, String> {
     let label = format!("{}.{}", set.namespace, set.name);
     match label_value_fault(&label) {
@@ -49,33 +50,34 @@ pub fn owner_label(set: &Key) -> Result<String, String> {
     }
 }
 
-/// The name of the works of a set. It is always the same, so two passes cannot create two works on a cluster.
+/// The name of the works of a set. It is always the same, so two reconciliations cannot create two works on a
+/// cluster.
 pub fn name(set: &Key) -> String {
     let sum = hex(Sha256::digest(set.to_string()));
     format!("{}-{}", set.name, sum.get(..10).unwrap_or_default())
 }
 
-/// Whether a labelled work is of a set: ours has a name that is known, and OCM's was generated from that of
-/// the set. A label alone is no mark of ownership; people copy objects with their labels.
+/// Whether a labelled work belongs to a set: our works have a fixed name, and OCM's a name generated from
+/// that of the set. A label alone is no proof of ownership, because people copy objects with their labels.
 pub fn is_owned(set: &Key, work: &ManifestWork) -> bool {
     work.name() == name(set) || work.metadata.generate_name.as_ref() == Some(&set.name)
 }
 
-/// What the annotations of a work say.
+/// The record in the annotations of a work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// The template that was assigned.
     pub template: Option<Hash>,
-    /// When.
+    /// When it was assigned.
     pub assigned_at: Option<Timestamp>,
-    /// Since when it succeeds, while it soaks.
+    /// Since when it succeeds, while the cluster soaks.
     pub succeeded_at: Option<Timestamp>,
-    /// The template that succeeded before.
+    /// The last template that succeeded before.
     pub last_good: Option<Hash>,
 }
 
 impl Marks {
-    /// Reads the annotations of a work; one that makes no sense is absent.
+    /// Reads the annotations of a work; one that cannot be parsed counts as absent.
     pub fn read(work: &ManifestWork) -> Self {
         let hash = |name| work.annotation(name).filter(|hash| !hash.is_empty()).map(Hash::from);
         let time = |name| work.annotation(name)?.parse::<Timestamp>().ok();
@@ -87,7 +89,7 @@ impl Marks {
         }
     }
 
-    /// The annotations, with `None` for those that must not be there.
+    /// The annotations, with `None` for those to remove.
     fn annotations(&self) -> [(&'static str, Option<String>); 4] {
         let Self { template, assigned_at, succeeded_at, last_good } = self;
         [
@@ -99,7 +101,7 @@ impl Marks {
     }
 }
 
-/// What a work of a set is to be.
+/// A wanted work of a set.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// The set.
@@ -124,7 +126,7 @@ impl Wanted<'_> {
         labels
     }
 
-    /// Whether a work is as it is wanted; other labels and annotations are others' affair.
+    /// Whether a work is as wanted. Labels and annotations of other writers do not count.
     pub fn is_met_by(&self, live: &ManifestWork) -> bool {
         let has = |(label, value): (&String, &String)| live.label(label) == Some(value);
         self.labels().iter().all(has)
@@ -132,7 +134,7 @@ impl Wanted<'_> {
             && (live.spec == *self.spec || content(&live.spec) == *self.spec)
     }
 
-    /// The work on a cluster. What others wrote into the metadata of the live one stays.
+    /// The work on a cluster. It keeps the metadata of the live work that other clients wrote.
     pub fn work(&self, cluster: &str, live: Option<&ManifestWork>) -> ManifestWork {
         let mut work = live.cloned().unwrap_or_else(|| {
             let metadata = ObjectMeta {
@@ -159,14 +161,14 @@ fn is_tracking(label: &str) -> bool {
     TRACKING.iter().any(|mark| label == *mark || (mark.ends_with('/') && label.starts_with(mark)))
 }
 
-/// What decides whether a template has arrived on a cluster.
+/// The facts that decide whether a template has succeeded on a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
     /// The template that the cluster should run.
     pub wants: &'a Hash,
     /// The template that succeeded on all clusters.
     pub good_everywhere: Option<&'a Hash>,
-    /// Whether the objects need only be applied.
+    /// Whether a success only needs the objects to be applied.
     pub applied_suffices: bool,
     /// How long a success must last.
     pub soak: SignedDuration,
@@ -174,10 +176,10 @@ pub struct Arrival<'a> {
     pub now: Timestamp,
 }
 
-/// How a work fares with its present spec, from conditions of its present generation alone.
+/// The state of a work with its present spec, from conditions of its present generation alone.
 ///
-/// Where the template has rules for Progressing, the answer is OCM's. Where it has none, OCM's controller
-/// waits for ever; here a work has succeeded once it is applied and, unless that suffices, available.
+/// If the template has rules for Progressing, the answer is OCM's. Without such rules OCM's controller waits
+/// for ever; here a work succeeds once it is applied and, unless that suffices, available.
 fn report(work: &ManifestWork, applied_suffices: bool) -> Report {
     let current = |type_| {
         work.condition(type_).filter(|condition| condition.observed_generation == work.metadata.generation)
@@ -205,10 +207,10 @@ fn has_progressing_rule(spec: &ManifestWorkSpec) -> bool {
     rules.any(|rule| rule.condition == PROGRESSING)
 }
 
-/// What the rollout is told of a cluster that has `work`; `runs` is the template in it.
+/// The report for the rollout engine about a cluster that has `work`; `runs` is the template in it.
 ///
-/// A template that succeeded for as long as it must has arrived, whatever happens to the objects later: a
-/// rollout that is over is not undone because a pod restarts a month after it.
+/// A template that succeeded for the required time stays a success, whatever happens to the objects later: a
+/// pod that restarts a month later does not undo a rollout that is complete.
 pub fn cluster(work: &ManifestWork, runs: Hash, arrival: &Arrival<'_>) -> Cluster {
     let Arrival { wants, good_everywhere, applied_suffices, soak, now } = *arrival;
     let marks = Marks::read(work);
@@ -236,7 +238,7 @@ pub fn cluster(work: &ManifestWork, runs: Hash, arrival: &Arrival<'_>) -> Cluste
     }
 }
 
-/// The annotations of a work that keeps its template: since when that succeeds.
+/// The annotations of a work that keeps its template, which record since when the template succeeds.
 pub fn kept(work: &ManifestWork, cluster: &Cluster) -> Marks {
     let marks = Marks::read(work);
     let succeeded_at = cluster.health.as_ref().and_then(|health| health.since);

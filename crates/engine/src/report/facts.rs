@@ -18,13 +18,13 @@ use api::names::{cluster_conditions, gitops_conditions};
 /// An add-on on one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// The state of the cluster in the rollout.
+    /// The state of the cluster in the rollout of the add-on.
     pub state: ClusterState,
-    /// Whether the add-on works, with whatever it runs.
+    /// Whether the add-on works, in whatever version it runs.
     pub available: bool,
     /// Name of the cluster.
     pub name: String,
-    /// Why it is not done or does not work; not safe to show as it is.
+    /// Why it is not done or does not work. The text comes from the cluster and must be escaped.
     pub message: String,
     /// The configuration that is assigned to it.
     pub runs: String,
@@ -53,7 +53,7 @@ impl Cluster {
         Self { state: state.clone(), available, name: name.to_owned(), message, runs }
     }
 
-    /// Where it stands among the clusters that people look at first, from 0.
+    /// Its rank among the clusters that need attention, from 0.
     fn rank(&self) -> u8 {
         match &self.state {
             ClusterState::Failed { .. } => 0,
@@ -70,17 +70,17 @@ impl Cluster {
         }
     }
 
-    /// Whether people look at it one by one: it is under way or in trouble, and does not just wait.
+    /// Whether the report names it: it progresses or has a problem, and does not only wait.
     pub(crate) fn needs_attention(&self) -> bool {
         self.rank() < 8
     }
 
-    /// Whether it has what it should, or is left alone.
+    /// Whether it runs what it should, or is skipped.
     pub fn is_settled(&self) -> bool {
         matches!(self.state, ClusterState::Done | ClusterState::Skipped)
     }
 
-    /// Whether the revision did not work on it.
+    /// Whether the revision failed on it.
     pub fn has_failed(&self) -> bool {
         self.state.is_failure() || matches!(self.state, ClusterState::Quarantined { .. })
     }
@@ -113,14 +113,14 @@ pub struct AddOn {
     pub name: String,
     /// The rollout of each placement.
     pub rollouts: Vec<Rollout>,
-    /// What holds a rollout, and what it waits for.
+    /// The reasons why rollouts do not go on, and the approvals that they wait for.
     pub holds: Vec<String>,
     /// Its clusters, the worst first.
     pub clusters: Vec<Cluster>,
 }
 
 impl AddOn {
-    /// Reads an add-on; `states` are those of all clusters that have it or get it.
+    /// Reads an add-on; `states` are the states of all clusters that have it or get it.
     pub fn read(
         cma: &ClusterManagementAddOn,
         on: &[Arc<ManagedClusterAddOn>],
@@ -143,12 +143,12 @@ impl AddOn {
         Self { rollouts: rollouts.collect(), holds: statuses.flat_map(holds).collect(), clusters, name }
     }
 
-    /// How many clusters are in which state.
+    /// The number of clusters by state.
     pub fn counts(&self) -> Counts {
         Counts::of(self.clusters.iter().map(|cluster| &cluster.state))
     }
 
-    /// How many clusters are in which state, with the reason of those that wait; the worst state comes first.
+    /// The number of clusters by state, with the reason of waiting clusters; the worst state comes first.
     pub fn labels(&self) -> Vec<(String, usize)> {
         let mut labels: Vec<(String, usize)> = Vec::new();
         for label in self.clusters.iter().map(|cluster| cluster.state.label()) {
@@ -160,12 +160,12 @@ impl AddOn {
         labels
     }
 
-    /// How many clusters have an add-on that does not work.
+    /// The number of clusters on which the add-on does not work.
     pub fn unavailable(&self) -> usize {
         self.clusters.iter().filter(|cluster| !cluster.available).count()
     }
 
-    /// How many clusters run which configuration.
+    /// The number of clusters by configuration.
     pub fn versions(&self) -> BTreeMap<&str, usize> {
         let mut versions = BTreeMap::new();
         for cluster in &self.clusters {
@@ -175,7 +175,7 @@ impl AddOn {
     }
 }
 
-/// What holds a rollout, and what it waits for.
+/// The reasons why a rollout does not go on, and the approvals that it waits for.
 fn holds(rollout: &RolloutStatus) -> Vec<String> {
     let hold = Some(&rollout.hold).filter(|hold| !hold.is_empty()).cloned();
     let quarantined = Some(&rollout.quarantined).filter(|hash| !hash.is_empty());
@@ -196,7 +196,7 @@ pub fn last_change<'a>(
     ready.into_iter().chain(told).map(|condition| condition.last_transition_time.0).max()
 }
 
-/// Everything a report tells.
+/// The content of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fleet {
     /// Namespace and name of the repository.
@@ -205,13 +205,13 @@ pub struct Fleet {
     pub seen: String,
     /// The commit that was applied last.
     pub applied: String,
-    /// Whether the hub is as the repository says.
+    /// Whether the hub is as the repository says (condition Ready).
     pub ready: bool,
-    /// Reason and message of the condition that says most.
+    /// Reason and message of the most important condition.
     pub condition: (String, String),
-    /// Clusters there are.
+    /// Number of clusters.
     pub clusters: usize,
-    /// Clusters that can be reached and work.
+    /// Number of clusters that are available.
     pub available: usize,
     /// The add-ons, by name.
     pub add_ons: Vec<AddOn>,
@@ -241,8 +241,8 @@ impl Fleet {
     }
 }
 
-/// The configurations that are assigned to a cluster as people name them: those that carry templates by name,
-/// each with the first digits of its hash.
+/// The names for people of the configurations that are assigned to a cluster: those of the templates, each
+/// with the first digits of its hash.
 pub fn version_of(addon: &ManagedClusterAddOn) -> String {
     let references = addon.status.iter().flat_map(|status| &status.config_references);
     let mut names: Vec<(bool, String)> = references

@@ -11,13 +11,13 @@ use crate::rollout::ClusterState;
 use object::hex;
 use object::text::{clip, markdown, plain};
 
-/// Clusters that are named of each add-on.
+/// Limit of the clusters that the report names for each add-on.
 const NAMED: usize = 20;
-/// Characters of a message that are shown.
+/// Limit of the characters of a message.
 const MESSAGE: usize = 240;
-/// Add-ons that get a file of their own.
+/// Limit of the add-ons with a file of their own.
 const MAX_ADD_ONS: usize = 500;
-/// Versions that are listed of each add-on.
+/// Limit of the versions that the report lists for each add-on.
 const VERSIONS: usize = 10;
 
 /// The files of a report, by path.
@@ -38,7 +38,7 @@ pub fn digest(files: &BTreeMap<String, String>) -> String {
     hex(hash.finalize().get(..8).unwrap_or_default())
 }
 
-/// Longest subject of a commit, in characters: what `git log --oneline` shows of one on a usual terminal.
+/// Longest subject of a commit, in characters: `git log --oneline` shows so much on a usual terminal.
 const SUBJECT: usize = 72;
 
 /// The message of the commit, with trailers for programs.
@@ -74,7 +74,7 @@ pub fn message(fleet: &Fleet, digest: &str) -> String {
     )
 }
 
-/// Names of Kubernetes objects are safe in paths; anything else is made so.
+/// Makes a name safe in a path. Names of Kubernetes objects stay as they are.
 fn file_of(add_on: &AddOn) -> String {
     let name: String = add_on
         .name
@@ -235,7 +235,7 @@ fn of_add_on(add_on: &AddOn) -> Value {
     })
 }
 
-/// How many clusters wait for which reason.
+/// The number of waiting clusters by reason.
 fn waiting(add_on: &AddOn) -> BTreeMap<&str, usize> {
     let mut waiting = BTreeMap::new();
     for cluster in &add_on.clusters {

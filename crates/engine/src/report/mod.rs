@@ -1,8 +1,8 @@
-//! The files of a report: what a status branch holds for people and programs.
+//! The files of a report: the content of a status branch, for people and programs.
 //!
-//! The same fleet gives the same bytes: nothing is read from a clock, and the only times are those at which
-//! something changed. Texts of spokes and users are redacted, escaped and capped. Clusters are counted, and
-//! only the worst few are named.
+//! The same fleet gives the same bytes: the report reads no clock, and its only times are those of changes.
+//! Texts of spokes and users are redacted, escaped and capped. Clusters are counted, and only the worst few
+//! are named.
 
 mod facts;
 mod files;

@@ -15,12 +15,11 @@ use super::state::{Breach, ClusterState, Wait};
 use super::strategy::{Limits, Mandatory, Strategy};
 use object::hex;
 
-/// Decides what a rollout does now.
+/// Decides the next assignments of a rollout.
 ///
-/// The function is total and has no memory: what must be remembered (what was assigned when, the quarantined
-/// revision, granted approvals) is part of the input. Its answer depends on `now` only through the times it
-/// names, and [`RolloutDecision::recheck`] is the first moment at which the same input can give another
-/// answer.
+/// The function is total and has no memory: the input carries all state (what was assigned when, the
+/// quarantined revision, granted approvals). Its answer depends on `now` only through the times it names, and
+/// [`RolloutDecision::recheck`] is the first moment at which the same input can give another answer.
 pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
     let strategy = input.strategy.as_ref().ok().or(input.last_strategy.as_ref());
     let fallback = Policy::default();
@@ -62,8 +61,8 @@ pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
     decision
 }
 
-/// What every cluster is held to: by the strategy, and by the policy where that is stricter or the strategy
-/// is silent.
+/// The limits of every cluster: those of the strategy, and those of the policy where they are stricter or the
+/// strategy has none.
 fn limits(strategy: Option<&Strategy>, policy: &Policy) -> Limits {
     let none = Limits { soak: Some(SignedDuration::ZERO), ..Limits::default() };
     let Limits { soak, deadline, start_unreachable } = strategy.map_or(none, Strategy::limits);
@@ -71,21 +70,21 @@ fn limits(strategy: Option<&Strategy>, policy: &Policy) -> Limits {
     Limits { soak, deadline: deadline.or(policy.deadline), start_unreachable }
 }
 
-/// Mandatory groups that the placement does not have; a placement without any group has not decided yet.
+/// Mandatory groups that the placement does not have. A placement without any group has not decided yet.
 fn absent(strategy: Option<&Strategy>, groups: &[Group]) -> Vec<Mandatory> {
     let mut mandatory = strategy.map(Strategy::mandatory).unwrap_or_default();
     mandatory.retain(|wanted| !groups.is_empty() && !groups.iter().any(|group| wanted.selects(&group.key)));
     mandatory
 }
 
-/// Clusters by name; of entries with one name, the one that sorts first.
+/// Clusters by name; of several entries with one name, the first in sort order.
 fn by_name(clusters: &[Cluster]) -> BTreeMap<&str, &Cluster> {
     let mut sorted: Vec<&Cluster> = clusters.iter().filter(|cluster| !cluster.name.is_empty()).collect();
     sorted.sort_unstable_by(|a, b| b.cmp(a));
     sorted.into_iter().map(|cluster| (cluster.name.as_str(), cluster)).collect()
 }
 
-/// Marks the clusters that joined after the rollout began. Where the input does not say when that was, it was
+/// Marks the clusters that joined after the rollout began. If the input does not say when that was, it was
 /// when the first cluster was moved to the revision.
 fn mark_newcomers(plans: &mut [StagePlan], input: &Input) {
     let clusters = plans.iter().flat_map(|plan| &plan.members).filter_map(|member| member.cluster);
@@ -107,13 +106,14 @@ fn breach(plans: &[StagePlan]) -> Option<Breach> {
     })
 }
 
-/// Whether the revision was quarantined before. Its failures no longer count then: its clusters run something
-/// else.
+/// Whether the revision is in quarantine. Its failures then no longer count, because its clusters run another
+/// revision.
 fn is_remembered(input: &Input, policy: &Policy) -> bool {
     input.quarantined.as_ref() == Some(&input.revision) && !policy.released.contains(&input.revision)
 }
 
-/// Whether a breach quarantines the revision. Without anything to return to it is a pause.
+/// Whether a breach quarantines the revision. Without a revision to return to, the breach only pauses the
+/// rollout.
 fn is_rejected(input: &Input, policy: &Policy, plans: &[StagePlan]) -> bool {
     policy.on_breach == OnBreach::Rollback
         && !policy.paused
@@ -121,7 +121,7 @@ fn is_rejected(input: &Input, policy: &Policy, plans: &[StagePlan]) -> bool {
         && plans.iter().flat_map(|plan| &plan.members).any(|member| member.way_back().is_some())
 }
 
-/// What holds for every stage of one pass.
+/// The facts that hold for every stage of one pass.
 struct Pass<'a> {
     input: &'a Input,
     policy: &'a Policy,
@@ -131,7 +131,7 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Why nothing may start anywhere; the reason that lasts longest comes first.
+    /// Why no cluster may start; the reason that lasts longest comes first.
     fn hold(&self, has_strategy: bool, plans: &[StagePlan], breach: Option<&Breach>) -> Option<Wait> {
         if !has_strategy || self.input.policy.is_err() {
             return Some(Wait::Refused);
@@ -171,7 +171,7 @@ impl Pass<'_> {
         untils.iter().max().map(|until| Wait::Superseded { clusters: untils.len(), until: *until })
     }
 
-    /// Walks the stages in order and starts what may start.
+    /// Walks the stages in order and starts the clusters that may start.
     fn release(&self, plans: Vec<StagePlan>, decision: &mut RolloutDecision) {
         let mut gate = decision.hold.clone();
         for plan in plans {
@@ -221,7 +221,7 @@ impl Pass<'_> {
                 }
                 (None, None) => ClusterState::Waiting(Wait::Slot { slots: stage.slots }),
             };
-            // A breach counts clusters that its quarantine shows as something else.
+            // A breach counts clusters that have another state once its quarantine holds.
             let counts = decision.breach.is_some() || !matches!(state, ClusterState::Quarantined { .. });
             let ends = self.ends(&member).filter(|_| counts);
             decision.recheck = decision.recheck.into_iter().chain(ends).min();
@@ -234,12 +234,12 @@ impl Pass<'_> {
         stage
     }
 
-    /// The state of a cluster about which there is nothing to decide.
+    /// The state of a cluster that needs no decision.
     fn state(&self, member: &Member) -> Option<ClusterState> {
         self.quarantined(member).or_else(|| member.state.clone())
     }
 
-    /// When the state of a cluster ends by itself, which is later than now. The state of a silent cluster
+    /// When the state of a cluster ends by itself, always later than now. The state of an unreachable cluster
     /// that succeeded ends with its soak.
     fn ends(&self, member: &Member) -> Option<Timestamp> {
         match member.state.as_ref()? {
@@ -248,7 +248,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What the quarantine of the revision makes of a cluster that should run it.
+    /// The state, under the quarantine of the revision, of a cluster that should run it.
     fn quarantined(&self, member: &Member) -> Option<ClusterState> {
         self.quarantine?;
         let Some(cluster) = member.cluster else {
@@ -261,7 +261,7 @@ impl Pass<'_> {
         Some(ClusterState::Quarantined { returns_to: member.way_back().filter(|_| returns).cloned() })
     }
 
-    /// What a cluster in this state is to run from now on.
+    /// The hash that a cluster in this state runs from now on.
     fn assigned(&self, member: &Member, state: &ClusterState) -> Option<Hash> {
         match state {
             ClusterState::Starting => {
@@ -295,7 +295,7 @@ impl Pass<'_> {
         (until > self.now).then(|| Wait::StageSoak { stage: stage.name.clone(), until })
     }
 
-    /// Lets clusters that left their groups lose their content, unless they are suspiciously many.
+    /// Removes the content of clusters that left their groups, unless they are suspiciously many.
     fn remove(&self, clusters: &BTreeMap<&str, &Cluster>, decision: &mut RolloutDecision) {
         let left = clusters.keys().filter(|name| !decision.clusters.contains_key(**name));
         let left: Vec<String> = left.map(|name| (*name).to_owned()).collect();
@@ -311,7 +311,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Looks again when something that is waited for ends by itself.
+    /// Looks again when a wait ends by itself.
     fn recheck(&self, decision: &mut RolloutDecision) {
         let waits = decision.clusters.values().filter_map(|assignment| match &assignment.state {
             ClusterState::Waiting(
@@ -323,12 +323,12 @@ impl Pass<'_> {
     }
 }
 
-/// The token that lets a stage start with a revision.
+/// The approval token that lets a stage start with a revision.
 pub(super) fn approval_token(revision: &Hash, stage: &str) -> String {
     format!("{revision}/{stage}")
 }
 
-/// The token that lets exactly these clusters lose their content.
+/// The approval token for the removal of exactly these clusters.
 pub(super) fn removal_token(names: &[String]) -> String {
     let sum = Sha256::digest(names.join("\n"));
     format!("remove/{}", hex(sum.get(..6).unwrap_or_default()))

@@ -1,7 +1,7 @@
-//! The state of one cluster, judged from what is known of it alone.
+//! Judges the state of one cluster from the facts about it alone.
 //!
-//! OCM counts from the time of the report alone, which may be older than the assignment. Here neither a
-//! deadline nor a soak begins before the hash they are about was assigned.
+//! OCM counts from the time of the report alone, which may be older than the assignment. Here a deadline or a
+//! soak begins no earlier than the assignment of the hash that it is about.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,20 +9,20 @@ use super::input::{Cluster, Hash, Health, Report};
 use super::state::ClusterState;
 use super::strategy::Limits;
 
-/// How long clusters in flight to a superseded revision are waited for where neither strategy nor policy has
-/// a deadline.
+/// How long the rollout waits for clusters in flight to a superseded revision, if neither strategy nor policy
+/// has a deadline.
 const FINISH_CURRENT: SignedDuration = SignedDuration::from_mins(10);
 
-/// The state of a cluster that no placement's rollout looks after: it starts as soon as it can, without a
-/// soak or a deadline.
+/// The state of a cluster that belongs to no placement's rollout: it starts as soon as it can, without a soak
+/// or a deadline.
 pub fn observe(cluster: &Cluster, now: Timestamp) -> ClusterState {
     let limits = Limits { soak: None, deadline: None, start_unreachable: true };
     classify(Some(cluster), &limits, now).unwrap_or(ClusterState::Starting)
 }
 
-/// The state of a cluster of a group; `None` is a cluster that waits for its turn.
+/// The state of a cluster of a group; `None` if the cluster waits to start.
 ///
-/// Nothing is known of a cluster that is absent: it waits for its turn.
+/// A cluster without an entry in the input waits to start.
 pub(super) fn classify(cluster: Option<&Cluster>, limits: &Limits, now: Timestamp) -> Option<ClusterState> {
     let cluster = cluster?;
     if cluster.skip {
@@ -48,7 +48,7 @@ pub(super) fn classify(cluster: Option<&Cluster>, limits: &Limits, now: Timestam
             ClusterState::Unreachable { moved: true }
         }
         Report::Succeeded => ClusterState::Soaking { until: soaked },
-        // Without a report its time runs from the assignment, if that is known.
+        // Without a report its time runs from the assignment, if that time is known.
         Report::ToApply if begin.is_none() => ClusterState::Progressing { deadline: None, reported: false },
         Report::Progressing | Report::ToApply if is_expired => ClusterState::TimedOut,
         Report::Progressing => ClusterState::Progressing { deadline, reported: true },
@@ -56,8 +56,8 @@ pub(super) fn classify(cluster: Option<&Cluster>, limits: &Limits, now: Timestam
     })
 }
 
-/// The moment at which a cluster that was assigned what it should run is or was finished, one way or the
-/// other; `None` where no time is known.
+/// The time at which a cluster that was assigned what it should run succeeded, failed or timed out, or will;
+/// `None` if no time is known.
 pub(super) fn finished(cluster: &Cluster, limits: &Limits) -> Option<Timestamp> {
     cluster.runs.as_ref().filter(|runs| **runs == cluster.wants)?;
     let (report, begin) = report_on(cluster, &cluster.wants);
@@ -70,7 +70,8 @@ pub(super) fn finished(cluster: &Cluster, limits: &Limits) -> Option<Timestamp> 
     begin?.checked_add(span).ok()
 }
 
-/// Until when a cluster is in flight to another hash than it should run, if it must be waited for.
+/// Until when the rollout waits for a cluster in flight to another hash than it should run; `None` if it does
+/// not wait.
 pub(super) fn superseded(cluster: &Cluster, limits: &Limits, now: Timestamp) -> Option<Timestamp> {
     let runs = cluster.runs.as_ref().filter(|runs| **runs != cluster.wants)?;
     if cluster.skip || cluster.unreachable {
@@ -86,7 +87,7 @@ pub(super) fn superseded(cluster: &Cluster, limits: &Limits, now: Timestamp) -> 
     }
 }
 
-/// What a cluster reported about a hash, and since when; a report about any other hash counts for nothing.
+/// The report of a cluster about a hash, and its time; a report about any other hash does not count.
 fn report_on(cluster: &Cluster, hash: &Hash) -> (Report, Option<Timestamp>) {
     let health = cluster.health.as_ref().filter(|health| health.of == *hash);
     let report = health.map_or(Report::ToApply, |Health { report, .. }| *report);

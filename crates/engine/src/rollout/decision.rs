@@ -10,80 +10,80 @@ use super::refused::Refused;
 use super::state::{Breach, ClusterState, Wait};
 use super::strategy::{Mandatory, Strategy};
 
-/// Where a rollout stands and what is to be done now.
+/// The state of a rollout and its next assignments.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutDecision {
-    /// The strategy in force: the one given, or the last one that could be used.
+    /// The strategy in force: the given one, or the last one that was valid.
     pub strategy: Option<Strategy>,
-    /// What of strategy and policy cannot be used; a condition for the user.
+    /// The fields of strategy and policy that cannot be used; a condition for the user.
     pub refused: Vec<Refused>,
-    /// Mandatory groups that there are not: nothing waits for them, as in OCM.
+    /// Mandatory groups that do not exist. As in OCM, no stage waits for them.
     pub absent: Vec<Mandatory>,
     /// Every cluster of the groups.
     pub clusters: BTreeMap<String, Assignment>,
     /// The stages in their order, with their counts.
     pub stages: Vec<Stage>,
-    /// Why nothing is started in any stage.
+    /// Why no cluster starts in any stage.
     pub hold: Option<Wait>,
-    /// The stage whose failures exceed its budget.
+    /// The stage with more failures than its budget.
     pub breach: Option<Breach>,
     /// The revision to remember as quarantined; `None` forgets it.
     pub quarantine: Option<Hash>,
-    /// Tokens that would let something go on once a person grants them.
+    /// Approval tokens that would let the rollout go on once a person grants them.
     pub approvals: BTreeSet<String>,
     /// Clusters that left the groups and lose their content now.
     pub removed: Vec<String>,
     /// Clusters that left the groups and keep their content until the removal is approved or the pause is
     /// over.
     pub kept: Vec<String>,
-    /// When to look again although nothing changed.
+    /// When to call again although no input changed.
     pub recheck: Option<Timestamp>,
-    /// Clusters by state.
+    /// The number of clusters by state.
     pub counts: Counts,
 }
 
-/// What becomes of a cluster.
+/// The decision about a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Assignment {
     /// Its group.
     pub group: GroupKey,
-    /// Where it stands.
+    /// Its state.
     #[serde(flatten)]
     pub state: ClusterState,
-    /// What it is to run from now on; `None` is nothing.
+    /// The hash that it runs from now on; `None` if it runs none.
     pub assigned: Option<Hash>,
 }
 
-/// Clusters that go together, and what they may do.
+/// Clusters that start together, and their limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stage {
     /// The group's name, `rest` for the clusters outside the mandatory groups of a Progressive strategy,
     /// `all` for All.
     pub name: String,
-    /// It belongs to the mandatory groups.
+    /// Whether it consists of mandatory groups.
     pub mandatory: bool,
-    /// How many clusters it has.
+    /// Number of its clusters.
     pub clusters: usize,
-    /// How many may be in flight.
+    /// Limit of the clusters in flight.
     pub slots: usize,
-    /// How many are, those that start now included.
+    /// Number of clusters in flight, including those that start now.
     pub busy: usize,
-    /// How many failed or timed out.
+    /// Number of clusters that failed or timed out.
     pub failures: usize,
-    /// How many may; `None` is all of them.
+    /// Limit of the clusters that may fail or time out; `None` if all may.
     pub allowed: Option<usize>,
-    /// How many are to do or hold a slot, newcomers aside: while there are any, the next stage waits.
+    /// Number of clusters that are to do or hold a slot, without newcomers: the next stage waits for them.
     pub unfinished: usize,
 }
 
-/// Clusters by state.
+/// The number of clusters by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
-    /// All of them.
+    /// All clusters.
     pub total: usize,
     /// [`ClusterState::Done`].
     pub done: usize,
@@ -113,8 +113,8 @@ impl RolloutDecision {
         self.in_state(|state| matches!(state, ClusterState::Starting))
     }
 
-    /// What OCM's library calls `ClustersToRollout`: clusters that start now, are in flight, soak, or failed
-    /// before their deadline.
+    /// The clusters that OCM's library calls `ClustersToRollout`: they start now, are in flight, soak, or
+    /// failed before their deadline.
     pub(crate) fn rolling(&self) -> impl Iterator<Item = &str> {
         self.in_state(ClusterState::is_rolling)
     }
@@ -131,7 +131,7 @@ impl RolloutDecision {
             .map(|(name, _)| name.as_str())
     }
 
-    /// What the user should mend, in words.
+    /// The corrections that the user should make, in words.
     pub(crate) fn complaints(&self) -> impl Iterator<Item = String> {
         let absent = |group| {
             format!(
@@ -143,7 +143,7 @@ impl RolloutDecision {
 }
 
 impl Counts {
-    /// Whether there is at least one cluster, and every one is done or left alone.
+    /// Whether there is at least one cluster, and every cluster is done or skipped.
     pub fn is_complete(&self) -> bool {
         self.total > 0 && self.done + self.skipped == self.total
     }
@@ -185,7 +185,7 @@ mod tests {
         check(2, 0, 2, true);
         check(5, 2, 2, false);
         check(5, 5, 2, false);
-        // A rollout without clusters has shown nothing.
+        // A rollout without clusters proves nothing.
         check(0, 0, 0, false);
     }
 }

@@ -1,4 +1,4 @@
-//! Times at which nothing is started.
+//! Freeze windows, in which no cluster starts.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -8,16 +8,17 @@ use super::refused::Refused;
 use api::gitops::v1alpha1::FreezeWindow;
 use object::duration;
 
-/// How many windows without a gap are joined; a freeze without an end is looked at again after that many.
+/// Limit of the windows that are joined without a gap; the engine looks again at an endless freeze after that
+/// many.
 const JOINED: usize = 16;
 
-/// The longest window; its last beginning is looked for this far back.
+/// The longest window; the search for its last beginning goes back this far.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 366);
 
-/// A window that opens again and again.
+/// A recurring window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Freeze {
-    /// What people call it.
+    /// Its name for people.
     pub name: String,
     schedule: Cron,
     zone: TimeZone,
@@ -29,7 +30,7 @@ impl Freeze {
     /// lasts.
     ///
     /// # Errors
-    /// When a part cannot be read, or the window is empty or longer than a year.
+    /// A part cannot be read, or the window is empty or longer than a year.
     pub fn read(window: &FreezeWindow) -> Result<Self, Refused> {
         let FreezeWindow { name, schedule, time_zone, duration, unknown: _ } = window;
         let refused = |field: &str, value: &str, reason: &str, hint: &str| {
@@ -60,8 +61,8 @@ impl Freeze {
     }
 }
 
-/// The window that keeps rollouts frozen at `now`: its name and when they go on, windows that follow without
-/// a gap included.
+/// The window that freezes rollouts at `now`: its name, and when the freeze ends, including windows that
+/// follow without a gap.
 pub(crate) fn frozen(freezes: &[Freeze], now: Timestamp) -> Option<(&str, Timestamp)> {
     let open_at = |at| freezes.iter().filter_map(|f| Some((f.open_until(at)?, f.name.as_str()))).max();
     let (mut until, name) = open_at(now)?;

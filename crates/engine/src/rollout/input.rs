@@ -1,4 +1,4 @@
-//! What the engine is told.
+//! The input of the engine.
 
 use std::collections::BTreeSet;
 use std::fmt::{Display, Formatter};
@@ -16,7 +16,7 @@ use super::strategy::Strategy;
 pub struct Hash(pub String);
 
 impl Hash {
-    /// As people read it: of a SHA-256 in hexadecimal the first 12 digits, as git shortens.
+    /// The short form for people: the first 12 digits of a SHA-256 in hexadecimal, as git shortens.
     pub fn short(&self) -> &str {
         let is_sum = self.0.len() == 64 && self.0.bytes().all(|byte| byte.is_ascii_hexdigit());
         self.0.get(..12).filter(|_| is_sum).unwrap_or(&self.0)
@@ -41,30 +41,31 @@ impl From<String> for Hash {
     }
 }
 
-/// One rollout: the clusters of one placement and what should become of them.
+/// One rollout: the clusters of one placement and the revision that they should run.
 ///
 /// The order of lists has no meaning.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// What is being rolled out. Approvals and quarantine are bound to it, and a cluster of a group without
-    /// an entry in `clusters` should run it.
+    /// The revision that is rolled out. Approvals and quarantine are bound to it. A cluster of a group
+    /// without an entry in `clusters` should run it.
     pub revision: Hash,
     /// The strategy, or why it cannot be used.
     pub strategy: Result<Strategy, Refused>,
-    /// The last strategy that could be used: it stays in force while `strategy` is refused. Without one,
-    /// nothing starts.
+    /// The last strategy that was valid: it stays in force while `strategy` is refused. Without one, no
+    /// cluster starts.
     pub last_strategy: Option<Strategy>,
-    /// The policy, or why it cannot be used: nothing starts then, because what it forbids is not known.
+    /// The policy, or why it cannot be used: then no cluster starts, because the rules of the policy are
+    /// unknown.
     pub policy: Result<Policy, Refused>,
-    /// The decision groups. Clusters that another rollout looks after are left out here.
+    /// The decision groups, without the clusters of another rollout.
     pub groups: Vec<Group>,
-    /// What is known of clusters: those of the groups, and those to remove.
+    /// The facts about clusters: those of the groups, and those to remove.
     pub clusters: Vec<Cluster>,
     /// The revision in quarantine, as the last
     /// [`RolloutDecision::quarantine`](super::RolloutDecision::quarantine) said.
     pub quarantined: Option<Hash>,
-    /// When the rollout of `revision` began. Where absent, it began when the first cluster was moved, as far
-    /// as clusters tell.
+    /// When the rollout of `revision` began. If absent, it began when the first cluster was moved, as far as
+    /// clusters tell.
     pub began: Option<Timestamp>,
     /// Tokens of [`RolloutDecision::approvals`](super::RolloutDecision::approvals) that people granted.
     pub granted: BTreeSet<String>,
@@ -107,44 +108,44 @@ impl Display for GroupKey {
 /// A decision group with its clusters. A cluster of several groups belongs to the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Group {
-    /// Which group.
+    /// The name and index of the group.
     pub key: GroupKey,
     /// Names of clusters.
     pub clusters: Vec<String>,
 }
 
-/// What is known of a cluster.
+/// The facts about a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cluster {
     /// `metadata.name` of the ManagedCluster.
     pub name: String,
-    /// What it should run once its turn has come.
+    /// The hash that it should run once it may start.
     pub wants: Hash,
-    /// What was assigned to it last, whether it arrived or not; `None` before the first assignment.
+    /// The hash that was assigned last, whether or not it succeeded; `None` before the first assignment.
     pub runs: Option<Hash>,
-    /// When `runs` was assigned, by the hub's clock. Outcomes are never older than this.
+    /// When `runs` was assigned, by the hub's clock. No outcome counts from an earlier time.
     pub runs_since: Option<Timestamp>,
     /// The last report.
     pub health: Option<Health>,
-    /// What it returns to if `wants` turns out bad: what it ran with success before `wants` was rolled out to
-    /// it. Only once the rollout is complete everywhere is this `wants` itself; a cluster that succeeded
-    /// early returns with the others.
+    /// The hash that it returns to if `wants` fails: the one it ran with success before `wants` was rolled
+    /// out to it. Only once the rollout is complete everywhere is this `wants` itself; a cluster that
+    /// succeeded early returns with the others.
     pub last_good: Option<Hash>,
-    /// The cluster does not answer.
+    /// Whether the cluster does not answer.
     pub unreachable: bool,
-    /// Since when it answers, if it did not before: no deadline runs while a cluster is silent, so that one
-    /// that comes back is not taken for one that timed out.
+    /// Since when the cluster answers, if it did not before. No deadline runs while a cluster is silent, so
+    /// that a cluster that comes back has not timed out.
     pub answers_since: Option<Timestamp>,
-    /// When the cluster joined the fleet. Stages do not wait for one that joined after the rollout began: a
-    /// fleet that always grows would never get through.
+    /// When the cluster joined the fleet. Stages do not wait for a cluster that joined after the rollout
+    /// began: the rollout of a fleet that always grows would never be complete.
     pub joined: Option<Timestamp>,
-    /// The cluster is left alone.
+    /// Whether the cluster is skipped: the rollout changes nothing on it.
     pub skip: bool,
 }
 
 impl Cluster {
-    /// Returns the same as it is known at a time. What was written with a later time, by a clock
-    /// that was ahead, counts as this very moment.
+    /// Returns the facts as they are known at a time. A later time, which a clock that was ahead wrote, is
+    /// replaced by this one.
     #[must_use]
     pub fn at(mut self, now: Timestamp) -> Self {
         let since = self.health.as_mut().map(|health| &mut health.since);
@@ -160,24 +161,24 @@ impl Cluster {
 pub struct Health {
     /// The hash the report is about; a report about any other than the assigned one counts for nothing.
     pub of: Hash,
-    /// What was reported.
+    /// The state that was reported.
     pub report: Report,
-    /// Since when, by the hub's clock; `None` counts as this very moment.
+    /// Since when, by the hub's clock; `None` counts as now.
     pub since: Option<Timestamp>,
 }
 
-/// How a cluster does with a hash.
+/// The state of a hash on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Report {
     /// It has not been applied yet.
     ToApply,
-    /// It is applied and its outcome is open.
+    /// It is applied, and its outcome is open.
     Progressing,
-    /// It is applied and good.
+    /// It is applied and works.
     Succeeded,
-    /// It is applied and bad.
+    /// It is applied and does not work.
     Failed,
-    /// Whoever reports ran out of patience; normally the engine decides this.
+    /// It timed out, says the reporter; normally the engine decides this.
     TimeOut,
 }
 

@@ -1,24 +1,24 @@
-//! The rollout engine: which clusters of a placement get new content now, which wait, and why.
+//! The rollout engine: decides which clusters of a placement get new content now, and why the others wait.
 //!
-//! [`advance`] is a pure function from everything that is known ([`Input`]) to everything that follows
-//! ([`RolloutDecision`]). It compiles a [`Strategy`] into a list of stages; a stage has clusters, slots and
-//! an allowance for failures. It judges every cluster by itself, counts failures over the whole fleet, and
-//! only then walks the stages in order and fills their slots by cluster name. A report counts only for the
-//! hash that the cluster was assigned. A stage starts after the stages before it are finished. The order of
-//! the input decides nothing. [`oracle`] states these promises and checks decisions against them.
+//! [`advance`] is a pure function from the facts ([`Input`]) to the decision ([`RolloutDecision`]). It
+//! compiles a [`Strategy`] into a list of stages; a stage has clusters, slots and an allowance for failures.
+//! It judges every cluster by itself, counts failures over the whole fleet, and only then walks the stages in
+//! order and fills their slots by cluster name. A report counts only for the hash that the cluster was
+//! assigned. A stage starts after the stages before it are finished. The order of the input decides nothing.
+//! [`oracle`] states these promises and checks decisions against them.
 //!
 //! # For callers
 //!
-//! - Write [`Assignment::assigned`](decision::Assignment::assigned) where it differs from what the cluster
-//!   runs, with the time. Nothing else has to be done. It is what a cluster runs from now on: what it should
-//!   run, what it ran before, or what it returns to.
-//! - Give what was written back as [`Cluster::runs`](input::Cluster::runs) and `runs_since` at the next call,
-//!   before any report arrives. A cluster that was moved and not heard of holds its slot.
-//! - Leave clusters out of [`Input::groups`] that another rollout looks after. The engine waits for every
-//!   cluster of a group.
-//! - Keep [`RolloutDecision::quarantine`] and the approvals that people granted, and give them back. Write
-//!   the quarantine before the assignments: a cluster that returned no longer counts as failed, so a crash in
-//!   between would start the bad revision again.
+//! - Write [`Assignment::assigned`](decision::Assignment::assigned) where it differs from the hash that the
+//!   cluster runs, with the time. It is the hash that a cluster runs from now on: the one it should run, the
+//!   one it ran before, or the one it returns to. No other write is needed.
+//! - Pass the written hash as [`Cluster::runs`](input::Cluster::runs) and `runs_since` at the next call,
+//!   before any report arrives. A cluster that was moved and has not reported holds its slot.
+//! - Leave out of [`Input::groups`] the clusters of another rollout. The engine waits for every cluster of a
+//!   group.
+//! - Keep [`RolloutDecision::quarantine`] and the approvals that people granted, and pass them at the next
+//!   call. Write the quarantine before the assignments: a cluster that returned no longer counts as failed,
+//!   so a crash in between would start the bad revision again.
 //! - Call again at [`RolloutDecision::recheck`].
 //!
 //! # Differences from OCM's library

@@ -1,9 +1,9 @@
 //! The promises of the rollout engine, and a check of a decision against them.
 //!
-//! [`check`] looks at an input and at the decision that was made of it, and computes everything else anew: it
-//! shares no guard with the engine, only the types, the arithmetic of [`Size`], the rules of a strategy and
-//! the calendar of freeze windows. The model check, the properties, the fleet in virtual time and the world
-//! of the simulator all use it.
+//! [`check`] reads an input and its decision, and computes everything else anew: it shares no guard with the
+//! engine, only the types, the arithmetic of [`Size`], the rules of a strategy and the calendar of freeze
+//! windows. The model check, the properties, the fleet in virtual time and the world of the simulator all use
+//! it.
 //!
 //! The promises:
 //!
@@ -45,7 +45,7 @@ const FINISH_CURRENT: SignedDuration = SignedDuration::from_mins(10);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{promise}: {subject}")]
 pub struct BrokenPromise {
-    /// What is promised.
+    /// The text of the promise.
     pub promise: &'static str,
     /// The cluster or the stage that shows it, or nothing where it is about the whole rollout.
     pub subject: String,
@@ -57,7 +57,7 @@ fn ensure(holds: bool, promise: &'static str, subject: &str) -> Kept {
     if holds { Ok(()) } else { Err(BrokenPromise { promise, subject: subject.to_owned() }) }
 }
 
-/// Holds a decision against the promises of the engine.
+/// Checks a decision against the promises of the engine.
 ///
 /// # Errors
 /// Names the first promise that is broken.
@@ -83,7 +83,7 @@ enum Truth {
     Done,
     /// It does not answer.
     Silent,
-    /// It is left alone.
+    /// It is skipped.
     Skipped,
 }
 
@@ -94,7 +94,7 @@ struct Member<'a> {
     truth: Truth,
     /// It joined after the rollout began.
     is_newcomer: bool,
-    /// What it should run.
+    /// The hash that it should run.
     wants: &'a Hash,
 }
 
@@ -107,19 +107,19 @@ impl Member<'_> {
         self.runs() == Some(self.wants)
     }
 
-    /// What it can return to, or run before its turn.
+    /// The hash that it can return to, or run before it starts.
     fn good(&self) -> Option<&Hash> {
         self.cluster?.last_good.as_ref().filter(|good| *good != self.wants)
     }
 
-    /// Whether a decision moves it to what it should run.
+    /// Whether a decision moves it to the hash that it should run.
     fn starts(&self, decision: &RolloutDecision) -> bool {
         let assigned = decision.clusters.get(self.name).and_then(|assignment| assignment.assigned.as_ref());
         !self.is_moved() && assigned == Some(self.wants)
     }
 }
 
-/// Clusters that go together.
+/// Clusters that start together.
 struct Stage<'a> {
     name: String,
     members: Vec<Member<'a>>,
@@ -138,7 +138,7 @@ impl Stage<'_> {
     }
 }
 
-/// Everything that the promises are about.
+/// The facts that the promises are about.
 struct Facts<'a> {
     input: &'a Input,
     now: Timestamp,
@@ -333,7 +333,7 @@ impl<'a> Facts<'a> {
         ensure(decision.quarantine.as_ref() == expected, "a breach quarantines, and the quarantine lasts", "")
     }
 
-    /// Why nothing may start anywhere.
+    /// Why no cluster may start.
     fn hold(&self, decision: &RolloutDecision) -> Option<&'static str> {
         let silent = self.clusters().filter(|cluster| cluster.unreachable && !cluster.skip).count();
         let budget = self.policy.unreachable.of(self.members().count());
@@ -431,14 +431,14 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// What a cluster reported about a hash, and since when it has been so.
+/// The report of a cluster about a hash, and its time.
 fn known_of(cluster: &Cluster, hash: &Hash) -> (Option<Report>, Option<Timestamp>) {
     let health = cluster.health.as_ref().filter(|health| health.of == *hash);
     let since = [health.and_then(|health| health.since), cluster.runs_since].into_iter().flatten().max();
     (health.map(|health| health.report), since)
 }
 
-/// Whether a state says what is true of a cluster.
+/// Whether a state is true of a cluster.
 fn is_true(state: &ClusterState, truth: Truth, is_quarantined: bool) -> bool {
     match state {
         ClusterState::Starting | ClusterState::Waiting(_) => truth == Truth::ToDo,

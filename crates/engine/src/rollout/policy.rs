@@ -1,4 +1,4 @@
-//! What an operator of the fleet allows on top of a strategy.
+//! The rollout policy: the rules of the fleet's operator on top of a strategy.
 
 use std::collections::BTreeSet;
 
@@ -10,18 +10,18 @@ use super::refused::Refused;
 use super::size::{Size, read_deadline, read_soak};
 use api::gitops::v1alpha1 as wire;
 
-/// How rollouts are held, stopped and undone. The default is what holds without a `RolloutPolicy`.
+/// How rollouts are held, stopped and undone. The default is in force without a `RolloutPolicy`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Changes nothing anywhere: no start, no rollback, no removal. Clusters in flight arrive.
+    /// Pauses all changes: no start, no rollback, no removal. Clusters in flight finish.
     pub paused: bool,
-    /// What a breach of the failure budget does.
+    /// The effect of a breach of the failure budget.
     pub on_breach: OnBreach,
-    /// What a new revision does to clusters in flight to the one before.
+    /// The effect of a new revision on clusters in flight to the one before.
     pub superseding: Superseding,
-    /// Which groups wait for a person.
+    /// The groups that wait for an approval.
     pub approval: Approval,
-    /// When nothing is started. Rollbacks go on: a freeze protects what works.
+    /// Windows in which no cluster starts. Rollbacks go on: a freeze protects what works.
     pub freezes: Vec<Freeze>,
     /// The least time a cluster must have succeeded before its slot is free; a longer `minSuccessTime` wins.
     pub soak: SignedDuration,
@@ -29,13 +29,14 @@ pub struct Policy {
     pub group_soak: SignedDuration,
     /// `progressDeadline` of strategies that set none.
     pub deadline: Option<SignedDuration>,
-    /// How many clusters may be unreachable before nothing more is started; they are not failures.
+    /// How many clusters may be unreachable before no more clusters start. Unreachable clusters are not
+    /// failures.
     pub unreachable: Size,
     /// How many clusters may lose their content at once; more wait for approval.
     pub removals: Size,
-    /// What a cluster that never ran anything runs until its turn.
+    /// The revision of a cluster that never ran any, until it may start.
     pub joining: Joining,
-    /// Revisions that are not quarantined, whatever they do.
+    /// Revisions that are never quarantined.
     pub released: BTreeSet<Hash>,
 }
 
@@ -43,8 +44,8 @@ impl Policy {
     /// Reads the wire type.
     ///
     /// # Errors
-    /// Names the first field that cannot be used. Nothing may start then: what the policy forbids is not
-    /// known.
+    /// Names the first field that cannot be used. Then no cluster may start: the rules of the policy are
+    /// unknown.
     pub fn read(spec: &wire::RolloutPolicySpec) -> Result<Self, Refused> {
         let wire::RolloutPolicySpec {
             add_ons: _,      // select the policy
@@ -120,10 +121,10 @@ impl Default for Policy {
     }
 }
 
-/// What happens when more clusters failed than are tolerated.
+/// The effect of a breach: more clusters failed than the budget allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnBreach {
-    /// Nothing more is started until failures are within the budget again.
+    /// No cluster starts until failures are within the budget again.
     #[default]
     Pause,
     /// The revision is quarantined and its clusters return to the last hash that succeeded.
@@ -132,17 +133,17 @@ pub enum OnBreach {
     Rollback,
 }
 
-/// What a new revision does to clusters in flight to the one before.
+/// The effect of a new revision on clusters in flight to the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Superseding {
     /// The new revision starts at once: a fix is never held back by what it fixes.
     #[default]
     Latest,
-    /// Clusters in flight get their outcome first, or their deadline (10 minutes where there is none).
+    /// Clusters in flight first get an outcome, or reach their deadline (10 minutes if there is none).
     FinishCurrent,
 }
 
-/// Which groups start only when a person says so, for each revision anew.
+/// The groups that start only after a person approves, for each revision anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Approval {
     /// None.
@@ -168,7 +169,7 @@ impl Approval {
     }
 }
 
-/// What a cluster that runs nothing runs until its turn.
+/// The revision of a cluster that runs none, until it may start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Joining {
     /// Nothing, as in OCM.

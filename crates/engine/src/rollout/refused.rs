@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// A field that cannot be used, with what to write instead.
+/// A field that cannot be used, with a valid value to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{field}: {value:?} is refused: {reason}; {hint}")]
 pub struct Refused {
@@ -12,7 +12,7 @@ pub struct Refused {
     pub value: String,
     /// Why it cannot be used.
     pub reason: String,
-    /// What to write instead.
+    /// A valid value.
     pub hint: String,
 }
 

@@ -39,7 +39,7 @@ impl Size {
     /// Reads an int-or-string field: `3` or `"10%"`. A negative number is 0, as everywhere in OCM.
     ///
     /// # Errors
-    /// When a string is no whole percentage between 0 and 100.
+    /// The string is no whole percentage between 0 and 100.
     pub fn read(field: &'static str, value: &IntOrString) -> Result<Self, Refused> {
         match value {
             IntOrString::Int(count) => Ok(Self::Count(u32::try_from(*count).unwrap_or(0))),
@@ -61,7 +61,7 @@ impl Size {
     /// Reads `maxConcurrency`: absent and `0`, which Go clients write for absent, leave it to the default.
     ///
     /// # Errors
-    /// When it is no size, or one that says nobody may go (`"0%"`, negative): OCM takes these for everybody.
+    /// It is no size, or allows no cluster (`"0%"`, negative): OCM takes these for all clusters.
     pub(crate) fn read_concurrency(
         field: &'static str,
         value: Option<&IntOrString>,
@@ -93,7 +93,8 @@ impl std::fmt::Display for Size {
 /// `None`.
 ///
 /// # Errors
-/// For what OCM's CRD accepts and its controllers then fail on at every pass, such as `5|` or `30mxyz`.
+/// The text is no such duration. OCM's CRD accepts some of these texts, such as `5|` or `30mxyz`, and its
+/// controllers then fail at every pass.
 pub(crate) fn read_deadline(field: &'static str, text: &str) -> Result<Option<SignedDuration>, Refused> {
     if text.is_empty() || text == "None" {
         return Ok(None);
@@ -114,7 +115,7 @@ pub(crate) fn read_deadline(field: &'static str, text: &str) -> Result<Option<Si
 /// Reads `minSuccessTime`: any duration; a negative one is none.
 ///
 /// # Errors
-/// When it is no duration.
+/// It is no duration.
 pub(crate) fn read_soak(field: &'static str, text: &str) -> Result<SignedDuration, Refused> {
     if text.is_empty() {
         return Ok(SignedDuration::ZERO);

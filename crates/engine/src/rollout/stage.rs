@@ -1,4 +1,4 @@
-//! A strategy as a list of stages: clusters that go together, in the order they go.
+//! A strategy as a list of stages: clusters that start together, in the order of the stages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,27 +12,27 @@ use super::strategy::{All, Failures, Mandatory, StageRule, Strategy};
 pub(super) struct Member<'a> {
     pub(super) name: &'a str,
     pub(super) group: &'a GroupKey,
-    /// What is known of it, if anything is.
+    /// The facts about it, if there are any.
     pub(super) cluster: Option<&'a Cluster>,
-    /// Its state by what is known of it alone; `None` is a cluster that waits for its turn.
+    /// Its state from the facts about it alone; `None` if it waits to start.
     pub(super) state: Option<ClusterState>,
-    /// It joined when the rollout was under way: no later stage waits for it.
+    /// Whether it joined during the rollout: no later stage waits for it.
     pub(super) newcomer: bool,
 }
 
 impl<'a> Member<'a> {
-    /// What was assigned to it last.
+    /// The hash that was assigned to it last.
     pub(super) fn runs(&self) -> Option<&'a Hash> {
         self.cluster.and_then(|cluster| cluster.runs.as_ref())
     }
 
-    /// The last good hash, if that is another one than the cluster should run.
+    /// The last good hash, if it differs from the one that the cluster should run.
     pub(super) fn way_back(&self) -> Option<&'a Hash> {
         self.cluster.and_then(|cluster| cluster.last_good.as_ref().filter(|good| **good != cluster.wants))
     }
 }
 
-/// Clusters that go together, before any of them is released.
+/// Clusters that start together, before any of them is released.
 #[derive(Debug)]
 pub(super) struct StagePlan<'a> {
     pub(super) name: String,
@@ -40,9 +40,9 @@ pub(super) struct StagePlan<'a> {
     /// In the order in which they start: by name.
     pub(super) members: Vec<Member<'a>>,
     pub(super) slots: usize,
-    /// `None` tolerates everything.
+    /// The failures that the stage tolerates; `None` tolerates all.
     pub(super) allowed: Option<usize>,
-    /// A person has to let it start.
+    /// Whether the stage needs an approval to start.
     pub(super) needs_approval: bool,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn grouped<'a>(groups: &'a [Group], clusters: &BTreeMap<&str, &'a Clu
     by_key
 }
 
-/// The stages of a strategy; without one, a single stage that nothing is released from.
+/// The stages of a strategy; without a strategy, a single stage that releases no cluster.
 pub(super) fn stages<'a>(
     strategy: Option<&Strategy>,
     policy: &Policy,

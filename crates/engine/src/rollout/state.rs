@@ -1,6 +1,6 @@
 //! The state of a cluster in a rollout.
 //!
-//! There is one such state, and one word for each: the engine's answer, its counts, the reports, `explain
+//! There is one state, and one word for each value: the engine's answer, its counts, the reports, `explain
 //! rollout`, the demo and the traces of the simulator all use it. `docs/design/rollout-states.md` says where
 //! each of them gets it from.
 
@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use super::input::Hash;
 
-/// Where a cluster stands in the rollout of what it should run.
+/// The state of a cluster in the rollout of the hash that it should run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all_fields = "camelCase")]
 pub enum ClusterState {
-    /// It runs what it should. Entered when its success has lasted for the soak time; left by a new revision
-    /// or a new report.
+    /// It runs the hash. Begins when its success has lasted for the soak time; a new revision or a new report
+    /// ends it.
     Done,
     /// It succeeded and keeps its slot until the soak time is over.
     Soaking {
@@ -38,33 +38,33 @@ pub enum ClusterState {
     TimedOut,
     /// It starts now.
     Starting,
-    /// Its turn has not come.
+    /// It waits to start.
     Waiting(Wait),
-    /// It is left alone, as its report asks.
+    /// It is skipped, as its report asks.
     Skipped,
     /// It does not answer: it holds no slot and counts against a budget of its own.
     Unreachable {
-        /// It was assigned what it should run before.
+        /// Whether it was assigned the hash before it became unreachable.
         moved: bool,
     },
-    /// What it should run is quarantined.
+    /// The hash that it should run is quarantined.
     Quarantined {
-        /// The hash it returns to, if this is the moment it does; else it keeps what it runs.
+        /// The hash that it returns to now; `None` if it keeps the one that it runs.
         returns_to: Option<Hash>,
     },
 }
 
-/// Why a cluster's turn has not come.
+/// Why a cluster waits to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "reason", rename_all_fields = "camelCase")]
 pub enum Wait {
-    /// Strategy or policy cannot be used, and there is none to fall back to.
+    /// Strategy or policy cannot be used, and no earlier strategy is known.
     Refused,
-    /// The policy says so.
+    /// The policy pauses the rollout.
     Paused,
     /// The revision is quarantined.
     Quarantine {
-        /// Which.
+        /// The revision.
         revision: Hash,
     },
     /// Too many clusters failed.
@@ -78,40 +78,40 @@ pub enum Wait {
     },
     /// Too many clusters do not answer.
     Unreachable {
-        /// How many.
+        /// Number of clusters that do not answer.
         clusters: usize,
-        /// How many may.
+        /// Limit of such clusters.
         allowed: usize,
     },
     /// Clusters are still in flight to the revision before.
     Superseded {
-        /// How many.
+        /// Number of those clusters.
         clusters: usize,
-        /// When the last of them is given up.
+        /// When the last of them reaches its deadline.
         until: Timestamp,
     },
     /// An earlier stage has unfinished clusters.
     Stage {
         /// Its name.
         stage: String,
-        /// How many.
+        /// Number of its unfinished clusters.
         unfinished: usize,
     },
     /// The stage before has not soaked for long enough.
     StageSoak {
         /// Its name.
         stage: String,
-        /// When it has.
+        /// When its soak ends.
         until: Timestamp,
     },
-    /// A person has to let the stage start.
+    /// The stage needs an approval.
     Approval {
-        /// The token to grant.
+        /// The approval token.
         token: String,
     },
     /// Every slot of its stage is in use.
     Slot {
-        /// How many there are.
+        /// Number of slots.
         slots: usize,
     },
 }
@@ -122,9 +122,9 @@ pub enum Wait {
 pub struct Breach {
     /// The stage.
     pub stage: String,
-    /// Clusters that failed or timed out.
+    /// Number of clusters that failed or timed out.
     pub failures: usize,
-    /// How many may.
+    /// Limit of the stage.
     pub allowed: usize,
 }
 

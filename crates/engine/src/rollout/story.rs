@@ -1,4 +1,4 @@
-//! The sentences by which a state explains itself: what a cluster waits for, and until when.
+//! Explanations of states in sentences: what a cluster waits for, and until when.
 
 use std::fmt::{Display, Formatter};
 

@@ -1,8 +1,8 @@
-//! Rollouts tried on paper: a plain file in, the engine's answer or a whole trace out.
+//! Simulations of rollouts: the input is a plain file, the output is the engine's answer or a whole trace.
 //!
-//! [`Scenario`] is the input of one step, [`Outcomes`] says what would become of clusters, [`run`] plays both
-//! against the engine until nothing happens any more. The trace is printed as a table for people and tests,
-//! or drawn as SVG.
+//! [`Scenario`] is the input of one step, [`Outcomes`] holds the outcomes of clusters, and [`run`] plays both
+//! against the engine until nothing more happens. The trace is printed as a table for people and tests, or
+//! drawn as SVG.
 
 mod outcomes;
 mod run;

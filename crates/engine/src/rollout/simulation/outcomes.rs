@@ -1,4 +1,4 @@
-//! What would become of clusters, and what happens meanwhile.
+//! The outcomes of clusters in a simulation, and the events during it.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +15,13 @@ use object::duration;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Outcomes {
-    /// When to stop although something may still happen.
+    /// When to stop although more could happen.
     #[serde(default = "a_day", deserialize_with = "span")]
     pub(super) until: SignedDuration,
-    /// The first that matches decides.
+    /// The rules for outcomes; the first that matches decides.
     #[serde(default)]
     pub(super) outcomes: Vec<Outcome>,
-    /// What happens to the rollout from outside.
+    /// Events from outside of the rollout.
     #[serde(default)]
     pub(super) events: Vec<Event>,
 }
@@ -32,7 +32,7 @@ impl Default for Outcomes {
     }
 }
 
-/// What becomes of some clusters with some revision.
+/// The outcome of some revisions on some clusters.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Outcome {
@@ -58,13 +58,13 @@ pub(super) enum Result {
     #[default]
     Succeeded,
     Failed,
-    /// It reports that it progresses, and nothing more.
+    /// It reports that it progresses, and no outcome.
     Never,
     /// It reports nothing.
     Silent,
 }
 
-/// Something that happens once.
+/// An event that happens once.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "PlainEvent")]
 pub(super) struct Event {
@@ -106,11 +106,11 @@ pub(super) enum What {
     Join { cluster: String, group: String },
     /// A cluster leaves its group.
     Leave(String),
-    /// A cluster stops to answer.
+    /// A cluster stops answering.
     Unreachable(String),
     /// A cluster answers again.
     Reachable(String),
-    /// A cluster reports about what it runs.
+    /// A cluster reports about the revision it runs.
     Report { cluster: String, state: PlainState },
 }
 
@@ -134,11 +134,11 @@ impl Outcomes {
         read(text)
     }
 
-    /// Looks for groups that the input does not have, and for clusters that it does not have and no event
-    /// lets join.
+    /// Checks that the groups in the file exist in the input, and that its clusters exist there or join by an
+    /// event.
     ///
     /// # Errors
-    /// Names the first.
+    /// Names the first group or cluster that does not exist.
     pub(super) fn check(&self, input: &Input) -> std::result::Result<(), Unreadable> {
         let joining = self.events.iter().filter_map(|event| match &event.what {
             What::Join { cluster, .. } => Some(cluster),
@@ -168,7 +168,7 @@ impl Outcomes {
         })
     }
 
-    /// What becomes of a cluster with a revision.
+    /// The outcome of a revision on a cluster.
     pub(super) fn of(&self, cluster: &str, revision: &Hash) -> Outcome {
         let matches = |outcome: &&Outcome| {
             let named = outcome.clusters.is_empty() || outcome.clusters.iter().any(|name| name == cluster);

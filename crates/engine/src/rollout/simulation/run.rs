@@ -11,13 +11,14 @@ use crate::rollout::input::{Cluster, Hash, Health, Report};
 use crate::rollout::state::ClusterState;
 use crate::rollout::{Input, RolloutDecision, advance};
 
-/// Passes at one moment: each moves at least one cluster, so more than a fleet's worth of them is a loop.
+/// Limit of passes at one moment. Each pass moves at least one cluster, so more passes than clusters are a
+/// loop.
 const PASSES: usize = 10_000;
 
-/// Plays until nothing happens any more or the outcomes' limit is reached.
+/// Plays until nothing more happens or the outcomes' limit is reached.
 ///
 /// # Errors
-/// Where outcomes are about clusters or groups that there are not.
+/// The outcomes name clusters or groups that do not exist.
 pub fn run(input: Input, outcomes: &Outcomes, start: Timestamp) -> std::result::Result<Trace, Unreadable> {
     outcomes.check(&input)?;
     let mut play =
@@ -62,7 +63,7 @@ impl Play<'_> {
         self.queue.insert((at, self.queued), step);
     }
 
-    /// Lets everything happen that is due, and says what that was.
+    /// Applies the events that are due, and describes them.
     fn due(&mut self) -> Vec<String> {
         let mut told = BTreeMap::<&str, Vec<String>>::new();
         let mut happened = Vec::new();
@@ -80,7 +81,7 @@ impl Play<'_> {
         happened
     }
 
-    /// Takes a report in, unless its cluster is gone, silent or was assigned something else meanwhile.
+    /// Applies a report, unless its cluster is gone, silent or was assigned another revision meanwhile.
     fn report(&mut self, name: &str, of: Hash, report: Report) -> bool {
         let now = self.now;
         let Some(cluster) = self.cluster(name).filter(|c| !c.unreachable && c.runs.as_ref() == Some(&of))
@@ -165,8 +166,8 @@ impl Play<'_> {
         }
     }
 
-    /// Asks the engine and writes what it says, until it has nothing more to say at this moment; returns when
-    /// to look again.
+    /// Calls the engine and writes its assignments until it has no more at this moment; returns when to call
+    /// it again.
     fn settle(&mut self, mut happened: Vec<String>) -> Option<Timestamp> {
         for _ in 0..PASSES {
             let decision = advance(&self.input, self.now);
@@ -184,7 +185,7 @@ impl Play<'_> {
         None
     }
 
-    /// Writes what the engine says; the names of clusters that got something else.
+    /// Writes the assignments of the engine; returns the names of the clusters that changed.
     fn write(&mut self, decision: &RolloutDecision) -> Vec<String> {
         self.input.quarantined = decision.quarantine.clone();
         let complete = decision.counts.is_complete();
@@ -207,7 +208,7 @@ impl Play<'_> {
         moved
     }
 
-    /// Schedules what becomes of a cluster with what it runs.
+    /// Schedules the outcome of the revision that a cluster runs.
     fn follow(&mut self, name: &str) {
         let Some((of, unreachable)) = self.cluster(name).and_then(|c| Some((c.runs.clone()?, c.unreachable)))
         else {

@@ -16,14 +16,14 @@ use api::gitops::v1alpha1::RolloutPolicySpec;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scenario {
-    /// What is rolled out.
+    /// The revision that is rolled out.
     revision: Hash,
-    /// What clusters run, with success, where they do not say otherwise.
+    /// The revision that clusters run, with success, unless their entries say otherwise.
     #[serde(default)]
     runs: Hash,
     /// The strategy, as an add-on's placement or a ManifestWorkReplicaSet has it.
     strategy: RolloutStrategy,
-    /// The strategy in force before, where `strategy` cannot be used.
+    /// The strategy that was in force before, in case `strategy` cannot be used.
     #[serde(default)]
     last_strategy: Option<RolloutStrategy>,
     /// The `spec` of a RolloutPolicy.
@@ -32,7 +32,7 @@ pub struct Scenario {
     /// Decision groups; without any, all clusters are one group.
     #[serde(default)]
     groups: Vec<PlainGroup>,
-    /// Clusters about which there is more to say than their name.
+    /// Clusters with more facts than a name.
     #[serde(default)]
     clusters: Vec<PlainCluster>,
     /// The revision in quarantine.
@@ -61,14 +61,14 @@ struct PlainCluster {
     name: String,
     #[serde(default)]
     wants: Option<Hash>,
-    /// The empty string is nothing.
+    /// The empty string stands for no revision.
     #[serde(default)]
     runs: Option<Hash>,
     #[serde(default)]
     runs_since: Option<Timestamp>,
     #[serde(default)]
     state: PlainState,
-    /// What `state` is about: `runs` where absent.
+    /// The revision that `state` is about: `runs` if absent.
     #[serde(default)]
     of: Option<Hash>,
     #[serde(default)]
@@ -81,7 +81,7 @@ struct PlainCluster {
     joined: Option<Timestamp>,
 }
 
-/// The states of OCM's library, and the one it has no word for.
+/// The states of OCM's library, and one that it does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) enum PlainState {
     ToApply,
@@ -113,7 +113,7 @@ pub enum Unreadable {
     /// It is not YAML or JSON of the right shape.
     #[error("{0}")]
     Shape(String),
-    /// A field nobody knows.
+    /// An unknown field.
     #[error("{at}: unknown field {field:?}")]
     Field {
         /// The object it is in.
@@ -121,7 +121,7 @@ pub enum Unreadable {
         /// Its name.
         field: String,
     },
-    /// More is said about a cluster than can be true.
+    /// Facts about a cluster that contradict each other.
     #[error("clusters[{second}]: {name} is described twice, before in clusters[{first}]")]
     Twice {
         /// The cluster.
@@ -131,12 +131,12 @@ pub enum Unreadable {
         /// Its position in the list.
         second: usize,
     },
-    /// A cluster or group nobody knows.
+    /// An unknown cluster or group.
     #[error("{at}: there is no {what} {name:?}")]
     Stranger {
         /// The field that names it.
         at: String,
-        /// What it would be.
+        /// Cluster or group.
         what: &'static str,
         /// The name.
         name: String,

@@ -1,4 +1,4 @@
-//! The trace as a picture: a line a cluster, a colour a state, time from left to right.
+//! The trace as a picture: a line for each cluster, a colour for each state, time from left to right.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use object::duration;
 const WIDTH: f64 = 960.0;
 const LINE: f64 = 16.0;
 const TOP: f64 = 40.0;
-/// What a letter of the font takes, as a rule.
+/// The usual width of a letter of the font.
 const LETTER: f64 = 6.2;
 /// Distances of the marks on the time axis; the first that gives at most `MARKS` is taken.
 const STEPS: [i64; 12] = [1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 86_400, 7 * 86_400, 30 * 86_400];
@@ -77,7 +77,7 @@ impl Trace {
     }
 }
 
-/// How wide a text is.
+/// The width of a text.
 #[expect(clippy::cast_precision_loss, reason = "no name has 2^52 letters")]
 fn wide(text: &str) -> f64 {
     LETTER * text.chars().count() as f64

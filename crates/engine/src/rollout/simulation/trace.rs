@@ -1,4 +1,4 @@
-//! What happened when, and where every cluster stood.
+//! The trace of a simulation: its events, and the state of every cluster at each moment.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,9 +13,9 @@ use crate::rollout::input::{GroupKey, Hash};
 use crate::rollout::state::ClusterState;
 use object::duration;
 
-/// Groups with more clusters are shown as counts.
+/// Limit of the clusters of a group that are shown one by one; larger groups are shown as counts.
 const WIDE: usize = 60;
-/// Longer lists of names are shown as a count.
+/// Limit of the names in a list; longer lists are shown as a count.
 const MANY: usize = 8;
 
 /// A whole rollout.
@@ -24,9 +24,9 @@ const MANY: usize = 8;
 pub struct Trace {
     /// When it began.
     pub start: Timestamp,
-    /// When it was cut off, if it was.
+    /// When the limit ended it, if it did.
     pub cut: Option<Timestamp>,
-    /// Every moment at which something changed.
+    /// Every moment with a change.
     pub rows: Vec<Row>,
 }
 
@@ -34,13 +34,13 @@ pub struct Trace {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// What happened, in words.
+    /// The events, in words.
     pub happened: Vec<String>,
     /// Every cluster with its state, by group.
     pub clusters: BTreeMap<GroupName, BTreeMap<String, char>>,
-    /// Why nothing starts anywhere.
+    /// Why no cluster may start.
     pub hold: String,
 }
 
@@ -60,7 +60,7 @@ impl Serialize for GroupName {
     }
 }
 
-/// One letter for a state, and what it means.
+/// The letter of a state, and its meaning.
 pub(super) const LEGEND: [(char, &str, &str); 10] = [
     ('.', "waiting", "#d0d7de"),
     ('>', "in flight", "#54aeff"),
@@ -155,7 +155,7 @@ impl Trace {
         self.cut = Some(end);
     }
 
-    /// The trace as text: a line a moment, a letter a cluster.
+    /// The trace as text: a line for each moment, a letter for each cluster.
     pub fn table(&self) -> String {
         let mut text = String::new();
         let mut groups = BTreeMap::new();
@@ -208,7 +208,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// One answer of the engine as a table: a line a cluster, with its story.
+/// One answer of the engine as a table: a line for each cluster, with its explanation.
 pub fn decision_table(decision: &RolloutDecision) -> String {
     let mut rows: Vec<(&GroupKey, &str, &Assignment)> =
         decision.clusters.iter().map(|(name, v)| (&v.group, name.as_str(), v)).collect();
@@ -252,8 +252,8 @@ pub fn decision_table(decision: &RolloutDecision) -> String {
     text
 }
 
-/// One answer of the engine for programs: the decision, each cluster with its story, and the lists OCM's
-/// library gives.
+/// One answer of the engine for programs: the decision, each cluster with its explanation, and the lists of
+/// OCM's library.
 pub fn decision_json(decision: &RolloutDecision) -> Value {
     let mut value = serde_json::to_value(decision).unwrap_or_default();
     for (name, assignment) in &decision.clusters {

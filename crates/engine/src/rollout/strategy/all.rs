@@ -1,4 +1,4 @@
-//! Every cluster at once.
+//! The strategy All: every cluster at once.
 
 use jiff::SignedDuration;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use api::cluster::v1alpha1::RolloutAll;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct All {
-    /// A cluster without an outcome for this long has timed out; `None` waits for ever.
+    /// Time without an outcome after which a cluster has timed out; `None` waits for ever.
     pub deadline: Option<SignedDuration>,
 }
 
@@ -29,7 +29,7 @@ impl All {
     }
 
     pub(super) fn limits(&self) -> Limits {
-        // Nothing follows that would wait for a soak.
+        // No later stage waits for a soak.
         Limits { soak: None, deadline: self.deadline, start_unreachable: true }
     }
 }

@@ -1,4 +1,4 @@
-//! Rollout strategies: in which order and how fast new content reaches the clusters of a placement.
+//! Rollout strategies: the order and the pace in which new content reaches the clusters of a placement.
 //!
 //! A strategy is one file here and one line in the list at the end of this file. The file has a struct of the
 //! options and three functions: `read` reads them from the wire, `stages` says which groups go when as a list
@@ -14,16 +14,16 @@ use super::refused::Refused;
 use super::size::Size;
 use api::cluster::v1alpha1::{MandatoryDecisionGroup, RolloutStrategy, RolloutType};
 
-/// A rule that makes stages out of groups. The rules of a strategy hold in their order.
+/// A rule that makes stages of groups. The rules of a strategy apply in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageRule<'a> {
-    /// The groups it is about: those of the list, or all that no earlier rule took.
+    /// The groups of the rule: those of the list, or all that no earlier rule took.
     pub groups: Option<&'a [Mandatory]>,
-    /// The name of the one stage they form together; where absent, every group is a stage of its own.
+    /// The name of the one stage that they form together; if absent, every group is a stage of its own.
     pub together: Option<&'static str>,
     /// How many clusters of a stage may be in flight.
     pub slots: Size,
-    /// How many clusters of a stage may fail before nothing more is started.
+    /// How many clusters of a stage may fail before no more clusters start.
     pub failures: Failures,
 }
 
@@ -50,27 +50,27 @@ impl<'a> StageRule<'a> {
     }
 }
 
-/// What a strategy holds every cluster to.
+/// The limits of a strategy on every cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// How long a cluster must have succeeded before it is done; `None` is not at all, whatever a policy
-    /// says.
+    /// How long a cluster must have succeeded before it is done; with `None` it is done at once, whatever a
+    /// policy says.
     pub soak: Option<SignedDuration>,
-    /// How long a cluster may go without a success before it has timed out; `None` leaves it to the policy.
+    /// Time without a success after which a cluster has timed out; `None` leaves it to the policy.
     pub deadline: Option<SignedDuration>,
     /// Whether clusters that do not answer are started too: the strategy has no slots to protect.
     pub start_unreachable: bool,
 }
 
-/// What a progressive strategy holds every cluster to.
+/// The limits of a progressive strategy on every cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Options {
     /// `minSuccessTime`: how long a cluster must have succeeded before its slot is free.
     pub soak: SignedDuration,
-    /// `progressDeadline`: a cluster without a success for this long has timed out; `None` waits for ever.
+    /// `progressDeadline`: time without a success after which a cluster has timed out; `None` waits for ever.
     pub deadline: Option<SignedDuration>,
-    /// `maxFailures`: how many clusters may fail or time out before nothing more is released.
+    /// `maxFailures`: how many clusters may fail or time out before no more clusters start.
     pub failures: Size,
 }
 
@@ -102,7 +102,7 @@ impl Mandatory {
         groups.iter().map(read).collect()
     }
 
-    /// Whether it means a group.
+    /// Whether it selects a group.
     pub fn selects(&self, group: &GroupKey) -> bool {
         match self {
             Self::Name(name) => *name == group.name,

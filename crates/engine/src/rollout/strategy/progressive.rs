@@ -1,4 +1,4 @@
-//! Cluster by cluster, a few at a time.
+//! The strategy Progressive: cluster by cluster, a few at a time.
 
 use serde::Serialize;
 
@@ -7,21 +7,22 @@ use crate::rollout::refused::Refused;
 use crate::rollout::size::{Size, read_deadline, read_soak};
 use api::cluster::v1alpha1::RolloutProgressive;
 
-/// Mandatory groups go one after the other, then the clusters of all other groups by name, a few at a time.
+/// Mandatory groups start one after the other, then the clusters of all other groups by name, a few at a
+/// time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progressive {
-    /// What every cluster is held to; `failures` counts over all clusters.
+    /// The limits on every cluster; `failures` counts over all clusters.
     #[serde(flatten)]
     pub options: Options,
-    /// Groups that go first and tolerate no failure.
+    /// Groups that start first and tolerate no failure.
     pub mandatory: Vec<Mandatory>,
     /// How many clusters may be in flight outside the mandatory groups; `None` is all of them.
     pub concurrency: Option<Size>,
 }
 
 impl Progressive {
-    /// Where there is no `maxConcurrency`, OCM takes the size of the placement's decision groups.
+    /// Without `maxConcurrency`, OCM takes the size of the placement's decision groups.
     pub(super) fn read(wire: Option<&RolloutProgressive>, group_size: Option<Size>) -> Result<Self, Refused> {
         let default = RolloutProgressive::default();
         let RolloutProgressive {

@@ -1,4 +1,4 @@
-//! Decision group by decision group.
+//! The strategy ProgressivePerGroup: decision group by decision group.
 
 use serde::Serialize;
 
@@ -7,14 +7,14 @@ use crate::rollout::refused::Refused;
 use crate::rollout::size::{Size, read_deadline, read_soak};
 use api::cluster::v1alpha1::RolloutProgressivePerGroup;
 
-/// Mandatory groups go one after the other, then every other group as a whole, one after the other.
+/// Mandatory groups start one after the other, then every other group as a whole, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgressivePerGroup {
-    /// What every cluster is held to; `failures` counts within a group.
+    /// The limits on every cluster; `failures` counts within a group.
     #[serde(flatten)]
     pub options: Options,
-    /// Groups that go first and tolerate no failure.
+    /// Groups that start first and tolerate no failure.
     pub mandatory: Vec<Mandatory>,
 }
 
