@@ -30,7 +30,7 @@ pub(super) fn wake_on_placements<W: Watches>(watches: &mut W) {
     });
 }
 
-/// Wakes every add-on when somebody changes a policy.
+/// Wakes every add-on when a policy changes.
 pub(super) fn wake_on_policies<W: Watches>(watches: &mut W) {
     watches.on::<RolloutPolicy>(|change, view| {
         if change.differs_in(|policy| &policy.spec) {
@@ -54,8 +54,8 @@ fn installed_by(placement: &Key, view: &impl View) -> Vec<Key> {
 pub(super) struct OnClusters {
     /// Those that can be read, in the order of clusters.
     pub(super) addons: Vec<Arc<ManagedClusterAddOn>>,
-    /// Clusters that cannot be read themselves, or whose add-on cannot. They are there, and nothing is known
-    /// of them.
+    /// Clusters that cannot be read, or that have an add-on that cannot be read. They exist, with an unknown
+    /// state.
     pub(super) unreadable: BTreeSet<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The identity of an agent: its cluster, itself and its hub. A ClusterClaim on the spoke carries it to the
+//! The identity of an agent: its cluster, its id and its hub. A ClusterClaim on the spoke carries it to the
 //! controllers.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -13,7 +13,7 @@ use reconcile::{Read, Site, View};
 pub struct Identity {
     /// Name of the cluster on the hub.
     pub cluster: String,
-    /// Tells two agents of one spoke apart.
+    /// Distinguishes two agents of one spoke.
     pub agent_id: String,
     /// SHA-256 of the hub's URL as the agent's kubeconfig has it, in hexadecimal digits.
     pub hub_hash: String,
@@ -48,7 +48,7 @@ impl Identity {
         format!("{}-{work}", self.hub_hash)
     }
 
-    /// The ManifestWork of an AppliedManifestWork, if it is one of this hub's.
+    /// The ManifestWork of an AppliedManifestWork, if it belongs to this hub.
     pub fn work(&self, applied: &str) -> Option<Key> {
         let work = applied.strip_prefix(&self.hub_hash)?.strip_prefix('-')?;
         Some(Key::namespaced(&self.cluster, work))

@@ -1,8 +1,8 @@
 //! The controllers of the hub and of the spoke agent; [`hub`](hub()) and [`agent`](agent()) register them.
 //!
 //! A controller is one file in `hub/` or `agent/` (a folder where it needs more) and one line below. It is
-//! thin: it reads the [`View`](reconcile::View) into the input of an engine and turns the engine's answer
-//! into a [`Plan`](reconcile::Plan).
+//! thin: it reads the [`View`](reconcile::View) into the input of an engine and makes a
+//! [`Plan`](reconcile::Plan) of the engine's answer.
 
 mod addon_reads;
 pub mod agent;
@@ -13,7 +13,7 @@ mod rollout_policy;
 
 use reconcile::Register;
 
-/// Registers the controllers of the hub, in the order data flows through them.
+/// Registers the controllers of the hub, in the order in which data flows through them.
 pub fn hub(register: &mut impl Register) {
     register.add::<hub::config_repo::ConfigRepoController>();
     register.add::<hub::bootstrap::BootstrapController>();

@@ -33,12 +33,12 @@ pub(super) fn group_size(placement: &Placement) -> Option<Size> {
     Size::read("clustersPerDecisionGroup", &groups.clusters_per_decision_group).ok()
 }
 
-/// Whether the hub knows nothing of a cluster.
+/// Whether a cluster is silent: the hub has set its availability to Unknown.
 pub(super) fn is_unreachable(cluster: &ManagedCluster) -> bool {
     cluster.condition(AVAILABLE).is_some_and(|condition| condition.status == ConditionStatus::Unknown)
 }
 
-/// Since when the cluster answers, if it does.
+/// Since when the cluster is available; `None` if it is not.
 pub(super) fn answers_since(cluster: &ManagedCluster) -> Option<Timestamp> {
     let available = cluster.condition(AVAILABLE).filter(|condition| condition.is_true());
     available.map(|condition: &Condition| condition.last_transition_time.0)

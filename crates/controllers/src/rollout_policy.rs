@@ -1,4 +1,4 @@
-//! The RolloutPolicy of a rollout, and what its status remembers.
+//! The RolloutPolicy of a rollout, and the record in its status.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use engine::rollout::{Input, Policy, Refused, RolloutDecision};
 use object::Key;
 use reconcile::{Action, Query, Read, StatusWrite, View};
 
-/// What is rolled out.
+/// The subject of a rollout.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Subject<'a> {
     /// The configuration of an add-on.
@@ -34,7 +34,7 @@ impl Subject<'_> {
     }
 }
 
-/// The policy that names a subject, else one that names nothing.
+/// The policy that names a subject, else the one that names none.
 pub(super) fn object_for(subject: Subject<'_>, view: &impl View) -> Read<Option<Arc<RolloutPolicy>>> {
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
     let is_for_all = |spec: &RolloutPolicySpec| spec.add_ons.is_empty() && spec.replica_sets.is_empty();
@@ -53,7 +53,7 @@ pub(super) fn policy_for(
     })
 }
 
-/// What a policy's status remembers of the rollout of a subject on the clusters of a placement.
+/// The record, in a policy's status, of the rollout of a subject on the clusters of a placement.
 pub(super) fn remembered<'a>(
     policy: &'a RolloutPolicy,
     subject: Subject<'_>,
@@ -66,7 +66,7 @@ pub(super) fn remembered<'a>(
     })
 }
 
-/// What a policy's status is to remember of a rollout.
+/// The wanted record of a rollout in a policy's status.
 pub(super) fn rollout_status(
     subject: Subject<'_>,
     placement: &Key,
@@ -110,7 +110,7 @@ fn counts(counts: &Counts) -> RolloutCounts {
         total: count(total),
         done: count(done),
         soaking: count(soaking),
-        // What starts in this pass progresses once it is written.
+        // Clusters that start in this pass progress once the start is written.
         progressing: count(progressing + starting),
         failed: count(failed),
         timed_out: count(timed_out),
@@ -122,7 +122,7 @@ fn counts(counts: &Counts) -> RolloutCounts {
     }
 }
 
-/// The write that makes a policy remember the rollouts of a subject, and no other ones of it.
+/// The write that makes the status record exactly these rollouts of a subject.
 pub(super) fn remember(
     policy: &RolloutPolicy,
     subject: Subject<'_>,

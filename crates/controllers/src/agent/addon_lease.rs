@@ -1,6 +1,6 @@
-//! Tells the hub which add-ons are alive, from the leases that their agents renew on the spoke.
+//! Reports to the hub which add-ons are alive, from the leases that their agents renew on the spoke.
 //!
-//! The hub finds the health of some add-ons by itself; this controller leaves those alone.
+//! The hub judges the health of some add-ons itself; this controller leaves those alone.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -14,7 +14,7 @@ use api::names::{addon_conditions, cluster_conditions};
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, Site, StatusWrite, View, Watches};
 
-/// Agents renew every minute, and may miss five renewals.
+/// The grace period: agents renew every minute, and may miss five renewals.
 const GRACE: SignedDuration = SignedDuration::from_secs(300);
 
 pub(crate) struct AddonLeaseController;
@@ -44,12 +44,12 @@ impl Controller for AddonLeaseController {
         else {
             return Ok(plan);
         };
-        // The status says where the lease is, so there is nothing to say before the hub has written it.
+        // The status names the lease, so the controller waits until the hub has written the status.
         let Some(mut status) = addon.status.clone() else { return Ok(plan) };
         if status.health_check.as_ref().is_some_and(|check| check.mode == HealthCheckMode::Customized) {
             return Ok(plan);
         }
-        // The hub speaks for the add-ons of a cluster that it takes for silent.
+        // The hub writes the status of add-ons while it takes the cluster for silent.
         let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
         if cluster.is_some_and(|cluster| is_unknown(&cluster)) {
             return Ok(plan);

@@ -21,7 +21,7 @@ use object::quantity::{self, NANO};
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, ServerHealth, Site, StatusWrite, View, Watches};
 
-/// How many claims the hub is told of beside the reserved ones.
+/// Limit of the reported claims beside the reserved ones.
 const MAX_CLAIMS: usize = 20;
 
 pub(crate) struct ClusterStatusController;
@@ -31,7 +31,7 @@ impl Controller for ClusterStatusController {
     type Primary = ManagedCluster;
 
     fn watches<W: Watches>(watches: &mut W) {
-        // The first renewal after a silence ends it.
+        // The first renewal after a silence ends the silence.
         watches.on::<Lease>(|change, view| {
             let Some(lease) = change.latest().filter(|lease| lease.name() == CLUSTER_LEASE) else {
                 return Vec::new();
@@ -54,8 +54,8 @@ impl Controller for ClusterStatusController {
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let Some(cluster) = view.get::<ManagedCluster>(key)? else { return Ok(Plan::nothing()) };
         let is_ours = agent_identity::identity(view)?.is_some_and(|identity| identity.cluster == key.name);
-        // The hub says so where the spoke's clock is wrong; then no time that the agent writes would be
-        // right.
+        // The hub reports that the spoke's clock is wrong. Then every time that the agent writes would be
+        // wrong.
         let has_wrong_clock = cluster.condition(CLOCK_SYNCED).is_some_and(Condition::is_false);
         if !is_ours || !cluster.holds(HUB_ACCEPTED) || has_wrong_clock {
             return Ok(Plan::nothing());
@@ -73,8 +73,9 @@ impl Controller for ClusterStatusController {
     }
 }
 
-/// Whether the hub takes the cluster for silent, and is right: the agent cannot renew its lease. If it said
-/// then that the cluster is available, hub and agent would overwrite each other's word without an end.
+/// Whether the hub takes the cluster for silent with good reason: the agent cannot renew its lease. If the
+/// agent reported then that the cluster is available, hub and agent would overwrite each other's condition
+/// without end.
 fn is_silent(cluster: &ManagedCluster, view: &impl View, now: Timestamp) -> Read<bool> {
     if !is_unknown(cluster) {
         return Ok(false);
@@ -89,7 +90,7 @@ fn is_unknown(cluster: &ManagedCluster) -> bool {
     cluster.condition(AVAILABLE).is_some_and(|available| available.status == Unknown)
 }
 
-/// What the health of the spoke's API server means, in OCM's words.
+/// The condition for a health of the spoke's API server, in OCM's words.
 fn available(health: ServerHealth) -> Observation {
     match health {
         ServerHealth::Healthy => Observation::new(AVAILABLE, True, "ManagedClusterAvailable")
@@ -106,8 +107,8 @@ fn own_cluster(view: &impl View) -> Vec<Key> {
     identity.into_iter().map(|identity| Key::cluster(identity.cluster)).collect()
 }
 
-/// Reports the sums over all nodes. Nodes that take no pods have nothing allocatable; other resources in the
-/// capacity stay.
+/// Reports the sums over all nodes. Unschedulable nodes add nothing to allocatable; the status keeps other
+/// resources of the capacity.
 fn report_resources(status: &mut ManagedClusterStatus, view: &impl View) -> Read<()> {
     let nodes = view.list_on::<Node>(Site::Spoke, Query::ALL)?;
     let (mut capacity, mut allocatable) = (BTreeMap::new(), BTreeMap::new());

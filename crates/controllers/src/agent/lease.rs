@@ -40,7 +40,7 @@ impl Controller for LeaseController {
         let period = lease::period(cluster.spec.lease_duration_seconds);
         let wait = period.saturating_sub(head_start(&key.namespace, period));
         let due = renewed.saturating_add(wait).unwrap_or(Timestamp::MAX);
-        // A time that is still to come was written by a clock that was ahead, so it says nothing.
+        // A time in the future was written by a clock that was ahead, so it does not count.
         if due > now && renewed <= now {
             plan.wake(due);
             return Ok(plan);

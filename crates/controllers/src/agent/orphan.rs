@@ -1,9 +1,9 @@
-//! Evicts what works applied that the hub does not have any more.
+//! Deletes AppliedManifestWorks without a work on the hub.
 //!
-//! Open Cluster Management calls these unmanaged applied works. One that this agent applied is marked with
-//! the time at which its work was missed first, so that people see it (`kubectl get appliedmanifestworks`),
-//! and is deleted after an hour. A hub without a single work for the cluster may have been restored from a
-//! backup; then nothing is deleted. See docs/hazards.md#restored-hub.
+//! Open Cluster Management calls these unmanaged applied works. This controller marks one that this agent
+//! applied with the time at which its work was first missed, so that people see it (`kubectl get
+//! appliedmanifestworks`), and deletes it after an hour. A hub without a single work for the cluster may have
+//! been restored from a backup; then the controller deletes nothing. See docs/hazards.md#restored-hub.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Controller for OrphanController {
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManifestWork>(|change, view| match (&change.old, &change.new) {
             (Some(_), Some(_)) | (None, None) => Vec::new(),
-            // The first work of a hub, and the last one, concern every applied work.
+            // The first work of a hub and the last one concern every applied work.
             (Some(_), None) | (None, Some(_)) => view.keys_on::<AppliedManifestWork>(Site::Spoke, Query::ALL),
         });
         watches.on_site::<ClusterClaim>(Site::Spoke, |change, view| {
@@ -50,7 +50,7 @@ impl Controller for OrphanController {
         }
         let work = identity.work(applied.name());
         if applied.is_terminating() {
-            // The controller of works removes the objects of a work of this hub.
+            // The work controller removes the objects of a work of this hub.
             let is_foreign = work.is_none();
             return Ok(if is_foreign {
                 WorkOnSpoke::orphaned(identity, applied).plan(view)

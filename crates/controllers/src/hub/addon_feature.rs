@@ -1,4 +1,4 @@
-//! Labels each cluster with its add-ons and how they do, so that placements can select by them.
+//! Labels each cluster with its add-ons and their health, so that placements can select by them.
 //!
 //! The values are OCM's: `available`, `unhealthy` and `unreachable`.
 
@@ -60,7 +60,7 @@ impl Controller for AddonFeatureController {
     }
 }
 
-/// How an add-on does, in the word of its label.
+/// The health of an add-on, as the value of its label.
 fn feature(addon: &ManagedClusterAddOn) -> &'static str {
     match addon.condition(addon_conditions::AVAILABLE).map(|condition| &condition.status) {
         Some(ConditionStatus::True) => "available",

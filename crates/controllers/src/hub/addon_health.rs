@@ -1,7 +1,6 @@
-//! Says of every add-on of a cluster that fell silent that nobody knows how it does, whoever manages the
-//! add-on.
+//! Sets the availability of every add-on of a silent cluster to Unknown, whichever manager the add-on has.
 //!
-//! The manager of the add-on, or the agent of the cluster, says more when the cluster answers again.
+//! The manager of the add-on, or the agent of the cluster, reports it again when the cluster answers.
 
 use jiff::Timestamp;
 
@@ -42,7 +41,7 @@ impl Controller for AddonHealthController {
     }
 }
 
-/// The reason and the message of a cluster of which nobody knows whether it is available.
+/// The reason and the message of a cluster with unknown availability.
 fn silence(cluster: &ManagedCluster) -> Option<(String, String)> {
     let available = cluster.condition(cluster_conditions::AVAILABLE)?;
     (available.status == Unknown).then(|| (available.reason.clone(), available.message.clone()))

@@ -1,8 +1,9 @@
 //! Installs add-ons on the clusters that placements select, and removes them from clusters that no placement
 //! selects any more.
 //!
-//! Every add-on stays while a placement does not exist, is not scheduled or is between two states. Removals
-//! above the budget wait for an approval. An add-on that a person installed by hand is never removed.
+//! Every add-on stays while a placement does not exist, is not scheduled or moves clusters between pages.
+//! Removals above the budget wait for an approval. The controller never removes an add-on that a person
+//! installed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -142,8 +143,7 @@ fn remove(
     let ours: Vec<_> =
         existing.iter().filter(|addon| is_installed_by_placement(addon) && !addon.is_terminating()).collect();
     let (policy, granted) = policy_for(Subject::AddOn(cma.name()), view)?;
-    // The engine keeps the removal budget; it is asked here about the clusters that left, and about nothing
-    // else.
+    // The engine keeps the removal budget; this input has only the clusters that left.
     let mut input = Input::new(Hash::default(), Ok(Strategy::All(All::default())));
     input.groups = vec![Group { key: GroupKey::default(), clusters: selected.iter().cloned().collect() }];
     let cluster = |addon: &&Arc<ManagedClusterAddOn>| Cluster {

@@ -1,7 +1,7 @@
 //! Creates the permissions of agents that have not joined yet: to create their cluster and to ask for a
 //! certificate.
 //!
-//! An administrator may narrow the role or bind others to it, so an existing object stays as it is.
+//! An administrator may narrow the role or bind other subjects to it, so an existing object stays as it is.
 
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};

@@ -1,7 +1,7 @@
-//! Gives accepted clusters their permissions, takes them back from denied ones, and cleans up after clusters
+//! Gives accepted clusters their permissions, revokes those of denied clusters, and cleans up after clusters
 //! that leave.
 //!
-//! As in OCM, the namespace of a cluster is never deleted: what users put there is theirs.
+//! As in OCM, the controller never deletes the namespace of a cluster: its other content belongs to users.
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ fn ensure<K: Kind>(wanted: &K, view: &impl View) -> Read<Option<Action>> {
     Ok(Action::ensure(wanted, view.get::<K>(&Key::of(wanted))?.as_deref()))
 }
 
-/// Creates the namespace; then adds the finalizers, so that whatever follows is cleaned up; then gives the
+/// Creates the namespace, then adds the finalizers, so that later objects are cleaned up, then gives the
 /// permissions.
 fn accept(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<()> {
     let name = cluster.name();
@@ -128,7 +128,7 @@ fn accept(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<(
     Ok(())
 }
 
-/// Takes the permissions back and says whether that is complete. As long as works exist, the agent may still
+/// Revokes the permissions; returns whether that is complete. As long as works exist, the agent may still
 /// remove them.
 fn deny(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<bool> {
     let wanted = rbac::cluster_role(cluster.name(), false);
@@ -140,7 +140,7 @@ fn deny(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<boo
     delete_bindings(plan, cluster, view)
 }
 
-/// Deletes the bindings in the cluster's namespace and says whether they are gone.
+/// Deletes the bindings in the cluster's namespace; returns whether they are gone.
 fn delete_bindings(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<bool> {
     let name = cluster.name();
     let works = view.list::<ManifestWork>(Query::namespace(name))?;
@@ -153,8 +153,8 @@ fn delete_bindings(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) 
     Ok(works.is_empty() && registration.is_none() && work.is_none())
 }
 
-/// Deletes what a leaving cluster has on the hub: add-ons, then works, then permissions; then removes the
-/// finalizers.
+/// Deletes the objects of a leaving cluster on the hub: add-ons, then works, then permissions. Then it
+/// removes the finalizers.
 fn clean_up(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<Observation> {
     let name = cluster.name();
     let addons = view.list::<ManagedClusterAddOn>(Query::namespace(name))?;

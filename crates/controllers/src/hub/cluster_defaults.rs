@@ -1,9 +1,9 @@
 //! Writes the defaults of clusters that OCM's mutating webhook writes: the cluster set `default`, and the
 //! time when a taint was added.
 //!
-//! A webhook needs a server, certificates and a hub that waits for both. A controller needs nothing, and what
-//! it writes a moment later is early enough: a cluster without the label is in no set yet, and the admission
-//! policies treat it as one of the set `default`.
+//! A webhook needs a server, certificates and a hub that waits for both; a controller needs none of them. Its
+//! write comes a moment later, which is early enough: a cluster without the label is in no set yet, and the
+//! admission policies treat it as one of the set `default`.
 
 use jiff::{Timestamp, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -44,8 +44,8 @@ impl Controller for ClusterDefaultsController {
     }
 }
 
-/// The taints with a time each. A Placement counts `tolerationSeconds` from it, and a taint without it as one
-/// that is older than any.
+/// The taints with a time each. A Placement counts `tolerationSeconds` from it, and treats a taint without a
+/// time as older than any.
 fn stamped(taints: &[Taint], now: Timestamp) -> Vec<Taint> {
     let now = Time(now.round(Unit::Second).unwrap_or(now));
     let with_time = |taint: &Taint| Taint {

@@ -1,9 +1,9 @@
-//! Notices clusters that fall silent: their lease expires, they become unavailable, and a taint keeps
-//! placements away.
+//! Detects silent clusters: when the lease of a cluster expires, the cluster becomes unavailable, and a taint
+//! keeps placements away.
 //!
-//! The hub says that a cluster is silent, and whether its clock is right. Only the agent says that the
-//! cluster is available. Silence is the absence of a change that the hub sees, on the clock of the hub; see
-//! [`Liveness`].
+//! The hub sets the conditions that a cluster is silent and that its clock is wrong. Only the agent reports
+//! that the cluster is available. Silence is the absence of a change that the hub sees, by the clock of the
+//! hub; see [`Liveness`].
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ use reconcile::{
 
 pub(crate) struct ClusterLeaseController;
 
-/// What has been seen of the life of each cluster since the process began.
+/// The observations about the life of each cluster since the process began.
 #[derive(Default)]
 struct Lives(BTreeMap<String, Liveness>);
 
@@ -146,8 +146,8 @@ fn set_silent(plan: &mut Plan, cluster: &ManagedCluster, conditions: &mut Vec<Co
     });
 }
 
-/// Says whether the clock of a cluster is right, in OCM's words. While it is not, agents report no status: no
-/// time that they write would be right.
+/// Sets the condition about the clock of a cluster, in OCM's words. While the clock is wrong, agents report
+/// no status, because every time that they write would be wrong.
 fn set_clock_synced(
     cluster: &ManagedCluster,
     life: &Liveness,

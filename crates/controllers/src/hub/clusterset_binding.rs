@@ -9,7 +9,7 @@ use api::names::cluster_conditions::BOUND;
 use object::Key;
 use reconcile::{Controller, Plan, Query, Read, StatusWrite, View, Watches};
 
-/// Sets the condition `Bound`. Placements do not read it but look for the set.
+/// Sets the condition `Bound`. Placements do not read it; they read the set.
 pub(crate) struct ClusterSetBindingController;
 
 impl Controller for ClusterSetBindingController {

@@ -1,4 +1,5 @@
-//! Approves certificate requests of agents: to join where that is allowed, to renew, and for their add-ons.
+//! Approves certificate signing requests of agents: to join where that is allowed, to renew, and for their
+//! add-ons.
 //!
 //! A ClusterRoleBinding on the hub says who may join without a person. The requests of its subjects are
 //! approved, and the clusters that they create are accepted, once. Renewals need no access review, because it
@@ -101,7 +102,7 @@ fn is_accepted(cluster: &str, view: &impl View) -> Read<bool> {
     Ok(cluster.is_some_and(|cluster| cluster.spec.hub_accepts_client && !cluster.is_terminating()))
 }
 
-/// Whether the add-on is installed on the cluster, and asks for a client certificate.
+/// Whether the add-on is installed on the cluster and asks for a client certificate.
 fn is_registered(cluster: &str, addon: &str, view: &impl View) -> Read<bool> {
     let addon = view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, addon))?;
     let status = addon.as_ref().and_then(|addon| addon.status.as_ref());
@@ -116,9 +117,9 @@ fn has_joined(cluster: &ManagedCluster) -> bool {
 
 /// Approves a request of a bootstrap identity, and accepts the cluster that it is for, once.
 ///
-/// That is for clusters that nobody has accepted yet. From then on an annotation names the user whose
-/// requests are approved, because an agent may lose its key before it has joined; a person may write it, too.
-/// Once the cluster has joined, its identity is given by a person only. See
+/// A bootstrap identity counts only for clusters that nobody has accepted yet. From then on an annotation
+/// names the user whose requests are approved, because an agent may lose its key before it has joined; a
+/// person may write it, too. Once the cluster has joined, only a person can give it an identity. See
 /// docs/hazards.md#bootstrap-credential.
 fn join(
     plan: &mut Plan,
@@ -145,7 +146,7 @@ fn join(
     }
     if !cluster.spec.hub_accepts_client {
         if cluster.annotation(AUTO_ACCEPTED_ANNOTATION).is_some() {
-            // The cluster was accepted once, and a person has denied it since.
+            // The cluster was accepted, and a person has denied it since.
             return Ok(());
         }
         let time = now.round(Unit::Second).unwrap_or(now).to_string();
@@ -170,7 +171,7 @@ fn is_requester(request: &CertificateSigningRequest, subject: &Subject) -> bool 
     }
 }
 
-/// What an approval says, in OCM's words.
+/// The texts of an approval, in OCM's words.
 #[derive(Clone, Copy)]
 struct Approval {
     message: &'static str,

@@ -1,7 +1,7 @@
 //! Certificates of signers that the templates of add-ons name.
 //!
-//! The template says who may get one and which authority signs it. The status of the add-on is not asked,
-//! because the cluster writes it.
+//! The template says which agents may get one and which authority signs it. The status of the add-on does not
+//! count, because the cluster writes it.
 //! See docs/hazards.md#any-subject.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -13,7 +13,7 @@ use engine::registration::csr::{self, Ask, ask};
 use object::Key;
 use reconcile::{Read, View};
 
-/// Who signs a request, and what the certificate may say beside its subject.
+/// The authority that signs a request, and the limits on the certificate beside its subject.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signing {
     /// The secret with the certificate and the key of the authority; the namespace is empty for that of the
@@ -23,10 +23,11 @@ pub struct Signing {
     pub dns_name: String,
 }
 
-/// Who signs a request of an add-on's agent; `None` where the template of its add-on does not allow exactly
+/// The signer of a request of an add-on's agent; `None` if the template of its add-on does not allow exactly
 /// this request.
 ///
 /// # Errors
+/// The add-on or its template could not be read.
 /// Where the add-on or its template could not be read.
 pub fn signing(request: &CertificateSigningRequest, view: &impl View) -> Read<Option<Signing>> {
     match ask(request) {
@@ -37,7 +38,7 @@ pub fn signing(request: &CertificateSigningRequest, view: &impl View) -> Read<Op
     }
 }
 
-/// Who signs for `subject`, which the agent of an add-on on a cluster asks to be.
+/// The signer for `subject`, which the agent of an add-on on a cluster asks for.
 pub(super) fn asked(
     cluster: &str,
     addon: &str,

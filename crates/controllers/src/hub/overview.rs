@@ -1,7 +1,7 @@
 //! The whole fleet at a glance, for `wheelwright status`, the dashboard and the demo.
 //!
-//! States come from [`explain`], the reader that decides rollouts, so that every picture uses the same words
-//! as `explain rollout` and the reports.
+//! States come from [`explain`], which decides rollouts, so that every view uses the same words as `explain
+//! rollout` and the reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,10 +24,10 @@ use object::text::plain;
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, View, Watches};
 
-/// Characters of a message that are shown.
+/// Limit of the characters of a message.
 const MESSAGE: usize = 240;
 
-/// Reads what an [`Overview`] is made of, and writes nothing. It keeps the caches of a process that shows the
+/// Reads the input of an [`Overview`], and writes nothing. It fills the caches of a process that shows the
 /// fleet.
 pub struct OverviewController;
 
@@ -76,7 +76,7 @@ pub struct Repository {
     pub applied: String,
     /// First line of the message of the commit that was fetched last.
     pub subject: String,
-    /// Whether the hub is as the repository says.
+    /// Whether the hub is as the repository says (condition Ready).
     pub ready: bool,
     /// Reason of its condition Ready.
     pub reason: String,
@@ -92,9 +92,9 @@ pub struct Repository {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Clusters {
-    /// How many there are, those that cannot be read included.
+    /// Number of clusters, including those that cannot be read.
     pub total: usize,
-    /// How many say that they are available.
+    /// Number of clusters that are available.
     pub available: usize,
     /// The others, by name.
     pub troubled: Vec<TroubledCluster>,
@@ -106,7 +106,7 @@ pub struct Clusters {
 pub struct TroubledCluster {
     /// Its name.
     pub name: String,
-    /// What is wrong with it.
+    /// The reason.
     pub message: String,
 }
 
@@ -116,7 +116,7 @@ pub struct TroubledCluster {
 pub struct PlacementSummary {
     /// Namespace and name.
     pub name: String,
-    /// How many clusters it selects.
+    /// Number of clusters that it selects.
     pub selected: usize,
     /// Whether it found as many clusters as it asks for.
     pub satisfied: bool,
@@ -130,19 +130,19 @@ pub struct PlacementSummary {
 pub struct AddOnSummary {
     /// Its name.
     pub name: String,
-    /// How many clusters are done or left alone.
+    /// Number of clusters that are done or skipped.
     pub settled: usize,
-    /// How many clusters it failed on.
+    /// Number of clusters on which it failed.
     pub failed: usize,
-    /// How many clusters have it or get it.
+    /// Number of clusters that have it or get it.
     pub total: usize,
-    /// What holds its rollouts, and which approvals they wait for.
+    /// The reasons why its rollouts do not go on, and the approvals that they wait for.
     pub holds: Vec<String>,
-    /// Its clusters, by placement and decision group in the order in which they go.
+    /// Its clusters, by placement and decision group in the order in which they start.
     pub groups: Vec<Group>,
 }
 
-/// Clusters that go together.
+/// Clusters that start together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Group {
@@ -160,14 +160,14 @@ pub struct Group {
 pub struct ClusterSummary {
     /// Name of the cluster.
     pub name: String,
-    /// What is assigned to it, as [`engine::report::version_of`] names it.
+    /// The assigned version, as [`engine::report::version_of`] names it.
     pub runs: String,
-    /// Where it stands.
+    /// Its state in the rollout.
     #[serde(flatten)]
     pub state: ClusterState,
-    /// Whether the add-on works, with whatever it runs.
+    /// Whether the add-on works, in whatever version it runs.
     pub available: bool,
-    /// Why it is not done or does not work; empty where there is nothing to say.
+    /// Why it is not done or does not work; empty without a reason.
     pub message: String,
 }
 
@@ -230,7 +230,7 @@ fn clusters(view: &impl View) -> Read<Clusters> {
     Ok(Clusters { total, available, troubled })
 }
 
-/// What keeps a cluster from being available.
+/// The reason why a cluster is not available.
 fn trouble(cluster: &ManagedCluster) -> Option<String> {
     if !cluster.spec.hub_accepts_client {
         return Some("waits to be accepted (spec.hubAcceptsClient)".into());

@@ -1,7 +1,7 @@
-//! Pushes what happened to the status branch of a repository.
+//! Pushes reports to the status branch of a repository.
 //!
-//! Nothing is pushed when there is nothing new, never twice within the report's interval, and not while
-//! changes still pour in. A report that cannot be pushed is a condition; it holds nothing else up.
+//! It pushes no report without a change, no two reports within the report's interval, and none while changes
+//! still arrive. A report that cannot be pushed is a condition and delays nothing else.
 
 use std::sync::Arc;
 
@@ -33,9 +33,9 @@ use reconcile::{
 
 /// How long after the last change a report waits for more of them.
 const QUIET: SignedDuration = SignedDuration::from_secs(5);
-/// How long after a refusal the server is asked again.
+/// How long after a refusal by the server the next attempt comes.
 const REFUSED_WAIT: SignedDuration = SignedDuration::from_mins(10);
-/// The least time between two reports where none can be read.
+/// The least time between two reports if the spec has no valid one.
 const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 
 pub(crate) struct ReportController;
@@ -59,7 +59,7 @@ impl Controller for ReportController {
             })
         });
         watches.on::<RolloutPolicy>(|change, view| everyone(change, view, |policy| policy.status.clone()));
-        // The states of clusters are decided from these too; the status of the add-on changes with them.
+        // The states of clusters depend on these too; the status of the add-on changes with them.
         watches.read::<Placement>();
         watches.read::<PlacementDecision>();
         watches.read::<Namespace>();
@@ -141,7 +141,7 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         .is_some_and(|c| c.observed_generation != repo.metadata.generation);
     let wait = if refused && !answered { REFUSED_WAIT.max(interval) } else { interval };
     let at = |time: Timestamp, by| time.saturating_add(by).unwrap_or(Timestamp::MAX);
-    // A time that is still to come was written by a clock that was ahead, so it says nothing.
+    // A time in the future was written by a clock that was ahead, so it does not count.
     let past = last.time.as_ref().filter(|time| time.0 <= now && !(refused && answered));
     let not_before = past.map(|time| at(time.0, wait));
     let mut plan = Plan::default();
@@ -152,7 +152,7 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     let add_ons = add_ons(repo, &identity, view)?;
     let changed =
         report::last_change(repo, add_ons.iter().flat_map(|(_, on)| on)).filter(|changed| *changed <= now);
-    // Changes that keep coming hold a report up for an interval at most.
+    // Changes that keep arriving delay a report by an interval at most.
     let since = last.time.or_else(|| status.seen.as_ref().and_then(|seen| seen.since.clone()));
     let since = since.filter(|time| time.0 <= now);
     let patience = since.map_or(Timestamp::MIN, |time| at(time.0, interval + interval));
@@ -162,7 +162,7 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
         return Ok(plan);
     }
     let read = add_on_states(&add_ons, &mut plan, view, now)?;
-    // A service account of a namespace does not read the fleet.
+    // The service account of a namespace may not read the fleet.
     let clusters = match identity {
         Identity::Operator => view.list_readable::<ManagedCluster>(Query::ALL)?,
         Identity::ServiceAccount(_) => Vec::new(),
@@ -196,11 +196,11 @@ fn owner(repo: &ConfigRepo, view: &impl View) -> Read<String> {
     Ok(format!("ConfigRepo {} of hub {hub}", Key::of(repo)))
 }
 
-/// An add-on, and what it is on its clusters.
+/// An add-on, and its state on its clusters.
 type OnClusters = (Arc<ClusterManagementAddOn>, Vec<Arc<ManagedClusterAddOn>>);
 
-/// The add-ons that a report is about: those the repository applies, or all of them where another tool
-/// applies and the ConfigRepo acts as the operator.
+/// The add-ons of a report: those that the repository applies, or all of them if another tool applies and the
+/// ConfigRepo acts as the operator.
 fn add_ons(repo: &ConfigRepo, identity: &Identity, view: &impl View) -> Read<Vec<OnClusters>> {
     let mark = Key::of(repo).to_string();
     let reports_all = repo.spec.mode == ConfigRepoMode::Observe && *identity == Identity::Operator;
@@ -239,7 +239,7 @@ fn add_on_states(
     Ok(read)
 }
 
-/// Wakes every repository that reports, if what a report tells has changed.
+/// Wakes every repository that reports, if the content of a report has changed.
 fn everyone<K: Kind, V: View, F: PartialEq>(
     change: &Change<K>,
     view: &V,
@@ -259,7 +259,7 @@ fn reporting(view: &impl View) -> Vec<Key> {
     repos.iter().filter(|repo| repo.spec.report.is_some()).map(|repo| Key::of(&**repo)).collect()
 }
 
-/// What conditions say, without what changes by the minute.
+/// The text of conditions, without the parts that change by the minute.
 fn said(conditions: &[Condition]) -> Vec<(String, ConditionStatus, String)> {
     conditions.iter().map(|c| (c.type_.clone(), c.status.clone(), c.reason.clone())).collect()
 }

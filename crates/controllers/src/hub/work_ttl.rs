@@ -1,4 +1,4 @@
-//! Deletes works that have run to their end, after the time that they ask for.
+//! Deletes completed works after the time that they ask for.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -8,8 +8,8 @@ use api::work::v1::ManifestWork;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Controller, Plan, Read, View, Watches};
 
-/// Deletes a work `deleteOption.ttlSecondsAfterFinished` after it was complete. A work of a
-/// ManifestWorkReplicaSet is left to it.
+/// Deletes a work `deleteOption.ttlSecondsAfterFinished` after it was complete. It leaves works of a
+/// ManifestWorkReplicaSet to their set.
 pub(crate) struct WorkTtlController;
 
 impl Controller for WorkTtlController {

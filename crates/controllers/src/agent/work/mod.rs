@@ -1,11 +1,11 @@
-//! Applies ManifestWorks to the spoke, reports their status, and removes what they no longer want.
+//! Applies ManifestWorks to the spoke, reports their status, and removes objects that they no longer want.
 //!
 //! The inventory of a work is its AppliedManifestWork on the spoke: it names an object before the object is
 //! created and until its deletion has been seen. An object belongs to a work when it has an owner reference
-//! with the uid of that inventory; an object without one is never deleted.
+//! with the uid of that inventory; the controller never deletes an object without one.
 //!
 //! Kinds, objects and permissions are looked up one by one, so a change of any of them wakes the works that
-//! ask for it, those that lost an object to another work included.
+//! ask for it, including works that lost an object to another work.
 
 mod plan;
 mod removal;
@@ -30,7 +30,7 @@ impl Controller for WorkController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on_site::<AppliedManifestWork>(Site::Spoke, |change, view| {
-            // Without an identity nothing is planned; the claim that brings it wakes every work.
+            // Without an identity there is no plan; the claim with the identity wakes every work.
             let Ok(Some(identity)) = agent_identity::identity(view) else { return Vec::new() };
             change.latest().and_then(|applied| identity.work(applied.name())).into_iter().collect()
         });

@@ -18,7 +18,7 @@ use engine::work::{Decision, Served, Wanted, inventory, read};
 use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Plan, Precondition, Read, Site, Subresource, View};
 
-/// A work, and what it has on the spoke.
+/// A work, and its objects on the spoke.
 pub(in crate::agent) struct WorkOnSpoke {
     pub(super) identity: Identity,
     pub(super) key: Key,
@@ -40,7 +40,7 @@ impl WorkOnSpoke {
         Ok(Some(Self { identity, key: key.clone(), work, applied, wanted, before }))
     }
 
-    /// What a work that the hub does not have has on the spoke.
+    /// The objects on the spoke of a work that the hub does not have.
     pub(in crate::agent) fn orphaned(identity: Identity, applied: Arc<AppliedManifestWork>) -> Self {
         let before = recorded(&applied);
         let key = Key::namespaced(&identity.cluster, &applied.spec.manifest_work_name);
@@ -71,13 +71,13 @@ impl WorkOnSpoke {
                 plan.step(self.adopt(applied));
                 self.apply(&mut plan, work, applied, view);
             }
-            // The controller of orphaned works says what becomes of it.
+            // The controller of orphaned works decides about it.
             (None, _) => {}
         }
         plan
     }
 
-    /// Takes over from an agent with another id.
+    /// Adopts the inventory of an agent with another id.
     fn adopt(&self, applied: &AppliedManifestWork) -> Option<Action> {
         let agent = &self.identity.agent_id;
         let patch = fields(json!({"spec": {"agentID": agent}}));
@@ -100,7 +100,7 @@ impl WorkOnSpoke {
         AppliedManifestWork { metadata, spec, ..AppliedManifestWork::default() }
     }
 
-    /// Whether the work has run to its end, after which nothing is applied any more.
+    /// Whether the work is complete, after which it applies nothing any more.
     fn is_complete(work: &ManifestWork) -> bool {
         let conditions = work.status.iter().flat_map(|status| &status.conditions);
         let mut complete = conditions.filter(|c| c.type_ == work_conditions::COMPLETE);
@@ -108,8 +108,8 @@ impl WorkOnSpoke {
             && complete.any(|c| c.observed_generation == work.metadata.generation)
     }
 
-    /// Records the inventory, then applies the objects in the order of their kinds and removes those that are
-    /// not wanted any more.
+    /// Records the inventory, then applies the objects in the order of their kinds and removes the objects
+    /// that are not wanted any more.
     fn apply(&self, plan: &mut Plan, work: &ManifestWork, applied: &AppliedManifestWork, view: &impl View) {
         let Some(owner) = self.owner() else { return };
         if Self::is_complete(work) {
@@ -140,13 +140,13 @@ impl WorkOnSpoke {
         writes.sort_by_key(|(wanted, _)| spoke_rank(&wanted.meta.kind));
         let (later, first): (Vec<_>, Vec<_>) =
             writes.into_iter().partition(|(wanted, _)| created.contains(&wanted.meta.namespace));
-        // What others live in goes first; beyond that a manifest that is refused holds back nothing, removals
-        // included. See docs/hazards.md#refused-manifest-blocks-pruning.
+        // Objects in a namespace that this plan creates wait for it. Beyond that, a refused manifest delays no
+        // other write, and no removal. See docs/hazards.md#refused-manifest-blocks-pruning.
         plan.step(first.into_iter().map(|(_, action)| action).chain(removals));
         plan.step(later.into_iter().map(|(_, action)| action));
     }
 
-    /// The namespaces of the work that do not exist and are created now; what lives in them waits.
+    /// The missing namespaces of the work, which this plan creates; objects in them wait.
     fn created_namespaces(&self, verdicts: &[Verdict]) -> BTreeSet<String> {
         let is_created = |(wanted, verdict): &(&Wanted, &Verdict)| {
             wanted.is_namespace()
@@ -179,14 +179,14 @@ impl WorkOnSpoke {
         vec![patch_applied(applied, Subresource::Status, patch)]
     }
 
-    /// Removes everything that a work has on the spoke, and then lets go of the AppliedManifestWork.
+    /// Removes all objects of a work from the spoke, and then releases the AppliedManifestWork.
     fn tear_down(&self, plan: &mut Plan, applied: &AppliedManifestWork, view: &impl View) {
         let Some(owner) = self.owner() else { return };
         let (mut writes, mut pending, mut not_served) = (Vec::new(), Vec::new(), Vec::new());
         for entry in &self.before {
             let wanted = self.wanted_of(entry);
             let stays = wanted.map_or_else(|| self.orphans_all(), |wanted| !wanted.owned);
-            // Which rule of the work is about the entry is known when the resource of the manifest is.
+            // The rule of the work about the entry is known once the resource of the manifest is.
             let is_unread = wanted.is_some_and(|wanted| wanted.served == Served::Unread);
             match if is_unread { Step::Wait } else { self.remove(entry, &owner, stays, view) } {
                 Step::Forget => {}
@@ -199,7 +199,7 @@ impl WorkOnSpoke {
             }
         }
         if pending.is_empty() {
-            // The objects of a kind went with its definition.
+            // The deletion of the definition has deleted the objects of its kind.
             let released = Action::remove_finalizers(applied, &[APPLIED_WORK_FINALIZER]);
             plan.step(released.map(|action| action.on(Site::Spoke)));
             return;
@@ -255,7 +255,7 @@ pub(super) fn fields(patch: Value) -> Map<String, Value> {
     patch.as_object().cloned().unwrap_or_default()
 }
 
-/// Patches the AppliedManifestWork. Nobody else writes it, so only its uid has to be the same.
+/// Patches the AppliedManifestWork. It has no other writer, so the precondition is its uid alone.
 pub(in crate::agent) fn patch_applied(
     applied: &AppliedManifestWork,
     subresource: Subresource,

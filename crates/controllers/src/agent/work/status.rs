@@ -30,7 +30,7 @@ impl WorkOnSpoke {
         }
         let owner = self.owner()?;
         let writes = writes(done);
-        // Writes that were not reached say nothing; the next attempt will.
+        // Writes that were not reached are not reported; the next attempt reports them.
         let mut own = self.wanted.iter().filter_map(|wanted| writes.get(&wanted.reference));
         let is_reached = own.any(|(_, outcome)| outcome.is_some());
         if done.outcomes.len() < done.plan.steps.len() && !is_reached {
@@ -38,13 +38,13 @@ impl WorkOnSpoke {
         }
         let verdicts: Vec<Verdict> =
             self.wanted.iter().map(|wanted| Verdict::of(wanted, work, &owner, view)).collect();
-        // One status tells of all manifests as soon as all are known.
+        // One status write reports all manifests, as soon as all are known.
         if !is_reached && verdicts.iter().any(|verdict| verdict.decision.is_none()) {
             return None;
         }
         let seen = self.wanted.iter().zip(&verdicts).map(|(wanted, verdict)| {
             let attempt = self.attempt(wanted, &writes).unwrap_or_else(|| verdict.attempt());
-            // The object that a write returned is newer than the one that was read before it.
+            // The object that a write returned is newer than the one that the plan read.
             let outcome = writes.get(&wanted.reference).and_then(|(_, outcome)| *outcome);
             let returned = outcome.and_then(|outcome| outcome.as_ref().ok()).and_then(Option::as_ref);
             let live = returned.map_or_else(|| verdict.seen(), |returned| Live::Read(Some(returned)));
@@ -53,7 +53,7 @@ impl WorkOnSpoke {
         Some(work_status(work, &self.wanted, &seen.collect::<Vec<_>>(), now))
     }
 
-    /// What became of the write of a manifest; `None` where none was planned.
+    /// The outcome of the write of a manifest; `None` if no write was planned.
     fn attempt(&self, wanted: &Wanted, writes: &Writes<'_>) -> Option<Attempt> {
         let failed = |why: String| Attempt::Failed(Refusal::Failed(why));
         Some(match writes.get(&wanted.reference)? {

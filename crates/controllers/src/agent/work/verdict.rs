@@ -1,5 +1,5 @@
-//! What is known and decided about one manifest: how its kind is served, whether the executor may apply it,
-//! its live object.
+//! The verdict on one manifest: how its kind is served, whether the executor may apply it, its live object,
+//! and the decision.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use engine::work::{
 use object::{Gvk, Object};
 use reconcile::{Access, AccessReview, Gvr, Mapping, Read, View};
 
-/// What is known and decided about one manifest.
+/// The facts about one manifest and the decision.
 pub(super) struct Verdict {
-    /// The live object; `None` where it was not asked for.
+    /// The live object; `None` if the plan did not ask for it.
     live: Option<Read<Option<Arc<Object>>>>,
-    /// The decision; `None` until everything that it needs is known.
+    /// The decision; `None` until all its facts are known.
     pub(super) decision: Option<Decision>,
 }
 
@@ -37,7 +37,8 @@ impl Verdict {
         if wanted.served == Served::Unread {
             return Self { live: None, decision: None };
         }
-        // What the executor may not apply is not read for it either: feedback would show it to the hub.
+        // The plan does not read an object that the executor may not apply: feedback would show it to the
+        // hub.
         match allowed(wanted, view) {
             Some(None) => {}
             Some(Some(why)) => {
@@ -60,7 +61,7 @@ impl Verdict {
         self.live.as_ref()?.as_ref().ok()?.as_deref()
     }
 
-    /// What the status says about the object.
+    /// The facts that the status reports about the object.
     pub(super) fn seen(&self) -> Live<'_> {
         match &self.live {
             Some(Ok(live)) => Live::Read(live.as_deref()),
@@ -69,7 +70,7 @@ impl Verdict {
         }
     }
 
-    /// What became of a manifest for which nothing was written.
+    /// The outcome of a manifest without a write.
     pub(super) fn attempt(&self) -> Attempt {
         match &self.decision {
             Some(Decision::Leave) => Attempt::Done,

@@ -1,4 +1,4 @@
-//! Decides who runs what: asks the rollout engine about each placement.
+//! Decides which cluster runs which configurations: calls the rollout engine for each placement.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use engine::rollout::{self, ClusterState, Input, Policy, Refused, RolloutDecisio
 use object::Key;
 use reconcile::{Read, View};
 
-/// The rollouts of an add-on, decided and not written.
+/// The rollouts of an add-on, decided but not written.
 #[derive(Default)]
 pub(super) struct Decided {
     /// The rollout of each placement.
     pub(super) rollouts: Vec<PlacementRollout>,
-    /// What the status of the add-on says of each placement.
+    /// The entries of the placements in the status of the add-on.
     pub(super) progressions: Vec<InstallProgression>,
-    /// What the status of the policy remembers of each placement.
+    /// The record of each placement in the status of the policy.
     pub(super) memories: Vec<RolloutStatus>,
     /// Clusters that get other configurations.
     pub(super) assigned: BTreeMap<String, Vec<Config>>,
@@ -37,7 +37,7 @@ pub(super) struct Decided {
     pub(super) ready: BTreeSet<String>,
 }
 
-/// What holds for every placement of an add-on.
+/// The facts that hold for every placement of an add-on.
 struct Pass<'a, V> {
     view: &'a V,
     now: Timestamp,
@@ -57,7 +57,7 @@ struct Candidate {
 }
 
 impl Rollout {
-    /// Asks the rollout engine about every placement; an add-on that the hub does not manage has no rollout.
+    /// Calls the rollout engine for every placement; an add-on that the hub does not manage has no rollout.
     pub(super) fn decide(&mut self, view: &impl View, now: Timestamp) -> Read<Decided> {
         let mut decided = Decided::default();
         if !config_refs::is_managed(&self.cma) {
@@ -89,7 +89,7 @@ impl Rollout {
         let before = before.clone().find(|p| (&p.namespace, &p.name) == (&namespace, &name)).cloned();
         let mut progression = InstallProgression { namespace, name, ..before.unwrap_or_default() };
         let placement = node.placement.clone();
-        // What is rolled out already was checked before.
+        // Configurations that are rolled out already were checked before.
         let told = find_condition(&progression.conditions, addon_conditions::PROGRESSING);
         let is_checked =
             progress::is_of(&progression, &desired) && told.is_some_and(|told| !Problem::is_told(told));
@@ -140,7 +140,7 @@ impl Rollout {
         Ok(())
     }
 
-    /// Tells the input the clusters of a placement, and returns the configurations behind their hashes.
+    /// Adds the clusters of a placement to the input, and returns the configurations behind their hashes.
     fn read_clusters<V: View>(
         &mut self,
         input: &mut Input,
@@ -166,7 +166,7 @@ impl Rollout {
         Ok(contents)
     }
 
-    /// What is known of a cluster; `None` for one that will never arrive, for which a rollout must not wait.
+    /// The facts about a cluster; `None` for one that will never succeed, so that no rollout waits for it.
     /// See docs/hazards.md#overlapping-placements.
     fn candidate(
         &mut self,
@@ -176,7 +176,7 @@ impl Rollout {
         view: &impl View,
     ) -> Read<Option<Candidate>> {
         let addon = self.addons.get(name).cloned();
-        // A cluster that cannot be read is there, and does not answer.
+        // A cluster that cannot be read exists, and counts as unreachable.
         let is_unreadable = self.unreadable.contains(name);
         let managed = if is_unreadable { None } else { view.get::<ManagedCluster>(&Key::cluster(name))? };
         let is_leaving = addon.as_ref().is_some_and(|addon| addon.metadata.deletion_timestamp.is_some());
@@ -203,8 +203,8 @@ impl Rollout {
             .as_ref()
             .and_then(|addon| config_refs::applied(&addon.status.as_ref()?.config_references))
             .filter(|configs| !configs.is_empty());
-        // A cluster that already succeeded with what may turn out bad elsewhere returns to what was good
-        // everywhere, and keeps its own.
+        // A cluster that already succeeded with a revision that may fail elsewhere returns to the last good
+        // revision of all clusters, and keeps its own.
         let good_everywhere = || good.map(|good| resolve([good, &own]));
         let last_good =
             applied.filter(|configs| address(configs) != cluster.wants.0).or_else(good_everywhere);
@@ -214,8 +214,8 @@ impl Rollout {
         Ok(Some(Candidate { cluster, choices }))
     }
 
-    /// Add-ons that no placement selects get what they should run at once, but not while placements are
-    /// unsettled: then they may well be a placement's.
+    /// Assigns add-ons outside of every placement their configurations at once, but not while placements are
+    /// unsettled: then a placement may still select them.
     fn decide_rest(&mut self, decided: &mut Decided, view: &impl View) -> Read<()> {
         if !self.settled {
             return Ok(());
@@ -241,8 +241,8 @@ impl Rollout {
         Ok(())
     }
 
-    /// The state of every cluster that has the add-on or gets it: as its rollout decided or, where no rollout
-    /// looks after it, as its add-on reports.
+    /// The state of every cluster that has the add-on or gets it: the decision of its rollout or, without a
+    /// rollout, the report of its add-on.
     pub(super) fn states(&self, decided: &Decided, now: Timestamp) -> BTreeMap<String, ClusterState> {
         let observe = |(name, addon): (&String, &Arc<_>)| {
             let runs = config_refs::assigned(addon);
@@ -261,8 +261,8 @@ impl Rollout {
 }
 
 impl Decided {
-    /// Takes over what the engine assigns: clusters that get something else, and clusters that have what they
-    /// should run.
+    /// Collects the assignments of the engine: the clusters that get other configurations, and the clusters
+    /// that keep theirs.
     fn assign(&mut self, input: &Input, decision: &RolloutDecision, contents: &Contents) {
         for cluster in &input.clusters {
             let Some(assignment) = decision.clusters.get(&cluster.name) else { continue };
@@ -284,7 +284,7 @@ impl Problem {
         [MISSING, INVALID].contains(&condition.reason.as_str())
     }
 
-    /// What a placement says of it.
+    /// The condition of a placement in the status of the add-on.
     fn of_placement(&self) -> Observation {
         let message = format!("{}; clusters keep what they run until that changes", self.message);
         Observation::new(addon_conditions::PROGRESSING, False, self.reason).message(message)

@@ -1,4 +1,4 @@
-//! The facts that the rollouts of an add-on are decided from.
+//! The facts for the rollouts of an add-on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use engine::rollout::input::Hash;
 use object::{Key, Metadata as _, Object};
 use reconcile::{Read, View};
 
-/// Everything one rollout of an add-on is decided from.
+/// The input of the decision about one rollout of an add-on.
 pub(super) struct Rollout {
     pub(super) cma: Arc<ClusterManagementAddOn>,
     pub(super) name: String,
@@ -30,31 +30,31 @@ pub(super) struct Rollout {
     pub(super) has_template: bool,
     pub(super) defaults: Vec<Config>,
     pub(super) placements: Vec<Node>,
-    /// Whether every placement can be relied upon.
+    /// Whether every placement is settled.
     pub(super) settled: bool,
     pub(super) addons: BTreeMap<String, Arc<ManagedClusterAddOn>>,
     pub(super) unreachable: BTreeSet<String>,
-    /// Clusters with a configuration that does not exist, once they were decided about.
+    /// Clusters with a configuration that does not exist, recorded during the decision.
     pub(super) incomplete: BTreeMap<String, Problem>,
-    /// Clusters that cannot be read, or whose add-on cannot; they are unreachable too.
+    /// Clusters that cannot be read, or that have an add-on that cannot be read; they are unreachable too.
     pub(super) unreadable: BTreeSet<String>,
-    /// What is wrong with sets of configurations, by their address, as far as they were checked.
+    /// The problems of sets of configurations, by address, as far as they were checked.
     checked: BTreeMap<String, Option<Problem>>,
-    /// Content of configurations by [`Config`], where the hub keeps snapshots of it.
+    /// Content of configurations by [`Config`], for the kinds that have snapshots.
     pub(super) contents: BTreeMap<Config, Object>,
 }
 
-/// Reason where a configuration does not exist.
+/// Reason if a configuration does not exist.
 pub(super) const MISSING: &str = "ConfigurationMissing";
-/// Reason where configurations cannot be rendered.
+/// Reason if configurations cannot be rendered.
 pub(super) const INVALID: &str = "ConfigurationInvalid";
 
-/// Why a set of configurations goes to no cluster.
+/// The reason why no cluster gets a set of configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
-    /// For a condition.
+    /// The reason of a condition.
     pub(super) reason: &'static str,
-    /// What a person has to change.
+    /// The correction that a person has to make.
     pub(super) message: String,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Node {
     pub(super) configs: Vec<Config>,
     pub(super) selection: Selection,
     pub(super) group_size: Option<Size>,
-    /// What the placement lacks before it can be relied upon.
+    /// The reason why the placement is not settled; `None` if it is.
     pub(super) waits_for: Option<&'static str>,
     /// Clusters of later placements.
     pub(super) taken: BTreeSet<String>,
@@ -151,8 +151,8 @@ impl Rollout {
         Ok(rollout)
     }
 
-    /// The same configurations with the hash of what they contain now, where the hub knows it; a missing one
-    /// has none.
+    /// The same configurations with the hashes of their present content, as far as the hub knows them; a
+    /// missing configuration has none.
     fn with_content(&mut self, configs: Vec<Config>, view: &impl View) -> Read<Vec<Config>> {
         let mut result = Vec::new();
         for mut config in configs {
@@ -168,7 +168,7 @@ impl Rollout {
         Ok(result)
     }
 
-    /// What a cluster's add-on itself asks for, over the defaults and its placement's.
+    /// The configurations of a cluster's add-on: its own over those of its placement over the defaults.
     pub(super) fn own(&mut self, addon: Option<&ManagedClusterAddOn>, view: &impl View) -> Read<Vec<Config>> {
         let own = addon.map(|addon| {
             let references = addon.status.iter().flat_map(|status| &status.config_references);
@@ -180,8 +180,8 @@ impl Rollout {
         self.with_content(own.unwrap_or_default(), view)
     }
 
-    /// What the hashes of the rollout stand for: what placements ask for, and what clusters were assigned and
-    /// ran with success.
+    /// The configurations behind the hashes of the rollout: those that placements ask for, and those that
+    /// clusters were assigned or ran with success.
     pub(super) fn contents_by_hash(&self) -> BTreeMap<Hash, Vec<Config>> {
         let asked = self.placements.iter().map(|node| resolve([self.defaults.as_slice(), &node.configs]));
         let references = self
@@ -195,8 +195,8 @@ impl Rollout {
         asked.chain(held).map(|configs| (Hash(address(&configs)), configs)).collect()
     }
 
-    /// What is wrong with a set of configurations of an add-on with a template: one of them does not exist,
-    /// or they cannot be rendered.
+    /// The problem of a set of configurations of an add-on with a template: one of them does not exist, or
+    /// the set cannot be rendered.
     pub(super) fn problem(&mut self, configs: &[Config], view: &impl View) -> Read<Option<Problem>> {
         if !self.has_template {
             return Ok(None);

@@ -1,7 +1,7 @@
-//! Deletes snapshots of configurations that nothing returns to any more.
+//! Deletes snapshots of configurations that no cluster can return to any more.
 //!
 //! A snapshot stays while a cluster is assigned it or ran it with success, while a placement rolls it out or
-//! knows it as good, and while it is the present content of a configuration. Of the others the newest stay,
+//! records it as good, and while it is the present content of a configuration. Of the others the newest stay,
 //! as with the revisions of a Deployment.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use api::names::{ADDON_NAME_LABEL, SYSTEM_NAMESPACE};
 use object::Metadata as _;
 use reconcile::{Action, Query, Read, View};
 
-/// Snapshots of one add-on that nothing names and that stay: `revisionHistoryLimit` of a Deployment.
+/// Limit of the unused snapshots of one add-on: `revisionHistoryLimit` of a Deployment.
 const LIMIT: usize = 10;
 
 /// The snapshots of an add-on.
@@ -25,7 +25,7 @@ fn of_addon(addon: &str, view: &impl View) -> Read<Vec<Arc<ControllerRevision>>>
     view.list::<ControllerRevision>(Query::label(ADDON_NAME_LABEL, addon).within(SYSTEM_NAMESPACE))
 }
 
-/// Deletes the snapshots of an add-on that is gone everywhere.
+/// Deletes the snapshots of an add-on that no longer exists on the hub or on a cluster.
 pub(super) fn forget(addon: &str, view: &impl View) -> Read<Vec<Action>> {
     let on_clusters = addon_reads::of_clusters(addon, view)?;
     if !on_clusters.addons.is_empty() || !on_clusters.unreadable.is_empty() {
@@ -35,7 +35,7 @@ pub(super) fn forget(addon: &str, view: &impl View) -> Read<Vec<Action>> {
 }
 
 impl Rollout {
-    /// The snapshots beyond the limit that nothing names. A cluster that cannot be read may need any of them.
+    /// The unused snapshots beyond the limit. A cluster that cannot be read may use any of them.
     pub(super) fn surplus(
         &self,
         decided: &Decided,
@@ -60,7 +60,7 @@ impl Rollout {
         Ok(held.iter().skip(LIMIT).map(|snapshot| Action::delete(snapshot.as_ref())).collect())
     }
 
-    /// The hashes that something names.
+    /// The hashes in use.
     fn used(&self, decided: &Decided, status: &ClusterManagementAddOnStatus) -> BTreeSet<String> {
         let present = self.contents.keys().chain(decided.assigned.values().flatten());
         let mut used: BTreeSet<String> = present.map(|config| config.hash.clone()).collect();

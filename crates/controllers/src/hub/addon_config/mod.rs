@@ -1,7 +1,7 @@
-//! Decides which configuration each cluster's add-on runs: resolves, keeps snapshots, rolls out.
+//! Decides which configuration each cluster's add-on runs: resolves references, keeps snapshots, rolls out.
 //!
-//! The order of writes is the safety of it: the content is kept by hash before any cluster is assigned that
-//! hash, and what is quarantined is remembered before any cluster returns from it.
+//! The order of writes makes this safe: a snapshot exists before any cluster is assigned its hash, and a
+//! quarantine is recorded before any cluster returns from the revision.
 
 mod decide;
 mod facts;
@@ -70,20 +70,19 @@ impl Controller for AddonConfigController {
         observing(has_template, view, || Rollout::read(cma, view)?.plan(view, now))
     }
 
-    /// The status tells of the rollout as a whole, so one cluster that could not be written does not hold it
-    /// back.
+    /// The status is about the rollout as a whole, so a failed write to one cluster does not delay it.
     fn conclude(_: &Key, _: &impl View, done: &Executed, _: Timestamp) -> Option<StatusWrite> {
         if done.outcomes.len() == done.plan.steps.len() { done.plan.status.clone() } else { None }
     }
 }
 
-/// The rollouts of an add-on, as they are decided now.
+/// The rollouts of an add-on, as decided now.
 pub struct Explanation {
     /// The rollout of each placement.
     pub rollouts: Vec<PlacementRollout>,
     /// The configurations behind the hashes.
     pub contents: BTreeMap<Hash, Vec<Config>>,
-    /// The state of every cluster that has the add-on or gets it, those of no placement included.
+    /// The state of every cluster that has the add-on or gets it, including clusters of no placement.
     pub states: BTreeMap<String, ClusterState>,
 }
 
@@ -91,20 +90,21 @@ pub struct Explanation {
 pub struct PlacementRollout {
     /// The placement.
     pub placement: Key,
-    /// What is rolled out.
+    /// The revision that is rolled out.
     pub revision: Hash,
-    /// What the engine is asked; absent where it is not.
+    /// The input of the engine; absent if the engine is not called.
     pub input: Option<Input>,
-    /// What the engine says, or why it is not asked.
+    /// The decision of the engine, or why it is not called.
     pub decision: Result<RolloutDecision, String>,
 }
 
-/// Decides the rollouts of an add-on and writes nothing; `None` where there is no such add-on.
+/// Decides the rollouts of an add-on and writes nothing; `None` if the add-on does not exist.
 ///
-/// This is the one reader of where clusters are: `explain rollout`, the reports and the demo use it, and the
-/// controller decides by it. docs/design/rollout-states.md says why no state is written instead.
+/// This is the one source of the states of clusters: `explain rollout`, the reports, the demo and the
+/// controller use it. docs/design/rollout-states.md says why no state is written instead.
 ///
 /// # Errors
+/// A kind or an object that the decision needs could not be read.
 /// Where something it is decided from could not be read.
 pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<Explanation>> {
     let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
@@ -115,7 +115,7 @@ pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<Expl
     Ok(Some(Explanation { rollouts: decided.rollouts, contents, states }))
 }
 
-/// Makes a plan that reads the content of configurations, if add-ons with templates are among what it reads.
+/// Makes a plan that reads the content of configurations, if its input has add-ons with templates.
 pub(super) fn observing(
     has_template: bool,
     view: &impl View,
@@ -128,7 +128,7 @@ pub(super) fn observing(
     };
     match plan() {
         Ok(plan) => Ok(Plan { observe, ..plan }),
-        // This plan asks for the kinds that are not observed yet; they wake it when they are read.
+        // This plan asks for the kinds that are not observed yet; they wake the key when they are read.
         Err(_) if !observe.iter().all(is_read) => Ok(Plan { observe, ..Plan::nothing() }),
         Err(unread) => Err(unread),
     }

@@ -1,4 +1,4 @@
-//! Writes what was decided, in an order that is safe to stop at any point.
+//! Writes the decisions, in an order that is safe to stop at any point.
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -17,7 +17,7 @@ use object::Object;
 use reconcile::{Action, Plan, Read, StatusWrite, View};
 
 impl Rollout {
-    /// What to write now.
+    /// The writes that are due now.
     pub(super) fn plan(mut self, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut decided = self.decide(view, now)?;
         let mut plan = Plan::nothing();
@@ -41,7 +41,7 @@ impl Rollout {
         Ok(plan)
     }
 
-    /// Snapshots first, then what must be remembered, then the clusters.
+    /// Snapshots first, then the records of the policy, then the clusters.
     fn write(&self, plan: &mut Plan, decided: Decided, view: &impl View, now: Timestamp) -> Read<()> {
         let Decided { assigned, ready, memories, .. } = decided;
         let mut snapshots = Vec::new();

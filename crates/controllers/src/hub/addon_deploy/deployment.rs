@@ -1,4 +1,4 @@
-//! An add-on on one cluster: what it is made from, and the objects that deploy it.
+//! An add-on on one cluster: its input, and the objects that deploy it.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use engine::addon::{config_refs, hook, snapshot, template, works};
 use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Plan, Query, Read, StatusWrite, View};
 
-/// How soon a plan looks again for a snapshot that exists on the hub but not in the cache yet.
+/// How soon a plan looks again for a snapshot that exists on the hub but is not in the cache yet.
 const SNAPSHOT_RECHECK: SignedDuration = SignedDuration::from_secs(1);
 
 /// The image registries that a cluster asks for.
@@ -28,7 +28,7 @@ pub(super) fn registries(cluster: &ManagedCluster) -> Option<&str> {
     cluster.annotation(IMAGE_REGISTRIES_ANNOTATION)
 }
 
-/// One add-on on one cluster, and everything that its deployment depends on.
+/// One add-on on one cluster, and the input of its deployment.
 pub(super) struct Deployment {
     pub(super) addon: Arc<ManagedClusterAddOn>,
     pub(super) cluster: Arc<ManagedCluster>,
@@ -38,14 +38,14 @@ pub(super) struct Deployment {
     /// The configurations that the rollout assigned.
     pub(super) configs: Vec<Config>,
     pub(super) has_template: bool,
-    /// The contents of the configurations; `Ok(None)` while nothing is assigned or its snapshot has not been
-    /// read.
+    /// The contents of the configurations; `Ok(None)` while no configuration is assigned or its snapshot has
+    /// not been read.
     pub(super) sources: Result<Option<Sources>, String>,
     /// The permissions that the agent should have.
     permissions: Vec<RoleBinding>,
     /// The permissions that it has.
     bindings: Vec<Arc<RoleBinding>>,
-    /// What its works report.
+    /// The health that its works report.
     pub(super) works_status: WorksStatus,
 }
 
@@ -54,8 +54,8 @@ impl Deployment {
         let (name, namespace) = (addon.name(), addon.namespace());
         let cma = view.get::<ClusterManagementAddOn>(&Key::cluster(name))?;
         let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(namespace))? else { return Ok(None) };
-        // The add-ons of a deleted ClusterManagementAddOn are collected after it, and finish from their
-        // snapshots.
+        // The garbage collector deletes the add-ons after their ClusterManagementAddOn, and they finish from
+        // their snapshots.
         let is_ours = cma.as_ref().map_or(addon.is_terminating(), |cma| config_refs::is_managed(cma));
         if !is_ours {
             return Ok(None);
@@ -184,8 +184,8 @@ impl Deployment {
         Ok((built.map_err(|e| format!("failed to build manifestwork: {e}"))?, hook))
     }
 
-    /// Writes the permissions, then the works, each only where it differs; then deletes the works that are
-    /// not wanted any more.
+    /// Writes the permissions, then the works, each only if it differs; then deletes the works that are not
+    /// wanted any more.
     fn deploy(&self, plan: &mut Plan, wanted: &[ManifestWork]) {
         let held =
             |wanted: &RoleBinding| self.bindings.iter().find(|held| Key::of(&***held) == Key::of(wanted));
@@ -200,7 +200,7 @@ impl Deployment {
             !work.is_terminating() && !wanted.iter().any(|wanted| wanted.name() == work.name())
         };
         plan.step(self.works.iter().filter(is_surplus).map(|work| Action::delete(work.as_ref())));
-        // The agent of the version before needs its permissions until now.
+        // The agent of the earlier version needs its permissions until now.
         let is_wanted =
             |held: &RoleBinding| self.permissions.iter().any(|wanted| Key::of(wanted) == Key::of(held));
         plan.step(remove(self.bindings.iter().filter(|held| !is_wanted(held))));
@@ -214,14 +214,14 @@ pub(super) fn bindings_of(addon: &Key, view: &impl View) -> Read<Vec<Arc<RoleBin
     Ok(bindings)
 }
 
-/// Takes permissions back.
+/// Revokes permissions.
 pub(super) fn remove<'a>(bindings: impl IntoIterator<Item = &'a Arc<RoleBinding>>) -> Vec<Action> {
     let living = bindings.into_iter().filter(|binding| !binding.is_terminating());
     living.map(|binding| Action::delete(binding.as_ref())).collect()
 }
 
-/// The work, to be applied to what was read: a leader of the past that goes on must not put an older work in
-/// the place of a newer one (`docs/design/dispatcher.md`).
+/// The write of a work, with the read version as precondition: a former leader that still runs must not
+/// replace a newer work by an older one (`docs/design/dispatcher.md`).
 fn fenced(mut work: Object, live: Option<&Arc<ManifestWork>>) -> Object {
     if let Some(version) = live.and_then(|live| live.metadata.resource_version.clone()) {
         work.metadata_mut().insert("resourceVersion".into(), version.into());

@@ -16,13 +16,13 @@ use engine::addon::{config_refs, hook, works};
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{Action, Event, EventType, Plan, StatusWrite};
 
-/// How long the jobs may take before an event says that they do not end.
+/// Time limit of the jobs, after which an event reports them.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 
 impl Deployment {
-    /// Holds an add-on that has jobs to run before it is deleted, and lets go of one that has none any more;
-    /// `None` where that is so. Nothing else is written in the same plan, because the add-on is another one
-    /// then.
+    /// Adds the finalizer to an add-on with jobs to run before its deletion, and removes it from one without;
+    /// `None` if that is done already. The plan writes nothing else, because the write changes the version of
+    /// the add-on.
     pub(super) fn hold(&self, has_hook: bool) -> Option<Plan> {
         let write = if has_hook {
             Action::add_finalizers(&*self.addon, &[ADDON_PRE_DELETE])
@@ -36,8 +36,8 @@ impl Deployment {
         })
     }
 
-    /// Runs the jobs of an add-on that is being deleted, and lets go of it when they are complete. A cluster
-    /// that the hub does not accept gets no jobs any more.
+    /// Runs the jobs of an add-on that is being deleted, and removes the finalizer when they are complete. A
+    /// cluster that the hub does not accept gets no jobs.
     pub(super) fn finish(&self, now: Timestamp) -> Plan {
         let rendered = match &self.sources {
             Ok(Some(sources)) => self.render(sources),
@@ -55,7 +55,7 @@ impl Deployment {
         }
     }
 
-    /// Has the jobs run, and lets go when they are complete.
+    /// Runs the jobs, and removes the finalizer when they are complete.
     fn run(&self, wanted: &ManifestWork, now: Timestamp) -> Plan {
         let live = self.hook.as_deref().filter(|live| works::is_as_wanted(live, wanted));
         match live.map(hook::unfinished).as_deref() {
@@ -68,7 +68,7 @@ impl Deployment {
         }
     }
 
-    /// Says what the deletion waits for, and how a person goes on without it.
+    /// Says what the deletion waits for, and how a person can skip the wait.
     fn wait(&self, writes: Vec<Action>, why: &str, now: Timestamp) -> Plan {
         let mut plan = Plan::nothing();
         plan.step(writes);
@@ -99,7 +99,7 @@ impl Deployment {
     }
 }
 
-/// Lets an add-on go.
+/// Removes the finalizer of an add-on.
 pub(super) fn release(addon: &ManagedClusterAddOn) -> Plan {
     let mut plan = Plan::nothing();
     plan.step(Action::remove_finalizers(addon, &[ADDON_PRE_DELETE]));

@@ -1,10 +1,10 @@
 //! Deploys an add-on to its cluster and reports its health.
 //!
-//! A cluster that the hub does not accept gets nothing new, and its add-ons lose their permissions. The
-//! permissions of an add-on that is gone are taken back in every namespace.
+//! A cluster that the hub does not accept gets no new works, and its add-ons lose their permissions. The
+//! permissions of an add-on that no longer exists are revoked in every namespace.
 //!
-//! The ManifestWorks and the permissions are rendered from the snapshots that the rollout assigned. The
-//! status is written when the rollout on the cluster starts and when it ends, and in between only after a
+//! The controller renders ManifestWorks and permissions from the snapshots that the rollout assigned. It
+//! writes the status when the rollout on the cluster starts and when it ends, and in between only after a
 //! while ([`status::SILENCE`]). So a rollout costs a cluster two writes.
 
 mod deployment;
@@ -35,7 +35,7 @@ use reconcile::{
 
 pub(crate) struct AddonDeployController;
 
-/// Since when each add-on has a work that its agent cannot apply, on the clock of the hub: that of the spoke
+/// Since when each add-on has a work that its agent cannot apply, by the clock of the hub: that of the spoke
 /// may be wrong.
 #[derive(Default)]
 struct Refusals(BTreeMap<Key, Timestamp>);
@@ -110,7 +110,7 @@ impl Controller for AddonDeployController {
             return Ok(plan);
         };
         let is_deleted = addon.is_terminating();
-        // The works of an add-on that is being deleted go with it, by their owner reference.
+        // The garbage collector deletes the works of a deleted add-on by their owner reference.
         if is_deleted && !addon.has_finalizer(ADDON_PRE_DELETE) {
             return Ok(Plan::nothing());
         }

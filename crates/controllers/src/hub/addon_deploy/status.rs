@@ -19,7 +19,7 @@ pub(super) const SILENCE: SignedDuration = SignedDuration::from_secs(10);
 /// may come meanwhile.
 const APPLY_GRACE: SignedDuration = SignedDuration::from_secs(30);
 
-/// What went wrong on the way to the cluster.
+/// The failures on the way to the cluster.
 pub(super) struct Verdict {
     /// Why nothing could be rendered.
     pub(super) error: Option<String>,
@@ -27,8 +27,8 @@ pub(super) struct Verdict {
     pub(super) refused_since: Option<Timestamp>,
 }
 
-/// What an add-on says when the API server refuses its agent's permissions: the operator gives only what it
-/// has itself.
+/// The message of an add-on when the API server refuses its agent's permissions: the operator can give only
+/// permissions that it has itself.
 pub(super) fn refused_permission(action: &Action, failure: &Failure) -> Option<Observation> {
     let is_permission = action.gvk().is_some_and(|gvk| gvk.kind == "RoleBinding");
     let is_refused = match failure.kind {
@@ -53,7 +53,7 @@ impl Deployment {
         let started = started.map(|condition| condition.last_transition_time.0);
         let status = new.status.get_or_insert_default();
         let references = &mut status.config_references;
-        // A rollout that completed stays completed; afterwards the condition Available tells the health.
+        // A rollout that is complete stays so; afterwards the condition Available reports the health.
         let has_completed =
             !references.is_empty() && references.iter().all(|r| r.last_applied_config == r.desired_config);
         let outcome = if has_completed { None } else { self.outcome(&verdict, now, plan) };
@@ -67,7 +67,7 @@ impl Deployment {
                 set_condition(&mut status.conditions, outcome, now);
             }
             None => {
-                // A time that is still to come was written by a clock that was ahead.
+                // A time in the future was written by a clock that was ahead.
                 let started = started.filter(|started| *started <= now);
                 let until = started.and_then(|started| started.checked_add(SILENCE).ok());
                 if let Some(until) = until.filter(|until| *until > now) {
@@ -131,7 +131,7 @@ impl Deployment {
         if let Some(applied) = applied {
             set_condition(conditions, applied, now);
         }
-        // OCM says here how far the rollout is; we say why it is not further.
+        // OCM reports the progress here; we report the reason why the rollout is not complete.
         let is_progressing = find_condition(conditions, PROGRESSING).is_some_and(Condition::is_true);
         if let (WorksStatus::NotHealthy(why), true) = (&self.works_status, is_progressing) {
             let waiting = Observation::new(PROGRESSING, True, progress::UNDER_WAY)
@@ -140,7 +140,7 @@ impl Deployment {
         }
     }
 
-    /// Without `finds_health`, the add-on does not say yet that the hub finds its health, and its agent
+    /// Without `finds_health`, the status does not say yet that the hub judges the health, and the agent
     /// writes the same condition.
     fn report_health(&self, conditions: &mut Vec<Condition>, finds_health: bool, now: Timestamp) {
         match self.cluster.condition(cluster_conditions::AVAILABLE) {

@@ -15,14 +15,14 @@ use render::{Closure, RenderError, render_until};
 /// Most objects of one repository: the inventory in the status lists them all, with about 150 bytes each.
 const MAX_OBJECTS: usize = 5000;
 
-/// How long rendering may take: 5,000 objects render in seconds, and a repository that takes minutes is a
+/// Time limit of a rendering: 5,000 objects render in seconds, and a repository that takes minutes is a
 /// mistake.
 const DEADLINE: SignedDuration = SignedDuration::from_secs(120);
 
 /// The objects of a commit, or the problems that keep it from being applied.
 pub(super) type Completed = Result<Arc<Desired>, Arc<Vec<Problem>>>;
 
-/// Everything that the objects of a commit depend on.
+/// The input of the objects of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Completion {
     repo: Key,
@@ -43,7 +43,6 @@ struct CompletedCommit {
 }
 
 /// Returns the objects of a commit, completed for a ConfigRepo.
-///
 /// # Errors
 /// The problems of the spec or of the commit, or a read that must be repeated.
 pub(super) fn completed(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl View) -> Read<Completed> {

@@ -1,4 +1,4 @@
-//! Deletion of a ConfigRepo, and the finalizer that lets us delete its objects first.
+//! The deletion of a ConfigRepo, and the finalizer that delays it until its objects are deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use reconcile::{Action, Plan, Read, View};
 /// Deletes the objects of a ConfigRepo if its deletion policy says so, and then removes the finalizer.
 ///
 /// # Errors
-/// The identity that deletes has not been read.
+/// The identity for the deletions has not been read.
 pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<Plan> {
     let Some(release) = Action::remove_finalizers(repo, &[names::CONFIG_REPO_FINALIZER]) else {
         return Ok(Plan::nothing());

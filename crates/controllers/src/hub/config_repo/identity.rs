@@ -18,7 +18,7 @@ pub(in crate::hub) enum Identity {
 }
 
 impl Identity {
-    /// Reads the identity that a ConfigRepo may act as, or the problem that it may act as none.
+    /// Reads the identity that a ConfigRepo may act as, or the problem that leaves it without one.
     ///
     /// # Errors
     /// The namespace has not been read.
@@ -43,7 +43,7 @@ impl Identity {
         self.apply_or_ask(apply, repo, false)
     }
 
-    /// Asks whether the API server would take an object of the commit.
+    /// Asks in a dry run whether the API server would take an object of the commit.
     pub(super) fn dry_run(&self, apply: &Apply<'_>, repo: &Key) -> Action {
         self.apply_or_ask(apply, repo, true)
     }

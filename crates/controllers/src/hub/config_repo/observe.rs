@@ -1,4 +1,4 @@
-//! Mode Observe: another tool applies the commit, and the status says how far it is.
+//! Mode Observe: another tool applies the commit, and the status reports how much of it is applied.
 
 use engine::sync::{self, DesiredObject, Problem};
 use object::fields::covers;

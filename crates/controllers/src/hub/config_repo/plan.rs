@@ -55,19 +55,19 @@ pub(super) fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<
     Ok(draft.finish())
 }
 
-/// What was fetched for the spec as it is now.
+/// The source of the present spec.
 pub(super) fn source(repo: &ConfigRepo, view: &impl View) -> Option<Arc<Source>> {
     view.source(&Key::of(repo)).filter(|source| source.identity == SourceIdentity::of(repo))
 }
 
-/// A plan, and the status that holds when the plan has been executed.
+/// A plan, and the status after its execution.
 pub(super) struct Draft<'a> {
     pub(super) repo: &'a ConfigRepo,
     pub(super) key: Key,
     pub(super) now: Timestamp,
     pub(super) status: ConfigRepoStatus,
     pub(super) readiness: Option<Readiness>,
-    /// The plan waits for a read and leaves the verdict on a commit that was judged before.
+    /// Whether the plan waits for a read and keeps the verdict on a commit that was judged before.
     keeps_status: bool,
     pub(super) plan: Plan,
 }
@@ -106,7 +106,7 @@ impl<'a> Draft<'a> {
         self.plan.step(StatusWrite::between(self.repo, &ahead).map(|write| write.action()));
     }
 
-    /// Says that something is awaited. After a restart, the verdict on a commit that was judged before stays.
+    /// Reports a wait. After a restart, the verdict on a commit that was judged before stays.
     pub(super) fn wait(&mut self, commit: &str, reason: &str, message: &str) {
         if is_told(self.repo, commit) {
             self.keeps_status = true;
@@ -115,12 +115,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Says that nothing is applied, and why.
+    /// Reports that no commit is applied, and why.
     pub(super) fn refuse(&mut self, problems: &[Problem]) {
         self.readiness = Some(Readiness::refused(problems, self.status.applied.as_ref()));
     }
 
-    /// Says that a commit is being rendered.
+    /// Reports that a commit is being rendered.
     fn wait_for_rendering(&mut self, commit: &str) {
         let applied = still_applied(self.status.applied.as_ref());
         self.wait(commit, "Rendering", &format!("{} is being rendered; {applied}", short_commit(commit)));
@@ -217,7 +217,7 @@ pub(super) struct Commit<'a> {
     pub(super) identity: &'a Identity,
 }
 
-/// Turns the engine's plan into steps and a status.
+/// Makes steps and a status of the engine's plan.
 fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, sync: SyncPlan<'_>) {
     let Commit { checkout, desired, identity } = *commit;
     let applied = draft.status.applied.clone();
@@ -232,7 +232,7 @@ fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, sync: SyncPlan<'_>) {
     }
     draft.record_ownership(&sync.inventory);
     for stage in &sync.apply {
-        // A refused object keeps its whole stage from being written. One object needs no question first.
+        // A refused object keeps its whole stage from being written. One object needs no dry run first.
         if stage.len() > 1 {
             draft.plan.step(stage.iter().map(|one| identity.dry_run(one, &draft.key)));
         }
@@ -252,7 +252,7 @@ fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, sync: SyncPlan<'_>) {
     draft.readiness = Some(readiness(short_commit(&checkout.revision), desired, &sync, drift));
 }
 
-/// Says how far a commit is that is being applied.
+/// Reports the progress of a commit that is being applied.
 fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, drift: Option<Readiness>) -> Readiness {
     if let Some(hold) = &sync.hold {
         let names: Vec<_> = hold.objects.iter().take(3).map(ToString::to_string).collect();
@@ -288,10 +288,10 @@ fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, drift: Option
     Readiness::new(Phase::Ready, "Applied", format!("applied {commit} ({count} {objects})"))
 }
 
-/// Applies objects again that somebody changed on the hub. The wait doubles with each correction.
+/// Applies objects again that another client changed on the hub. The wait doubles with each correction.
 fn correct(draft: &mut Draft<'_>, drifted: &[Apply<'_>], identity: &Identity) -> Option<Readiness> {
     let before = draft.status.drift.clone().unwrap_or_default();
-    // A time that is still to come was written by a clock that was ahead, so it says nothing.
+    // A time in the future was written by a clock that was ahead, so it does not count.
     let last = before.last_time.as_ref().map(|time| time.0).filter(|last| *last <= draft.now);
     let Some(first) = drifted.first() else {
         // A drift that ended long ago is forgotten, so that the next one is corrected at once.
@@ -349,7 +349,7 @@ fn missing_namespaces(desired: &Desired, view: &impl View) -> Read<BTreeSet<Stri
     Ok(missing)
 }
 
-/// Reads the part of the spec that decides how a commit is applied.
+/// Reads the part of the spec that controls how a commit is applied.
 fn sync_policy(repo: &ConfigRepo) -> SyncPolicy {
     let ConfigRepoSpec {
         prune,
@@ -381,7 +381,7 @@ fn sync_policy(repo: &ConfigRepo) -> SyncPolicy {
         takeover: match takeover {
             gitops::Takeover::IfNoDiff => Takeover::IfNoDiff,
             gitops::Takeover::Always => Takeover::Always,
-            // An unknown word gets the safest meaning.
+            // An unknown value gets the safest meaning.
             gitops::Takeover::Never | gitops::Takeover::Other(_) => Takeover::Never,
         },
         prune: *prune,

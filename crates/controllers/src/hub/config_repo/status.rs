@@ -137,7 +137,7 @@ pub(super) fn rebase(now: &ConfigRepo, draft: &StatusWrite) -> Option<StatusWrit
     StatusWrite::between(now, &new)
 }
 
-/// Drafts the status after a plan of which a write failed.
+/// Drafts the status after a plan with a failed write.
 pub(super) fn failed(
     repo: &ConfigRepo,
     view: &impl View,
@@ -147,7 +147,7 @@ pub(super) fn failed(
     let failures: Vec<(&Action, &Failure)> = done.failures().collect();
     let worst = failures.iter().map(|(_, failure)| failure).max_by_key(|failure| failure.kind)?;
     let (phase, reason) = match worst.kind {
-        // Somebody wrote in between, and that write wakes the next plan.
+        // Another client wrote in between, and that write wakes the next plan.
         FailureKind::Conflict => return None,
         FailureKind::FieldConflict => (Phase::Stalled, "FieldConflict"),
         FailureKind::Invalid => (Phase::Stalled, "InvalidObject"),
@@ -182,7 +182,7 @@ pub(super) fn failed(
     StatusWrite::between(repo, &new)
 }
 
-/// Says which commit the objects on the hub are from after a write of `commit` failed.
+/// Reports which commit the objects on the hub are from after a write of `commit` failed.
 fn left_applied(
     desired: Option<&Desired>,
     commit: &str,

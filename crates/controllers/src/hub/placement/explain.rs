@@ -11,11 +11,11 @@ use engine::placement::{Input, MAX_STEPS};
 use object::Key;
 use reconcile::{Query, Read, View};
 
-/// Explains a placement, for people and for the debug endpoint; returns `None` where there is no such
-/// placement.
+/// Explains a placement, for people and for the debug endpoint; returns `None` if the placement does not
+/// exist.
 ///
 /// # Errors
-/// [`ReadError`](reconcile::ReadError) where not everything it depends on has been read.
+/// [`ReadError`](reconcile::ReadError) if an input has not been read.
 pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<Explanation>> {
     let Some(placement) = view.get::<Placement>(key)? else { return Ok(None) };
     let bound = bound(view, &key.namespace)?;

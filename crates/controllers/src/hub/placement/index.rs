@@ -1,4 +1,4 @@
-//! The memory of the placement controller: the fleet, and the schedule of each placement.
+//! The index of the placement controller: the fleet, and the schedule of each placement.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use engine::placement::{Fleet, IncrementalSchedule};
 use object::{Key, Metadata as _};
 use reconcile::{Change, Index, Observes, Query, Read, Unreadable, View};
 
-/// The clusters, and what is remembered of each placement.
+/// The fleet, and the cached schedule of each placement.
 #[derive(Default)]
 pub(super) struct Scheduling {
     pub(super) fleet: Fleet,
@@ -21,7 +21,7 @@ pub(super) struct Scheduling {
 
 impl Index for Scheduling {
     fn build(view: &impl View) -> Read<Self> {
-        // The clusters last: until the others can be read, asking must cost nothing.
+        // The clusters come last: while another kind cannot be read, the attempt must be cheap.
         let scores = view.list_readable::<AddOnPlacementScore>(Query::ALL)?;
         let decisions = view.list::<PlacementDecision>(Query::ALL)?;
         let clusters = view.list_readable::<ManagedCluster>(Query::ALL)?;
@@ -91,8 +91,8 @@ impl Scheduling {
     }
 }
 
-/// Returns what is known of a cluster that cannot be read: its name and its labels. The taint keeps it where
-/// it is selected, and lets no placement select it anew.
+/// Returns the facts about a cluster that cannot be read: its name and its labels. The taint keeps it
+/// selected where it is, and lets no other placement select it.
 fn stand_in(refused: &Unreadable) -> ManagedCluster {
     let mut cluster = ManagedCluster::default();
     cluster.metadata.name = Some(refused.key.name.clone());

@@ -27,8 +27,8 @@ impl Controller for PlacementController {
     const NAME: &'static str = "placement";
     type Primary = Placement;
     const REPORTER: &'static str = "placement-controller";
-    /// Balance prefers clusters that few placements selected, so each placement must see what the one before
-    /// selected.
+    /// Balance prefers clusters that few placements selected, so each placement must see the selection of the
+    /// one before.
     const ONE_BY_ONE: bool = true;
 
     fn watches<W: Watches>(watches: &mut W) {

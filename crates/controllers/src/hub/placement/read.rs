@@ -1,4 +1,4 @@
-//! What a schedule is computed from: the sets bound to a namespace, and the decisions of a placement.
+//! The input of a schedule: the sets bound to a namespace, and the decisions of a placement.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) fn decisions_in_status(
     existing(view, placement, unlabelled)
 }
 
-/// Returns the decisions that would be created but exist, because somebody removed our label.
+/// Returns the decisions to create that exist already, because another client removed our label.
 pub(super) fn decisions_to_create(
     view: &impl View,
     placement: &Placement,

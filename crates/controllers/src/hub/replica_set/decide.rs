@@ -1,4 +1,4 @@
-//! Decides which cluster has which template: asks the rollout engine about each placement.
+//! Decides which cluster has which template: calls the rollout engine for each placement.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use engine::rollout::{self, Input, Policy, Refused, Strategy};
 use object::{Key, Metadata as _};
 use reconcile::{Read, View};
 
-/// The rollouts of a set, decided and not written.
+/// The rollouts of a set, decided but not written.
 pub(super) struct Decided {
     /// The rollout of each placement.
     pub(super) rollouts: Vec<PlacementRollout>,
-    /// What the status of the policy remembers of each placement.
+    /// The record of each placement in the status of the policy.
     pub(super) memories: Vec<RolloutStatus>,
-    /// What is known of the clusters that have a work or get one.
+    /// The facts about the clusters that have a work or get one.
     pub(super) clusters: BTreeMap<String, Cluster>,
     /// Clusters that lose their work.
     pub(super) removed: BTreeSet<String>,
 }
 
-/// What holds for every placement of a set.
+/// The facts that hold for every placement of a set.
 struct Pass<'a, V> {
     view: &'a V,
     now: Timestamp,
@@ -40,7 +40,7 @@ struct Pass<'a, V> {
 }
 
 impl Facts {
-    /// Asks the rollout engine about every placement that exists.
+    /// Calls the rollout engine for every placement that exists.
     pub(super) fn decide<V: View>(&self, view: &V, now: Timestamp) -> Read<Decided> {
         let subject = Subject::ReplicaSet(&self.key);
         let (policy, granted) = rollout_policy::policy_for(subject, view)?;
@@ -55,7 +55,7 @@ impl Facts {
         for node in &self.placements {
             self.decide_placement(node, &pass, &mut decided)?;
         }
-        // The set itself was edited, so these need no budget.
+        // A user edited the set itself, so these removals need no budget.
         if self.settled && pass.policy.as_ref().is_ok_and(|policy| !policy.paused) {
             let unnamed = self.leaving().filter(|work| !self.has_placement_of(work));
             decided.removed.extend(unnamed.map(|work| work.namespace().to_owned()));
@@ -94,7 +94,7 @@ impl Facts {
         Ok(())
     }
 
-    /// Tells the input the clusters of a placement, and those that left it.
+    /// Adds the clusters of a placement to the input, and the clusters that left it.
     fn read_clusters<V: View>(
         &self,
         input: &mut Input,
@@ -132,9 +132,9 @@ impl Facts {
         Ok(())
     }
 
-    /// What is known of a cluster; `None` for one that is going or gone, for which a rollout must not wait.
+    /// The facts about a cluster; `None` for one that leaves or is gone, so that no rollout waits for it.
     fn candidate(&self, name: &str, arrival: &Arrival<'_>, view: &impl View) -> Read<Option<Cluster>> {
-        // A cluster that cannot be read is there, and does not answer.
+        // A cluster that cannot be read exists, and counts as unreachable.
         let managed = match view.get::<ManagedCluster>(&Key::cluster(name)) {
             Ok(Some(managed)) if !managed.is_terminating() => Some(managed),
             Ok(_) => return Ok(None),

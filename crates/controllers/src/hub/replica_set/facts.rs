@@ -1,4 +1,4 @@
-//! The facts that the rollouts of a set are decided from.
+//! The facts for the rollouts of a set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use engine::rollout::input::Hash;
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
-/// Everything that the rollouts of a set are decided from.
+/// The input of the decision about the rollouts of a set.
 pub(super) struct Facts {
     pub(super) set: Arc<ManifestWorkReplicaSet>,
     pub(super) key: Key,
@@ -25,17 +25,17 @@ pub(super) struct Facts {
     pub(super) owner: String,
     /// The template's hash.
     pub(super) revision: Hash,
-    /// Templates by their hash: the newest one, those that are kept, and those of works that are not ours
-    /// yet.
+    /// Templates by hash: the newest one, the snapshots, and those of works that this controller has not
+    /// written yet.
     pub(super) contents: BTreeMap<Hash, ManifestWorkSpec>,
     /// The snapshots that exist.
     pub(super) snapshots: BTreeMap<Hash, Arc<ControllerRevision>>,
     pub(super) placements: Vec<Node>,
-    /// Whether every placement exists and can be relied upon.
+    /// Whether every placement exists and is settled.
     pub(super) settled: bool,
     /// The work of each cluster, and the template in it.
     pub(super) works: BTreeMap<String, (Arc<ManifestWork>, Hash)>,
-    /// More works of one cluster.
+    /// Surplus works of clusters.
     pub(super) surplus: Vec<Arc<ManifestWork>>,
     /// Clusters with a work that cannot be read.
     pub(super) unreadable: BTreeSet<String>,
@@ -118,8 +118,7 @@ impl Facts {
         Ok(())
     }
 
-    /// Of several works on one cluster, that with the name of ours stays, else the one whose name comes
-    /// first.
+    /// Chooses among several works on one cluster: the one with our name, else the first by name.
     fn read_works(&mut self, view: &impl View) -> Read<()> {
         let query = Query::label(WORK_REPLICA_SET_LABEL, &self.owner);
         for unreadable in view.unreadable::<ManifestWork>(query)? {
@@ -141,8 +140,8 @@ impl Facts {
         Ok(())
     }
 
-    /// The template in a work: the one its annotation names or, in a work that OCM's controller wrote, the
-    /// one that it is.
+    /// The template in a work: the one that its annotation names or, in a work of OCM's controller, the
+    /// content of the work.
     fn runs(&mut self, work: &ManifestWork) -> Hash {
         if let Some(hash) = Marks::read(work).template {
             return hash;

@@ -1,8 +1,8 @@
 //! Rolls the template of a ManifestWorkReplicaSet out to the clusters of its placements, as add-ons are
 //! rolled out.
 //!
-//! The order of writes is the safety of it: a template is kept by its hash before a cluster is assigned that
-//! hash, and what is quarantined is remembered before a cluster returns from it. A cluster of several
+//! The order of writes makes this safe: a snapshot of the template exists before a cluster is assigned its
+//! hash, and a quarantine is recorded before a cluster returns from the revision. A cluster of several
 //! placements has one work, from the first of them.
 
 mod decide;
@@ -37,7 +37,7 @@ use object::text;
 use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
-/// Most characters of a refusal that the status repeats.
+/// Limit of the characters of a refusal in the status.
 const LONGEST_MESSAGE: usize = 600;
 
 /// Keeps one work on each cluster that the placements of a set select.
@@ -89,8 +89,8 @@ impl Controller for ReplicaSetController {
         }
     }
 
-    /// The status tells of the set as a whole, so one work that could not be written does not hold it back;
-    /// it names the first.
+    /// The status is about the set as a whole, so a failed write of one work does not delay it; it names the
+    /// first failure.
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
         let Some((_, failure)) = done.failures().next() else { return done.plan.status.clone() };
         let set = view.get::<ManifestWorkReplicaSet>(key).ok()??;
@@ -106,7 +106,7 @@ impl Controller for ReplicaSetController {
     }
 }
 
-/// The rollouts of a set, as they are decided now.
+/// The rollouts of a set, as decided now.
 pub struct Explanation {
     /// The rollout of each placement.
     pub rollouts: Vec<PlacementRollout>,
@@ -116,10 +116,10 @@ pub struct Explanation {
     pub states: BTreeMap<String, ClusterState>,
 }
 
-/// Decides the rollouts of a set and writes nothing; `None` where there is no such set.
+/// Decides the rollouts of a set and writes nothing; `None` if the set does not exist.
 ///
 /// # Errors
-/// Where something it is decided from could not be read.
+/// A kind or an object that the decision needs could not be read.
 pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<Explanation>> {
     let Some(set) = view.get::<ManifestWorkReplicaSet>(key)? else { return Ok(None) };
     let Ok(owner) = replica_set::owner_label(key) else { return Ok(None) };
@@ -146,13 +146,13 @@ fn sets_of(placement: &Key, view: &impl View) -> Vec<Key> {
     sets.iter().filter(uses).map(|set| Key::of(set.as_ref())).collect()
 }
 
-/// The set of a work. A namespace has no dot, so the first one ends it.
+/// The set of a work, from its label. A namespace has no dot, so the first dot ends it.
 fn set_of(work: &ManifestWork) -> Option<Key> {
     let (namespace, name) = work.label(WORK_REPLICA_SET_LABEL)?.split_once('.')?;
     Some(Key::namespaced(namespace, name))
 }
 
-/// What of a work a set is decided from: the status of manifests and feedback are not.
+/// The parts of a work that the decision reads, without the status of manifests and feedback.
 fn facts_of_work(work: &ManifestWork) -> impl PartialEq + use<> {
     let said = |c: &Condition| (c.type_.clone(), c.status.clone(), c.observed_generation);
     let metadata = &work.metadata;
@@ -191,7 +191,7 @@ fn delete(set: &ManifestWorkReplicaSet, view: &impl View) -> Read<Plan> {
     Ok(plan)
 }
 
-/// The status of a set whose works cannot be labelled with its name.
+/// The status of a set with a name that is not valid in the label of its works.
 fn unnamable(set: &ManifestWorkReplicaSet, fault: &str, now: Timestamp) -> Option<StatusWrite> {
     let mut new = set.clone();
     let generation = set.metadata.generation.unwrap_or_default();

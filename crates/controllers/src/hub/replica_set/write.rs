@@ -1,4 +1,4 @@
-//! Writes what was decided, in an order that is safe to stop at any point.
+//! Writes the decisions, in an order that is safe to stop at any point.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use object::{Key, Object, ObjectRef, merge_diff};
 use reconcile::{Action, Plan, Precondition, Read, StatusWrite, Subresource, View};
 
 impl Facts {
-    /// What to write now: snapshots first, then what must be remembered, then the works.
+    /// The writes that are due now: snapshots first, then the records of the policy, then the works.
     pub(super) fn plan(self, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut decided = self.decide(view, now)?;
         let mut plan = Plan::nothing();
@@ -48,7 +48,7 @@ impl Facts {
         Ok(plan)
     }
 
-    /// The writes that give the clusters of a placement what they are assigned.
+    /// The writes of the assignments to the clusters of a placement.
     fn works_of(
         &self,
         node: &Node,
@@ -121,7 +121,7 @@ fn marks(hash: &Hash, cluster: &Cluster, live: Option<&ManifestWork>, now: Times
     }
 }
 
-/// The write that makes the work of a cluster as it is wanted; `None` where it is.
+/// The write that makes the work of a cluster as wanted; `None` if it is so already.
 fn write(cluster: &str, live: Option<&ManifestWork>, wanted: &Wanted<'_>) -> Option<Action> {
     let Some(work) = live else {
         return Some(Action::create(Object::from_typed(&wanted.work(cluster, None))));
@@ -134,7 +134,7 @@ fn write(cluster: &str, live: Option<&ManifestWork>, wanted: &Wanted<'_>) -> Opt
         json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": work.spec})
     };
     let patch = merge_diff(&content(work), &content(&wanted.work(cluster, live)))?;
-    // The agent writes the status of the work meanwhile, which is no reason to be refused.
+    // The agent writes the status of the work meanwhile, which must not cause a conflict.
     Some(Action::Patch {
         site: Default::default(),
         target: ObjectRef::of::<ManifestWork>(Key::of(work)),
