@@ -1,8 +1,9 @@
-//! The computations that have begun, on disk, so that one that ends the process is not begun again and again.
+//! A record on disk of the computations that have begun, so that one that ends the process does not begin
+//! again and again.
 //!
-//! An input from outside may make a computation take all memory, whatever limits it has. A file tells of each
-//! computation from before its beginning until its end. One that is there at a start was running when the
-//! process ended.
+//! An input from outside may make a computation take all memory, whatever limits it has. A file exists for
+//! each computation from before its beginning until its end. A file that exists at the start of the process
+//! is that of a computation that was running when the process ended.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +13,11 @@ use sha2::{Digest as _, Sha256};
 
 use object::hex;
 
-/// How often the process may end during one computation. A process ends for other reasons too, and one end
-/// tells little.
+/// How often the process may end during one computation. A process ends for other reasons too, and a single
+/// end proves little.
 const ENDS: usize = 3;
-/// After this time without an attempt the ends are forgotten, so that nothing stays refused after the cause
-/// is gone.
+/// Time without an attempt after which the record is forgotten, so that a computation is not refused after
+/// the cause is gone.
 const FORGOTTEN: Duration = Duration::from_secs(3600);
 
 /// The directory of the computations that have begun.
@@ -28,7 +29,7 @@ pub(super) struct Attempts(PathBuf);
 pub(super) struct Attempt(PathBuf);
 
 impl Attempts {
-    /// A directory that is created when it is needed.
+    /// Names the directory, which is created at the first attempt.
     pub(super) fn new(dir: &Path) -> Self {
         Self(dir.to_owned())
     }
@@ -36,8 +37,8 @@ impl Attempts {
     /// Begins a computation with an input.
     ///
     /// # Errors
-    /// A sentence, where the process ended too often during this computation. A disk that takes no file
-    /// refuses nothing.
+    /// A sentence, if the process ended too often during this computation. A disk that cannot be written
+    /// refuses no computation.
     pub(super) fn begin(&self, name: &str, input: &str) -> Result<Attempt, String> {
         let file = self.0.join(hex(Sha256::digest(format!("{name}\n{input}"))));
         let is_fresh = |file: &Path| {

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: one that was applied is of use only when its kind is served.
+//! CustomResourceDefinitions: an applied definition counts only when its kind is served.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::execute::Server;
 use object::Object;
 use reconcile::{Failure, FailureKind};
 
-/// How long a CRD may take to be established before what uses it is planned again.
+/// Time limit for a CRD to be established; then the objects that need it are planned again.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(100);
 
@@ -17,7 +17,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// it is.
 ///
 /// # Errors
-/// When the server does not accept the names of the kind, or takes longer than ten seconds.
+/// The server does not accept the names of the kind, or takes longer than ten seconds.
 pub(super) async fn established(server: Server<'_>, applied: Object) -> Result<Object, Failure> {
     let target = applied.reference();
     if (target.gvk.group.as_str(), target.gvk.kind.as_str())

@@ -7,7 +7,7 @@ use tracing::debug;
 use object::ObjectRef;
 use reconcile::{Event, EventType};
 
-/// Records events; an event that cannot be recorded is lost, because nothing may depend on one.
+/// Records events; an event that cannot be recorded is lost, because no decision depends on one.
 pub(super) async fn record(recorder: &Recorder, events: Vec<Event>) {
     for Event { regarding, uid, related, event_type, reason, action, message } in events {
         let secondary = related.map(|(object, uid)| reference(&object, uid));

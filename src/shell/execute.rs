@@ -1,4 +1,4 @@
-//! Executes actions: one request each, with a time limit, and what a failure calls for.
+//! Executes actions: one request each, with a time limit. Failures are classified by what they call for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,22 +18,22 @@ use super::{Leadership, Resources, crd};
 use object::{Object, ObjectRef};
 use reconcile::{Act, Action, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource};
 
-/// Writes of one controller in flight at one time. They share a connection; the limit is per controller, so
-/// that one that writes ten thousand objects does not hold up the single write of another. The server
-/// protects itself by priority and fairness.
+/// Limit of the writes of one controller in flight. They share a connection. The limit is per controller, so
+/// that one that writes ten thousand objects does not delay the single write of another. The server protects
+/// itself by priority and fairness.
 const WRITES_IN_FLIGHT: usize = 32;
 
 /// The longest wait that a server can ask for with `Retry-After`.
 const LONGEST_LEFT_ALONE: Duration = Duration::from_secs(60);
 
-/// What actions are executed against.
+/// The targets of actions.
 pub(super) struct Executor {
     pub hub: Arc<Resources>,
     pub spoke: Option<Arc<Resources>>,
     pub push: Option<PushFn>,
-    /// Until when this process may write; without one it may always.
+    /// Until when this process may write; without it the process may always write.
     pub leadership: Option<Leadership>,
-    /// By controller.
+    /// The slots by controller.
     slots: Vec<Semaphore>,
 }
 
@@ -235,8 +235,8 @@ impl<'a> Server<'a> {
         let answered = self.resources.client().request(request).await;
         drop(slot);
         if let Err(error) = &answered {
-            // The turn of the key ends when the server wants to be asked again, and so do those that the
-            // controller would begin.
+            // The reconciliation ends only when the server wants requests again, which also delays the next
+            // reconciliations of the controller.
             sleep(retry_after(error).min(LONGEST_LEFT_ALONE)).await;
         }
         answered
@@ -256,7 +256,7 @@ fn guard(body: &mut Value, precondition: &Precondition) {
     }
 }
 
-/// What a failed request calls for, with the name of the object it was about.
+/// The failure of a request, with the name of the object it was about.
 pub fn failure(target: &ObjectRef, error: Error) -> Failure {
     match error {
         Error::Api(status) => {
@@ -275,10 +275,10 @@ pub fn failure(target: &ObjectRef, error: Error) -> Failure {
     }
 }
 
-/// The message where a kind is not served.
+/// The message if a kind is not served.
 pub(super) const NOT_SERVED: &str = "the API server does not serve it; is its CRD installed?";
 
-/// What an API server said, or what kept it from saying anything, in a line.
+/// The answer of an API server, or the reason why there is none, in a line.
 pub fn said(error: &Error) -> String {
     match error {
         Error::Api(status) if status.message.is_empty() => format!("{} {}", status.code, status.reason),

@@ -1,4 +1,4 @@
-//! How long what is known of a kind is relied upon.
+//! The time for which the cached objects of a kind count.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -7,17 +7,18 @@ use kube::Error;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How long a kind is relied upon that cannot be listed, while its API server answers other requests.
+/// The time for which the objects of a kind count that cannot be listed, while its API server answers other
+/// requests.
 const STALE_AFTER: Duration = Duration::from_secs(5 * 60);
 
-/// When an API server last answered a list or a watch.
+/// The time of the last list or watch that an API server answered.
 ///
-/// Where it answers nothing at all, everything that is known of it is equally old, and it stays what to go
-/// by: the agent keeps what it applied while its hub is away. Where it answers, and one kind cannot be
-/// listed, decisions would mix new and old.
+/// If the server answers nothing at all, all its cached objects are equally old, and they still count: the
+/// agent keeps the applied objects while its hub is away. If it answers and one kind cannot be listed,
+/// decisions would mix new and old objects.
 pub(super) struct Contact {
     last: Mutex<Instant>,
-    /// How often its resource versions went back.
+    /// Number of times that its resource versions went back.
     restores: watch::Sender<u64>,
 }
 
@@ -38,7 +39,7 @@ impl Contact {
     }
 }
 
-/// When a kind was last known to be as the caches have it.
+/// The time at which a kind was last known to be as cached.
 pub(super) struct Freshness<'a> {
     contact: &'a Contact,
     at: Instant,
@@ -46,7 +47,7 @@ pub(super) struct Freshness<'a> {
 }
 
 impl<'a> Freshness<'a> {
-    /// Of a kind that nothing is known of yet.
+    /// The freshness of a kind that has not been read.
     pub(super) fn new(contact: &'a Contact) -> Self {
         Self { contact, at: Instant::now(), is_stale: false }
     }
@@ -61,14 +62,14 @@ impl<'a> Freshness<'a> {
         self.contact.restores.subscribe()
     }
 
-    /// Takes note that the server told the state of the kind.
+    /// Records that the server reported the state of the kind.
     pub(super) fn confirmed(&mut self) {
         self.at = Instant::now();
         self.is_stale = false;
         self.contact.answered(self.at);
     }
 
-    /// Takes note that it did not; whether the kind is not relied upon from now on.
+    /// Records that it did not; returns whether the objects of the kind do not count from now on.
     pub(super) fn failed(&mut self, error: &Error) -> bool {
         if let Error::Api(_) | Error::Discovery(_) = error {
             self.contact.answered(Instant::now());

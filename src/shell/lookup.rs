@@ -17,15 +17,15 @@ use reconcile::{
     Access, AccessReview, Failure, FailureKind, Gvr, Lookup, LookupAnswer, Mapping, ServerHealth,
 };
 
-/// How long a server is unhealthy before that is said, and how often it is asked meanwhile; as OCM's agent
-/// has it.
+/// How long a server is unhealthy before it is reported so, and the interval of checks meanwhile; as in OCM's
+/// agent.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(20);
 const PROBE_PERIOD: Duration = Duration::from_secs(5);
 
-/// Asks an API server.
+/// Answers a lookup from an API server.
 ///
 /// # Errors
-/// When it refuses to answer, or cannot be reached.
+/// The server refuses to answer, or cannot be reached.
 pub(super) async fn look_up(resources: &Resources, lookup: &Lookup) -> Result<LookupAnswer, Failure> {
     let asked = async {
         match lookup {
@@ -50,7 +50,7 @@ pub(super) async fn look_up(resources: &Resources, lookup: &Lookup) -> Result<Lo
     }
 }
 
-/// How a kind is served, as discovery says now.
+/// How a kind is served, from discovery.
 async fn mapping(resources: &Resources, gvk: &Gvk) -> Result<Option<Mapping>, Error> {
     resources.forget(gvk);
     let served = is_served(resources.served(gvk).await)?;
@@ -79,7 +79,7 @@ async fn kind_for(resources: &Resources, gvr: &Gvr) -> Result<Option<Mapping>, E
     }))
 }
 
-/// Tells "it is not served", which is an answer, from other errors.
+/// Distinguishes "it is not served", which is an answer, from other errors.
 fn is_served<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Ok(found) => Ok(Some(found)),
@@ -89,8 +89,8 @@ fn is_served<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Asks an API server for its health until it is healthy, or has not been for [`UNHEALTHY_AFTER`]: a hiccup
-/// is no news.
+/// Checks the health of an API server until it is healthy, or has not been so for [`UNHEALTHY_AFTER`]: a
+/// short failure is not reported.
 async fn health(resources: &Resources) -> ServerHealth {
     let began = Instant::now();
     loop {
@@ -102,8 +102,8 @@ async fn health(resources: &Resources) -> ServerHealth {
     }
 }
 
-/// Asks for `/livez`, as OCM's agent does. A server that refuses to say, or does not know the path, answers
-/// at least.
+/// Requests `/livez`, as OCM's agent does. A server that forbids the request, or does not know the path,
+/// answers at least, so it counts as healthy.
 async fn probe(resources: &Resources) -> Result<(), String> {
     let request = http::Request::get("/livez").body(Vec::new()).map_err(|error| error.to_string())?;
     match timeout(PROBE_PERIOD, resources.client().request_text(request)).await {
@@ -125,7 +125,7 @@ async fn object(resources: &Resources, target: &ObjectRef) -> Result<LookupAnswe
     Ok(LookupAnswer::Object(found.map(|object| std::sync::Arc::new(object.trim(&target.gvk)))))
 }
 
-/// Asks for one verb after the other, and then tries the creation as the subject.
+/// Reviews one verb after the other, and then tries the creation as the subject.
 async fn access(resources: &Resources, review: &AccessReview) -> Result<Access, Error> {
     let AccessReview { user, groups, verbs, resource, key, create } = review;
     for verb in verbs {

@@ -88,7 +88,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The time from which a duration is measured.
+    /// The start of a measured duration.
     pub(super) fn start(&self) -> Instant {
         Instant::now()
     }
@@ -102,7 +102,7 @@ impl Metrics {
         self.computation_seconds.get_or_create(&ByName { name }).observe(started.elapsed().as_secs_f64());
     }
 
-    /// Counts the end of a turn.
+    /// Counts the end of a reconciliation.
     pub(super) fn ended(&self, ended: &Ended, now: Timestamp) {
         let controller = ended.controller;
         self.reconciles.get_or_create(&ByController { controller }).inc();

@@ -1,12 +1,11 @@
-//! The edge around the controllers: it feeds the dispatcher from watches of API servers and executes what the
-//! dispatcher says.
+//! The edge around the controllers: it feeds the dispatcher from watches of API servers and executes its
+//! commands.
 //!
 //! ```text
 //! API server ──watch──▶ Dispatcher ──▶ threads: plan, conclude, compute ──▶ Dispatcher
 //!                           └────────▶ tasks: requests to the API server, pushes ──▶ Dispatcher
 //! ```
-//! Nothing here decides anything about a fleet, and nothing here knows a kind of ours. `clock.rs` reads the
-//! only clock.
+//! The shell decides nothing about a fleet, and knows none of our kinds. `clock.rs` reads the only clock.
 
 mod attempts;
 mod client;
@@ -37,5 +36,5 @@ pub use selection::Selection;
 
 use std::time::Duration;
 
-/// Longest time that a request may take which is no watch.
+/// Time limit of a request, except of a watch.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);

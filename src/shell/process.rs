@@ -1,5 +1,5 @@
 //! A process that runs controllers against API servers, from their registration to the end of their last
-//! turn.
+//! reconciliation.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,31 +28,30 @@ use reconcile::{
     Caches, Controller, ControllerInfo, Dispatcher, Failure, Limits, Push, Register, Scope, Source,
 };
 
-/// How long changes are gathered before their keys are planned.
+/// How long the dispatcher gathers changes of a key before it plans the key.
 const COALESCE: SignedDuration = SignedDuration::from_millis(50);
-/// How long writes may take to end after a stop was asked for. Where the leadership ends before, they end
-/// with it.
+/// Time limit of the writes that are in flight at a stop. The end of the leadership ends them too.
 const DRAIN: Duration = Duration::from_secs(4);
 
 /// Commits and pushes files; supplied by the source controller.
 pub type PushFn = Arc<dyn Fn(Push) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
 
-/// What a shell runs against.
+/// The options of a shell.
 pub struct ShellOptions {
     /// The hub.
     pub hub: Client,
-    /// The cluster an agent applies to.
+    /// The spoke of an agent.
     pub spoke: Option<Client>,
     /// The part of the hub that is watched.
     pub scope: Scope,
-    /// Which of the registered controllers run.
+    /// The registered controllers that run.
     pub controllers: Selection,
-    /// How [`Action::Push`](reconcile::Action::Push) is executed.
+    /// Executes [`Action::Push`](reconcile::Action::Push).
     pub push: Option<PushFn>,
     /// Until when the process may write; without one it may always.
     pub leadership: Option<Leadership>,
-    /// Directory that tells which computations have begun, so that one that ends the process again and again
-    /// is refused.
+    /// Directory that records the computations that have begun, so that the shell refuses one that ends the
+    /// process again and again.
     pub attempts: Option<PathBuf>,
 }
 
@@ -70,7 +69,7 @@ pub struct Handle {
 }
 
 impl Shell {
-    /// Registers controllers; nothing runs yet.
+    /// Registers controllers; none runs yet.
     pub fn new(options: ShellOptions, register: impl FnOnce(&mut Registrar)) -> Self {
         let ShellOptions { hub, spoke, scope, controllers: selection, push, leadership, attempts } = options;
         let limits = Limits { coalesce: COALESCE, computations: threads::cores() };
@@ -90,15 +89,15 @@ impl Shell {
         Self { handle: Handle { runtime, started: Arc::default() }, controllers }
     }
 
-    /// Access for others while it runs.
+    /// A handle for servers and the source controller.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Runs until `stop`; then lets the writes that have begun end.
+    /// Runs until `stop`; then waits for the writes in flight.
     ///
-    /// A panic is a bug of ours. In a decision it costs its key a turn; in a watch, or in the dispatcher, it
-    /// cancels `stop`, so that the process ends and starts anew.
+    /// A panic is a bug of ours. In a decision it fails the reconciliation of a key; in a watch, or in the
+    /// dispatcher, it cancels `stop`, so that the process ends and is started again.
     pub async fn run(self, stop: CancellationToken) {
         let Self { handle: Handle { runtime, started }, controllers } = self;
         let names: Vec<_> = controllers.iter().map(|info| info.name).collect();
@@ -169,12 +168,12 @@ impl Register for Registrar {
 }
 
 impl Handle {
-    /// Everything that has been read, as it is now.
+    /// The caches as they are now.
     pub fn caches(&self) -> Caches {
         self.runtime.ask(|dispatcher| dispatcher.caches()).unwrap_or_default()
     }
 
-    /// Takes the state of a repository, which a `ConfigRepo` names.
+    /// Stores the state of a repository, under the name of its `ConfigRepo`.
     pub fn source_changed(&self, repo: &Key, source: Source) {
         self.runtime.tell(|dispatcher, now| dispatcher.source_changed(repo, source, now));
     }
@@ -192,8 +191,8 @@ impl Handle {
         self.runtime.metrics.encode(&controllers, &unreadable)
     }
 
-    /// Whether every kind that any controller needs has been read once; one that waits to be elected is ready
-    /// for that.
+    /// Whether every kind that a controller needs has been read once; a candidate that waits for its election
+    /// is ready for it.
     pub fn is_ready(&self) -> bool {
         let is_read = |dispatcher: &mut Dispatcher| dispatcher.controllers().all(|info| info.is_ready);
         !self.started.load(Ordering::Relaxed) || self.runtime.ask(is_read).unwrap_or_default()

@@ -1,4 +1,5 @@
-//! Where the objects of a kind are: discovery, remembered, and the part of a cluster a process may see.
+//! The paths of the objects of a kind, from cached discovery, and the part of a cluster that a process may
+//! see.
 
 use std::collections::BTreeMap;
 use std::sync::RwLock;
@@ -10,7 +11,7 @@ use kube::{Client, Error};
 use super::freshness::Contact;
 use object::{Gvk, Key};
 
-/// An API server and what is known of the kinds it serves.
+/// An API server and the cached discovery of its kinds.
 pub struct Resources {
     client: Client,
     known: RwLock<BTreeMap<Gvk, Served>>,
@@ -45,7 +46,7 @@ impl Served {
 }
 
 impl Resources {
-    /// Starts knowing nothing.
+    /// Starts with an empty cache.
     pub fn new(client: Client) -> Self {
         Self { client, known: RwLock::default(), contact: Contact::default() }
     }
@@ -55,10 +56,10 @@ impl Resources {
         &self.client
     }
 
-    /// How a kind is served, asking the API server the first time.
+    /// How a kind is served; asks the API server the first time.
     ///
     /// # Errors
-    /// When it is not served, or the API server cannot be asked.
+    /// The kind is not served, or the API server cannot be asked.
     pub async fn served(&self, gvk: &Gvk) -> Result<Served, Error> {
         if let Some(served) = self.known.read().ok().and_then(|known| known.get(gvk).cloned()) {
             return Ok(served);

@@ -1,23 +1,22 @@
-//! How long to wait before a watch is begun again.
+//! The backoff of watches.
 
 use std::time::Duration;
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-/// The first wait; doubled with each watch that does not last. The numbers are those of client-go's
-/// reflector.
+/// The first wait; doubled with each watch that ends early. The numbers are those of client-go's reflector.
 const FIRST: Duration = Duration::from_millis(800);
 /// The longest wait without jitter.
 const LONGEST: Duration = Duration::from_secs(30);
-/// A watch that lasted so long was well.
+/// A watch that lasted at least this long ends the backoff.
 const LASTED: Duration = Duration::from_secs(30);
 
-/// The watches of one kind that did not last, in a row.
+/// The number of watches of one kind in a row that ended early.
 #[derive(Default)]
 pub(super) struct Restarts(u32);
 
 impl Restarts {
-    /// The wait after a watch that lasted so long, on a server that wants to be left alone for a while: up to
+    /// The wait after a watch of a given duration, on a server that wants no requests for a given time: up to
     /// twice as long, so that the kinds of a process, and the processes of a fleet, do not come back
     /// together.
     pub(super) fn after(&mut self, lasted: Duration, left_alone: Duration) -> Duration {

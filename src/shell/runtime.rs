@@ -37,23 +37,22 @@ use reconcile::{
 /// The state that the tasks and threads of a shell share.
 pub(super) struct Runtime {
     dispatcher: Mutex<Dispatcher>,
-    /// Something may be due.
+    /// Wakes the loop, because a command may be due.
     pub(super) notify: Notify,
     pub(super) executor: Executor,
     pub(super) scope: Scope,
-    /// By controller; each gathers repeated events into series.
+    /// Recorders by controller; each gathers repeated events into series.
     pub(super) recorders: Vec<Recorder>,
     pub(super) metrics: Metrics,
-    /// The computations that have begun; absent where nothing from outside is computed.
+    /// The computations that have begun; absent if no computation reads input from outside.
     pub(super) attempts: Option<Attempts>,
-    /// Cancelled when the dispatcher panicked in the middle of a change: its state may be half of what it
-    /// should be.
+    /// Cancelled when the dispatcher panicked in the middle of a change: its state may be half changed.
     pub(super) broken: CancellationToken,
-    /// Cancelled when what is being written has to end.
+    /// Cancelled when the writes in flight have to end.
     pub(super) cut: CancellationToken,
 }
 
-/// The watches that run.
+/// The running watches.
 pub(super) type Watches = BTreeMap<(Site, Gvk, Representation), AbortHandle>;
 
 impl Runtime {
@@ -76,8 +75,7 @@ impl Runtime {
         }
     }
 
-    /// Asks the dispatcher something; `None` where it panicked before, so that its state cannot be relied
-    /// upon.
+    /// Reads the dispatcher; `None` if it panicked before, so that its state cannot be trusted.
     pub(super) fn ask<T>(&self, ask: impl FnOnce(&mut Dispatcher) -> T) -> Option<T> {
         let asked =
             catch_unwind(AssertUnwindSafe(|| self.dispatcher.lock().ok().map(|mut held| ask(&mut held))));
@@ -91,13 +89,13 @@ impl Runtime {
         answer
     }
 
-    /// Tells the dispatcher something, and that something may be due.
+    /// Changes the dispatcher, and wakes the loop.
     pub(super) fn tell(&self, tell: impl FnOnce(&mut Dispatcher, Timestamp)) {
         self.ask(|dispatcher| tell(dispatcher, now()));
         self.notify.notify_one();
     }
 
-    /// Executes what is due; returns when something will be.
+    /// Executes the commands that are due; returns when the next one will be.
     pub(super) fn dispatch(
         self: &Arc<Self>,
         threads: &Threads,
@@ -161,14 +159,14 @@ impl Runtime {
         self.tell(|dispatcher, now| dispatcher.looked_up(site, &lookup, answer, now));
     }
 
-    /// Records events, which are for people; nothing waits for them.
+    /// Records events, which are for people; no write waits for them.
     async fn record(self: Arc<Self>, lane: usize, events: Vec<Event>) {
         if let Some(recorder) = self.recorders.get(lane) {
             record(recorder, events).await;
         }
     }
 
-    /// Logs and counts the end of a turn.
+    /// Logs and counts the end of a reconciliation.
     fn report(&self, ended: &Ended) {
         self.metrics.ended(ended, now());
         let Ended { controller, key, turn, steps, failure, read_error, panicked: _, .. } = ended;
@@ -191,7 +189,7 @@ impl Runtime {
         }
     }
 
-    /// Watches a kind, without which nothing may go on.
+    /// Watches a kind. A panic of the watch ends the process.
     async fn watch(self: Arc<Self>, kind: Arc<WatchedKind>) {
         let tell = |event| self.tell(|dispatcher, now| dispatcher.watched(&kind, event, now));
         let watch = async {
@@ -218,7 +216,7 @@ impl Runtime {
         }
     }
 
-    /// The collection to watch for a kind, asking the API server until it serves it.
+    /// The collection to watch for a kind; asks the API server until it serves the kind.
     async fn target(&self, kind: &Arc<WatchedKind>, freshness: &mut Freshness<'_>) -> Option<Target> {
         let resources = self.resources(kind.site)?;
         let mut restarts = Restarts::default();

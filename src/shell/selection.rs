@@ -21,7 +21,7 @@ impl Selection {
     /// Reads a comma-separated list; `known` names every controller there is.
     ///
     /// # Errors
-    /// Names what is not a controller, and what could have been meant.
+    /// Names an unknown controller, and the most similar known one.
     pub fn parse(text: &str, known: &[&str]) -> Result<Self, String> {
         let mut selection = Self { all: false, added: BTreeSet::new(), removed: BTreeSet::new() };
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {

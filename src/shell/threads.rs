@@ -1,4 +1,4 @@
-//! The threads on which decisions and computations are made.
+//! The threads for decisions and computations.
 //!
 //! Each controller has a thread of its own, so that a slow plan delays its own controller and nothing else;
 //! the operating system shares the cores between them. Computations share as many threads as there are cores.
@@ -17,18 +17,18 @@ pub(super) fn cores() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// The threads. They end when this is dropped and what they are at has ended.
+/// The threads. They end when this is dropped and their present task has ended.
 pub(super) struct Threads {
-    /// By controller.
+    /// The threads of decisions, by controller.
     deciding: Vec<mpsc::Sender<Decision>>,
     computing: mpsc::Sender<Computation>,
 }
 
 impl Threads {
-    /// Starts them.
+    /// Starts the threads.
     ///
     /// # Errors
-    /// When the operating system has no thread to give.
+    /// The operating system has no thread to give.
     pub(super) fn start(runtime: &Arc<Runtime>, controllers: &[&'static str]) -> std::io::Result<Self> {
         let mut deciding = Vec::new();
         for name in controllers {

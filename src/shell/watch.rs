@@ -5,8 +5,8 @@
 //! in pages, watch from there, list again when the server has forgotten the version (410), when its versions
 //! went back, or when the connection failed.
 //!
-//! A watch that does not last is begun again after a wait that doubles, with jitter, and never before a
-//! server that is too busy wants to be asked again.
+//! A watch that ends early begins again after a wait that doubles, with jitter. A server that is too busy
+//! gets no request before the time that it asks for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +29,8 @@ use super::said;
 use object::{Key, version};
 use reconcile::{Representation, WatchEvent, WatchedKind};
 
-/// Objects per page of a list: 500 objects of 4 KiB are 2 MiB. Fewer are asked for where an answer would be
-/// too long.
+/// Objects per page of a list: 500 objects of 4 KiB are 2 MiB. Pages become smaller if an answer would be too
+/// long.
 const PAGE: u32 = 500;
 /// Longest list: 300,000 add-ons of 7 KiB.
 const LIST_BYTES: usize = 2 << 30;
@@ -40,7 +40,7 @@ const EVENT_BYTES: u64 = 16 << 20;
 /// How long one watch request lasts before it is renewed (seconds); shorter than the idle timeout of common
 /// proxies.
 const WATCH_SECONDS: u32 = 290;
-/// How long a watch may say nothing. API servers send a bookmark every minute.
+/// Longest silence of a watch. API servers send a bookmark every minute.
 const SILENCE: Duration = Duration::from_secs(90);
 
 /// A collection to watch.
@@ -57,7 +57,7 @@ pub(super) struct Target {
 #[derive(Deserialize)]
 struct Page<'a> {
     metadata: ListMeta,
-    /// `null` in an empty list of metadata, as Go writes a list that was never made.
+    /// `null` in an empty list of metadata, as Go writes a nil slice.
     #[serde(borrow, default)]
     items: Option<Vec<&'a RawValue>>,
 }
@@ -89,7 +89,7 @@ struct Ended {
     why: String,
     /// The version to watch from again; without one the kind is listed again.
     resume: Option<String>,
-    /// How long the server wants to be left alone.
+    /// The time for which the server wants no requests.
     left_alone: Duration,
 }
 
@@ -214,14 +214,14 @@ async fn page(target: &Target, params: &ListParams) -> Result<String, Error> {
     target.client.request_text(request.map_err(Error::BuildRequest)?).await
 }
 
-/// The resource version at which the server is.
+/// The current resource version of the server.
 async fn present(target: &Target) -> Result<u64, Error> {
     let text = page(target, &ListParams { limit: Some(1), ..ListParams::default() }).await?;
     let page: Page<'_> = serde_json::from_str(&text).map_err(Error::SerdeError)?;
     Ok(version(&page.metadata.resource_version.unwrap_or_default()))
 }
 
-/// Follows changes until the watch ends. `newest` is the newest version that was seen.
+/// Follows changes until the watch ends. `newest` is the newest version that the watch has delivered.
 async fn follow(
     target: &Target,
     mut at: String,
@@ -304,7 +304,7 @@ async fn next_line(stream: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>)
     Ok(())
 }
 
-/// Takes one event; the resource version to go on from, or why the watch is over.
+/// Handles one event; returns the resource version to continue from, or why the watch is over.
 fn take(target: &Target, line: &[u8], tell: &mut impl FnMut(WatchEvent)) -> Result<Option<String>, String> {
     let event: Event<'_> = serde_json::from_slice(line).map_err(|e| format!("unreadable event: {e}"))?;
     let identity = || serde_json::from_str::<Identity>(event.object.get()).unwrap_or_default().metadata;

@@ -2,8 +2,8 @@
 //! time.
 //!
 //! The dispatcher hands out commands. A process keeps those that wait and picks the next one by seed, so the
-//! decisions, the single actions, the answers and the computations of concurrent turns happen in any order
-//! that the dispatcher allows.
+//! decisions, the single actions, the answers and the computations of concurrent reconciliations happen in
+//! any order that the dispatcher allows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use store::{EventType, ListOptions, ResourcePath, Store, Watch, WatchOptions};
 /// Changes are planned at once, so that time moves only when nothing is left to do.
 const LIMITS: Limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 };
 
-/// Of 1,000 commands, after how many another process has its turn.
+/// Of 1,000 commands, the number after which another process goes on.
 const SWITCH: u32 = 100;
-/// Of 1,000 answers, how many arrive after something else has happened.
+/// Of 1,000 answers, the number that arrive after something else has happened.
 const LATE: u32 = 250;
 
 /// A process that runs controllers.
@@ -125,13 +125,13 @@ impl Process {
         self.dispatcher.next_at().map(|at| self.world_time(at))
     }
 
-    /// Takes the state of a repository.
+    /// Stores the state of a repository.
     pub(super) fn set_source(&mut self, repo: &Key, source: Source, now: Timestamp) {
         self.dispatcher.source_changed(repo, source, now);
     }
 
-    /// Reads news from the API servers and does what is due until another process has its turn; returns
-    /// whether it did anything.
+    /// Reads events from the API servers and executes the commands that are due until another process goes
+    /// on; returns whether it executed any.
     pub(super) fn round(&mut self, sites: &mut Sites<'_>, random: &mut Random, now: Timestamp) -> bool {
         let now = now.saturating_add(self.clock).unwrap_or(now);
         let mut busy = false;

@@ -1,4 +1,4 @@
-//! Limits of an answer, in time and in bytes, and what a refusal says about when to come back.
+//! Limits of an answer in time and in bytes, and the `Retry-After` of a refusal.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -18,9 +18,9 @@ use tower::{BoxError, Service};
 use super::super::REQUEST_TIMEOUT;
 use super::connections::is_watch;
 
-/// Longest answer: a page of 500 objects of 64 KiB. A list that is longer is read in smaller pages.
+/// Longest answer: a page of 500 objects of 64 KiB. The client reads a longer list in smaller pages.
 const ANSWER_BYTES: usize = 32 * 1024 * 1024;
-/// Longest refusal; that of kube-apiserver names each field of an object that is invalid.
+/// Longest refusal; that of kube-apiserver names each field of an invalid object.
 const REFUSAL_BYTES: usize = 1024 * 1024;
 
 /// The reason why an answer was not read to its end.
@@ -32,20 +32,20 @@ pub(super) enum AnswerError {
     TooLarge(usize),
 }
 
-/// Whether an answer was longer than may be.
+/// Whether an answer was longer than the limit.
 pub(in crate::shell) fn is_too_large(error: &kube::Error) -> bool {
     let kube::Error::Service(error) = error else { return false };
     matches!(error.downcast_ref(), Some(AnswerError::TooLarge(_)))
 }
 
-/// How long a server that refused a request wants to be left alone.
+/// The time for which a server that refused a request wants no requests.
 pub(in crate::shell) fn retry_after(error: &kube::Error) -> Duration {
     let kube::Error::Api(status) = error else { return Duration::ZERO };
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     Duration::from_secs(seconds.into())
 }
 
-/// A service whose answers are within the limits. The body of a watch is left to its reader.
+/// A service that refuses answers beyond the limits. The reader of a watch limits its body.
 #[derive(Clone)]
 pub(super) struct Answers<S>(S);
 
@@ -100,8 +100,8 @@ where
     }
 }
 
-/// The refusal with the time of the header `Retry-After`, which kube's errors do not carry; a server that is
-/// too busy to make a `Status` has only that header.
+/// The refusal with the time of the header `Retry-After`, which kube's errors do not carry. A server that is
+/// too busy to make a `Status` sends only that header.
 fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<Vec<u8>> {
     // The other form of the header, a date, is of no API server.
     let seconds: u32 = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;

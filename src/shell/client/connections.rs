@@ -16,9 +16,9 @@ use tower::BoxError;
 /// Watches on one connection. A server should allow 100 streams at least (RFC 9113, 6.5.2), and
 /// kube-apiserver allows 100; a request beyond that waits without end behind watches that do not end.
 const WATCHES_PER_CONNECTION: usize = 50;
-/// How often a connection is asked whether it lives. kube-apiserver and client-go ask every 30 s.
+/// Interval of pings on a connection. kube-apiserver and client-go ping every 30 s.
 const PING_EVERY: Duration = Duration::from_secs(20);
-/// How long the answer to that may take; then the connection ends with all that goes over it.
+/// Time limit of the answer to a ping; then the connection ends with all its requests.
 const PING_WITHIN: Duration = Duration::from_secs(10);
 
 /// The connections to one API server.
@@ -36,7 +36,7 @@ struct ForWatches<C> {
 }
 
 impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
-    /// No connection yet; `connector` makes them.
+    /// Makes no connection yet; `connector` makes them.
     pub(super) fn new(connector: C) -> Arc<Self> {
         let mut builder = HttpClient::builder(TokioExecutor::new());
         builder
@@ -49,10 +49,10 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
         Arc::new(Self { builder, connector, requests, watches: Mutex::default() })
     }
 
-    /// Sends a request; the head of the answer.
+    /// Sends a request; returns the head of the answer.
     ///
     /// # Errors
-    /// When there is no connection, or it ends.
+    /// There is no connection, or it ends.
     pub(super) async fn send(
         self: Arc<Self>,
         request: Request<Body>,

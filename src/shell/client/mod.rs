@@ -1,12 +1,12 @@
-//! The clients of API servers. Every client of this process is made here.
+//! The clients of API servers. The process makes every client here.
 //!
-//! kube's own clients speak HTTP/1 and have no time limit. Here
-//! - a server that offers HTTP/2 is spoken to over one connection for requests, and others for watches, so
-//!   that the watches never use up the streams that a server allows on a connection (`connections.rs`);
-//! - a connection is pinged, so that one that is dead ends within half a minute, with its watches;
-//! - a request has a time limit, and its answer a limit in bytes (`answers.rs`);
-//! - `Retry-After` becomes part of the refusal that kube's errors carry;
-//! - proxies and certificates count as they do for Go's clients (`proxy.rs`, `trust.rs`).
+//! kube's own clients speak HTTP/1 and have no time limit. These differ:
+//! - With a server that offers HTTP/2 they use one connection for requests, and others for watches, so that
+//!   the watches never use up the streams that a server allows on a connection (`connections.rs`).
+//! - They ping a connection, so that a dead one ends within half a minute, with its watches.
+//! - A request has a time limit, and its answer a limit in bytes (`answers.rs`).
+//! - `Retry-After` becomes part of the refusal that kube's errors carry.
+//! - Proxies and certificates count as for Go's clients (`proxy.rs`, `trust.rs`).
 
 mod answers;
 mod connections;
@@ -29,14 +29,14 @@ pub(super) use answers::{is_too_large, retry_after};
 use connections::Connections;
 use proxy::Proxy;
 
-/// Longest time that connecting may take, with the handshake of TLS and the way through a proxy.
+/// Time limit of connecting, with the handshake of TLS and the way through a proxy.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A client for a cluster.
+/// Makes a client for a cluster.
 ///
 /// # Errors
-/// When the configuration is not usable: a certificate that does not parse, a URL without a host, a proxy of
-/// an unknown scheme.
+/// The configuration is not usable: a certificate does not parse, a URL has no host, or a proxy has an
+/// unknown scheme.
 pub fn client(config: Config) -> kube::Result<Client> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -66,7 +66,7 @@ fn with_authorization<C>(tunnel: Tunnel<C>, authorization: Option<http::HeaderVa
     }
 }
 
-/// A client whose connections to the server, or to a proxy, are made by `inner`.
+/// A client that makes its connections, to the server or to a proxy, by `inner`.
 fn connected_by<C>(config: Config, inner: C) -> kube::Result<Client>
 where
     C: Service<http::Uri> + Clone + Send + Sync + 'static,

@@ -8,11 +8,11 @@ use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use kube::{Config, Error};
 
-/// A proxy, and who this process is for it.
+/// A proxy, and the credentials for it.
 pub(super) enum Proxy {
     /// A tunnel by CONNECT.
     Http { url: Uri, authorization: Option<HeaderValue> },
-    /// The same, and the way to the proxy is TLS too.
+    /// A tunnel by CONNECT, with TLS to the proxy too.
     Https { url: Uri, authorization: Option<HeaderValue> },
     /// SOCKS 5 (RFC 1928); the proxy resolves the names.
     Socks5 { url: Uri, user: Option<(String, String)> },
@@ -21,7 +21,7 @@ pub(super) enum Proxy {
 /// The proxy for the cluster of a configuration.
 ///
 /// # Errors
-/// When it is of a scheme that is not spoken here.
+/// The scheme is not supported.
 pub(super) fn of(config: &Config) -> kube::Result<Option<Proxy>> {
     // kube puts the proxy of the environment where the kubeconfig names none.
     let inherited = ["HTTPS_PROXY", "https_proxy"].iter().find_map(|name| std::env::var(name).ok());

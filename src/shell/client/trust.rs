@@ -19,7 +19,7 @@ use x509_cert::der::Decode as _;
 /// The TLS configuration for the API server of a configuration.
 ///
 /// # Errors
-/// When a certificate or a key does not parse.
+/// A certificate or a key does not parse.
 pub(super) fn tls_config(config: &Config) -> kube::Result<ClientConfig> {
     let mut tls = config.rustls_client_config()?;
     // The certificates of a file are read again while the process runs, by kube's own verifier.
@@ -32,7 +32,7 @@ pub(super) fn tls_config(config: &Config) -> kube::Result<ClientConfig> {
     Ok(tls)
 }
 
-/// Trusts what the authorities of a bundle signed, and the certificates in it.
+/// Trusts certificates that the authorities of a bundle signed, and the certificates in it.
 #[derive(Debug)]
 struct Bundle {
     signed: Arc<WebPkiServerVerifier>,

@@ -16,22 +16,22 @@ use super::Leadership;
 use crate::shell::clock::now;
 use object::hex;
 
-/// How long giving the lease back may take; then the next leader waits until the lease expires.
+/// Time limit for the release of the lease; then the next leader waits until the lease expires.
 const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 
-/// How an operator takes part in an election.
+/// The options of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElectionOptions {
     /// Namespace of the Lease.
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// Who we are: unique among all candidates.
+    /// The identity of this candidate, unique among all candidates.
     pub identity: String,
-    /// How long a lease that is not renewed is still respected.
+    /// How long other candidates respect a lease that is not renewed.
     pub lease: Duration,
     /// How long a leader may write after it sent its last renewal; shorter than `lease`, so that it stops
-    /// before another starts.
+    /// before another one starts.
     pub renew_deadline: Duration,
     /// Time between two attempts.
     pub retry: Duration,
@@ -69,16 +69,16 @@ pub struct Election {
     leadership: Leadership,
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 enum Attempt {
     /// The lease is ours; the renewal was sent at this time.
     Ours(Instant),
-    /// Another holds it.
+    /// Another candidate holds it.
     Others,
 }
 
 impl Election {
-    /// Becomes a candidate. The client should have a connection of its own, so that no renewal waits behind
+    /// Makes a candidate. The client should have a connection of its own, so that no renewal waits behind
     /// other requests.
     pub fn new(client: Client, options: ElectionOptions) -> Self {
         let (prolong, leadership) = Leadership::new();
@@ -147,7 +147,7 @@ impl Election {
         self.prolong.send_replace(sent + self.options.renew_deadline);
     }
 
-    /// The time until the next attempt: earlier than usual where the lease of another expires before.
+    /// The time until the next attempt: earlier than usual if the lease of another candidate expires before.
     fn wait(&self) -> Duration {
         let expires = self.observed.as_ref().map(|(lease, since)| *since + self.respected(lease));
         let left =
@@ -184,13 +184,13 @@ impl Election {
         self.observed.as_ref().is_some_and(|(lease, since)| since.elapsed() >= self.respected(lease))
     }
 
-    /// How long a lease is respected: as long as its holder said.
+    /// How long a lease is respected: as long as its holder wrote.
     fn respected(&self, lease: &Lease) -> Duration {
         let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
         seconds.and_then(|s| u64::try_from(s).ok()).map_or(self.options.lease, Duration::from_secs)
     }
 
-    /// The lease with us as its holder.
+    /// The lease with this candidate as its holder.
     fn claim(&self, current: Option<&Lease>) -> Lease {
         let mut lease = current.cloned().unwrap_or_default();
         lease.metadata.name = Some(self.options.name.clone());
@@ -210,8 +210,8 @@ impl Election {
         lease
     }
 
-    /// Frees the lease if it is still ours, so that the next leader need not wait for it to expire. A server
-    /// that does not answer in two seconds is left alone.
+    /// Frees the lease if it is still ours, so that the next leader need not wait for it to expire. The
+    /// attempt ends after two seconds without an answer.
     pub async fn release(self) {
         self.prolong.send_replace(Instant::now());
         let Some((mut lease, _)) = self.observed else { return };

@@ -1,15 +1,15 @@
-//! Until when a process may write.
+//! The time until which a process may write.
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// Until when a process may write, as its election says. A process that was stopped for a while finds it
-/// ended when it goes on.
+/// The time until which a process may write, by its election. After a suspension, a process finds its
+/// leadership ended.
 #[derive(Clone, Debug)]
 pub struct Leadership(watch::Receiver<Instant>);
 
 impl Leadership {
-    /// One that has ended already, with the sender that begins and prolongs it.
+    /// A leadership that has ended already, with the sender that starts and extends it.
     pub(super) fn new() -> (watch::Sender<Instant>, Self) {
         let (sender, receiver) = watch::channel(Instant::now());
         (sender, Self(receiver))
@@ -20,12 +20,12 @@ impl Leadership {
         Instant::now() < *self.0.borrow()
     }
 
-    /// When it ends unless it is prolonged.
+    /// When it ends unless it is extended.
     pub(super) fn until(&self) -> Instant {
         *self.0.borrow()
     }
 
-    /// Waits until the process may write no more.
+    /// Waits until the process may not write any more.
     pub async fn ended(mut self) {
         loop {
             let until = *self.0.borrow_and_update();

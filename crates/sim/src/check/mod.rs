@@ -42,12 +42,12 @@ impl Broken {
     }
 }
 
-/// The controller that acts, and what it does.
+/// The controller that acts, and its action.
 #[derive(Clone, Copy)]
 pub(crate) struct Author<'a> {
     /// Name of the controller.
     pub(crate) controller: &'a str,
-    /// The key of its turn.
+    /// The key that it reconciles.
     pub(crate) key: &'a Key,
     /// The action that it executes.
     pub(crate) action: &'a Action,
@@ -57,7 +57,7 @@ pub(crate) struct Author<'a> {
 pub(crate) struct Decided<'a> {
     /// Name of the controller.
     pub(crate) controller: &'a str,
-    /// The key of the turn.
+    /// The key that it reconciles.
     pub(crate) key: &'a Key,
     /// The objects that it read.
     pub(crate) view: &'a Caches,
