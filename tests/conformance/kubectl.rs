@@ -97,7 +97,7 @@ async fn kubectl_reads_and_writes_objects() {
 async fn kubectl_applies_on_the_server_and_shows_conflicts() {
     let Bench { kubectl, server, dir: _dir } = Bench::start().await.with_widgets();
     let widget = |size: i64| {
-        json!({ "apiVersion": "conformance.wheelwright.dev/v1", "kind": "Widget", "metadata": { "name": "w" }, "spec": { "size": size } })
+        json!({ "apiVersion": "conformance.wheelwright.dev/v1", "kind": "Widget", "metadata": { "name": "w" }, "spec": { "size": size, "replicas": 1 } })
             .to_string()
     };
     kubectl.run_with(&["apply", "--server-side", "--field-manager=one", "-f", "-"], &widget(1));
