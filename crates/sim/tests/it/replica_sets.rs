@@ -224,6 +224,39 @@ fn more_works_than_the_budget_stay_until_their_removal_is_approved() {
     assert_eq!(world.list::<ManifestWork>().len(), 1);
 }
 
+/// One commit must not empty a fleet, whether it edits the placement or the set.
+#[test]
+fn an_edit_of_the_placements_of_a_set_removes_no_more_works_than_the_budget() {
+    let mut world = world(4);
+    select_all(&mut world);
+    set(&mut world, "1", json!({"type": "All"}));
+    settle(&mut world);
+    put(
+        &mut world,
+        json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
+            "metadata": {"name": "nobody", "namespace": "default"},
+            "spec": {"predicates": [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"region": "none"}}}}]},
+        }),
+    );
+    world.run_for(seconds(10)).unwrap();
+    let edited = refs("nobody", json!({"type": "All"}));
+    set_with(&mut world, json!({"manifestWorkTemplate": template("1"), "placementRefs": edited}));
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(world.list::<ManifestWork>().len(), 4, "more than the budget");
+    policy(&mut world, json!({"paused": true, "removalBudget": "100%"}));
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(world.list::<ManifestWork>().len(), 4, "paused");
+    policy(&mut world, json!({}));
+    world.run_for(seconds(60)).unwrap();
+    let set_now = get(&world);
+    let message = &set_now.condition("PlacementRolledOut").unwrap().message;
+    let token = message.split("add ").nth(1).unwrap().split(' ').next().unwrap();
+    policy(&mut world, json!({"approved": [token]}));
+    world.run_for(seconds(60)).unwrap();
+    assert!(world.list::<ManifestWork>().is_empty(), "{:?}", get(&world).status);
+}
+
 #[test]
 fn a_missing_placement_removes_nothing_and_holds_no_other_back() {
     let mut world = world(3);
@@ -257,7 +290,8 @@ fn a_cluster_of_two_placements_has_one_work() {
     settle(&mut world);
     assert_eq!(world.list::<ManifestWork>().len(), 2);
     assert_eq!(get(&world).status.unwrap().summary.desired_total, Some(2));
-    // A placement that the set no longer names gives its clusters to the next one, and loses the rest at once.
+    // A placement that the set no longer names gives its clusters to the next one. The rest goes within the
+    // budget.
     set_with(
         &mut world,
         json!({"manifestWorkTemplate": template("1"), "placementRefs": [{"name": "canaries"}]}),

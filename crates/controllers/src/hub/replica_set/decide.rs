@@ -12,6 +12,7 @@ use crate::rollout_policy::{self, Subject};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus, Success};
 use api::names::WORK_PLACEMENT_LABEL;
+use api::work::v1::ManifestWork;
 use engine::replica_set::{self, Arrival};
 use engine::rollout::input::{Cluster, Hash};
 use engine::rollout::{self, Input, Policy, Refused, Strategy};
@@ -54,11 +55,6 @@ impl Facts {
         };
         for node in &self.placements {
             self.decide_placement(node, &pass, &mut decided)?;
-        }
-        // A user edited the set itself, so these removals need no budget.
-        if self.settled && pass.policy.as_ref().is_ok_and(|policy| !policy.paused) {
-            let unnamed = self.leaving().filter(|work| !self.has_placement_of(work));
-            decided.removed.extend(unnamed.map(|work| work.namespace().to_owned()));
         }
         Ok(decided)
     }
@@ -120,8 +116,13 @@ impl Facts {
         }
         input.groups = node.selection.without(&absent);
         if self.settled {
-            let of_node = |name: Option<&str>| name == Some(node.placement.name.as_str());
-            let left = self.leaving().filter(|work| of_node(work.label(WORK_PLACEMENT_LABEL)));
+            let of_node =
+                |work: &ManifestWork| work.label(WORK_PLACEMENT_LABEL) == Some(node.placement.name.as_str());
+            // The works of a placement that the set no longer names count under its first one, so that no
+            // removal is outside of the budget. See docs/hazards.md#edited-placements.
+            let is_first = self.placements.first().is_some_and(|first| first.placement == node.placement);
+            let left =
+                self.leaving().filter(|work| of_node(work) || (is_first && !self.has_placement_of(work)));
             let left = left.map(|work| Cluster {
                 name: work.namespace().to_owned(),
                 runs: Some(self.revision.clone()),
