@@ -1,4 +1,4 @@
-//! What Kubernetes says about merging the lists and maps of its built-in kinds.
+//! The merge rules of the lists and maps of Kubernetes' built-in kinds.
 //!
 //! The rules come from the API's own OpenAPI document (`x-kubernetes-list-type`,
 //! `x-kubernetes-list-map-keys`, `x-kubernetes-map-type`, `x-kubernetes-patch-strategy`,
@@ -65,27 +65,27 @@ enum Relation {
 /// How server-side apply owns the items of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListType<'a> {
-    /// The list is owned and replaced whole; also what is assumed where nothing is said.
+    /// The list is owned and replaced whole; the default without a rule.
     Atomic,
     /// Items are values, each owned alone.
     Set,
-    /// Items are objects, told apart by these keys.
+    /// Items are objects, identified by these keys.
     Map(Vec<MapKey<'a>>),
 }
 
-/// A field that tells the items of a [`ListType::Map`] apart.
+/// A field that identifies the items of a [`ListType::Map`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapKey<'a> {
     /// The field's name.
     pub name: &'a str,
-    /// The value an item has when it does not say.
+    /// The value of an item without the field.
     pub default: Option<Value>,
 }
 
 /// How server-side apply owns the fields of a map or object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapType {
-    /// Each field is owned alone; also what is assumed where nothing is said.
+    /// Each field is owned alone; the default without a rule.
     Granular,
     /// The whole is owned and replaced as one.
     Atomic,
@@ -94,9 +94,9 @@ pub enum MapType {
 /// How a strategic merge patch treats a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatchStrategy<'a> {
-    /// A list merges with the list that is there; by `merge_key`, or as a set of values where there is none.
+    /// A list merges with the live list; by `merge_key`, or as a set of values without a key.
     pub merge: bool,
-    /// The field that tells the items of a merging list apart.
+    /// The field that identifies the items of a merging list.
     pub merge_key: Option<&'a str>,
     /// The field accepts `$retainKeys`.
     pub retain_keys: bool,
@@ -104,13 +104,13 @@ pub struct PatchStrategy<'a> {
     pub replace: bool,
 }
 
-/// A place in an object, with what its schema says about merging there.
+/// A place in an object, with the merge rules of its schema.
 ///
-/// A place nothing is known about answers with the defaults and leads to more such places, so callers need no
-/// special case.
+/// An unknown place answers with the defaults and leads to more unknown places, so callers need no special
+/// case.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Position<'a> {
-    /// Nothing is known.
+    /// An unknown place.
     #[default]
     Unknown,
     /// A place in a built-in kind.
@@ -225,7 +225,7 @@ impl<'a> Position<'a> {
         Self::Schema { schema, definitions: None }
     }
 
-    /// The place of a field of the object, or of an entry of the map, that stands here.
+    /// The place of a field of the object, or of an entry of the map, at this place.
     pub fn field(self, name: &str) -> Self {
         match self {
             Self::Unknown => Self::Unknown,
@@ -240,7 +240,7 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// The place of the items of the list that stands here.
+    /// The place of the items of the list at this place.
     pub fn items(self) -> Self {
         match self {
             Self::Builtin(Builtin { table, inside: Some((Relation::Items, ty)), .. }) => {
@@ -260,7 +260,7 @@ impl<'a> Position<'a> {
         Self::Schema { schema: target.unwrap_or(schema), definitions }
     }
 
-    /// How server-side apply owns the list that stands here.
+    /// How server-side apply owns the list at this place.
     pub fn list_type(self) -> ListType<'a> {
         match self {
             Self::Unknown => ListType::Atomic,
@@ -273,7 +273,7 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// How server-side apply owns the map or object that stands here.
+    /// How server-side apply owns the map or object at this place.
     pub fn map_type(self) -> MapType {
         let atomic = match self {
             Self::Unknown => false,
@@ -283,7 +283,7 @@ impl<'a> Position<'a> {
         if atomic { MapType::Atomic } else { MapType::Granular }
     }
 
-    /// How a strategic merge patch treats what stands here.
+    /// How a strategic merge patch treats the value at this place.
     pub fn patch_strategy(self) -> PatchStrategy<'a> {
         match self {
             Self::Unknown => PatchStrategy::default(),
@@ -301,7 +301,7 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// Whether the object that stands here has fields of its own, rather than the entries of a map.
+    /// Whether the object at this place has declared fields, rather than the entries of a map.
     pub(crate) fn has_declared_fields(self) -> bool {
         match self {
             Self::Unknown => false,
@@ -310,7 +310,7 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// Whether anything is known about this place.
+    /// Whether this place is known.
     pub fn is_known(self) -> bool {
         !matches!(self, Self::Unknown)
     }
@@ -333,7 +333,7 @@ impl<'a> Builtin<'a> {
         }
     }
 
-    /// A field may soften or harden what its type says.
+    /// A field may override the rule of its type.
     fn is_atomic_map(self) -> bool {
         match (self.rule.and_then(|rule| rule.map), self.inside) {
             (Some(said), _) => said == MapType::Atomic,

@@ -1,4 +1,4 @@
-//! Texts of times: those that an API server takes, and the time that each of them stands for.
+//! Texts of times: the texts that an API server accepts, and the time that each of them stands for.
 //!
 //! An API server checks the format `date-time` of a custom resource by a pattern only, so such a field holds
 //! texts that no library reads: a year that ends after the last time there is, an offset of 99 hours. Types
@@ -71,8 +71,8 @@ fn beyond(text: &str) -> Option<Timestamp> {
     }
 }
 
-/// Writes every time of an object that no library reads as the one that it stands for, and says whether there
-/// was any.
+/// Replaces every time of an object that no library reads by the time that it stands for; returns whether
+/// there was any.
 ///
 /// A time is a text in a field whose name ends in `time` or `Timestamp`, as those of built-in kinds do.
 pub fn clamp_times(value: &mut Value) -> bool {

@@ -1,4 +1,4 @@
-//! Durations as Go writes them, which is how OCM's fields are written.
+//! Durations as Go writes them, and so OCM's fields.
 
 use jiff::SignedDuration;
 
@@ -16,7 +16,7 @@ const NANOS: [(&str, f64); 8] = [
 /// Reads what Go's [`time.ParseDuration`](https://pkg.go.dev/time#ParseDuration) reads: `1h30m`, `1.5h`,
 /// `500ms`, `0`.
 ///
-/// `None` when it is no duration, or one longer than 292 years, Go's limit.
+/// `None` if the text is no duration, or one longer than 292 years, Go's limit.
 pub fn parse(text: &str) -> Option<SignedDuration> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

@@ -6,13 +6,13 @@
 use jsonpath_rust::JsonPath as _;
 use serde_json::Value;
 
-/// A path that cannot be read.
+/// The error of a path that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the path {path} is not a JSONPath: {why}")]
 pub struct PathError {
     /// The path as it was given.
     pub path: String,
-    /// What is wrong with it.
+    /// The error in the path.
     pub why: String,
 }
 
@@ -83,7 +83,7 @@ fn normalise(path: &str) -> String {
     result
 }
 
-/// A bracket is copied whole; what is quoted in it may contain brackets.
+/// Copies a bracket whole; a quoted text in it may contain brackets.
 fn copy_bracket(result: &mut String, chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     let (mut depth, mut quote) = (1, None);
     for c in chars.by_ref() {
@@ -102,7 +102,7 @@ fn copy_bracket(result: &mut String, chars: &mut std::iter::Peekable<std::str::C
     }
 }
 
-/// A name goes into quotes, so that its characters mean nothing; `*` stays what it is.
+/// Puts a name into quotes, so that its characters mean nothing; `*` stays as it is.
 fn copy_name(result: &mut String, chars: &mut std::iter::Peekable<std::str::Chars<'_>>, first: Option<char>) {
     let mut name: String = first.into_iter().collect();
     while let Some(c) = chars.next_if(|c| *c != '.' && *c != '[') {

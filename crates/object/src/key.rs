@@ -16,7 +16,7 @@ impl<K> Kind for K where
 {
 }
 
-/// Namespace and name: what tells two objects of one kind apart.
+/// Namespace and name, which identify an object of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
     /// Empty for cluster-scoped objects.
@@ -99,12 +99,12 @@ impl Display for Gvk {
     }
 }
 
-/// One object of a cluster: what it is and where.
+/// One object of a cluster: its kind and its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectRef {
-    /// What it is.
+    /// The kind.
     pub gvk: Gvk,
-    /// Where it is.
+    /// Namespace and name.
     pub key: Key,
 }
 

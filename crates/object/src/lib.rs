@@ -1,6 +1,6 @@
-//! JSON objects without kinds: what is true of every Kubernetes object, whoever defined it.
+//! JSON objects without kinds: the properties that all Kubernetes objects share.
 //!
-//! The module knows no group, no kind and no schema but what [`builtin_lists`] tables about merging. What
+//! The crate knows no group, no kind and no schema, except the merge rules in [`builtin_lists`]. Code that
 //! needs more belongs to `api` (types) or `store` (schemas).
 
 pub mod builtin_lists;
@@ -54,15 +54,15 @@ pub enum Malformed {
     /// The value does not fit the type it was read into.
     #[error("{what}: {why}")]
     WrongShape {
-        /// What was read: kind and name where they are known.
+        /// Kind and name of the object, as far as they are known.
         what: String,
-        /// What serde said.
+        /// The message of serde.
         why: String,
     },
 }
 
 impl Object {
-    /// Takes a JSON value that must be an object.
+    /// Wraps a JSON value that must be an object.
     ///
     /// # Errors
     /// [`Malformed::NotAnObject`] names the JSON type found instead.
@@ -177,7 +177,7 @@ impl Object {
         Key::namespaced(self.namespace(), self.name())
     }
 
-    /// What the object is and where.
+    /// Kind and key.
     pub fn reference(&self) -> ObjectRef {
         ObjectRef { gvk: self.gvk(), key: self.key() }
     }

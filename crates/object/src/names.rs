@@ -1,4 +1,4 @@
-//! Which texts Kubernetes takes for names, label keys and label values, and how it words a refusal.
+//! Validates names, label keys and label values as Kubernetes does, with its messages.
 
 const VALUE_FAULT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and \
      end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
@@ -9,7 +9,7 @@ const PREFIX_FAULT: &str = "prefix part a lowercase RFC 1123 subdomain must cons
      start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// Says why a text is no label value; `None` when it is one.
+/// Says why a text is no label value; `None` if it is one.
 pub fn label_value_fault(value: &str) -> Option<&'static str> {
     match value {
         "" => None,
@@ -19,8 +19,7 @@ pub fn label_value_fault(value: &str) -> Option<&'static str> {
     }
 }
 
-/// Says why a text is no qualified name, which the keys of labels and annotations must be; `None` when it is
-/// one.
+/// Says why a text is no qualified name, as the keys of labels and annotations must be; `None` if it is one.
 pub fn qualified_name_fault(key: &str) -> Option<&'static str> {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     match (prefix, name) {

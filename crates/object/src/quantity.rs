@@ -4,9 +4,9 @@
 pub const NANO: i128 = 1_000_000_000;
 
 /// Reads a [quantity](https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/) in
-/// billionths, the finest step Kubernetes keeps; what is finer is cut off.
+/// billionths, the finest step that Kubernetes keeps; finer digits are cut off.
 ///
-/// `None` when the text is no quantity, or one beyond 10²⁹.
+/// `None` if the text is no quantity, or one beyond 10²⁹.
 pub fn nanos(text: &str) -> Option<i128> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && !"+-.".contains(c)).unwrap_or(text.len());

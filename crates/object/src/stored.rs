@@ -1,4 +1,4 @@
-//! What caches and watches need to know of an object, typed or not.
+//! The facts that caches and watches need about an object, typed or not.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -1,8 +1,9 @@
-//! Whether an object is as it was applied.
+//! Compares a live object with the configuration that was applied.
 //!
-//! There are two ways to know. `metadata.managedFields` says it exactly: a client that changes an applied
-//! field takes it from the applier, and a value that the server writes in another form, such as a quantity,
-//! stays with the applier. Without the entries, the values are compared by the rules of the kind: which keys
+//! There are two ways. `metadata.managedFields` is exact: a client that changes an applied field takes it
+//! from the applier, and a value that the server writes in another form, such as a quantity, stays with the
+//! applier. Without the entries, the values are compared by the rules of the kind: the keys that identify the
+//! items of a list, and the maps that are one value.
 //! tell the items of a list apart, and which maps are one value.
 
 use serde_json::{Map, Value};
@@ -12,7 +13,7 @@ use super::{Element, FieldSet, Owners};
 use crate::Object;
 use crate::builtin_lists::{BUILTIN, ListType, MapType, Position};
 
-/// What an applier can set in the metadata of an object; the rest identifies the object or belongs to the
+/// The metadata of an object that an applier can set; the rest identifies the object or belongs to the
 /// server.
 const METADATA: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
 
@@ -38,7 +39,7 @@ pub fn is_as_applied(live: &Object, desired: &Object, manager: &str) -> bool {
     })
 }
 
-/// Whether `live` has every value of `desired`, whatever else it has.
+/// Whether `live` has every value of `desired`. Other values do not count.
 ///
 /// The API server may write a value in another form than it was sent in, such as a quantity; then the answer
 /// is no.
@@ -108,7 +109,7 @@ fn difference(live: &Value, desired: &Value, place: Place<'_>) -> Option<String>
     }
 }
 
-/// What API servers may drop instead of storing it.
+/// Values that API servers may drop instead of storing them.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

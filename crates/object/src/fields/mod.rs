@@ -1,10 +1,10 @@
 //! Sets of fields, and who owns them: the algebra behind `metadata.managedFields` and server-side apply.
 //!
-//! [`FieldSet`] is a set of paths. [`walk`] relates sets to values: which fields a value has, what changed
-//! between two values, what they are together, what is left without some. [`Owners`] is the rule book of
-//! upstream's structured-merge-diff: what an update and an apply do to the sets of everyone, and when they
-//! conflict. How lists and maps are owned comes from a [`Position`](super::builtin_lists::Position), so
-//! built-in kinds and custom ones go the same way.
+//! [`FieldSet`] is a set of paths. [`walk`] relates sets to values: the fields of a value, the changes
+//! between two values, the merge of two values, and a value without some fields. [`Owners`] has the rules of
+//! upstream's structured-merge-diff: the effects of an update and of an apply on all sets, and the conflicts.
+//! A [`Position`](super::builtin_lists::Position) says how lists and maps are owned, for built-in and custom
+//! kinds alike.
 
 mod applied;
 mod owners;

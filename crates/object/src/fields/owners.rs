@@ -1,4 +1,4 @@
-//! Who owns what, and what updates and applies do to it.
+//! The owners of fields, and the effects of updates and applies on them.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,17 @@ use serde_json::Value;
 use super::{FieldSet, compare, merged, set_of, without};
 use crate::builtin_lists::Position;
 
-/// Most entries that updates may leave behind before the oldest are put together (apiserver
-/// `DefaultMaxUpdateManagers`).
+/// Limit of the entries of updates, above which the oldest are merged (apiserver `DefaultMaxUpdateManagers`).
 const UPDATERS_LIMIT: usize = 10;
 
-/// Name of the entry that old updates are put together under (apiserver `ancient-changes`).
+/// Name of the entry that old updates are merged into (apiserver `ancient-changes`).
 const ANCIENT: &str = "ancient-changes";
 
 /// Name of the entry that gets the fields an object had before its first apply (apiserver
 /// `before-first-apply`).
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// Fields of built-in kinds that Go keeps by value: they are never absent, so nobody brings them.
+/// Fields of built-in kinds that Go keeps by value: they are never absent, so no manager adds them.
 const STRUCTS: [&str; 10] = [
     "spec",
     "status",
@@ -32,7 +31,7 @@ const STRUCTS: [&str; 10] = [
     "source",
 ];
 
-/// How fields came to be owned; applies come first.
+/// The operation by which fields came to be owned; applies come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// By server-side apply.
@@ -41,10 +40,10 @@ pub enum Operation {
     Update,
 }
 
-/// Who owns fields.
+/// An owner of fields: a manager, an operation, a version and a subresource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Manager {
-    /// How.
+    /// The operation.
     pub operation: Operation,
     /// Name of the manager.
     pub name: String,
@@ -55,7 +54,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Appliers are told apart by name alone, whatever version they applied last.
+    /// The name alone identifies an applier, whatever version it applied last.
     fn is(&self, other: &Self) -> bool {
         let same_version = self.operation == Operation::Apply || self.api_version == other.api_version;
         (self.operation, &self.name, &self.subresource) == (other.operation, &other.name, &other.subresource)
@@ -63,7 +62,7 @@ impl Manager {
     }
 }
 
-/// As conflicts name it: `"kubectl" using apps/v1`.
+/// The form of conflicts: `"kubectl" using apps/v1`.
 impl std::fmt::Display for Manager {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}", self.name)?;
@@ -95,7 +94,7 @@ pub struct Owners {
 pub struct Applying<'v> {
     /// The object as it is.
     pub live: &'v Value,
-    /// What is merged into it.
+    /// The value that is merged into it.
     pub config: &'v Value,
     /// The configuration as it was sent: its fields are owned, those too that are null or empty and not
     /// merged.
@@ -128,7 +127,7 @@ impl Owners {
         entries.into_iter().map(Entry::to_value).collect()
     }
 
-    /// Whether nobody owns anything.
+    /// Whether no field has an owner.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -152,8 +151,8 @@ impl Owners {
         ours.next().map(|entry| &entry.fields)
     }
 
-    /// An update by `manager` that turned `old` into `new`: what it changed is its own now, and nobody
-    /// else's.
+    /// Records an update by `manager` that turned `old` into `new`: the changed fields become its own, and no
+    /// other manager's.
     #[must_use]
     pub fn updated(
         mut self,
@@ -175,10 +174,10 @@ impl Owners {
         self
     }
 
-    /// An apply of `config` by `manager` onto `live`: the resulting value, and who owns what in it.
+    /// Records an apply of `config` by `manager` onto `live`; returns the resulting value and its owners.
     ///
     /// # Errors
-    /// The fields that others own and that the apply would change, unless it is forced.
+    /// The fields of other owners that the apply would change, unless it is forced.
     pub fn applied(
         mut self,
         manager: &Manager,
@@ -300,7 +299,7 @@ impl Entry {
     }
 }
 
-/// The set without what belongs to the server alone (apiserver `stripSet`).
+/// The set without the fields that belong to the server alone (apiserver `stripSet`).
 fn without_system_fields(set: &FieldSet) -> FieldSet {
     let system = serde_json::json!({
         "f:apiVersion": {}, "f:kind": {}, "f:metadata": {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// One step of a path.
 ///
-/// Keys and values are kept as JSON text, which is how they are written and what orders them.
+/// Keys and values are kept as JSON text, the form in which they are written and sorted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Element {
     /// A field of an object or an entry of a map (`f:`).
@@ -53,7 +53,7 @@ impl Element {
     }
 }
 
-/// As upstream prints a step of a path: `.name`, `[name="x"]`, `[="x"]`, `[3]`.
+/// The form in which upstream prints a step of a path: `.name`, `[name="x"]`, `[="x"]`, `[3]`.
 impl std::fmt::Display for Element {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -75,7 +75,7 @@ impl FieldSet {
         self.nodes.is_empty()
     }
 
-    /// Puts a path into the set; the empty path is in no set.
+    /// Adds a path to the set; the empty path is in no set.
     pub fn insert(&mut self, path: &[Element]) {
         if let Some((first, rest)) = path.split_first() {
             let node = self.nodes.entry(first.clone()).or_default();
@@ -96,18 +96,18 @@ impl FieldSet {
         }
     }
 
-    /// What the set says about an element: whether it is in, and which paths below it are; `None` where it
-    /// says nothing.
+    /// The entry of an element: whether the element is in the set, and the paths below it; `None` without an
+    /// entry.
     pub fn at(&self, element: &Element) -> Option<(bool, &FieldSet)> {
         self.nodes.get(element).map(|node| (node.member, &node.below))
     }
 
-    /// The elements the set says something about: whether each is in, and which paths below it are.
+    /// The elements with an entry: whether each is in the set, and the paths below it.
     pub(super) fn elements(&self) -> impl Iterator<Item = (&Element, bool, &FieldSet)> {
         self.nodes.iter().map(|(element, node)| (element, node.member, &node.below))
     }
 
-    /// Paths in either.
+    /// Paths in either set.
     #[must_use]
     pub fn union(mut self, other: &Self) -> Self {
         for (element, theirs) in &other.nodes {
@@ -116,7 +116,7 @@ impl FieldSet {
         self
     }
 
-    /// Paths in both.
+    /// Paths in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.combine(|element, mine| {
@@ -143,7 +143,7 @@ impl FieldSet {
         Self { nodes: nodes.filter(|(_, node)| node.member || !node.below.is_empty()).collect() }
     }
 
-    /// The set without fields of these names that it says more about: only what is in them counts.
+    /// The set without the named fields that have paths below them in it: only those paths stay.
     #[must_use]
     pub(crate) fn without_containers(self, names: &[&str]) -> Self {
         let nodes = self.nodes.into_iter().map(|(element, node)| {
@@ -172,7 +172,7 @@ impl FieldSet {
         }
     }
 
-    /// Reads `fieldsV1`; what it cannot read it leaves out.
+    /// Reads `fieldsV1`; skips elements that it cannot read.
     pub(crate) fn from_v1(fields: &Value) -> Self {
         let entries = fields.as_object().into_iter().flatten().filter(|(key, _)| *key != ".");
         let nodes = entries.filter_map(|(key, value)| {

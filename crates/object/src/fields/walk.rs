@@ -1,4 +1,4 @@
-//! Sets and values: the walks of upstream's `typed` package.
+//! Walks over sets and values, as in upstream's `typed` package.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,23 +7,23 @@ use serde_json::{Map, Value};
 use super::{Element, FieldSet};
 use crate::builtin_lists::{ListType, MapKey, MapType, Position};
 
-/// What changed between two values.
+/// The difference between two values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Fields that only the new value has.
     pub added: FieldSet,
-    /// Fields that both have, differently.
+    /// Fields that both have, with different values.
     pub modified: FieldSet,
     /// Fields that only the old value has.
     pub removed: FieldSet,
 }
 
-/// A value taken apart as far as its parts are owned apart.
+/// A value, taken apart into the parts that are owned alone.
 enum Parts<'a> {
     /// One value: a scalar, or a list or map that is owned as a whole.
     Leaf,
     Map(&'a Map<String, Value>),
-    /// Items with what tells them apart, in their order.
+    /// Items with their identities, in their order.
     List(Vec<(Element, &'a Value)>),
 }
 
@@ -43,7 +43,8 @@ fn parts<'a>(value: &'a Value, at: Position<'_>) -> Parts<'a> {
     }
 }
 
-/// What tells an item of a keyed list apart; keys it does not have, and that have no default, are left out.
+/// The identity of an item of a keyed list; without the keys that the item does not have and that have no
+/// default.
 pub(super) fn key_of(item: &Value, keys: &[MapKey<'_>]) -> Element {
     let field = |key: &MapKey<'_>| {
         item.get(key.name).filter(|value| !value.is_null()).or(key.default.as_ref()).cloned()
@@ -59,8 +60,8 @@ fn child<'a>(at: Position<'a>, element: &Element) -> Position<'a> {
     }
 }
 
-/// Whether a field is an entry of a map rather than a declared field: entries are owned, not only what is in
-/// them.
+/// Whether a field is an entry of a map rather than a declared field: the entry itself is owned, not only its
+/// content.
 fn is_entry(at: Position<'_>, name: &str) -> bool {
     match at {
         Position::Schema { schema, .. } => {
@@ -92,7 +93,7 @@ pub(crate) fn set_of(value: &Value, at: Position<'_>) -> FieldSet {
     set
 }
 
-/// What changed from `old` to `new`.
+/// The difference from `old` to `new`.
 pub fn compare(old: &Value, new: &Value, at: Position<'_>) -> Comparison {
     let mut comparison = Comparison::default();
     let mut path = Vec::new();
@@ -171,7 +172,7 @@ impl Compare<'_, '_> {
     }
 }
 
-/// The parts of a value by what tells them apart; `None` for one that is owned as a whole.
+/// The parts of a value by their identities; `None` for a value that is owned as a whole.
 fn children<'a>(value: &'a Value, at: Position<'_>) -> Option<BTreeMap<Element, &'a Value>> {
     match parts(value, at) {
         Parts::Leaf => None,
@@ -182,7 +183,7 @@ fn children<'a>(value: &'a Value, at: Position<'_>) -> Option<BTreeMap<Element, 
     }
 }
 
-/// `live` with everything that `config` says; lists keep the order of `config` for the items it has.
+/// Merges `config` into `live`; lists keep the order of `config` for the items it has.
 pub fn merged(live: &Value, config: &Value, at: Position<'_>) -> Value {
     match (parts(live, at), parts(config, at)) {
         (Parts::Map(live), Parts::Map(config)) => {
@@ -201,7 +202,7 @@ pub fn merged(live: &Value, config: &Value, at: Position<'_>) -> Value {
     }
 }
 
-/// The merge order of upstream: items both have stand in the order of `config`; items of `live` alone come as
+/// The merge order of upstream: items of both follow the order of `config`; items of `live` alone come as
 /// soon as their neighbours allow.
 fn merged_list(live: Vec<(Element, &Value)>, config: Vec<(Element, &Value)>, at: Position<'_>) -> Vec<Value> {
     let ours: BTreeMap<_, _> = live.iter().map(|(element, value)| (element.clone(), *value)).collect();
@@ -211,7 +212,8 @@ fn merged_list(live: Vec<(Element, &Value)>, config: Vec<(Element, &Value)>, at:
     let mut live = live.into_iter().peekable();
     let mut out = Vec::new();
     for (element, value) in &config {
-        // Items that `config` places elsewhere are passed over; the next one both have stays until its turn.
+        // An item that `config` places elsewhere is skipped; the next item of both waits until `config`
+        // reaches it.
         while let Some((other, old)) = live.next_if(|(other, _)| shared.peek() != Some(&other)) {
             if !wanted.contains(&other) {
                 out.push(old.clone());
@@ -229,9 +231,9 @@ fn merged_list(live: Vec<(Element, &Value)>, config: Vec<(Element, &Value)>, at:
     out
 }
 
-/// `value` without the fields of `last` that nobody in `owned` has any more.
+/// Removes from `value` the fields of `last` that no manager in `owned` has any more.
 ///
-/// A field that goes takes with it what is in it, unless somebody owns a part of that.
+/// The removal of a field removes its content, unless a manager owns a part of that.
 pub fn without(value: &Value, last: &FieldSet, owned: &FieldSet, at: Position<'_>) -> Value {
     let stays = |element: &Element, value: &Value| match (last.at(element), owned.at(element)) {
         (None, _) => Some(value.clone()),

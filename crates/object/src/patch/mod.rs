@@ -1,4 +1,4 @@
-//! Patches: documents that say how another document changes.
+//! Patches: documents that describe a change of another document.
 
 mod strategic;
 

@@ -1,7 +1,7 @@
 //! Strategic merge patches as the API server applies them.
 //!
-//! The rules of each list come from a [`Position`]: the built-in kinds' table or a schema. Where nothing is
-//! known, lists are replaced and objects are merged, as in a JSON merge patch.
+//! The rules of each list come from a [`Position`]: the built-in kinds' table or a schema. Without a rule,
+//! lists are replaced and objects are merged, as in a JSON merge patch.
 //!
 //! The renderer does not use this: kustomize's dialect prepends, matches by all keys of a list and knows
 //! fewer directives. It has its own merge beside its other transformers.
@@ -20,13 +20,13 @@ const SET_ORDER: &str = "$setElementOrder/";
 /// A strategic merge patch that cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StrategicError {
-    /// `$patch` holds something else than `merge`, `replace` or `delete`, or one that has no meaning where it
-    /// stands.
+    /// `$patch` has another value than `merge`, `replace` or `delete`, or one that has no meaning at its
+    /// place.
     #[error("{field}: {found} is not a directive that $patch takes here")]
     UnknownDirective {
-        /// Where, as a dotted path.
+        /// The place, as a dotted path.
         field: String,
-        /// What stands there, as JSON.
+        /// The value, as JSON.
         found: String,
     },
     /// An item of a list that merges by key does not carry the key.
@@ -34,22 +34,22 @@ pub enum StrategicError {
     NoMergeKey {
         /// The list, as a dotted path.
         field: String,
-        /// The key its items need.
+        /// The key that its items need.
         key: String,
     },
     /// A directive's value, or a list's items, have the wrong shape.
     #[error("{field}: {why}")]
     WrongShape {
-        /// Where, as a dotted path.
+        /// The place, as a dotted path.
         field: String,
-        /// What was expected.
+        /// The expected value.
         why: &'static str,
     },
 }
 
 type Result<T> = std::result::Result<T, StrategicError>;
 
-/// Applies a strategic merge patch to an object whose schema stands at `at`.
+/// Applies a strategic merge patch to an object with the schema at `at`.
 ///
 /// # Errors
 /// [`StrategicError`] names the field of the patch that cannot be applied.
@@ -61,7 +61,7 @@ pub fn strategic_merge(
     Merge { path: Vec::new() }.map(original, patch, at)
 }
 
-/// The walk over both documents; it remembers where it is for the sake of errors.
+/// The walk over both documents; it records its place for errors.
 struct Merge {
     path: Vec<String>,
 }
@@ -116,7 +116,7 @@ impl Merge {
         })
     }
 
-    /// `$retainKeys` clears what it does not name.
+    /// `$retainKeys` removes the fields that it does not name.
     fn retain_keys(&self, original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<()> {
         let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
         let keys = keys.as_array().ok_or_else(|| self.shape(RETAIN_KEYS, "must be a list of field names"))?;
@@ -141,8 +141,7 @@ impl Merge {
         Ok(())
     }
 
-    /// `$setElementOrder/x` goes with list `x`: merges the list, then puts it into the order that was asked
-    /// for.
+    /// `$setElementOrder/x` goes with list `x`: merges the list, then sorts it into the requested order.
     fn ordered_lists(
         &mut self,
         original: &mut Map<String, Value>,
@@ -198,7 +197,8 @@ impl Merge {
         Ok(Some(in_order(merged, order, &before.unwrap_or_default(), strategy.merge_key)))
     }
 
-    /// The items of the patch must stand in the order that `$setElementOrder` gives, and all be in it.
+    /// Checks that the items of the patch are in the order that `$setElementOrder` gives, and that it names
+    /// all of them.
     fn check_order(&self, patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()> {
         if order.is_empty() {
             return Ok(());
@@ -301,8 +301,8 @@ impl Merge {
     }
 }
 
-/// A value of the patch that meets nothing: without nulls and without directives, which have nothing to act
-/// on.
+/// A value of the patch without a live counterpart: without nulls and directives, which have nothing to
+/// change.
 fn fresh(value: Value) -> Option<Value> {
     match value {
         Value::Object(fields) if fields.contains_key(PATCH) => None,
@@ -318,7 +318,7 @@ fn fresh(value: Value) -> Option<Value> {
     }
 }
 
-/// What tells an item apart: the value of its key, or itself.
+/// The identity of an item: the value of its key, or the item itself.
 fn identity<'a>(item: &'a Value, key: Option<&str>) -> Option<&'a Value> {
     match (item, key) {
         (Value::Object(fields), Some(key)) => fields.get(key),
@@ -326,8 +326,7 @@ fn identity<'a>(item: &'a Value, key: Option<&str>) -> Option<&'a Value> {
     }
 }
 
-/// Puts the items the patch speaks of into its order, and weaves the others in where they stood relative to
-/// those.
+/// Puts the items of the patch into its order, and inserts the others at their places relative to those.
 fn in_order(merged: Vec<Value>, order: &[Value], before: &[Value], key: Option<&str>) -> Vec<Value> {
     let index = |list: &[Value], item: &Value| {
         list.iter().position(|other| identity(other, key) == identity(item, key))

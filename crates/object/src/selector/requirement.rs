@@ -12,18 +12,18 @@ pub struct Selector {
     pub requirements: Vec<Requirement>,
 }
 
-/// What one key must be like.
+/// The requirement on one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     /// Label key.
     pub key: String,
-    /// What to compare.
+    /// The comparison.
     pub operator: Operator,
     /// Any number of values for `In` and `NotIn`, one for `GreaterThan` and `LessThan`, none for the others.
     pub values: Vec<String>,
 }
 
-/// How a requirement compares.
+/// The comparison of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// Present with one of the values.
@@ -79,7 +79,7 @@ impl Selector {
         self.matches_with(|key| labels.get(key).map(String::as_str))
     }
 
-    /// Whether the values a lookup gives satisfy every requirement.
+    /// Whether the values that a lookup returns satisfy every requirement.
     pub fn matches_with<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(lookup(&requirement.key)))
     }
@@ -89,7 +89,7 @@ impl Requirement {
     /// A requirement whose key and values are checked.
     ///
     /// # Errors
-    /// What the API machinery would say.
+    /// The message of the API machinery.
     pub fn new(key: &str, operator: Operator, values: Vec<String>) -> Result<Self, InvalidSelector> {
         if let Some(why) = qualified_name_fault(key) {
             return Err(InvalidSelector(format!("key: Invalid value: {key:?}: {why}")));
