@@ -94,8 +94,8 @@ impl Addons<'_> {
         }
     }
 
-    /// Removes the credentials of add-ons that are gone, or that do not register any more. The first time it
-    /// looks for those that were kept before this process began.
+    /// Removes the credentials of add-ons that are gone, or that do not register any more. The first call
+    /// also looks for credentials that an earlier process kept.
     async fn forget(&self, kept: &mut Kept, registered: &BTreeSet<Key>) -> Result<(), JoinError> {
         kept.looked = Some(now());
         if !kept.is_complete {
@@ -123,7 +123,7 @@ impl Addons<'_> {
         Ok(())
     }
 
-    /// Says on the hub that an add-on has a new certificate, in OCM's words.
+    /// Reports on the hub that an add-on has a new certificate, in OCM's words.
     async fn tell_rotated(&self, addon: &str, credentials: &Credentials) -> Result<(), JoinError> {
         let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), self.cluster);
         let (from, until) = credentials.validity();
@@ -145,7 +145,7 @@ impl Addons<'_> {
         told.map(drop).map_err(api("write the condition ClusterCertificateRotated of the add-on"))
     }
 
-    /// Makes sure that an add-on has credentials; says when to look again.
+    /// Makes sure that an add-on has credentials; returns when to look again.
     async fn ensure(
         &self,
         registration: Registration,
@@ -236,7 +236,7 @@ impl Registration {
 #[derive(Default)]
 struct Kept {
     secrets: BTreeSet<Key>,
-    /// Those of earlier processes are among them.
+    /// Whether the secrets of earlier processes are among them.
     is_complete: bool,
     /// When the last attempt to remove some of them began.
     looked: Option<Timestamp>,

@@ -34,7 +34,7 @@ impl Bootstrap {
     }
 }
 
-/// What tells two hubs apart: what OCM's agent compares before it goes on with the identity that it kept.
+/// The identity of a hub: the fields that OCM's agent compares before it uses the identity that it kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Address {
     server: String,
@@ -60,8 +60,7 @@ impl Hub {
         Self::of(&bootstrap.read()?)
     }
 
-    /// Whether a kubeconfig that was kept is for this hub. The texts may differ, as those of OCM's agent and
-    /// ours do.
+    /// Whether a kept kubeconfig is for this hub. The texts may differ, as those of OCM's agent and ours do.
     pub(super) fn is_named_by(&self, kept: &str) -> bool {
         let kept = Kubeconfig::from_yaml(kept).map_err(|error| JoinError::Kubeconfig(error.to_string()));
         kept.and_then(|kept| Self::of(&kept)).is_ok_and(|kept| kept.address() == self.address())

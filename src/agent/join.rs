@@ -60,13 +60,13 @@ pub enum JoinError {
     /// The hub has too many open requests of the cluster.
     #[error("there are {0} certificate requests of this cluster on the hub already; approve or delete them")]
     TooManyRequests(usize),
-    /// Another agent makes the identity, and has not yet.
+    /// Another agent makes the identity, and has not finished.
     #[error("there is no identity of this cluster in the secret {0}; the registration agent makes it")]
     NoIdentity(Key),
-    /// The bootstrap kubeconfig has changed while the agent was joining.
+    /// The bootstrap kubeconfig changed while the agent was joining.
     #[error("the bootstrap kubeconfig has changed")]
     Moved,
-    /// The agent is ending.
+    /// The agent stops.
     #[error("stopped while waiting for a certificate")]
     Stopped,
 }
@@ -79,7 +79,7 @@ pub(super) fn api(attempt: &'static str) -> impl FnOnce(kube::Error) -> JoinErro
 /// The identity of an agent: certificate and key, in PEM.
 #[derive(Clone)]
 pub(super) struct Credentials {
-    /// Tells two agents of one cluster apart.
+    /// Distinguishes two agents of one cluster.
     pub(super) agent: String,
     /// The certificate.
     pub(super) certificate: String,
@@ -116,7 +116,7 @@ impl Credentials {
         Self::read(text("tls.crt")?, text("tls.key")?, String::new()).ok()
     }
 
-    /// Whether it is an identity of this cluster on this hub, and has not expired.
+    /// Whether this is an identity of this cluster on this hub, and has not expired.
     pub(super) fn is_usable(&self, cluster: &str, hub: &Hub, now: Timestamp) -> bool {
         let named = self.user == user(cluster, &self.agent) && !self.agent.is_empty();
         named && self.until > now && hub.is_named_by(&self.kubeconfig)
@@ -128,7 +128,7 @@ impl Credentials {
         named.split(':').next().unwrap_or_default()
     }
 
-    /// From when to when it is valid.
+    /// The begin and the end of its validity.
     pub(super) fn validity(&self) -> (Timestamp, Timestamp) {
         (self.from, self.until)
     }
@@ -166,7 +166,7 @@ pub(super) async fn create_cluster(hub: &kube::Client, name: &str) -> Result<(),
     }
 }
 
-/// Who a certificate is for.
+/// The subject of a certificate.
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
     pub(super) cluster: &'a str,
@@ -201,7 +201,7 @@ pub(super) struct Asker<'a> {
     pub(super) cluster: &'a str,
     /// The add-on; `None` for the agent of the cluster.
     pub(super) addon: Option<&'a str>,
-    /// Who signs.
+    /// The signer.
     pub(super) signer: &'a str,
 }
 
@@ -245,13 +245,13 @@ fn signing_request(
     CertificateSigningRequest { metadata, spec, ..CertificateSigningRequest::default() }
 }
 
-/// Whether the hub said no, for good; a hub that cannot be reached, or is too busy, has said nothing about a
-/// request.
+/// Whether the hub refused the request for good. A hub that cannot be reached, or is too busy, has not
+/// decided about the request.
 pub(super) fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 404))
 }
 
-/// Waits for the certificate of a request. The key goes with the request, so both live on while the hub
+/// Waits for the certificate of a request. The key goes with the request, so both stay in use while the hub
 /// cannot be read.
 async fn issued(
     requests: &Api<CertificateSigningRequest>,

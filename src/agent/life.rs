@@ -1,7 +1,7 @@
-//! What goes on beside the controllers as long as an identity is used, and what ends its use.
+//! The tasks beside the controllers while an identity is in use, and the events that end its use.
 //!
-//! The controllers run all the time meanwhile: a hub that takes an hour to approve a renewal sees the lease
-//! renewed for that hour.
+//! The controllers run all the time: if a hub takes an hour to approve a renewal, the agent renews the lease
+//! for that hour.
 
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ const LONGEST_WAIT: Duration = Duration::from_mins(10);
 /// How often the bootstrap kubeconfig is read. The kubelet takes up to a minute to show a changed Secret to a
 /// pod.
 const READ_PERIOD: Duration = Duration::from_secs(10);
-/// How often the hub is asked whether it knows the identity, and how often in a row it has to refuse it.
+/// Interval of the checks whether the hub knows the identity, and the number of refusals in a row that end
+/// its use.
 const CHECK_PERIOD: Duration = Duration::from_secs(20);
 const REFUSALS: u32 = 3;
 
@@ -76,7 +77,8 @@ impl Life<'_> {
         }
     }
 
-    /// Returns when the registration agent has kept another certificate. A secret that cannot be read now says nothing.
+    /// Returns when the registration agent has kept another certificate. A secret that cannot be read now
+    /// does not count.
     async fn replaced(&self) {
         loop {
             sleep(READ_PERIOD).await;
@@ -108,8 +110,7 @@ impl Life<'_> {
     }
 }
 
-/// Returns when the bootstrap kubeconfig says something else than it did. One that cannot be read now says
-/// nothing.
+/// Returns when the bootstrap kubeconfig has another content. One that cannot be read now does not count.
 pub(super) async fn bootstrap_changes(bootstrap: &Bootstrap, hub: &Hub) {
     loop {
         sleep(READ_PERIOD).await;
@@ -119,7 +120,7 @@ pub(super) async fn bootstrap_changes(bootstrap: &Bootstrap, hub: &Hub) {
     }
 }
 
-/// Waits until a time, which may have passed.
+/// Waits until a time, which may be in the past.
 async fn until(at: Timestamp) {
     sleep(Duration::try_from(now().duration_until(at)).unwrap_or_default()).await;
 }

@@ -29,7 +29,7 @@ pub use join::JoinError;
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// What an agent runs with.
+/// The options of an agent.
 pub struct AgentOptions {
     /// How the hub is reached before the agent has an identity of its own.
     pub bootstrap: Bootstrap,
@@ -41,13 +41,13 @@ pub struct AgentOptions {
     pub agent_id: Option<String>,
     /// The secret on the cluster that keeps the identity.
     pub secret: Key,
-    /// The controllers that run. Without `lease` this is a work agent beside the registration agent of somebody else, which makes and
-    /// renews the identity.
+    /// The controllers that run. Without `lease` this is a work agent beside another registration agent,
+    /// which makes and renews the identity.
     pub controllers: Selection,
 }
 
 impl AgentOptions {
-    /// An agent with everything, that keeps its identity where OCM's does.
+    /// The options of an agent with all controllers, which keeps its identity where OCM's agent does.
     pub fn new(bootstrap: Bootstrap, spoke: kube::Client, cluster: impl Into<String>) -> Self {
         Self {
             bootstrap,
@@ -78,7 +78,7 @@ pub fn controller_names() -> Vec<&'static str> {
     names.0
 }
 
-/// Runs until `stop`. What fails is attempted again: a hub that is away, a request nobody has approved yet.
+/// Runs until `stop`. Failed attempts are repeated: the hub may be away, or a request not approved yet.
 pub async fn run(options: AgentOptions, stop: CancellationToken) {
     let mut wait = FIRST_WAIT;
     // A certificate that the hub refuses is not used again, however long it is valid.
@@ -159,7 +159,7 @@ async fn live(options: &AgentOptions, refused: &str, stop: &CancellationToken) -
     Ok(end)
 }
 
-/// The identity that was kept, or a new one where that is not usable.
+/// The identity that was kept, or a new one if that is not usable.
 async fn identity(
     options: &AgentOptions,
     hub: &Hub,

@@ -21,7 +21,7 @@ use controllers::agent_identity::Identity;
 use object::Key;
 
 const MANAGER: &str = "wheelwright-agent";
-/// How often, and how long, to look whether a definition is served.
+/// The interval of checks whether a definition is served, and their time limit.
 const POLL: Duration = Duration::from_millis(200);
 const POLLS: u32 = 150;
 

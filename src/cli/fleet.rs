@@ -1,5 +1,5 @@
-//! The picture of a fleet in text: a line per repository and placement, and the groups of each add-on in the
-//! order in which they go.
+//! The picture of a fleet in text: a line for each repository and placement, and the groups of each add-on in
+//! the order in which they start.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

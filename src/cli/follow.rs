@@ -1,4 +1,4 @@
-//! Follows a hub by watches, for the commands that go on showing it.
+//! Follows a hub by watches, for the commands that show it live.
 
 use kube::Client;
 

@@ -1,4 +1,4 @@
-//! Objects of a file, and of a hub as it is now.
+//! The objects of a file, or of a hub as it is now.
 
 use std::path::Path;
 

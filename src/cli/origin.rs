@@ -1,4 +1,4 @@
-//! The objects a command looks at: of a hub as it is now, or of a file.
+//! The input of a command: the objects of a hub as it is now, or of a file.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Everything a command prints.
+//! The output of all commands.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;

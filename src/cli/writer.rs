@@ -1,4 +1,4 @@
-//! What commands write to an API server, and how they say it.
+//! The writes of commands to an API server, and the lines that report them.
 
 use anyhow::anyhow;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};

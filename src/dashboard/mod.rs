@@ -1,7 +1,9 @@
-//! The fleet in a browser, on this machine alone: one page that the server renders, and a stream of events that keeps it current.
+//! The fleet in a browser, on this machine alone: one page that the server renders, and a stream of events
+//! that keeps it current.
 //!
-//! The server listens on loopback, and its paths begin with a random secret, so that neither another user of the machine nor a page
-//! from elsewhere reads it. It shows what its process may read and writes nothing.
+//! The server listens on loopback, and its paths begin with a random secret, so that neither another user of
+//! the machine nor a page from elsewhere reads it. It shows the objects that its process may read, and writes
+//! nothing.
 
 mod page;
 
@@ -26,9 +28,9 @@ use crate::pki::fill_random;
 use controllers::hub::overview::Overview;
 use object::hex;
 
-/// The least time between two looks at the fleet while somebody looks at the page.
+/// The least time between two reads of the fleet while a browser shows the page.
 const TICK: Duration = Duration::from_millis(500);
-/// A look that takes long is followed by a pause of so many times as long.
+/// The pause after a read, as a multiple of its duration.
 const REST: u32 = 9;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -36,11 +38,11 @@ const SCRIPT: &str = include_str!("script.js");
 /// Reads the fleet, or says why it cannot be read now.
 pub type Look = Arc<dyn Fn() -> Result<Overview, String> + Send + Sync>;
 
-/// A dashboard that listens and has not begun to serve.
+/// A dashboard that listens and does not serve yet.
 pub struct Dashboard {
     listener: TcpListener,
     secret: String,
-    /// Where a browser finds it.
+    /// The URL for a browser.
     pub url: String,
 }
 
@@ -77,12 +79,12 @@ impl Dashboard {
     }
 }
 
-/// The content of the page as it was last rendered; empty before the first look.
+/// The content of the page as it was last rendered; empty before the first rendering.
 #[derive(Clone)]
 struct Pages(watch::Sender<Arc<str>>);
 
 impl Pages {
-    /// Renders the fleet again and again while somebody looks.
+    /// Renders the fleet again and again while a browser shows the page.
     async fn look(self, look: Look, stop: CancellationToken) {
         loop {
             let begin = Instant::now();

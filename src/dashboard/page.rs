@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use controllers::hub::overview::{AddOnSummary, ClusterSummary, Clusters, Group, Overview, Repository};
 use engine::rollout::ClusterState;
 
-/// Clusters of a group that are shown one by one; of larger groups those that need a look come first, and the rest is counted.
+/// Limit of the clusters of a group that are shown one by one; of a larger group the ones with problems come
+/// first, and the rest is counted.
 const SHOWN: usize = 200;
 
 /// The whole document around the content.
@@ -146,7 +147,7 @@ fn cluster(html: &mut String, add_on: &str, cluster: &ClusterSummary) {
     *html += "</li>";
 }
 
-/// The class of a cluster's state, its rank among those that people look at first, and its mark.
+/// The class of a cluster's state, its rank by urgency, and its mark.
 fn class(cluster: &ClusterSummary) -> (&'static str, u8, char) {
     match &cluster.state {
         ClusterState::Failed { .. }
@@ -210,7 +211,7 @@ fn short(commit: &str) -> &str {
     }
 }
 
-/// Text as HTML, in elements and in quoted attributes.
+/// Escapes text for HTML elements and quoted attributes.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -15,26 +15,26 @@ use crate::serve::receiver::{self, ReceiverOptions};
 use crate::shell::{Election, Selection, Shell, ShellOptions};
 use reconcile::{Controller, Register, Scope};
 
-/// Deliveries of webhooks that wait, of 1 MiB at most each.
+/// Limit of the webhook deliveries that wait, of 1 MiB at most each.
 const MAX_DELIVERIES: usize = 32;
 
 /// The options of an operator.
 pub struct OperatorOptions {
     /// The hub.
     pub hub: kube::Client,
-    /// Which controllers run.
+    /// The controllers that run.
     pub controllers: Selection,
-    /// The election to win before anything is written; without one the operator must be the only one.
+    /// The election to win before any write; without one the operator must be the only one.
     pub election: Option<Election>,
     /// The address that serves health and metrics.
     pub listen: Option<SocketAddr>,
-    /// Where webhooks of git servers are taken.
+    /// The receiver of webhooks of git servers.
     pub receiver: Option<ReceiverOptions>,
     /// The conversion webhook, if this operator serves it.
     pub webhook: Option<webhook::WebhookOptions>,
     /// The namespace of the operator. It holds the authorities of custom signers that name no other one.
     pub namespace: String,
-    /// Where and what may be fetched.
+    /// The options of fetches.
     pub sources: source::SourceOptions,
 }
 

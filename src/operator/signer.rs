@@ -1,9 +1,8 @@
 //! Signs certificates of the signers that the templates of add-ons name, with the authorities that they name.
 //!
-//! A request is signed when it is approved and the template allows it, whoever approved it. The certificate
-//! is for clients only, has the subject of the registration, and ends when the request asks, but not later
-//! than a day from now and not later than its authority.
-//! See docs/hazards.md#any-subject.
+//! A request is signed when it is approved and the template allows it, whichever client approved it. The
+//! certificate is for clients only, has the subject of the registration, and ends when the request asks, but
+//! not later than a day from now and not later than its authority. See docs/hazards.md#any-subject.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -60,7 +59,7 @@ pub(super) async fn run(client: kube::Client, shell: Handle, namespace: String, 
     }
 }
 
-/// Whether a request is approved, and has neither a certificate nor a reason to get none.
+/// Whether a request is approved, and has neither a certificate nor a failure.
 fn waits(request: &CertificateSigningRequest) -> bool {
     let status = request.status.as_ref();
     let has = |type_: &str| {

@@ -1,8 +1,8 @@
 //! Converts the objects of API servers between the versions of OCM's add-on kinds, over HTTPS.
 //!
-//! An API server sends every object of a list in one request, and reads nothing of a list where one of them
-//! is refused. It does not say who it is, so anybody who reaches the port may convert objects of their own;
-//! nothing is read or kept. Upstream: `ConversionReview` of `apiextensions.k8s.io/v1`.
+//! An API server sends every object of a list in one request, and shows nothing of a list with an object that
+//! is refused. It does not authenticate, so any client that reaches the port may convert objects of its own;
+//! the webhook reads and keeps nothing else. Upstream: `ConversionReview` of `apiextensions.k8s.io/v1`.
 
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -38,7 +38,7 @@ const AT_ONCE: usize = 4;
 const CONNECTIONS: usize = 256;
 /// An API server waits 30 s for a webhook at most.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A handshake or a head that takes longer is given up.
+/// Time limit of a handshake or a head.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Time to wait when no connection can be accepted: file descriptors come back when others end.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -55,7 +55,7 @@ impl Serving {
     /// Shows a certificate and its key, both in PEM, from now on.
     ///
     /// # Errors
-    /// Where they cannot be read or do not fit together.
+    /// The certificate or the key cannot be read, or they do not belong together.
     pub fn show(&self, certificate: &str, key: &str) -> Result<(), rustls::Error> {
         let general = |error: rustls::pki_types::pem::Error| rustls::Error::General(error.to_string());
         let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect::<Result<_, _>>();
@@ -76,7 +76,7 @@ impl ResolvesServerCert for Serving {
 /// Serves [`PATH`] until `stop`.
 ///
 /// # Errors
-/// Where TLS cannot be set up.
+/// TLS cannot be set up.
 pub async fn serve(
     listener: TcpListener,
     serving: Arc<Serving>,
@@ -111,7 +111,7 @@ pub async fn serve(
     }
 }
 
-/// Answers the requests of one connection. One that breaks is the client's business.
+/// Answers the requests of one connection. A broken connection is the client's problem.
 async fn connection(stream: TcpStream, acceptor: TlsAcceptor, reviews: Arc<Semaphore>) {
     let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
     let service = tower::service_fn(move |request: Request<hyper::body::Incoming>| {
@@ -146,7 +146,7 @@ async fn answer(request: Request<Body>, reviews: &Semaphore) -> Response {
     }
 }
 
-/// What an API server sends.
+/// The request of an API server.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Review {
@@ -164,7 +164,7 @@ struct ConversionRequest {
     objects: Vec<Map<String, Value>>,
 }
 
-/// What it is answered.
+/// The response.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {

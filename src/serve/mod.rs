@@ -1,5 +1,5 @@
-//! Serves health, metrics and explanations of placements over plain HTTP to the operator's own cluster, takes
-//! webhooks over HTTPS, and converts for API servers.
+//! Serves health, metrics and explanations of placements over plain HTTP to the operator's own cluster,
+//! receives webhooks over HTTPS, and converts objects for API servers.
 
 pub mod conversion;
 pub mod receiver;

@@ -1,7 +1,7 @@
-//! Takes the webhooks of git servers over HTTPS, and hands them on unread.
+//! Receives the webhooks of git servers over HTTPS, and passes them on unread.
 //!
 //! The answer says only that a delivery arrived. It is the same whether the ConfigRepo exists, has a webhook,
-//! or the signature is right, and it is given before anything is looked up, so its time tells nothing either.
+//! or the signature is right. It is sent before any lookup, so its time reveals nothing either.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -43,7 +43,7 @@ const SOURCES: usize = 4096;
 /// Time to wait when no connection can be accepted: file descriptors come back when others end.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Where webhooks are taken.
+/// The address and the certificate of the receiver.
 #[derive(Clone, Debug)]
 pub struct ReceiverOptions {
     /// The address.
@@ -55,7 +55,7 @@ pub struct ReceiverOptions {
     pub key: PathBuf,
 }
 
-/// A request that nobody has verified.
+/// A request that has not been verified.
 #[derive(Clone, Debug)]
 pub struct Delivery {
     /// The ConfigRepo that the path names.

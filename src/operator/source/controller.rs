@@ -46,7 +46,7 @@ pub struct SourceController {
 /// The state of one repository between fetches.
 #[derive(Default)]
 struct RepoState {
-    /// What the state is about; a ConfigRepo that follows something else starts anew.
+    /// The identity of the state; a ConfigRepo that follows another reference starts anew.
     identity: SourceIdentity,
     due: Option<Timestamp>,
     /// Time at which the last fetch began.
@@ -59,7 +59,7 @@ struct RepoState {
     watcher: Option<RefWatcher>,
 }
 
-/// A fetch that ends when nobody awaits its result.
+/// A fetch that is cancelled when no task awaits its result.
 struct RunningFetch(AbortHandle);
 
 impl Drop for RunningFetch {
@@ -102,7 +102,7 @@ impl SourceController {
         Self { mirrors, hub, hints: mpsc::channel(MAX_HINTS) }
     }
 
-    /// The part that takes webhooks. With an election, all candidates take them.
+    /// The receiver of webhooks. With an election, all candidates receive them.
     pub(crate) fn webhooks(&self, leadership: Option<Leadership>) -> Webhooks {
         let (hub, mirrors, hints) = (self.hub.clone(), Arc::clone(&self.mirrors), self.hints.0.clone());
         Webhooks { hub, mirrors, hints, leadership }
@@ -192,7 +192,7 @@ fn watch_local(repo: &ConfigRepo, key: &Key, changed: &mpsc::Sender<Key>) -> Opt
     })
 }
 
-/// Drops the states of ConfigRepos that do not exist any more, and what was fetched for them.
+/// Drops the states and sources of ConfigRepos that do not exist any more.
 fn forget(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, repos: &[Arc<ConfigRepo>]) {
     let exist: BTreeSet<Key> = repos.iter().map(|repo| Key::of(&**repo)).collect();
     for key in states.keys().filter(|key| !exist.contains(key)) {
@@ -241,7 +241,7 @@ fn message(error: &git::Error) -> String {
     }
 }
 
-/// Hands on the result of a fetch, and schedules the next.
+/// Passes on the result of a fetch, and schedules the next.
 fn finish(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, fetched: Fetched) {
     let Fetched { key, source } = fetched;
     let Some(one) = states.get_mut(&key).filter(|one| one.identity == source.identity) else { return };

@@ -48,7 +48,7 @@ const URLS: [&str; 15] = [
     "/project/web_url",
 ];
 
-/// What a verified delivery says. It is a hint: nothing of it is applied.
+/// The content of a verified delivery. It is a hint: the operator applies none of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Notice {
     urls: Vec<String>,

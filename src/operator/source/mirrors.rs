@@ -58,8 +58,8 @@ enum Purpose {
 pub(super) type SecretData = BTreeMap<String, ByteString>;
 type SharedMirror = Arc<tokio::sync::Mutex<Option<Mirror>>>;
 
-/// The mirrors of one namespace are not those of another: to know a commit of a private repository is no
-/// permission to read it.
+/// Namespaces share no mirrors: a client that knows a commit of a private repository is not thereby allowed
+/// to read it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct MirrorKey {
     purpose: Purpose,
@@ -100,7 +100,7 @@ impl Mirrors {
         Self { hub, options, slots: Mutex::default(), fetches, longest: LONGEST, grace: GRACE }
     }
 
-    /// Where connections may lead.
+    /// The addresses that connections may lead to.
     fn egress(&self) -> Egress {
         let SourceOptions { cache: _, local_repositories, hosts } = &self.options;
         Egress::Hosts { names: hosts.clone(), loopback: *local_repositories }
@@ -267,7 +267,7 @@ impl Mirrors {
         Some((Arc::clone(&slot.mirror), dir))
     }
 
-    /// Leaves a mirror to the operation that does not end.
+    /// Abandons a mirror to the operation that does not end.
     fn abandon(&self, key: &MirrorKey, mirror: &SharedMirror) {
         let mut slots = self.slots.lock().expect("no task panics while it holds the map");
         let slot = slots.entry(key.clone()).or_default();

@@ -1,4 +1,4 @@
-//! Turns webhooks of git servers into hints to fetch.
+//! Makes hints to fetch of the webhooks of git servers.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
 use object::Key;
 
-/// Deliveries that are looked at together, so that a flood of forged ones costs the hub little.
+/// Number of deliveries that are checked together, so that a flood of forged ones costs the hub little.
 const AT_ONCE: usize = 4;
 /// The key of the Secret.
 const TOKEN: &str = "token";
 /// The name under which the operator writes annotations.
 const MANAGER: &str = "wheelwright-webhook";
 
-/// Takes deliveries, and says which ConfigRepos should be fetched.
+/// Receives deliveries, and decides which ConfigRepos to fetch.
 pub(crate) struct Webhooks {
     pub(super) hub: Client,
     pub(super) mirrors: Arc<Mirrors>,
@@ -35,7 +35,7 @@ pub(crate) struct Webhooks {
 }
 
 impl Webhooks {
-    /// Looks at deliveries until `stop`.
+    /// Checks deliveries until `stop`.
     pub(crate) async fn run(self, mut deliveries: mpsc::Receiver<Delivery>, stop: CancellationToken) {
         let (ours, places) = (Arc::new(self), Arc::new(Semaphore::new(AT_ONCE)));
         loop {
@@ -84,7 +84,7 @@ impl Webhooks {
         Ok(())
     }
 
-    /// Asks for a fetch: directly where this process fetches, else with the annotation that people use.
+    /// Requests a fetch: directly if this process fetches, else with the annotation that people use.
     async fn hint(&self, repo: Key, repos: &Api<ConfigRepo>) -> Result<(), String> {
         if self.leadership.as_ref().is_none_or(Leadership::holds) {
             return self.hints.try_send(repo).map_err(|_| "too many hints wait".into());

@@ -1,8 +1,7 @@
 //! The certificate of the conversion webhook: a Secret that all replicas share.
 //!
-//! The authority lives for ten years and the certificate for ninety days. Whoever finds one of them near its
-//! end makes a new one; of two replicas that do so at once, one wins, and the other one reads what that one
-//! wrote.
+//! The authority lives for ten years and the certificate for ninety days. A replica that finds one of them
+//! near its end makes a new one. If two replicas do so at once, one wins, and the other one reads the result.
 
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
 const RENEWAL: SignedDuration = SignedDuration::from_hours(30 * 24);
 const AUTHORITY_RENEWAL: SignedDuration = SignedDuration::from_hours(180 * 24);
 
-/// What the Secret holds, all of it in PEM.
+/// The content of the Secret, in PEM.
 pub(super) struct Kept {
     /// The authorities that a client trusts: the present one first, then the one before it.
     pub(super) authorities: String,
@@ -73,7 +72,7 @@ impl Kept {
         Authority::load(&identity).ok()
     }
 
-    /// What comes after `before`: a new certificate, and a new authority where the present one does not last.
+    /// The successor of `before`: a new certificate, and a new authority if the present one ends too soon.
     fn renew(before: Option<&Self>, host: &str, now: Timestamp) -> Result<Self, Error> {
         let lasts = |pem: &str| {
             let end = now.saturating_add(AUTHORITY_RENEWAL).unwrap_or(Timestamp::MAX);
@@ -106,7 +105,7 @@ fn first(text: &str) -> &str {
     text.find(END).and_then(|at| text.get(..at + END.len())).unwrap_or_default()
 }
 
-/// Reads the Secret, and makes or renews it where needed.
+/// Reads the Secret, and makes or renews its content if needed.
 pub(super) async fn ensure(client: &kube::Client, namespace: &str, host: &str) -> Result<Kept, Failure> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let found = secrets.get_opt(SECRET).await.map_err(failed("read the certificate of the webhook"))?;

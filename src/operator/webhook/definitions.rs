@@ -1,4 +1,4 @@
-//! The definitions whose versions differ, and who converts between them.
+//! The definitions with several versions, and the webhook that converts between them.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, WebhookClientConfig,
@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use super::{Failure, failed};
 use api::crds;
 
-/// Has the webhook convert the definitions that need it, and serves all of their versions.
+/// Makes the webhook convert the definitions that need it, and serves all of their versions.
 pub(super) async fn ensure(client: &kube::Client, webhook: &WebhookClientConfig) -> Result<(), Failure> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     for name in crds::CONVERTIBLE {
@@ -34,7 +34,7 @@ pub(super) async fn ensure(client: &kube::Client, webhook: &WebhookClientConfig)
     Ok(())
 }
 
-/// Where another webhook converts a definition.
+/// The address of another webhook that converts a definition.
 fn other(definition: &CustomResourceDefinition, webhook: &WebhookClientConfig) -> Option<String> {
     let held = definition.spec.conversion.as_ref()?.webhook.as_ref()?.client_config.as_ref()?;
     let place = |config: &WebhookClientConfig| {
@@ -45,7 +45,7 @@ fn other(definition: &CustomResourceDefinition, webhook: &WebhookClientConfig) -
     (place(held) != place(webhook)).then(|| place(held))
 }
 
-/// What to change in a definition, as a JSON patch of the version that was read.
+/// The change of a definition, as a JSON patch of the version that was read.
 fn change(definition: &CustomResourceDefinition, webhook: &WebhookClientConfig) -> Option<Value> {
     let mut wanted = definition.clone();
     crds::convert_by(&mut wanted, webhook.clone());

@@ -1,7 +1,7 @@
-//! Has this operator convert between the versions of OCM's add-on kinds on a Kubernetes API server.
+//! Converts between the versions of OCM's add-on kinds for a Kubernetes API server.
 //!
-//! Every replica serves, whoever leads. They share one certificate in a Secret, and each of them renews it
-//! and writes its authority into the definitions where that has not been done. A definition that another
+//! Every replica serves, whether or not it leads. They share one certificate in a Secret, and each of them
+//! renews it and writes its authority into the definitions if no other replica has. A definition that another
 //! webhook converts stays as it is.
 
 mod certificate;
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_secs(60);
 /// Time to wait after a failure.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// Where API servers reach the webhook.
+/// The address at which API servers reach the webhook.
 #[derive(Clone, Debug)]
 pub enum WebhookAddress {
     /// A Service of the operator's namespace, port 443.
@@ -39,9 +39,9 @@ pub enum WebhookAddress {
 /// The options of the webhook.
 #[derive(Clone, Debug)]
 pub struct WebhookOptions {
-    /// Where it listens.
+    /// The address that it listens on.
     pub listen: SocketAddr,
-    /// Where API servers reach it.
+    /// The address at which API servers reach it.
     pub address: WebhookAddress,
     /// The namespace of the Secret with the certificate, and of the Service.
     pub namespace: String,
@@ -60,7 +60,7 @@ impl WebhookOptions {
         }
     }
 
-    /// What a definition says of the webhook.
+    /// The webhook configuration for a definition.
     fn client_config(&self, authorities: &str) -> WebhookClientConfig {
         let ca_bundle = Some(ByteString(authorities.as_bytes().to_vec()));
         match &self.address {
@@ -120,14 +120,14 @@ async fn keep(client: &kube::Client, options: &WebhookOptions, serving: &Serving
     }
 }
 
-/// A failed attempt, in words for the log.
+/// The error of an attempt, for the log.
 type Failure = String;
 
 fn failed(attempt: &'static str) -> impl Fn(kube::Error) -> Failure {
     move |error| format!("cannot {attempt}: {error}")
 }
 
-/// The definitions name the authorities before a certificate of theirs is shown.
+/// The definitions name the authorities before the server shows a certificate of theirs.
 async fn look(client: &kube::Client, options: &WebhookOptions, serving: &Serving) -> Result<(), Failure> {
     let kept = certificate::ensure(client, &options.namespace, &options.host()).await?;
     definitions::ensure(client, &options.client_config(&kept.authorities)).await?;

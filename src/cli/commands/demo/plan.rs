@@ -1,4 +1,4 @@
-//! What the next commit will do, before it is made.
+//! The plan of the demo's next commit, shown before the commit is made.
 
 use std::sync::Arc;
 

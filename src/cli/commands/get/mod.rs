@@ -1,4 +1,4 @@
-//! `wheelwright get`: objects of a hub with what people ask about them, and why.
+//! `wheelwright get`: objects of a hub, with the facts that people ask for and the reasons.
 
 mod addons;
 mod clusters;

@@ -1,4 +1,4 @@
-//! What `wheelwright get` shows of objects, and how.
+//! The facts that `wheelwright get` shows of objects, and their form.
 
 use std::process::ExitCode;
 

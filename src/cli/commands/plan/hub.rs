@@ -1,4 +1,4 @@
-//! Reads of a hub what a plan needs.
+//! Reads the objects that a plan needs from a hub.
 
 use std::collections::BTreeSet;
 use std::path::Path;

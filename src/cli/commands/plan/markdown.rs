@@ -1,6 +1,6 @@
 //! A plan for a pull request.
 //!
-//! Forges limit the size of a comment, and a plan quotes what strangers wrote. So the page is bounded, its
+//! Forges limit the size of a comment, and a plan quotes texts of strangers. So the page is bounded, its
 //! first lines are escaped, and the rest stands in a block of code that its content cannot end.
 
 use std::fmt::Write as _;

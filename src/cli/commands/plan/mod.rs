@@ -1,4 +1,4 @@
-//! `wheelwright plan`: what a commit does, before it is merged.
+//! `wheelwright plan`: shows the effects of a commit before it is merged.
 
 mod hub;
 mod markdown;
