@@ -1,4 +1,4 @@
-//! Unique names from a seed: ring 1 has no randomness.
+//! Unique names from a seed: a member crate has no randomness.
 
 use object::Random;
 
