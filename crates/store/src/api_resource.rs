@@ -1,4 +1,4 @@
-//! What is served: resources with their names, versions and rules.
+//! The served resources: their names, versions and rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl GroupResource {
         Self { group: group.into(), resource: resource.into() }
     }
 
-    /// Namespaces, whose life decides about the objects in them.
+    /// Namespaces: their phase decides about the objects in them.
     pub(super) fn namespaces() -> Self {
         Self::new("", "namespaces")
     }
@@ -58,7 +58,7 @@ pub struct ApiResource {
     pub versions: Vec<Version>,
     /// Name of the version objects are stored in.
     pub storage: String,
-    /// How `metadata.generation` counts.
+    /// The rule by which `metadata.generation` counts.
     pub generation: Generation,
     /// Which names objects may have.
     pub names: NameRule,
@@ -66,7 +66,7 @@ pub struct ApiResource {
     pub unconditional_update: bool,
     /// Whether a PUT or a merge may create the object.
     pub create_on_update: bool,
-    /// What the server knows about the kind; `None` for custom kinds.
+    /// The built-in kind; `None` for custom kinds.
     pub(super) builtin: Option<&'static BuiltinKind>,
 }
 
@@ -77,7 +77,7 @@ pub struct Version {
     pub name: String,
     /// Whether clients may use it.
     pub served: bool,
-    /// What clients are warned of; `None` while the version is not deprecated.
+    /// The warning to clients; `None` while the version is not deprecated.
     pub deprecation: Option<String>,
     /// Shape of objects, defaults and checks.
     pub schema: Arc<Schema>,
@@ -96,7 +96,7 @@ pub struct Version {
     pub selectable: Vec<String>,
 }
 
-/// How `metadata.generation` counts.
+/// The rule by which `metadata.generation` counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
     /// It does not: the field stays absent.
@@ -120,7 +120,7 @@ pub enum NameRule {
     PathSegment,
 }
 
-/// Where the scale subresource reads and writes.
+/// The paths that the scale subresource reads and writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
     /// Field names to the wanted number of replicas.
@@ -142,7 +142,7 @@ pub struct Column {
     pub type_: String,
     /// OpenAPI format of the cells.
     pub format: String,
-    /// What it means.
+    /// The meaning of the cells.
     pub description: String,
     /// 0 for always, higher for `-o wide`.
     pub priority: i64,

@@ -97,7 +97,7 @@ fn owner_uids(object: &Object) -> BTreeSet<String> {
     list.filter_map(|owner| owner.get("uid").and_then(Value::as_str)).map(str::to_owned).collect()
 }
 
-/// What is known of an owner that an object names.
+/// The state of an owner that an object names.
 enum OwnerState {
     Present(Place, Arc<Object>),
     Absent,
@@ -137,7 +137,7 @@ impl Store {
         }
     }
 
-    /// Deletes the events that nobody has written for as long as this.
+    /// Deletes the events that have not been written for their lifetime.
     pub fn expire_events(&mut self, keep: SignedDuration, now: Timestamp) {
         let events = GroupResource::new("", "events");
         let Some(collection) = self.collections.get(&events) else { return };

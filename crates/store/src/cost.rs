@@ -13,7 +13,7 @@ use serde_json::Value;
 /// Steps that the rules of one object may take, a second or two of evaluation (apiserver `PerCallLimit`).
 pub(super) const BUDGET: f64 = 1e6;
 
-/// Functions whose value is as small as a boolean or a number.
+/// Functions with a value as small as a boolean or a number.
 const SMALL: [&str; 16] = [
     "_==_",
     "_!=_",
@@ -33,7 +33,7 @@ const SMALL: [&str; 16] = [
     "indexOf",
 ];
 
-/// What is known of an expression, at most.
+/// The upper bounds of an expression.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bound {
     steps: f64,
@@ -57,7 +57,7 @@ impl Meter {
         Self { known: values.map(measure).fold(Bound::default(), Bound::or), steps: 0.0 }
     }
 
-    /// What the value of an expression is at most.
+    /// The upper bound of the value of an expression.
     ///
     /// # Errors
     /// Where the expressions so far might take more steps than [`BUDGET`]; it must not be evaluated.

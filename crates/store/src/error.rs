@@ -24,7 +24,7 @@ pub struct FieldError {
     pub reason: &'static str,
     /// Path of the field, such as `spec.replicas`.
     pub field: String,
-    /// What is wrong, such as `Invalid value: -1: must be positive`.
+    /// The problem, such as `Invalid value: -1: must be positive`.
     pub message: String,
 }
 
@@ -122,7 +122,7 @@ impl ApiError {
         self.0.message.as_deref().unwrap_or_default()
     }
 
-    /// What is wrong field by field; empty where the refusal is not about fields.
+    /// The problems field by field; empty if the refusal is not about fields.
     pub fn causes(&self) -> &[StatusCause] {
         self.0.details.as_ref().and_then(|details| details.causes.as_deref()).unwrap_or_default()
     }
@@ -228,7 +228,7 @@ impl ApiError {
         Self::failure(400, "BadRequest", message.into(), None)
     }
 
-    /// 403 for a write that a rule of the server forbids whoever asks.
+    /// 403 for a write that a rule of the server forbids to every user.
     pub fn forbidden(target: &ResourcePath, why: &str) -> Self {
         let name = if target.name.is_empty() { String::new() } else { format!(" {:?}", target.name) };
         Self::failure(
@@ -285,7 +285,7 @@ impl ApiError {
         Self(status)
     }
 
-    /// 410 for a resource version, or a continue token, whose history is gone.
+    /// 410 for a resource version, or a continue token, with a history that is gone.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::failure(410, "Expired", message.into(), None)
     }
@@ -319,7 +319,7 @@ impl ApiError {
         Self::failure(504, "Timeout", message, Some(details))
     }
 
-    /// 504 for a request whose body does not come.
+    /// 504 for a request with a body that does not arrive.
     pub fn request_timeout() -> Self {
         let message = "Timeout: request did not complete within the allotted timeout";
         Self::failure(504, "Timeout", message.into(), Some(StatusDetails::default()))
@@ -343,7 +343,7 @@ impl ApiError {
         Self::failure(422, "Invalid", message.into(), Some(StatusDetails::default()))
     }
 
-    /// 500 without a reason, as kube-apiserver answers where nobody named the mistake.
+    /// 500 without a reason, as kube-apiserver answers for an error without a type.
     pub fn unexpected(message: impl Into<String>) -> Self {
         Self::failure(500, "", message.into(), None)
     }

@@ -1,4 +1,4 @@
-//! What a durable front has to write down, and how it comes back.
+//! The journal of a store, which a durable front writes to disk, and the restart from it.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct Entry {
 }
 
 impl Store {
-    /// Begins to keep a journal, which somebody has to take from time to time.
+    /// Begins to keep a journal, which the caller has to take from time to time.
     pub fn keep_journal(&mut self) {
         self.journal.get_or_insert_default();
     }

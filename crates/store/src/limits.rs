@@ -1,4 +1,4 @@
-//! What one request may take of the store, decided before anything of that size is made.
+//! Limits on one request, checked before anything of that size is allocated.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What is true of the metadata of every object.
+//! Validates the metadata that every object has.
 
 use std::sync::LazyLock;
 
@@ -65,7 +65,7 @@ pub(super) fn tidy(object: &mut Object) {
         .retain(|field, value| !empty(value) || (field == "managedFields" && value.is_array()));
 }
 
-/// What is wrong with the metadata of an object, whatever it was before.
+/// The problems of the metadata of an object, whatever it was before.
 pub(super) fn validate(resource: &ApiResource, object: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     validate_name(resource, object, &mut errors);
@@ -171,7 +171,7 @@ fn validate_owners(object: &Object, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What is wrong with the change of metadata from `old` to `new`.
+/// The problems of the change of metadata from `old` to `new`.
 pub(super) fn validate_update(old: &Object, new: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"] {

@@ -11,7 +11,7 @@ use super::request_scope::RequestScope;
 use super::write_request::WriteRequest;
 use super::{ApiError, metadata};
 
-/// What an apply came to.
+/// The result of an apply.
 pub(super) struct Applied {
     pub(super) object: Object,
     pub(super) managed_fields: Vec<Value>,

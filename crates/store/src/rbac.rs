@@ -1,4 +1,4 @@
-//! Who may do what: roles and their bindings, as the RBAC authoriser of kube-apiserver reads them.
+//! Authorization: roles and their bindings, as the RBAC authorizer of kube-apiserver reads them.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 /// Members of this group may do everything, whatever the roles say.
 pub const MASTERS: &str = "system:masters";
 
-/// What somebody wants to do.
+/// The attributes of a request for the authorizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// `get`, `list`, `create` and so on; also verbs without a request, such as `approve`.
@@ -25,7 +25,7 @@ pub struct Attributes {
     pub on: On,
 }
 
-/// What something is done with.
+/// The object of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum On {
     /// Objects.

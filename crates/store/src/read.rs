@@ -83,7 +83,7 @@ fn field_text<'a>(object: &'a Object, path: &str) -> Cow<'a, str> {
     }
 }
 
-/// What a continue token says: the revision of the first page and the last key it held.
+/// The content of a continue token: the revision of the first page and the last key on it.
 #[derive(Serialize, Deserialize)]
 struct Continue {
     v: String,

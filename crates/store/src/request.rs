@@ -1,4 +1,4 @@
-//! What a request names and what it asks for.
+//! The parts of a request: the object that it names, and its options.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ impl ResourcePath {
     }
 }
 
-/// Who asks.
+/// The user who sends the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// User name, such as `system:serviceaccount:default:robot`.
@@ -128,7 +128,7 @@ impl User {
     }
 }
 
-/// What to do with fields that the schema does not know.
+/// The treatment of fields that the schema does not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
     /// Drop them silently.
@@ -143,7 +143,7 @@ pub enum FieldValidation {
 /// Options of a write.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
-    /// Who writes: role escalation is checked against it, and signing requests name it.
+    /// The user who writes: role escalation is checked against it, and signing requests name it.
     pub user: Arc<User>,
     /// Owner of the written fields in `metadata.managedFields`; a front without one passes the first word of
     /// the user agent.
@@ -152,7 +152,7 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// Take fields from other managers (server-side apply only).
     pub force: bool,
-    /// What to do with unknown fields.
+    /// The treatment of unknown fields.
     pub field_validation: FieldValidation,
 }
 
@@ -197,7 +197,7 @@ impl WriteOptions {
     }
 }
 
-/// What a write came to.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
     /// The object as it is now, or would be after a dry run, in the version that was asked for.
@@ -230,7 +230,7 @@ pub struct ListOptions {
     pub fields: String,
     /// Most items to return; 0 for all.
     pub limit: usize,
-    /// Where to go on, from the list before.
+    /// The continue token of the list before.
     pub continue_token: String,
     /// Empty, `0`, or a version the list must not be older than (or exactly be).
     pub resource_version: String,
@@ -249,13 +249,13 @@ pub struct List {
     pub resource_version: String,
     /// Token for the next page; empty on the last.
     pub continue_token: String,
-    /// How many more there are, where it is known.
+    /// The number of remaining objects, if it is known.
     pub remaining: Option<usize>,
     /// The items, ordered by namespace and name.
     pub items: Vec<Arc<Object>>,
 }
 
-/// Who goes first when an object that others depend on is deleted.
+/// The order in which an object and its dependents are deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
     /// The object; its dependents are collected after it.
@@ -270,19 +270,19 @@ pub enum Propagation {
 /// Options of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// Who deletes, as admission policies see it.
+    /// The user who deletes, for admission policies.
     pub user: Arc<User>,
     /// The object must have this uid; empty for any.
     pub uid: String,
     /// The object must be at this version; empty for any.
     pub resource_version: String,
-    /// Who goes first.
+    /// The order of the deletion.
     pub propagation: Option<Propagation>,
     /// Do everything but delete.
     pub dry_run: bool,
 }
 
-/// What a deletion came to.
+/// The result of a deletion.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deleted {
     /// The object is gone; this is its last state.

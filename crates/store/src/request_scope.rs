@@ -1,4 +1,4 @@
-//! What a request is about.
+//! The scope of a request.
 
 use std::sync::Arc;
 

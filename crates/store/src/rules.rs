@@ -29,7 +29,7 @@ impl Rules {
         has_rules(schema).then(|| Self { compiled: compile_schema(schema) })
     }
 
-    /// What the rules say about an object, and its change from `old`.
+    /// The problems that the rules find in an object, and in its change from `old`.
     pub(super) fn check(&self, scope: &RequestScope, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         if cost::steps(&self.compiled, object, old) > cost::BUDGET {
             let why = "validation failed due to running out of cost budget, no further validation rules will be run";

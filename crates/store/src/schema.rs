@@ -16,7 +16,7 @@ pub struct Schema {
     pub type_: Type,
     /// Whether `null` is a value rather than an absence.
     pub nullable: bool,
-    /// What an absent field is filled in with.
+    /// The default of an absent field.
     pub default: Option<Value>,
     /// Declared fields of an object.
     pub properties: BTreeMap<String, Arc<Schema>>,

@@ -23,7 +23,7 @@ pub(super) fn known(scope: &RequestScope, target: &ResourcePath) -> Result<(), A
     }
 }
 
-/// What of `new` a write through a subresource may change: the rest comes from `old`.
+/// The part of `new` that a write through a subresource may change: the rest comes from `old`.
 pub(super) fn restrict(scope: &RequestScope, subresource: &str, old: &Object, mut new: Object) -> Object {
     match subresource {
         "" | "scale" => {

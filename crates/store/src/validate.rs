@@ -52,7 +52,7 @@ fn keeps_rules_away(error: &FieldError) -> bool {
     )
 }
 
-/// What is wrong with a value by itself, as for a default.
+/// The problems of a value by itself, as for a default.
 pub(super) fn check_value(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Errors { custom: true, found: Vec::new() };
     errors.value(schema, value, None, path);

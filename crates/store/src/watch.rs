@@ -18,7 +18,7 @@ pub struct WatchOptions {
     pub labels: String,
     /// Field selector as in a query string.
     pub fields: String,
-    /// Where to begin: a revision, or empty or `0` for everything there is and then what changes.
+    /// The revision to begin at; empty or `0` for all present objects and then the changes.
     pub resource_version: String,
     /// Whether to begin with everything there is, ended by a bookmark (streaming list).
     pub send_initial_events: Option<bool>,
@@ -72,7 +72,7 @@ impl EventType {
 /// One event of a watch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WatchEvent {
-    /// What happened.
+    /// The type of the event.
     pub type_: EventType,
     /// To which object.
     pub object: Arc<Object>,

@@ -15,7 +15,8 @@ use super::{
     metadata, ownership, prune, scale, subresource, validate,
 };
 
-/// Whose the written fields become: the writer's where they changed, or as the entries of an apply say.
+/// The new owner of written fields: the writer of changed fields, or the owners that the entries of an apply
+/// name.
 enum Owning {
     Update,
     Apply(Vec<Value>),

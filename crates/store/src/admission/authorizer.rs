@@ -45,7 +45,7 @@ pub(super) struct Question {
     pub(super) on: On,
 }
 
-/// What a check is about.
+/// The attributes of a check.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum On {
     Objects(ResourcePath),

@@ -16,7 +16,7 @@ use crate::request_scope::RequestScope;
 use crate::write_request::WriteRequest;
 use crate::{ApiError, GroupResource, ResourcePath, Store, User};
 
-/// What a request does to its object.
+/// The operation of a request on its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
@@ -48,7 +48,7 @@ pub(crate) struct Admission<'a> {
     pub(crate) old: Option<&'a Object>,
 }
 
-/// What a policy finds wrong.
+/// The finding of a policy.
 struct Denial {
     message: String,
     reason: String,

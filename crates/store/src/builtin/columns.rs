@@ -31,7 +31,7 @@ pub(super) const fn wide(name: &'static str, cell: fn(&Object, Timestamp) -> Val
 /// The name of the object.
 pub(super) const NAME: PrinterColumn =
     PrinterColumn { name: "Name", format: "name", priority: 0, cell: |o, _| o.name().into() };
-/// How long ago the object was created.
+/// The age of the object.
 pub(super) const AGE: PrinterColumn =
     column("Age", |o, now| age(text(o, &["metadata", "creationTimestamp"]), now));
 /// When the object was created.
@@ -53,17 +53,17 @@ pub(super) fn count(object: &Object, path: &[&str]) -> i64 {
     object.at(path).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// How many entries the map of a field has.
+/// The number of entries of the map in a field.
 pub(super) fn entries(object: &Object, field: &str) -> usize {
     object.at(&[field]).and_then(Value::as_object).map_or(0, serde_json::Map::len)
 }
 
-/// How many of the wanted replicas a field of the status counts: `1/2`.
+/// The number of the wanted replicas that a field of the status counts: `1/2`.
 pub(super) fn ratio(object: &Object, ready: &str) -> Value {
     format!("{}/{}", count(object, &["status", ready]), count(object, &["spec", "replicas"])).into()
 }
 
-/// How long ago a time was, in the words of kubectl.
+/// The age of a time, in the words of kubectl.
 pub fn age(at: &str, now: Timestamp) -> Value {
     match at.parse::<Timestamp>() {
         _ if at.is_empty() => "<unknown>".into(),

@@ -1,4 +1,4 @@
-//! What the API machine knows about one built-in kind.
+//! The descriptor of a built-in kind for the API machine.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -71,17 +71,17 @@ pub(crate) struct BuiltinKind {
     pub(crate) validate: fn(Option<&Object>, &Object, &mut Vec<FieldError>),
     /// Finds what is wrong with any change from an old to a new object, a subresource's too.
     pub(crate) validate_update: fn(&Object, &Object, &mut Vec<FieldError>),
-    /// What a writer is warned of where this API machine stores the kind and nothing follows from it.
+    /// The warning to writers of a kind that this API machine stores without any effect.
     pub(crate) not_enforced: Option<&'static str>,
     /// The columns that `kubectl get` prints.
     pub(crate) columns: &'static [PrinterColumn],
 }
 
-/// What a kind may need to complete a new object.
+/// The context in which a kind completes a new object.
 pub(crate) struct Creation<'a> {
-    /// Who creates it.
+    /// The user who creates it.
     pub(crate) user: &'a User,
-    /// Where new names and addresses come from.
+    /// The source of new names and addresses.
     pub(crate) ids: &'a mut Ids,
 }
 

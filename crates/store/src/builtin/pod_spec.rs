@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::FieldError;
 use object::Object;
 
-/// What a workload without a template is never without.
+/// The defaults of a workload without a template.
 pub(super) const TEMPLATE: &[(&str, &str)] =
     &[("spec", r#"{"template":{"metadata":{},"spec":{"containers":null}}}"#)];
 

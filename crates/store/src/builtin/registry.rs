@@ -60,7 +60,7 @@ pub(crate) fn aliases() -> Resources {
     RESOURCES.1.clone()
 }
 
-/// The conversions of built-in kinds whose versions differ in more than their name, by group and kind.
+/// The conversions of built-in kinds with versions that differ in more than their name, by group and kind.
 pub(crate) fn conversions() -> BTreeMap<(String, String), Convert> {
     let with_key = |kind: &BuiltinKind| Some(((kind.group.to_owned(), kind.kind.to_owned()), kind.convert?));
     kinds().filter_map(with_key).collect()

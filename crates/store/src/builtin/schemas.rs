@@ -21,7 +21,7 @@ pub(crate) struct Definitions {
     roots: BTreeMap<String, Arc<Schema>>,
 }
 
-/// Collects types whose schemas are wanted.
+/// Collects the types with wanted schemas.
 pub(super) struct Collector {
     generator: SchemaGenerator,
     roots: Vec<String>,

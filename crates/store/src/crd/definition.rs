@@ -1,4 +1,4 @@
-//! What a CustomResourceDefinition says, and what it need not say.
+//! A CustomResourceDefinition with its defaults.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) fn resource_id(definition: &Object) -> GroupResource {
     GroupResource::new(text(spec, "group"), spec.get("names").map_or("", |names| text(names, "plural")))
 }
 
-/// What a definition serves.
+/// The resources that a definition serves.
 pub(super) fn resource(definition: &Object) -> ApiResource {
     let spec = spec(definition);
     let names = spec.get("names").unwrap_or(&Value::Null);

@@ -19,14 +19,14 @@ pub(super) const SCHEMA: f64 = 1e8;
 
 /// Bytes of the largest request.
 const REQUEST: f64 = 3.0 * 1024.0 * 1024.0;
-/// What one character of a text costs that is gone through (cel-go `StringTraversalCostFactor`).
+/// The cost of a traversed character of a text (cel-go `StringTraversalCostFactor`).
 const PER_CHARACTER: f64 = 0.1;
-/// What one character of a regular expression costs (cel-go `RegexStringLengthCostFactor`).
+/// The cost of a character of a regular expression (cel-go `RegexStringLengthCostFactor`).
 const PER_PATTERN: f64 = 0.25;
 const NEW_LIST: f64 = 10.0;
 const NEW_MAP: f64 = 30.0;
 
-/// What a rule costs on one value of a schema, at most; 0 for one that cannot be read.
+/// The upper bound of the cost of a rule on one value of a schema; 0 for a rule that cannot be read.
 pub(super) fn of_rule(rule: &str, schema: &Value) -> f64 {
     let Ok(program) = Program::compile(rule) else { return 0.0 };
     let value = Shape { size: size(schema), schema: Some(schema) };
@@ -56,7 +56,7 @@ impl<'s> Shape<'s> {
         Self { size: schema.map_or(0.0, size), schema }
     }
 
-    /// What a comprehension goes through: items of a list, keys of a map.
+    /// The range of a comprehension: items of a list, keys of a map.
     fn element(self) -> Self {
         self.below(|schema| schema.get("items"))
     }

@@ -36,7 +36,7 @@ pub(super) fn check_schemas(spec: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Where a schema stands.
+/// The place of a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     Root,
@@ -50,9 +50,9 @@ enum At {
 
 struct Check<'e> {
     errors: &'e mut Vec<FieldError>,
-    /// How many values of the schema an object may have.
+    /// The number of values of the schema that an object may have.
     cardinality: f64,
-    /// What the rules so far may take.
+    /// The cost of the rules so far.
     cost: f64,
 }
 

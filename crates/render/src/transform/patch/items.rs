@@ -1,4 +1,4 @@
-//! The merge of lists whose items are told apart by keys.
+//! The merge of lists with keys that identify the items.
 
 use super::strategic::{Merge, PATCH, Result, invalid};
 use crate::yaml::{Map, Node, Scalar, Style, Tag, Value};

@@ -7,7 +7,7 @@ use crate::builtin::columns::{AGE, NAME, PrinterColumn, column, text, wide};
 use object::Object;
 use object::names::is_dns_subdomain;
 
-/// What a binding that names no role is never without.
+/// The defaults of a binding that names no role.
 pub(super) const NO_ROLE: &str = r#"{"apiGroup":"rbac.authorization.k8s.io","kind":"","name":""}"#;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
