@@ -6,13 +6,14 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use api::names::{APPLIED_DIGEST_ANNOTATION, CONFIG_REPO_ANNOTATION, LAST_APPLIED_ANNOTATION};
-use engine::sync::is_secret;
 use object::Object;
 
 /// Most changed fields that are told of one object.
 const MAX_FIELDS: usize = 100;
 /// What is shown instead of the value of a Secret.
 const HIDDEN: &str = "(hidden)";
+/// The fields of a Secret that hold none of its values.
+const SHOWN_OF_SECRETS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 /// Metadata that an API server writes.
 const SERVER_METADATA: [&str; 8] = [
     "creationTimestamp",
@@ -38,18 +39,19 @@ pub struct FieldChange {
     pub after: Option<Value>,
 }
 
+/// Where a value stands in an object.
+#[derive(Default)]
+struct Place {
+    path: String,
+    /// Whether the value is one of a Secret.
+    is_hidden: bool,
+}
+
 /// The fields that differ between two states of an object, without those that an API server or a controller
-/// writes. Values of Secrets are hidden.
+/// writes. Values of Secrets are hidden, also of those inside another object.
 pub(super) fn field_changes(before: &Object, after: &Object) -> Vec<FieldChange> {
     let mut found = Vec::new();
-    compare("", Some(&content(before)), Some(&content(after)), &mut found);
-    if is_secret(&after.gvk()) {
-        for change in found.iter_mut().filter(|change| !change.path.starts_with("metadata.")) {
-            for side in [&mut change.before, &mut change.after].into_iter().flatten() {
-                *side = HIDDEN.into();
-            }
-        }
-    }
+    compare(&Place::default(), Some(&content(before)), Some(&content(after)), &mut found);
     found.truncate(MAX_FIELDS);
     found
 }
@@ -71,45 +73,82 @@ fn content(object: &Object) -> Value {
     object.into_value()
 }
 
-fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, found: &mut Vec<FieldChange>) {
+fn compare(place: &Place, before: Option<&Value>, after: Option<&Value>, found: &mut Vec<FieldChange>) {
     match (before, after) {
         (before, after) if before == after => {}
         (Some(Value::Object(before)), Some(Value::Object(after))) => {
-            compare_fields(path, before, after, found)
+            compare_fields(place, before, after, found)
         }
         (Some(Value::Array(before)), Some(Value::Array(after))) => {
             let (before, after) = match (named(before), named(after)) {
                 (Some(before), Some(after)) => (before, after),
                 _ => (numbered(before), numbered(after)),
             };
-            for (item, value) in &before {
-                compare(&format!("{path}[{item}]"), Some(value), after.get(item).copied(), found);
-            }
-            for (item, value) in after.iter().filter(|(item, _)| !before.contains_key(*item)) {
-                compare(&format!("{path}[{item}]"), None, Some(value), found);
+            let new = after.keys().filter(|item| !before.contains_key(*item));
+            for item in before.keys().chain(new) {
+                let place = Place { path: format!("{}[{item}]", place.path), ..*place };
+                compare(&place, before.get(item).copied(), after.get(item).copied(), found);
             }
         }
         (before, after) => {
-            found.push(FieldChange { path: path.into(), before: before.cloned(), after: after.cloned() });
+            let shown = |value| shown(value, place.is_hidden);
+            found.push(FieldChange {
+                path: place.path.clone(),
+                before: before.map(shown),
+                after: after.map(shown),
+            });
         }
     }
 }
 
 fn compare_fields(
-    path: &str,
+    place: &Place,
     before: &Map<String, Value>,
     after: &Map<String, Value>,
     found: &mut Vec<FieldChange>,
 ) {
-    let new = after.iter().filter(|(field, _)| !before.contains_key(*field)).map(|(field, _)| field);
+    let is_secret = is_secret(before) || is_secret(after);
+    let new = after.keys().filter(|field| !before.contains_key(*field));
     for field in before.keys().chain(new) {
-        let step = match field.contains(['.', '/', '[']) {
-            true => format!("{path}[{field:?}]"),
-            false if path.is_empty() => field.clone(),
-            false => format!("{path}.{field}"),
+        let path = match field.contains(['.', '/', '[']) {
+            true => format!("{}[{field:?}]", place.path),
+            false if place.path.is_empty() => field.clone(),
+            false => format!("{}.{field}", place.path),
         };
-        compare(&step, before.get(field), after.get(field), found);
+        let is_hidden = place.is_hidden || (is_secret && !SHOWN_OF_SECRETS.contains(&field.as_str()));
+        compare(&Place { path, is_hidden }, before.get(field), after.get(field), found);
     }
+}
+
+/// A value without those of Secrets.
+fn shown(value: &Value, is_hidden: bool) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let is_secret = is_secret(fields);
+            let fields = fields.iter().map(|(field, value)| {
+                let is_hidden = is_hidden || (is_secret && !SHOWN_OF_SECRETS.contains(&field.as_str()));
+                (field.clone(), shown(value, is_hidden))
+            });
+            fields.collect()
+        }
+        Value::Array(items) => items.iter().map(|item| shown(item, is_hidden)).collect(),
+        Value::String(text) if holds_secret(text) => HIDDEN.into(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) if is_hidden => HIDDEN.into(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+fn is_secret(fields: &Map<String, Value>) -> bool {
+    let is = |field, expected| fields.get(field).and_then(Value::as_str) == Some(expected);
+    is("apiVersion", "v1") && is("kind", "Secret")
+}
+
+/// Whether a text, such as a template or an annotation of kubectl, has a Secret as YAML or JSON in it. A
+/// template need not parse, so a kind that only begins with the word counts too.
+fn holds_secret(text: &str) -> bool {
+    let bare: String =
+        text.chars().filter(|char| !char.is_whitespace() && !['"', '\'', '\\'].contains(char)).collect();
+    bare.contains("kind:Secret")
 }
 
 /// The items of a list by their names, where all have one of their own.
@@ -165,12 +204,111 @@ mod tests {
         );
     }
 
+    fn secret(password: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "Secret", "data": {"password": password}})
+    }
+
+    /// An object of each kind that holds manifests, with these ones; and the path of the manifests.
+    fn carriers(manifests: &Value) -> Vec<(Value, &'static str)> {
+        let workload = json!({"workload": {"manifests": manifests}});
+        vec![
+            (json!({"kind": "ManifestWork", "spec": workload}), "spec.workload.manifests"),
+            (
+                json!({"kind": "ManifestWorkReplicaSet", "spec": {"manifestWorkTemplate": workload}}),
+                "spec.manifestWorkTemplate.workload.manifests",
+            ),
+            (
+                json!({"kind": "AddOnTemplate", "spec": {"agentSpec": workload}}),
+                "spec.agentSpec.workload.manifests",
+            ),
+        ]
+    }
+
+    fn check_carriers(before: &Value, after: &Value, expected: &[&str]) {
+        for ((before, path), (after, _)) in carriers(before).into_iter().zip(carriers(after)) {
+            let expected: Vec<_> = expected.iter().map(|line| format!("{path}{line}")).collect();
+            check(before, after, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+    }
+
     #[test]
     fn values_of_a_secret_are_hidden() {
         check(
-            json!({"apiVersion": "v1", "kind": "Secret", "data": {"password": "YQ=="}}),
-            json!({"apiVersion": "v1", "kind": "Secret", "data": {"password": "Yg==", "more": "Yg=="}}),
-            &["data.password: \"(hidden)\" to \"(hidden)\"", "data.more: none to \"(hidden)\""],
+            secret("YQ=="),
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"labels": {"a": "b"}},
+                "data": {"password": "Yg==", "more": "Yg=="}, "stringData": {"token": "c"}}),
+            &[
+                "data.password: \"(hidden)\" to \"(hidden)\"",
+                "data.more: none to \"(hidden)\"",
+                "metadata.labels: none to {\"a\":\"b\"}",
+                "stringData: none to {\"token\":\"(hidden)\"}",
+            ],
+        );
+    }
+
+    #[test]
+    fn values_of_a_secret_inside_another_object_are_hidden() {
+        let token =
+            |token: &str| json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"token": token}});
+        check_carriers(
+            &json!([secret("YQ=="), token("a")]),
+            &json!([secret("Yg=="), token("b")]),
+            &[
+                "[0000].data.password: \"(hidden)\" to \"(hidden)\"",
+                "[0001].stringData.token: \"(hidden)\" to \"(hidden)\"",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_secret_that_enters_or_leaves_another_object_is_told_without_its_values() {
+        let hidden = secret(HIDDEN).to_string();
+        let (none, one) = (json!([]), json!([secret("YQ==")]));
+        check_carriers(&none, &one, &[&format!("[0000]: none to {hidden}")]);
+        check_carriers(&one, &none, &[&format!("[0000]: {hidden} to none")]);
+        check(
+            json!({"kind": "ManifestWork"}),
+            json!({"kind": "ManifestWork", "spec": {"manifests": one}}),
+            &[&format!("spec: none to {{\"manifests\":[{hidden}]}}")],
+        );
+    }
+
+    #[test]
+    fn values_are_hidden_where_another_object_takes_the_place_of_a_secret() {
+        let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"password": "no"}});
+        check_carriers(
+            &json!([secret("YQ==")]),
+            &json!([other]),
+            &[
+                "[0000].data.password: \"(hidden)\" to \"(hidden)\"",
+                "[0000].kind: \"Secret\" to \"ConfigMap\"",
+            ],
+        );
+    }
+
+    #[test]
+    fn text_that_holds_a_secret_is_hidden() {
+        let json = secret("YQ==").to_string();
+        for text in [
+            "kind: Secret\ndata: {password: YQ==}",
+            "{{ if .on }}\n'kind' : \"Secret\"\n{{ end }}",
+            &json,
+            &Value::from(json.as_str()).to_string(),
+        ] {
+            check(
+                json!({"kind": "ConfigMap", "data": {"a": "kind: ConfigMap"}}),
+                json!({"kind": "ConfigMap", "data": {"a": text}}),
+                &["data.a: \"kind: ConfigMap\" to \"(hidden)\""],
+            );
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_secret_is_shown() {
+        check(
+            json!({"kind": "A", "spec": {"ref": {"kind": "Secret", "name": "a"}}}),
+            json!({"kind": "A", "spec": {"ref": {"kind": "Secret", "name": "b"}}}),
+            &["spec.ref.name: \"a\" to \"b\""],
         );
     }
 }
