@@ -2,11 +2,14 @@
 //! again and again.
 //!
 //! An input from outside may make a computation take all memory, whatever limits it has. A file exists for
-//! each computation from before its beginning until its end. A file that exists at the start of the process
-//! is that of a computation that was running when the process ended.
+//! each computation from before its beginning until its end, or until the process ends on purpose. A file
+//! that exists at the start of the process is that of a computation that was running when the process was
+//! killed.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
@@ -21,51 +24,92 @@ const ENDS: usize = 3;
 const FORGOTTEN: Duration = Duration::from_secs(3600);
 
 /// The directory of the computations that have begun.
-#[derive(Clone, Debug)]
-pub(super) struct Attempts(PathBuf);
+#[derive(Debug)]
+pub(super) struct Attempts {
+    dir: PathBuf,
+    /// The files of the computations that run, with the ends that each had before; absent once the process
+    /// ends on purpose.
+    running: Mutex<Option<BTreeMap<PathBuf, usize>>>,
+    /// Held by the one computation that runs of those during which the process has ended. So the next end
+    /// counts for the one that causes it, and not for those that ran beside it.
+    suspect: Mutex<()>,
+}
 
 /// A computation that has begun.
 #[derive(Debug)]
-pub(super) struct Attempt(PathBuf);
+pub(super) struct Attempt<'a> {
+    attempts: &'a Attempts,
+    file: PathBuf,
+    _suspect: Option<MutexGuard<'a, ()>>,
+}
 
 impl Attempts {
     /// Names the directory, which is created at the first attempt.
     pub(super) fn new(dir: &Path) -> Self {
-        Self(dir.to_owned())
+        Self { dir: dir.to_owned(), running: Mutex::new(Some(BTreeMap::new())), suspect: Mutex::default() }
     }
 
-    /// Begins a computation with an input.
+    /// Begins a computation with an input. If the process has ended during it, waits until no other such
+    /// computation runs.
     ///
     /// # Errors
     /// A sentence, if the process ended too often during this computation. A disk that cannot be written
     /// refuses no computation.
-    pub(super) fn begin(&self, name: &str, input: &str) -> Result<Attempt, String> {
-        let file = self.0.join(hex(Sha256::digest(format!("{name}\n{input}"))));
-        let is_fresh = |file: &Path| {
-            let written = fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
-            written.and_then(|at| at.elapsed().ok()).is_none_or(|age| age < FORGOTTEN)
-        };
-        let ends = fs::read_to_string(&file).ok().filter(|_| is_fresh(&file));
-        let ends = ends.and_then(|text| text.trim().parse::<usize>().ok()).unwrap_or_default();
+    pub(super) fn begin(&self, name: &str, input: &str) -> Result<Attempt<'_>, String> {
+        let file = self.dir.join(hex(Sha256::digest(format!("{name}\n{input}"))));
+        let ends = ends(&file);
         if ends >= ENDS {
             return Err(format!(
                 "the process ended {ends} times during it; it is begun again an hour after the last time, \
                  or for another commit"
             ));
         }
-        let written = fs::create_dir_all(&self.0).and_then(|()| fs::write(&file, (ends + 1).to_string()));
-        if let Err(error) = written {
-            tracing::warn!(%error, directory = %self.0.display(), "cannot note that a computation begins");
+        let suspect = (ends > 0).then(|| self.suspect.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(running) = self.running().as_mut() {
+            let written =
+                fs::create_dir_all(&self.dir).and_then(|()| fs::write(&file, (ends + 1).to_string()));
+            if let Err(error) = written {
+                tracing::warn!(%error, directory = %self.dir.display(), "cannot note that a computation begins");
+            }
+            running.insert(file.clone(), ends);
         }
-        Ok(Attempt(file))
+        Ok(Attempt { attempts: self, file, _suspect: suspect })
+    }
+
+    /// The process ends on purpose, which counts for no computation that runs or begins until then.
+    pub(super) fn close(&self) {
+        for (file, ends) in self.running().take().unwrap_or_default() {
+            let restored =
+                if ends == 0 { fs::remove_file(&file) } else { fs::write(&file, ends.to_string()) };
+            if let Err(error) = restored {
+                tracing::warn!(%error, file = %file.display(), "cannot note that the process ends on purpose");
+            }
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<BTreeMap<PathBuf, usize>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Attempt {
+/// How often the process ended during the computation of a file.
+fn ends(file: &Path) -> usize {
+    let written = fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
+    // A time in the future is that of a clock that was set back.
+    if !written.is_some_and(|at| at.elapsed().is_ok_and(|age| age < FORGOTTEN)) {
+        return 0;
+    }
+    fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
+}
+
+impl Attempt<'_> {
     /// The process has survived the computation.
     pub(super) fn end(self) {
+        if let Some(running) = self.attempts.running().as_mut() {
+            running.remove(&self.file);
+        }
         // There is none where the disk took no file.
-        drop(fs::remove_file(self.0));
+        drop(fs::remove_file(self.file));
     }
 }
 
@@ -89,6 +133,67 @@ mod tests {
         let written = fs::metadata(&file).unwrap().modified().unwrap();
         fs::File::options().write(true).open(file).unwrap().set_modified(written - FORGOTTEN).unwrap();
         attempts().begin("rendered commit", "one").unwrap().end();
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_refuses_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        for _ in 0..ENDS {
+            let _ = Attempts::new(dir.path()).begin("rendered commit", "one").unwrap();
+        }
+        let file = dir.path().read_dir().unwrap().next().unwrap().unwrap().path();
+        let written = fs::metadata(&file).unwrap().modified().unwrap();
+        fs::File::options().write(true).open(file).unwrap().set_modified(written + FORGOTTEN).unwrap();
+        Attempts::new(dir.path()).begin("rendered commit", "one").unwrap().end();
+    }
+
+    #[test]
+    fn an_orderly_end_of_the_process_counts_for_no_computation() {
+        let dir = tempfile::tempdir().unwrap();
+        let attempts = || Attempts::new(dir.path());
+        let count = || dir.path().read_dir().unwrap().count();
+        for _ in 0..2 * ENDS {
+            let attempts = attempts();
+            let _under_way = attempts.begin("rendered commit", "one").unwrap();
+            assert_eq!(count(), 1);
+            attempts.close();
+            let _late = attempts.begin("rendered commit", "two").unwrap();
+            assert_eq!(count(), 0);
+        }
+        for _ in 0..ENDS {
+            let _ = attempts().begin("rendered commit", "one").unwrap();
+            let attempts = attempts();
+            if let Ok(_under_way) = attempts.begin("rendered commit", "one") {
+                attempts.close();
+            }
+        }
+        attempts().begin("rendered commit", "one").expect_err("what an orderly end found is kept");
+    }
+
+    #[test]
+    fn computations_that_were_under_way_at_an_end_begin_one_after_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let inputs = ["one", "two"];
+        let ended = Attempts::new(dir.path());
+        let _under_way = inputs.map(|input| ended.begin("rendered commit", input).unwrap());
+
+        let attempts = Attempts::new(dir.path());
+        let running = std::sync::atomic::AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for input in inputs {
+                let (attempts, running) = (&attempts, &running);
+                scope.spawn(move || {
+                    let attempt = attempts.begin("rendered commit", input).unwrap();
+                    assert_eq!(running.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                    // Another one that has not ended the process does not wait.
+                    attempts.begin("rendered commit", &format!("new {input}")).unwrap().end();
+                    std::thread::yield_now();
+                    running.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                    attempt.end();
+                });
+            }
+        });
+        assert_eq!(dir.path().read_dir().unwrap().count(), 0);
     }
 
     #[test]

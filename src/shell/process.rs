@@ -129,6 +129,9 @@ impl Shell {
                 () = stop.cancelled() => {}
             }
         }
+        if let Some(attempts) = &runtime.attempts {
+            attempts.close();
+        }
         tasks.close();
         let may_write = async {
             match &runtime.executor.leadership {
