@@ -19,7 +19,7 @@ use store::{ApiError, ResourcePath, Store, User};
 
 const AUTHENTICATED: &str = "system:authenticated";
 
-/// Who is at the other end of a connection.
+/// The identity of the peer of a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Peer {
     /// It showed no certificate; its requests may carry tokens.
@@ -37,7 +37,7 @@ impl Peer {
     }
 }
 
-/// Who a request without credentials comes from.
+/// The user of a request without credentials.
 pub(super) fn anonymous() -> User {
     User { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()], ..User::default() }
 }
@@ -50,8 +50,8 @@ pub(super) fn of_certificate(der: &[u8]) -> Option<(User, Timestamp)> {
         .filter(|(user, _)| !user.name.is_empty())
 }
 
-/// Who sends a request over a connection: the certificate of the connection counts first, then a bearer
-/// token; what is wrong is refused.
+/// The user of a request over a connection: the certificate of the connection counts first, then a bearer
+/// token. Invalid credentials are refused.
 ///
 /// # Errors
 /// 401 for a certificate or a token that is not good.

@@ -49,7 +49,7 @@ pub(super) fn check_path(hub: &Hub, request: &ApiRequest) -> Result<(), ApiError
     )))
 }
 
-/// An apply, or a PUT that may create, of what is not there is a creation too.
+/// An apply to an object that does not exist, or such a PUT that may create, is a creation too.
 pub(super) fn may_create_instead(store: &Store, user: &User, target: &ResourcePath) -> Result<(), ApiError> {
     let is_missing = target.subresource.is_empty() && store.get(target).is_err_and(|e| e.code() == 404);
     if is_missing { demand(store, user, "create", target) } else { Ok(()) }
@@ -125,7 +125,8 @@ pub(super) fn impersonate(hub: &Hub, sender: Arc<User>, headers: &HeaderMap) -> 
     Ok(Arc::new(wanted))
 }
 
-/// What kube-apiserver's admission plugins ask for beyond RBAC when certificates are approved or issued.
+/// The permissions beyond RBAC that kube-apiserver's admission plugins demand when certificates are approved
+/// or issued.
 pub(super) fn admit_certificate(
     hub: &Hub,
     request: &ApiRequest,

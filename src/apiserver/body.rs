@@ -13,7 +13,7 @@ pub(super) struct Body {
     repeated: Vec<String>,
 }
 
-/// What a body is to the request; it decides how repeated fields are refused.
+/// The role of a body in its request; it decides how repeated fields are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// The object itself.
@@ -28,7 +28,7 @@ impl Body {
     /// Reads JSON.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The error in the text.
     pub(super) fn json(text: &[u8], role: Role) -> Result<Self, serde_json::Error> {
         let (mut repeated, mut path) = (Vec::new(), String::new());
         let mut json = serde_json::Deserializer::from_slice(text);

@@ -12,9 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
-/// Connections whose peer nobody knows yet. Half of the file descriptors that a process has by default.
+/// Limit of the connections with an unknown peer: half of the file descriptors that a process has by default.
 const STRANGERS: usize = 512;
-/// The connections over which nobody has shown a good certificate or token, oldest first.
+/// The connections without a good certificate or token so far, oldest first.
 ///
 /// One too many closes the oldest: a flood of silent connections cannot keep out the one that speaks at once.
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ use store::{GroupResource, ListOptions, ResourcePath, WriteOptions};
 /// How long things that depend on time alone may wait: old signing requests.
 const NOW_AND_THEN: Duration = Duration::from_secs(600);
 
-/// Events go when nobody has written them for an hour (`--event-ttl` of kube-apiserver).
+/// Events expire an hour after their last write (`--event-ttl` of kube-apiserver).
 const EVENTS: SignedDuration = SignedDuration::from_hours(1);
 /// How often old events are looked for.
 const EXPIRY: Duration = Duration::from_secs(60);
@@ -48,7 +48,7 @@ async fn expire(hub: Arc<Hub>) {
         }
         let ((), durable) = hub.write_unsettled(|store, now| store.expire_events(EVENTS, now));
         if let Some(durable) = durable {
-            // What the disk did not take is tried again.
+            // Writes that the disk refused are tried again.
             let _ = durable.wait().await;
         }
     }
@@ -71,7 +71,7 @@ async fn on_change(hub: Arc<Hub>, mut changed: watch::Receiver<u64>, step: impl 
 async fn collect(hub: &Arc<Hub>) {
     let ((), durable) = hub.write_unsettled(|store, now| store.settle(now));
     if let Some(durable) = durable {
-        // What the disk did not take is undone; the next change comes back here.
+        // Writes that the disk refused are undone; the next change comes back here.
         let _ = durable.wait().await;
     }
 }

@@ -146,7 +146,7 @@ fn delegator_rules() -> Value {
     ])
 }
 
-/// What a namespace holds, secrets and roles aside.
+/// The kinds in a namespace, except secrets and roles.
 fn view_rules(verbs: &[&str]) -> Value {
     const CORE: &[&str] = &[
         "configmaps",

@@ -16,7 +16,7 @@ const OBJECT_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// What is served, by group and then by version in order of preference.
+/// The served resources, by group and then by version in order of preference.
 type Catalogue = BTreeMap<String, Vec<(String, Vec<Served>)>>;
 
 /// One resource of one version.

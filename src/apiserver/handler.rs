@@ -1,4 +1,4 @@
-//! One request: who asks, may it, what is it about, and who answers.
+//! Handles one request: authenticates and authorizes it, resolves its scope, and dispatches it.
 
 use std::convert::Infallible;
 use std::sync::Arc;

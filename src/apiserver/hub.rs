@@ -1,4 +1,4 @@
-//! What all requests share: the stores behind their locks, who waits for its changes, keys.
+//! The state that all requests share: the stores behind their locks, the waiting watches, keys.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,7 +68,7 @@ impl InFlight {
     }
 }
 
-/// What a [`Hub`] is made of.
+/// The parts of a [`Hub`].
 pub(super) struct Parts {
     pub(super) stores: Arc<Stores>,
     pub(super) signals: Arc<Signals>,
@@ -80,7 +80,7 @@ pub(super) struct Parts {
     pub(super) static_tokens: BTreeMap<[u8; 32], Arc<User>>,
 }
 
-/// Wakes whoever waits for changes of a resource.
+/// Wakes the watches of a resource.
 #[derive(Debug, Default)]
 pub(super) struct Signals {
     by_resource: Mutex<BTreeMap<GroupResource, watch::Sender<u64>>>,
@@ -123,7 +123,7 @@ impl Hub {
         }
     }
 
-    /// Looks at what is on disk; keep it short, every request waits meanwhile.
+    /// Reads the durable state; keep it short, every request waits meanwhile.
     pub(super) fn read<T>(&self, look: impl FnOnce(&Store) -> T) -> T {
         look(&self.stores.shown())
     }
@@ -131,7 +131,7 @@ impl Hub {
     /// Changes the store, and returns when the change will survive a crash.
     ///
     /// # Errors
-    /// What `change` says, or 500 where the disk refused the change; it is undone then.
+    /// Returns the result of `change`, or 500 if the disk refused the change, which is undone then.
     pub(super) async fn write<T>(
         &self,
         change: impl FnOnce(&mut Store, Timestamp) -> Result<T, ApiError>,

@@ -60,7 +60,7 @@ impl Keys {
 /// Writes a file that its owner alone can read, whole or not at all.
 ///
 /// # Errors
-/// What the operating system says.
+/// The error of the operating system.
 pub fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     let new = path.with_extension("new");
     let mut options = fs::OpenOptions::new();

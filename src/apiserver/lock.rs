@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::start_error::StartError;
 
-/// What nobody but the owner may do, in the mode of a file.
+/// The permissions that only the owner may have, in the mode of a file.
 const OTHERS: u32 = 0o077;
 
 /// The lock of a data directory. The operating system releases it when it is dropped or the process ends,

@@ -48,7 +48,7 @@ pub use start_error::StartError;
 /// The Kubernetes version that the server behaves like.
 const VERSION: &str = "v1.36.0+wheelwright";
 
-/// What `/version` says.
+/// The answer of `/version`.
 fn version() -> serde_json::Value {
     serde_json::json!({
         "major": "1",

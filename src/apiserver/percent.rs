@@ -1,6 +1,6 @@
 //! Percent encoding of paths (RFC 3986, 2.1).
 
-/// Undoes `%xx`; what is no valid escape, or not UTF-8, stays as near as can be.
+/// Decodes `%xx`; an invalid escape stays as it is, and invalid UTF-8 is replaced.
 pub(super) fn decoded(path: &str) -> String {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();

@@ -1,4 +1,4 @@
-//! What a request asks for: its path, query and headers, read once.
+//! The parts of a request: its path, query and headers, read once.
 
 use axum::extract::Query;
 use axum::http::{HeaderMap, Method, Uri, header};

@@ -168,7 +168,7 @@ fn show(
     })
 }
 
-/// What a write came to, with what its body is warned of.
+/// The result of a write, with the warnings about its body.
 fn warned(written: Written, mut warnings: Vec<String>) -> Written {
     warnings.extend(written.warnings);
     Written { warnings, ..written }

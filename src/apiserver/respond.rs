@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use object::Object;
 use store::{ApiError, List};
 
-/// What a handler ends with.
+/// The result of a handler.
 pub(super) type Answer = Result<Response, ApiError>;
 
 /// A JSON body.

@@ -36,7 +36,7 @@ use store::{ApiError, Patch, Store, User, WriteOptions};
 const LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
 /// Seconds before its end at which the administrator's certificate is made anew: 30 days.
 const RENEWAL: i64 = 30 * 24 * 3600;
-/// What open requests get to end by themselves when the server stops.
+/// Time for open requests to end by themselves when the server stops.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A connection that sends no head of a request for this long is closed. Clients close idle ones after 90 s
 /// at the latest, so that a request does not meet the end of its connection.
@@ -203,7 +203,7 @@ impl Server {
     pub async fn stop(self) {
         self.hub.stop.cancel();
         self.tasks.close();
-        // What has not ended by then ends with the runtime.
+        // Requests that have not ended by then end with the runtime.
         drop(tokio::time::timeout(PATIENCE, self.tasks.wait()).await);
     }
 }

@@ -33,7 +33,7 @@ fn options() -> WriteOptions {
     WriteOptions::manager("certificate-controller")
 }
 
-/// Issues what was approved since the last time, and deletes what is old.
+/// Issues the certificates of newly approved requests, and deletes old requests.
 pub(super) async fn step(hub: &Arc<Hub>) {
     let now = (hub.clock)();
     let Ok(listed) = hub.read(|store| store.list(&requests(), &ListOptions::default())) else { return };
@@ -45,7 +45,8 @@ pub(super) async fn step(hub: &Arc<Hub>) {
                 uid: request.uid().to_owned(),
                 ..DeleteOptions::default()
             };
-            // Whoever deleted or changed it meanwhile has the last word; the next change comes back here.
+            // Another client deleted or changed it meanwhile, and its write counts; the next change comes
+            // back here.
             drop(hub.write(|store, now| store.delete(&target, &delete, now)).await);
         } else if let Some(status) = issue(&hub.authority, request, now) {
             let patch = Patch::Merge(

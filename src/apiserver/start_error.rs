@@ -14,7 +14,7 @@ pub enum StartError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The data directory cannot be used.
@@ -22,7 +22,7 @@ pub enum StartError {
     Data {
         /// The directory, or a file in it.
         path: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// Another server uses the data directory.

@@ -50,7 +50,7 @@ pub(super) fn of(seen: &Seen<'_>, objects: &[&Arc<Object>], include: Include, me
     json!({ "apiVersion": "meta.k8s.io/v1", "kind": "Table", "metadata": metadata, "columnDefinitions": definitions, "rows": rows })
 }
 
-/// Whose objects a table shows, and when.
+/// The kind of the objects in a table, and the time.
 #[derive(Clone, Copy)]
 pub(super) struct Seen<'a> {
     pub(super) resource: &'a ApiResource,

@@ -27,7 +27,7 @@ pub(super) struct TokenKey {
     id: String,
 }
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Claims {
     pub(super) aud: Vec<String>,
@@ -41,7 +41,7 @@ pub(super) struct Claims {
     pub(super) kubernetes: Binding,
 }
 
-/// Whose token it is, and which object it lives and dies with.
+/// The user of a token, and the object that it is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Binding {
     pub(super) namespace: String,

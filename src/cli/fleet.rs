@@ -173,7 +173,7 @@ fn mark(cluster: &ClusterSummary) -> (char, &'static str) {
         ClusterState::Starting | ClusterState::Progressing { .. } | ClusterState::Soaking { .. } => {
             ('↻', YELLOW)
         }
-        // A cluster that waits for its turn keeps what it has.
+        // A cluster that waits to start keeps its version.
         ClusterState::Done | ClusterState::Waiting(_) | ClusterState::Skipped => ('✓', GREEN),
         ClusterState::Failed { .. }
         | ClusterState::TimedOut

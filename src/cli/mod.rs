@@ -63,7 +63,7 @@ enum LogFormat {
 pub struct CommandError {
     /// The attempt and why it failed, innermost cause last.
     error: anyhow::Error,
-    /// What the user can do about it.
+    /// The hint for the user.
     hint: Option<String>,
 }
 

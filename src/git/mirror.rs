@@ -48,7 +48,7 @@ pub struct Mirror {
     pub egress: Egress,
     /// Ends the running operation.
     pub cancel: Cancel,
-    /// Whose signatures commits must have, if any.
+    /// The signatures that commits must have, if any.
     pub verification: Option<Verification>,
     blobs: Blobs,
     checkouts: BTreeMap<Oid, Weak<Checkout>>,

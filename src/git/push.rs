@@ -26,7 +26,7 @@ pub struct Commit {
     pub branch: String,
     /// The directory of the branch that the files are in; empty for the root.
     pub directory: String,
-    /// Who the files belong to. Files of another owner stay as they are.
+    /// The owner of the files. Files of another owner stay as they are.
     pub owner: String,
     /// All files of the owner below the directory.
     pub files: BTreeMap<String, String>,

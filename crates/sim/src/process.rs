@@ -33,7 +33,7 @@ pub(super) struct Process {
     dispatcher: Dispatcher,
     feeds: BTreeMap<(Site, Gvk, Representation), Feed>,
     waiting: Vec<Waiting>,
-    /// The revisions of the hub and of the spoke when all news were read last.
+    /// The revisions of the hub and of the spoke when all events were last read.
     seen: Option<(Option<u64>, Option<u64>)>,
     /// Writes until it dies; `None` is never.
     left: Option<usize>,
@@ -58,12 +58,12 @@ struct Feed {
     seen: Option<u64>,
 }
 
-/// What can go wrong between a process and the API servers.
+/// The faults between a process and the API servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Of 1,000 writes, how many are refused with "unavailable" before they happen.
     pub refused: u32,
-    /// Of 1,000 writes, how many happen although the process is told that they failed.
+    /// Of 1,000 writes, the number that happen although the process gets an error.
     pub answer_lost: u32,
     /// Of 1,000 looks at the watch of a kind, how many deliver no event: the process decides on what it knew
     /// before.

@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use object::hex;
 use object::{Object, merge_diff};
 
-/// What is true of every workload of a cluster.
+/// The facts that hold for every workload of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     /// Images that can be pulled.
@@ -29,14 +29,14 @@ pub struct World {
 /// The annotation that says when the pods of a workload last changed, and to what.
 pub(crate) const ROLLED_AT: &str = "sim.wheelwright.dev/rolled-at";
 
-/// What a workload's status should become.
+/// The next status of a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
     /// Merge patch of `metadata`, where the pods changed.
     pub metadata: Option<Value>,
     /// Merge patch of `status`.
     pub status: Option<Value>,
-    /// When it changes next although nobody touches it.
+    /// When it changes next without a write.
     pub wake_at: Option<Timestamp>,
 }
 

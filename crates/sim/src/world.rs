@@ -49,7 +49,7 @@ pub struct World {
     pub spokes: BTreeMap<String, Spoke>,
     /// The commits that were pushed to the status branches of the remote.
     pub branches: Branches,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Faults,
     pub(crate) checker: Checker,
     pub(crate) operator: Process,

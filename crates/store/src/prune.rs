@@ -1,4 +1,4 @@
-//! From what a client sent to what is kept: unknown fields go, nulls go, defaults come.
+//! Completes the object of a client before it is stored: removes unknown fields and nulls, adds defaults.
 
 use serde_json::{Map, Value};
 

@@ -186,7 +186,7 @@ impl Store {
             return Ok(());
         }
         let granted = if verb == "bind" {
-            // What a role that does not exist will say, nobody knows.
+            // The rules of a role that does not exist are unknown.
             self.get(&on).map_err(|_| ApiError::not_found(&target.clone().named(&on.name)))?;
             self.rules_bound(new)
         } else {
@@ -213,7 +213,8 @@ impl Store {
     }
 }
 
-/// Whether an update changes finalizers and owners alone, which whoever deletes the object has to be able to.
+/// Whether an update changes finalizers and owners alone, which a client that deletes the object must be able
+/// to do.
 fn lets_go(old: &Object, new: &Object) -> bool {
     let rest = |object: &Object| {
         let mut object = object.clone();

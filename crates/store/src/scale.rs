@@ -16,7 +16,7 @@ fn number(object: &Object, path: &[String]) -> Option<i64> {
     object.at(&path).and_then(Value::as_i64)
 }
 
-/// Adds what is wrong with the fields of a custom object that its Scale shows.
+/// Adds the problems of the fields of a custom object that its Scale shows.
 pub(super) fn check(scale: &Scale, object: &Object, errors: &mut Vec<FieldError>) {
     let whole = Value::Object(object.0.clone());
     for path in [&scale.spec_replicas, &scale.status_replicas] {

@@ -10,7 +10,7 @@ use super::FieldError;
 use super::request_scope::RequestScope;
 use super::schema::{Checks, ListType, Schema, Type};
 
-/// Adds what is wrong with an object by its schema; with `old`, only what the update brought in.
+/// Adds the problems of an object by its schema; with `old`, only those that the update adds.
 ///
 /// Values that were there before and did not change are tolerated (KEP-4008, ratcheting). Rules are not
 /// evaluated on an object with an error that they may stumble over.
@@ -192,7 +192,7 @@ impl Errors {
 
     fn text(&mut self, checks: &Checks, text: &str, path: &str) {
         let length = text.chars().count() as u64;
-        // The first of these is the only one that is told.
+        // Only the first of these is reported.
         if let Some(most) = checks.max_length.filter(|most| length > *most) {
             self.found.push(FieldError::too_long(path, most));
         } else if let Some(least) = checks.min_length.filter(|least| length < *least) {

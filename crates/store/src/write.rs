@@ -313,7 +313,7 @@ impl Store {
         }
     }
 
-    /// What the rules of the kind find wrong with an object.
+    /// The problems that the rules of the kind find in an object.
     fn check_kind_rules(
         &self,
         request: &WriteRequest<'_>,
@@ -371,7 +371,7 @@ impl Store {
     }
 }
 
-/// Counts a change of what is wanted; what is observed, and names and notes about the object, do not count.
+/// Counts a change of the desired state; changes of status and metadata do not count.
 fn bump_generation(rule: Generation, old: &Object, new: &mut Object) {
     let differs = |field: &str| old.0.get(field) != new.0.get(field);
     let mut fields = old

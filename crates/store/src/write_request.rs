@@ -8,7 +8,7 @@ use object::{Object, whole_numbers};
 use super::request_scope::RequestScope;
 use super::{ApiError, FieldError, FieldValidation, ResourcePath, WriteOptions, limits, prune};
 
-/// What every step of one write needs to know: the request, and the scope it was found in.
+/// The context of every step of one write: the request and its scope.
 pub(super) struct WriteRequest<'a> {
     pub(super) target: &'a ResourcePath,
     pub(super) scope: RequestScope,
@@ -23,7 +23,7 @@ pub(super) struct WriteRequest<'a> {
 pub(super) enum Reading {
     /// The body of a request.
     Body,
-    /// What a patch made of an object.
+    /// The result of a patch.
     Patched,
     /// A configuration to apply, which names no field that the schema does not know.
     Apply,
@@ -42,7 +42,7 @@ impl WriteRequest<'_> {
         object.0.values_mut().for_each(whole_numbers);
         self.check_kind(&mut object, &kind, &api_version)?;
         let (name, namespace) = (object.name(), object.namespace());
-        // What an apply names is looked at when it has been merged.
+        // The fields of an apply are checked after the merge.
         if self.reading != Reading::Apply {
             self.check_name(name)?;
         }

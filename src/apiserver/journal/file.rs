@@ -21,7 +21,7 @@ pub enum JournalError {
     /// The operating system refused.
     #[error("cannot {attempt} {path}")]
     Io {
-        /// What was tried.
+        /// The attempt.
         attempt: &'static str,
         /// On which file.
         path: String,
@@ -35,7 +35,7 @@ pub enum JournalError {
         path: String,
         /// Counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The error in it.
         why: String,
     },
 }
@@ -47,7 +47,7 @@ pub(super) fn io<'a>(
     move |source| JournalError::Io { attempt, path: path.display().to_string(), source }
 }
 
-/// What a journal holds.
+/// The content of a journal.
 #[derive(Debug, Default, PartialEq)]
 pub(in super::super) struct Content {
     /// The writes, oldest first.
@@ -166,7 +166,7 @@ impl JournalFile {
     /// Cuts off what a failed append left behind.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub(super) fn restore(&mut self) -> Result<(), JournalError> {
         self.file.set_len(self.length).map_err(io("truncate", &self.path))?;
         self.file.seek(SeekFrom::Start(self.length)).map_err(io("truncate", &self.path))?;

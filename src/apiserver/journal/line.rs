@@ -11,7 +11,7 @@ use store::{Entry, GroupResource};
 /// Hex digits of the digest before each line.
 const DIGEST: usize = 16;
 
-/// What a line says.
+/// The content of a line.
 #[derive(Debug, PartialEq)]
 pub(super) enum Line {
     /// Everything before this line was synced, and versions up to this one may have been given out.

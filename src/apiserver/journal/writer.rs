@@ -15,7 +15,7 @@ use store::{Entry, Store};
 #[derive(Debug)]
 pub(in super::super) struct Stores {
     head: Mutex<Store>,
-    /// What is on disk; `None` where nothing is kept and every write is shown at once.
+    /// The store as it is on disk; `None` if nothing is durable and every write is shown at once.
     durable: Option<Mutex<Store>>,
 }
 
@@ -31,7 +31,7 @@ impl Stores {
         Self { head: Mutex::new(store.branch()), durable: Some(Mutex::new(store)) }
     }
 
-    /// What reads see.
+    /// The store that reads see.
     pub(in super::super) fn shown(&self) -> MutexGuard<'_, Store> {
         lock(self.durable.as_ref().unwrap_or(&self.head))
     }

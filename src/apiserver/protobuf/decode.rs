@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("fields.txt")));
 
-/// What every body begins with, before the `runtime.Unknown` that wraps it.
+/// The prefix of every body, before the `runtime.Unknown` that wraps it.
 const MAGIC: &[u8] = b"k8s\0";
-/// Messages nested deeper are nobody's objects.
+/// Limit of the nesting of messages, deeper than any object.
 const DEEPEST: usize = 64;
 const DAMAGED: &str = "the protobuf message is damaged";
 

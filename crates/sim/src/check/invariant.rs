@@ -65,7 +65,7 @@ pub struct InvariantViolation {
     pub invariant: Invariant,
     /// The object.
     pub blames: String,
-    /// What happened.
+    /// The breach, in words.
     pub why: String,
     /// When.
     pub at: Timestamp,

@@ -1,4 +1,4 @@
-//! What differs between the hub before a commit and after it.
+//! The differences between the hub before a commit and after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What differs between two states of an object, for people.
+//! The differences between two states of an object, for people.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use object::Object;
 
 /// Most changed fields that are told of one object.
 const MAX_FIELDS: usize = 100;
-/// What is shown instead of the value of a Secret.
+/// The text that replaces the value of a Secret.
 const HIDDEN: &str = "(hidden)";
 /// The fields of a Secret that hold none of its values.
 const SHOWN_OF_SECRETS: [&str; 3] = ["apiVersion", "kind", "metadata"];

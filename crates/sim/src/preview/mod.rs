@@ -1,4 +1,4 @@
-//! What a commit does to a hub and its fleet, before it is merged.
+//! Previews of commits: their effects on a hub and its fleet, before they are merged.
 //!
 //! A preview loads the objects of a hub into a store, hands the commit to the controllers of production, and
 //! lets time pass. It decides nothing by itself: what it tells is the difference between the objects before

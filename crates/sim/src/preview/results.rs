@@ -1,10 +1,10 @@
-//! What a preview tells.
+//! The results of a preview.
 
 use serde::Serialize;
 
 use super::content::FieldChange;
 
-/// What a commit does.
+/// The effects of a commit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preview {
@@ -32,7 +32,7 @@ pub struct Preview {
     pub works: Vec<WorkChange>,
     /// The approvals that rollouts ask for. A preview grants them at once.
     pub approvals: Vec<Approval>,
-    /// What has not come to its end when nothing more happens.
+    /// The rollouts that are not complete when nothing more happens.
     pub outcomes: Vec<Outcome>,
     /// Seconds after which nothing more happens.
     pub ends_after: i64,
@@ -44,7 +44,7 @@ pub struct Preview {
 pub enum Verdict {
     /// The hub stays as it is.
     NoChange,
-    /// Something changes, and nobody is asked.
+    /// Something changes, and no part of it waits for an approval.
     Change,
     /// A part of it waits until a person approves.
     NeedsApproval,
@@ -52,7 +52,7 @@ pub enum Verdict {
     Refused,
 }
 
-/// What happens to an object.
+/// The change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
@@ -69,7 +69,7 @@ pub enum Change {
 pub struct ObjectChange {
     /// `Kind.group namespace/name`.
     pub object: String,
-    /// What happens to it.
+    /// The change.
     pub change: Change,
     /// The fields that change; none of an object that is created or deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -79,7 +79,7 @@ pub struct ObjectChange {
 /// Deletions that wait for approval.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HeldObjects {
-    /// What the ConfigRepo says about them.
+    /// The message of the ConfigRepo about them.
     pub why: String,
     /// The value of the annotation that approves exactly these deletions.
     pub approval: String,
@@ -136,9 +136,9 @@ pub struct Wave {
 pub struct WorkChange {
     /// Its name.
     pub work: String,
-    /// What happens to the work itself.
+    /// The change of the work itself.
     pub change: Change,
-    /// What changes in it.
+    /// The changes of its manifests.
     pub objects: Vec<ObjectChange>,
     /// The clusters.
     pub clusters: Vec<String>,
@@ -166,6 +166,6 @@ pub struct Outcome {
     pub add_on: String,
     /// The placement.
     pub placement: String,
-    /// What its ClusterManagementAddOn says.
+    /// The message of its ClusterManagementAddOn.
     pub message: String,
 }

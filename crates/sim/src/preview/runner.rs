@@ -35,7 +35,7 @@ pub(super) struct Runner {
     dispatcher: Dispatcher,
     feeds: BTreeMap<(Site, Gvk, Representation), Feed>,
     waiting: VecDeque<Command>,
-    /// The revision of the store when all news were read last.
+    /// The revision of the store when all events were last read.
     seen: Option<u64>,
     /// The objects of the commit that were written or deleted.
     pub(super) applied: BTreeMap<ObjectId, Sides>,

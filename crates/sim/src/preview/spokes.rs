@@ -19,7 +19,7 @@ use engine::work::{Attempt, Live, Seen, Served, Wanted, read, work_status};
 use object::{Gvk, Key, Kind, Metadata as _, Object};
 use store::{Entry, Patch, ResourcePath, Store, WriteOptions};
 
-/// What the clusters report next.
+/// The next reports of the clusters.
 pub(super) struct Spokes {
     /// How long a cluster takes to apply a change and to report its success.
     succeeds_after: SignedDuration,

@@ -55,7 +55,7 @@ struct Denial {
 }
 
 impl Store {
-    /// Asks the admission policies, and takes note of what they warn of.
+    /// Asks the admission policies, and collects their warnings.
     pub(crate) fn ask_policies(
         &self,
         request: &mut WriteRequest<'_>,
@@ -172,7 +172,7 @@ impl Store {
     }
 }
 
-/// What one policy finds wrong with a request; `None` where it is not about it or content.
+/// The finding of one policy about a request; `None` if the policy does not match it or admits it.
 fn judge(policy: &Policy, context: &mut Context<'_>, mut meter: Meter) -> Option<Denial> {
     let failed =
         |message: String| policy.fails_closed.then(|| Denial { message, reason: "Invalid".to_owned() });

@@ -12,7 +12,7 @@ use super::structural::check_schemas;
 use crate::FieldError;
 use object::names::{is_dns_label, is_dns_subdomain};
 
-/// Returns what is wrong with a definition, or with its change from `old`.
+/// Returns the problems of a definition, or of its change from `old`.
 pub(crate) fn check(old: Option<&Object>, definition: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = spec(definition);

@@ -1,4 +1,4 @@
-//! Custom resources: from a CustomResourceDefinition to what is served.
+//! Custom resources: makes served resources of a CustomResourceDefinition.
 
 mod check;
 mod definition;
