@@ -13,42 +13,35 @@
 
 #[path = "../tests/fleet_commit.rs"]
 mod fleet_commit;
+mod hub;
 #[path = "../tests/kube/mod.rs"]
 mod kube;
 
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ::kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
-use api::cluster::v1::ManagedCluster;
+use ::kube::api::{Api, ListParams, Patch, PatchParams};
 use api::work::v1::ManifestWork;
 use fleet_commit::commit;
 use futures::{StreamExt as _, stream};
+use hub::{AT_ONCE, Operator, install, join, wait_for};
 use kube::Cluster;
 use serde_json::{Value, json};
 
-const WITHIN: Duration = Duration::from_secs(300);
-const POLL: Duration = Duration::from_millis(20);
 const MANAGER: PatchParams =
     PatchParams { dry_run: false, force: false, field_manager: None, field_validation: None };
-/// Requests of the bare loop in flight; the operator allows itself as many.
-const AT_ONCE: usize = 32;
 
 #[tokio::main]
 async fn main() {
     let clusters = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(200);
     let hub = Cluster::start("bench").await;
-    let kubectl = hub.kubectl();
-    let crds = Command::new(env!("CARGO_BIN_EXE_wheelwright")).arg("crds").output().unwrap();
-    kubectl.run_with(&["apply", "--server-side", "-f", "-"], &String::from_utf8(crds.stdout).unwrap());
+    install(&hub);
     let client = hub.client().await;
     let dir = tempfile::tempdir().unwrap();
     let repository = dir.path().join("fleet.git");
 
     commit(&repository, "one");
     join(&client, clusters).await;
-    let operator = start_operator(&hub.kubeconfig, &repository, dir.path());
+    let operator = Operator::start(&hub.kubeconfig, &repository, dir.path(), &[]);
     let works: Api<ManifestWork> = Api::all(client.clone());
     let begin = Instant::now();
     wait_for(&works, clusters, "one").await;
@@ -85,64 +78,6 @@ async fn main() {
 
 fn per(writes: f64, clusters: usize) -> f64 {
     writes / clusters as f64
-}
-
-/// A process that ends with the bench.
-struct Operator(Child);
-
-impl Drop for Operator {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start_operator(kubeconfig: &Path, repository: &Path, dir: &Path) -> Operator {
-    let log = std::fs::File::create(dir.join("operator.log")).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
-    command
-        .arg("operator")
-        .arg("--kubeconfig")
-        .arg(kubeconfig)
-        .arg("--local-repositories")
-        .arg("--repo")
-        .arg(repository);
-    command.env("XDG_CACHE_HOME", dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-    Operator(command.spawn().unwrap())
-}
-
-async fn join(client: &::kube::Client, clusters: usize) {
-    let api: Api<ManagedCluster> = Api::all(client.clone());
-    let create = |i: usize| {
-        let api = api.clone();
-        let cluster = json!({
-            "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
-            "metadata": {"name": format!("cluster-{i:04}")}, "spec": {"hubAcceptsClient": true},
-        });
-        let cluster = serde_json::from_value(cluster).unwrap();
-        async move { api.create(&PostParams::default(), &cluster).await.unwrap() }
-    };
-    stream::iter(0..clusters).map(create).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
-}
-
-/// Waits until every cluster's work carries a word.
-async fn wait_for(works: &Api<ManifestWork>, clusters: usize, word: &str) {
-    let deadline = Instant::now() + WITHIN;
-    loop {
-        // A kind that was defined a moment ago may not be listable yet.
-        let items = works.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
-        let there = items
-            .iter()
-            .filter(|work| {
-                serde_json::to_string(&work.spec).unwrap().contains(&format!("\"word\":\"{word}\""))
-            })
-            .count();
-        if there == clusters {
-            return;
-        }
-        assert!(Instant::now() < deadline, "only {there} of {clusters} works carry {word:?}");
-        tokio::time::sleep(POLL).await;
-    }
 }
 
 /// Writes as many patches as there are works, of the same size.

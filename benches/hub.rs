@@ -1,0 +1,90 @@
+//! A hub with a fleet on it, and the operator as a process.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ::kube::Client;
+use ::kube::api::{Api, ListParams, PostParams};
+use api::cluster::v1::ManagedCluster;
+use api::work::v1::ManifestWork;
+use futures::{StreamExt as _, stream};
+use serde_json::json;
+
+use crate::kube::Cluster;
+
+const WITHIN: Duration = Duration::from_secs(300);
+const POLL: Duration = Duration::from_millis(20);
+/// Requests in flight, as many as the operator allows itself.
+pub(crate) const AT_ONCE: usize = 32;
+
+/// A process that ends with the bench.
+pub(crate) struct Operator(pub(crate) Child);
+
+impl Operator {
+    /// Starts the operator with a repository to follow. Its log and its caches are in `dir`.
+    pub(crate) fn start(kubeconfig: &Path, repository: &Path, dir: &Path, flags: &[&str]) -> Self {
+        let log = std::fs::File::create(dir.join("operator.log")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        command
+            .arg("operator")
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .arg("--local-repositories")
+            .arg("--repo")
+            .arg(repository)
+            .arg("--cache-dir")
+            .arg(dir.join("cache"))
+            .args(flags);
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Defines the kinds of the hub.
+pub(crate) fn install(hub: &Cluster) {
+    let crds = Command::new(env!("CARGO_BIN_EXE_wheelwright")).arg("crds").output().unwrap();
+    let crds = String::from_utf8(crds.stdout).unwrap();
+    hub.kubectl().run_with(&["apply", "--server-side", "-f", "-"], &crds);
+}
+
+/// Creates clusters that the hub has accepted.
+pub(crate) async fn join(client: &Client, clusters: usize) {
+    let api: Api<ManagedCluster> = Api::all(client.clone());
+    let create = |i: usize| {
+        let api = api.clone();
+        let cluster = json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+            "metadata": {"name": format!("cluster-{i:04}")}, "spec": {"hubAcceptsClient": true},
+        });
+        let cluster = serde_json::from_value(cluster).unwrap();
+        async move { api.create(&PostParams::default(), &cluster).await.unwrap() }
+    };
+    stream::iter(0..clusters).map(create).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+}
+
+/// Waits until every cluster's work carries a word.
+pub(crate) async fn wait_for(works: &Api<ManifestWork>, clusters: usize, word: &str) {
+    let deadline = Instant::now() + WITHIN;
+    loop {
+        // A kind that was defined a moment ago may not be listable yet.
+        let items = works.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
+        let there = items
+            .iter()
+            .filter(|work| {
+                serde_json::to_string(&work.spec).unwrap().contains(&format!("\"word\":\"{word}\""))
+            })
+            .count();
+        if there == clusters {
+            return;
+        }
+        assert!(Instant::now() < deadline, "only {there} of {clusters} works carry {word:?}");
+        tokio::time::sleep(POLL).await;
+    }
+}

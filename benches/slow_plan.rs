@@ -1,0 +1,263 @@
+//! A ConfigRepo that takes 20 s to render beside rollouts to 200 clusters on a real API server: the lease is
+//! renewed, and the rollouts keep their pace.
+//!
+//! The renderer takes a core from everything else of the machine, so the baseline is the same rendering by
+//! another process. The bench fails when the lease is not renewed in time, and when the rendering is over
+//! before the rollouts are.
+//!
+//! `cargo bench --bench slow_plan [-- CLUSTERS]`
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a bench fails by panicking, and measures by the real clock"
+)]
+#![allow(dead_code, reason = "of the harness, only part is needed here")]
+
+#[path = "../tests/fleet_commit.rs"]
+mod fleet_commit;
+mod hub;
+#[path = "../tests/kube/mod.rs"]
+mod kube;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ::kube::Client;
+use ::kube::api::{Api, PostParams, WatchEvent, WatchParams};
+use api::gitops::v1alpha1::ConfigRepo;
+use api::work::v1::ManifestWork;
+use fleet_commit::commit;
+use futures::{StreamExt as _, pin_mut};
+use hub::{Operator, install, join, wait_for};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Cluster;
+use serde_json::json;
+
+const NAMESPACE: &str = "wheelwright-system";
+const POLL: Duration = Duration::from_millis(20);
+const WITHIN: Duration = Duration::from_secs(180);
+/// Rollouts of each kind; the median counts.
+const ROLLOUTS: usize = 3;
+/// ConfigMaps of the slow repository, the entries of each, and the patches that each of them passes.
+const OBJECTS: usize = 50;
+const ENTRIES: usize = 400;
+const PATCHES: usize = 3500;
+
+#[tokio::main]
+async fn main() {
+    let clusters = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(200);
+    let server = Cluster::start("slow-plan").await;
+    install(&server);
+    let client = server.client().await;
+    let dir = tempfile::tempdir().unwrap();
+    let (repository, slow) = (dir.path().join("fleet.git"), dir.path().join("slow.git"));
+    commit_slow(&slow);
+    commit(&repository, "install");
+    join(&client, clusters).await;
+    let mut operator = Operator::start(&server.kubeconfig, &repository, dir.path(), &["--leader-elect"]);
+    let fleet = Fleet { repository, works: Api::all(client.clone()), clusters };
+    wait_for(&fleet.works, clusters, "install").await;
+
+    let alone = fleet.rollouts("alone").await;
+
+    let leases = Arc::new(Mutex::new(Vec::new()));
+    let watch = tokio::spawn(watch_lease(client.clone(), Arc::clone(&leases)));
+    let mut renderer = Renderer::start(&slow);
+    let beside_renderer = fleet.rollouts("renderer").await;
+    assert!(renderer.is_running(), "the other process rendered before the rollouts were over");
+    let process = renderer.end().await;
+
+    create_slow(&client, &slow).await;
+    let rendering = Rendering::begun(&dir.path().join("cache/attempts")).await;
+    let beside_rendering = fleet.rollouts("rendering").await;
+    assert!(rendering.is_running(), "the operator rendered before the rollouts were over");
+    let (begin, end) = rendering.end(&mut operator).await;
+    applied(&client).await;
+    // The renewal after the end belongs to the last gap.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    watch.abort();
+    assert_eq!(operator.0.try_wait().unwrap(), None, "the operator has lost its leadership");
+    let (gap, allowed) = longest_gap(&leases.lock().unwrap(), begin, end);
+
+    println!("clusters: {clusters}");
+    println!("rendering, by the operator: {:.1} s", (end - begin).as_secs_f64());
+    println!("rendering, by another process: {:.1} s", process.as_secs_f64());
+    println!("longest time between two renewals of the lease while the operator renders: {gap:.2?}");
+    println!("push to last ManifestWork, median of {ROLLOUTS}:");
+    println!("  nothing else runs: {:.2} s {alone:.2?}", median(&alone));
+    println!("  another process renders: {:.2} s {beside_renderer:.2?}", median(&beside_renderer));
+    println!("  the operator renders: {:.2} s {beside_rendering:.2?}", median(&beside_rendering));
+    assert!(gap < allowed, "the lease is respected for {allowed:?} and was not renewed for {gap:?}");
+}
+
+struct Fleet {
+    repository: PathBuf,
+    works: Api<ManifestWork>,
+    clusters: usize,
+}
+
+impl Fleet {
+    /// Pushes one commit after the other. Returns the seconds from each push to the last work.
+    async fn rollouts(&self, name: &str) -> Vec<f64> {
+        let mut seconds = Vec::new();
+        for i in 0..ROLLOUTS {
+            let word = format!("{name}-{i}");
+            let begin = Instant::now();
+            commit(&self.repository, &word);
+            wait_for(&self.works, self.clusters, &word).await;
+            seconds.push(begin.elapsed().as_secs_f64());
+        }
+        seconds
+    }
+}
+
+fn median(seconds: &[f64]) -> f64 {
+    let mut sorted = seconds.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+/// `wheelwright render`, which ends with the bench.
+struct Renderer(Operator, Instant);
+
+impl Renderer {
+    fn start(repository: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        command.args(["render", "--output", "names", "--revision", "main", "--repo"]).arg(repository);
+        command.stdout(Stdio::null());
+        Self(Operator(command.spawn().unwrap()), Instant::now())
+    }
+
+    fn is_running(&mut self) -> bool {
+        self.0.0.try_wait().unwrap().is_none()
+    }
+
+    /// Returns how long it took.
+    async fn end(mut self) -> Duration {
+        while self.is_running() {
+            tokio::time::sleep(POLL).await;
+        }
+        assert!(self.0.0.wait().unwrap().success(), "the slow repository cannot be rendered");
+        self.1.elapsed()
+    }
+}
+
+/// A rendering by the operator: it keeps a file from before the beginning until the end.
+struct Rendering {
+    file: PathBuf,
+    begin: Instant,
+}
+
+impl Rendering {
+    /// Waits until it begins.
+    async fn begun(attempts: &Path) -> Self {
+        let begin = Instant::now();
+        loop {
+            if let Some(file) = attempts.read_dir().unwrap().next() {
+                return Self { file: file.unwrap().path(), begin: Instant::now() };
+            }
+            assert!(begin.elapsed() < WITHIN, "the slow repository is not rendered");
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.file.exists()
+    }
+
+    /// Waits until it ends, and returns its time.
+    async fn end(self, operator: &mut Operator) -> (Instant, Instant) {
+        while self.is_running() {
+            assert_eq!(operator.0.try_wait().unwrap(), None, "the operator has lost its leadership");
+            assert!(self.begin.elapsed() < WITHIN, "the rendering does not end");
+            tokio::time::sleep(POLL).await;
+        }
+        (self.begin, Instant::now())
+    }
+}
+
+/// Notes what the lease says and when it changes, as another candidate sees it.
+async fn watch_lease(client: Client, leases: Arc<Mutex<Vec<(Instant, LeaseSpec)>>>) {
+    let api: Api<Lease> = Api::namespaced(client, NAMESPACE);
+    let params = WatchParams::default().fields("metadata.name=wheelwright-operator");
+    let events = api.watch(&params, "0").await.unwrap();
+    pin_mut!(events);
+    while let Some(event) = events.next().await {
+        match event.unwrap() {
+            WatchEvent::Added(lease) | WatchEvent::Modified(lease) => {
+                leases.lock().unwrap().push((Instant::now(), lease.spec.unwrap()));
+            }
+            WatchEvent::Bookmark(_) => {}
+            WatchEvent::Deleted(_) | WatchEvent::Error(_) => panic!("the watch of the lease has failed"),
+        }
+    }
+}
+
+/// The longest time between two renewals, the one before `begin` and the one after `end` included, and how
+/// long a lease is respected.
+fn longest_gap(leases: &[(Instant, LeaseSpec)], begin: Instant, end: Instant) -> (Duration, Duration) {
+    let first = leases.iter().rposition(|(at, _)| *at < begin).expect("there is a lease before");
+    let last = leases.iter().position(|(at, _)| *at > end).expect("the lease is renewed afterwards");
+    let leases = &leases[first..=last];
+    let holder = &leases[0].1.holder_identity;
+    assert!(holder.is_some() && leases.iter().all(|(_, spec)| spec.holder_identity == *holder));
+    let gap = leases.windows(2).map(|pair| pair[1].0 - pair[0].0).max().unwrap();
+    let respected = leases[0].1.lease_duration_seconds.unwrap();
+    (gap, Duration::from_secs(respected.try_into().unwrap()))
+}
+
+/// Commits ConfigMaps with many entries that all pass many patches.
+fn commit_slow(repository: &Path) {
+    let mut objects = String::new();
+    for i in 0..OBJECTS {
+        let header = "apiVersion: v1\nkind: ConfigMap\nmetadata:";
+        writeln!(objects, "---\n{header} {{name: slow-{i}, namespace: default}}\ndata:").unwrap();
+        for entry in 0..ENTRIES {
+            writeln!(objects, "  entry-{entry}: value").unwrap();
+        }
+    }
+    let patch = |i: usize| {
+        let operation = format!("[{{op: add, path: /data/patch, value: v{i}}}]");
+        json!({"target": {"kind": "ConfigMap"}, "patch": operation})
+    };
+    let patches: Vec<_> = (0..PATCHES).map(patch).collect();
+    let kustomization = json!({"resources": ["objects.yaml"], "patches": patches}).to_string();
+    let git = git2::Repository::init_bare(repository).unwrap();
+    let mut builder = git.treebuilder(None).unwrap();
+    for (name, text) in [("objects.yaml", objects), ("kustomization.yaml", kustomization)] {
+        builder.insert(name, git.blob(text.as_bytes()).unwrap(), 0o100_644).unwrap();
+    }
+    let tree = git.find_tree(builder.write().unwrap()).unwrap();
+    let author = git2::Signature::now("Test", "test@example.com").unwrap();
+    git.commit(Some("refs/heads/main"), &author, &author, "slow", &tree, &[]).unwrap();
+}
+
+async fn create_slow(client: &Client, repository: &Path) {
+    let repo = json!({
+        "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+        "metadata": {"name": "slow", "namespace": NAMESPACE}, "spec": {"url": repository, "ref": {"branch": "main"}},
+    });
+    let repos: Api<ConfigRepo> = Api::namespaced(client.clone(), NAMESPACE);
+    repos.create(&PostParams::default(), &serde_json::from_value(repo).unwrap()).await.unwrap();
+}
+
+/// Waits until the last object of the slow repository is applied, as its last patch leaves it.
+async fn applied(client: &Client) {
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    let (name, last) = (format!("slow-{}", OBJECTS - 1), format!("v{}", PATCHES - 1));
+    let begin = Instant::now();
+    loop {
+        let data = maps.get_opt(&name).await.unwrap().and_then(|map| map.data);
+        if data.is_some_and(|data| data.get("patch") == Some(&last)) {
+            return;
+        }
+        assert!(begin.elapsed() < WITHIN, "the slow repository is not applied");
+        tokio::time::sleep(POLL).await;
+    }
+}
