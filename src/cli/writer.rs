@@ -41,7 +41,7 @@ pub(super) enum Format {
     Name,
 }
 
-/// An API server, and what was written to it.
+/// An API server, and the writes to it.
 pub(super) struct Writer {
     client: kube::Client,
     dry_run: bool,
@@ -61,7 +61,7 @@ pub(super) fn api<K: Kind>(client: &kube::Client, namespace: &str) -> Api<Dynami
     }
 }
 
-/// What an API server refused or could not do.
+/// A write that an API server refused or could not do.
 pub(super) fn failed(attempt: String) -> impl FnOnce(kube::Error) -> CommandError {
     move |error| {
         let code = if let kube::Error::Api(status) = &error { status.code } else { 0 };

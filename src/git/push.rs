@@ -277,7 +277,7 @@ const RECORD: &str = ".wheelwright.json";
 /// Longest record that is read: 5,000 paths of a usual length.
 const MAX_RECORD_BYTES: usize = 1 << 20;
 
-/// Whose report a directory holds, and which of its files are of the report.
+/// The owner of the report in a directory, and the files of the report.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Record {
     owner: String,

@@ -46,7 +46,7 @@ pub(super) type Blobs = BTreeMap<Oid, Arc<[u8]>>;
 
 const MODE_LINK: i32 = 0o120_000;
 
-/// What ends the reading of a commit early.
+/// The reasons that end the reading of a commit early.
 pub(super) struct Bounds<'a> {
     pub(super) limits: &'a Limits,
     pub(super) cancel: &'a Cancel,

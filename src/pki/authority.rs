@@ -50,7 +50,7 @@ pub struct Identity {
     pub key: String,
 }
 
-/// What a certificate may be used for.
+/// The use of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
     /// TLS servers.
@@ -59,16 +59,16 @@ pub enum Usage {
     Client,
 }
 
-/// What a leaf certificate says beside its key.
+/// The content of a leaf certificate beside its key.
 #[derive(Clone, Debug)]
 pub struct Profile<'a> {
-    /// Whom it names.
+    /// The subject.
     pub subject: Subject,
     /// DNS names and IP addresses.
     pub names: &'a [&'a str],
-    /// What it is good for.
+    /// The use.
     pub usage: Usage,
-    /// How long it is good.
+    /// The time for which it is valid.
     pub lifetime: Duration,
 }
 

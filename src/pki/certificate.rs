@@ -8,7 +8,7 @@ use x509_cert::time::Time;
 
 use super::{Error, Subject};
 
-/// What a certificate says about its holder. Nothing is verified.
+/// The subject and the validity of a certificate. Nothing is verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
     /// Who it speaks for.

@@ -1,4 +1,4 @@
-//! Who a certificate speaks for.
+//! The subject of a certificate.
 
 use x509_cert::attr::AttributeTypeAndValue;
 use x509_cert::der::asn1::{Any, Ia5StringRef, PrintableStringRef, SetOfVec, Utf8StringRef};

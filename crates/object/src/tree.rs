@@ -15,7 +15,7 @@ pub struct FileTree {
     files: BTreeMap<String, Entry>,
 }
 
-/// What stands at a path of a [`FileTree`].
+/// The entry at a path of a [`FileTree`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A file and its bytes; shared, because trees of successive commits hold mostly the same files.
@@ -51,7 +51,7 @@ impl FileTree {
         self.files.insert(path.into(), Entry::Submodule);
     }
 
-    /// What stands at a path; `None` for absent paths and for directories.
+    /// The entry at a path; `None` for absent paths and for directories.
     pub fn entry(&self, path: &str) -> Option<&Entry> {
         self.files.get(path)
     }

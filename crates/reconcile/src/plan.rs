@@ -206,7 +206,7 @@ pub enum Subresource {
     Approval,
 }
 
-/// What must still be true of an object for a write to it to happen; empty fields are not checked.
+/// The precondition of a write to an object; empty fields are not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Precondition {
     /// `metadata.uid`.
@@ -362,7 +362,7 @@ pub type Outcome = Result<Option<Object>, Failure>;
 pub struct Failure {
     /// The kind of the failure, which says how to go on.
     pub kind: FailureKind,
-    /// What the server said, with the name of the object.
+    /// The message of the server, with the name of the object.
     pub message: String,
 }
 

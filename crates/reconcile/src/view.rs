@@ -346,7 +346,7 @@ impl SourceIdentity {
 /// A repository as the source controller saw it last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
-    /// What was fetched.
+    /// The ConfigRepo and the fields of its spec that the fetch was for.
     pub identity: SourceIdentity,
     /// The last tree that was fetched and verified.
     pub checkout: Option<Arc<Checkout>>,
@@ -359,6 +359,6 @@ pub struct Source {
 pub struct SourceFailure {
     /// CamelCase word for conditions, events and metrics.
     pub reason: &'static str,
-    /// What went wrong and what to do, without credentials.
+    /// The error and its correction, without credentials.
     pub message: String,
 }

@@ -12,21 +12,21 @@ use object::Signed;
 /// Most commits that are verified at once. Each takes under a millisecond.
 const MAX_COMMITS: usize = 10_000;
 
-/// What must be signed.
+/// The objects that must be signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignedPart {
-    /// What the reference points to: the annotated tag, or the commit.
+    /// The target of the reference: the annotated tag, or the commit.
     Tip,
     /// Every commit that was not accepted before, and the annotated tag if there is one.
     Range,
 }
 
-/// Whose signatures a fetch asks for.
+/// The signatures that a fetch asks for.
 #[derive(Clone, Debug)]
 pub struct Verification {
     /// The keys that are trusted.
     pub keys: Arc<Keyring>,
-    /// What must be signed.
+    /// The objects that must be signed.
     pub part: SignedPart,
     /// The commit that was accepted last. It and those before it are not verified again.
     pub accepted: Option<String>,
@@ -34,7 +34,7 @@ pub struct Verification {
     pub now: Timestamp,
 }
 
-/// What a reference points to.
+/// The target of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::git) struct Subject {
     pub(in crate::git) commit: Oid,

@@ -1,4 +1,4 @@
-//! Splits the bytes of a signed object into what is signed and the signature.
+//! Splits the bytes of a signed object into the signed bytes and the signature.
 
 use super::Refusal;
 

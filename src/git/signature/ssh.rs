@@ -19,7 +19,7 @@ const USER_PRESENT: u8 = 1;
 /// Bytes of flags and counter after such a signature.
 const SECURITY_KEY_TRAILER: usize = 5;
 
-/// Who may sign, and which keys count for nothing.
+/// The allowed signers, and the revoked keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Signers {
     allowed: Vec<Signer>,

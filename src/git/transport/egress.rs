@@ -1,6 +1,6 @@
 //! The hosts that repositories may be on.
 //!
-//! Whoever may write a ConfigRepo names a host, and the operator connects to it from inside the cluster.
+//! The author of a ConfigRepo names a host, and the operator connects to it from inside the cluster.
 //! Names are resolved once and the addresses that were checked are connected to, so that a name cannot mean
 //! another address a moment later.
 
@@ -72,7 +72,7 @@ fn is_named(names: &[String], host: &str) -> bool {
     })
 }
 
-/// Who can be reached at an address (IANA's registries of special-purpose addresses).
+/// The networks that an address belongs to (IANA's registries of special-purpose addresses).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     Public,
@@ -80,7 +80,8 @@ enum Reach {
     Private,
     /// This machine.
     Machine,
-    /// Links, such as those to the metadata of a cloud, groups, and what is reserved.
+    /// Link-local addresses, such as those of the metadata of a cloud, multicast groups, and reserved
+    /// addresses.
     Special,
 }
 

@@ -24,7 +24,7 @@ const MAX_NAME: usize = 63;
 pub struct Misconfigured {
     /// The filter that refused it, as Open Cluster Management names it; empty for everything else.
     pub plugin: &'static str,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
 }
 

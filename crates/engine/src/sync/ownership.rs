@@ -21,7 +21,7 @@ pub enum Takeover {
     Never,
 }
 
-/// Who owns an object that the repository wants.
+/// The ownership of an object that the repository wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ownership {
     /// The ConfigRepo owns it.
@@ -32,7 +32,7 @@ pub(super) enum Ownership {
     Refused { reason: &'static str, message: String },
 }
 
-/// Says who owns the live object that has the name of a desired one.
+/// Decides who owns the live object that has the name of a desired one.
 pub(super) fn ownership(input: &Input<'_>, desired: &DesiredObject, live: Option<&Object>) -> Ownership {
     let refuse = |reason, why: String| {
         let message = format!("{} {why}", desired.reference);
@@ -77,7 +77,7 @@ pub(super) fn ownership(input: &Input<'_>, desired: &DesiredObject, live: Option
     }
 }
 
-/// The fields of a ConfigRepo that decide what its repository may do.
+/// The fields of a ConfigRepo that limit its repository.
 const GUARDED_FIELDS: [&str; 6] =
     ["url", "ref", "serviceAccountName", "deletionBudget", "takeover", "rewind"];
 

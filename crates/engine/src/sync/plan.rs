@@ -1,4 +1,4 @@
-//! Decides what is written and deleted, from the commit, the inventory and the live objects.
+//! Decides the writes and deletions of a commit, from its objects, the inventory and the live objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -13,7 +13,7 @@ use api::names;
 use object::fields::is_as_applied;
 use object::{Key, Object, ObjectRef};
 
-/// Everything beside the commit that is known before anything is written.
+/// The facts beside the commit that the plan depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// The ConfigRepo.
@@ -22,7 +22,7 @@ pub struct Input<'a> {
     pub inventory: &'a Inventory,
     /// The objects that other ConfigRepos own.
     pub claimed: &'a BTreeMap<ObjectId, Key>,
-    /// The namespaces that its objects are in and that do not exist.
+    /// The missing namespaces of its objects.
     pub missing_namespaces: &'a BTreeSet<String>,
     /// The decisions of its user.
     pub policy: &'a SyncPolicy,
@@ -55,7 +55,7 @@ pub struct Apply<'a> {
 /// The writes and deletions that bring a commit to the hub.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SyncPlan<'a> {
-    /// The objects that are owned from now on. It is recorded before anything is written.
+    /// The objects that are owned from now on. The inventory is recorded before any other write.
     pub inventory: Inventory,
     /// Objects that are new or changed in the repository, by stage.
     pub apply: Vec<Vec<Apply<'a>>>,
@@ -67,17 +67,17 @@ pub struct SyncPlan<'a> {
     pub hold: Option<DeletionHold>,
     /// Number of objects that are being deleted; the next plan follows when they are gone.
     pub terminating: usize,
-    /// Objects that wait for a namespace that the commit does not create. They do not hold up the others.
+    /// Objects that wait for a namespace that the commit does not create. They do not delay the others.
     pub pending_namespace: Vec<ObjectRef>,
-    /// Failed reads; nothing is decided until they succeed.
+    /// Failed reads; there is no decision until they succeed.
     pub unread: Vec<String>,
-    /// Objects that may not be applied; then nothing is applied.
+    /// Objects that may not be applied; if there are any, no object is applied.
     pub problems: Vec<Problem>,
 }
 
-/// Decides what is written and deleted to bring the objects of a commit to the hub.
+/// Decides the writes and deletions that bring the objects of a commit to the hub.
 ///
-/// `live` reads an object of the hub. It fails if the kind has not been read; nothing is concluded from that.
+/// `live` reads an object of the hub. It fails if the kind has not been read; a failed read decides nothing.
 pub fn plan<'a, E: Display>(
     desired: &'a Desired,
     input: &Input<'_>,
@@ -105,7 +105,7 @@ pub fn plan<'a, E: Display>(
     );
     plan.unread.dedup();
     if !plan.problems.is_empty() || !plan.unread.is_empty() {
-        // Nothing is written, so the inventory stays as it is.
+        // There is no write, so the inventory stays as it is.
         return SyncPlan {
             inventory: input.inventory.clone(),
             problems: plan.problems,
@@ -147,7 +147,7 @@ fn decide<'a, E: Display>(
     let apply = |force| Apply { desired, force };
     let live = match live(&desired.reference) {
         Ok(live) => live,
-        // The definition is applied in an earlier stage. Without force, no fields of others are taken unseen.
+        // The definition is applied in an earlier stage. Without force, the apply takes no fields of others.
         Err(_) if defined.contains(&(gvk.group.as_str(), gvk.kind.as_str())) => {
             return Decision::Apply(apply(false));
         }

@@ -9,7 +9,7 @@ use object::{Place, text};
 pub struct Problem {
     /// CamelCase word for conditions.
     pub reason: &'static str,
-    /// Names the object, what is wrong with it, and what to do.
+    /// Names the object, the problem and the correction.
     pub message: String,
     /// The place that the object comes from; empty if it is not known.
     pub origin: Place,

@@ -28,17 +28,17 @@ pub enum Decision {
     },
     /// Creation; an object that exists stays as it is.
     Create(Object),
-    /// A merge patch of the metadata. The content is looked at when that is done, so that a conflict about
-    /// one does not hold up the other.
+    /// A merge patch of the metadata. The next plan decides about the content, so that a conflict about one
+    /// does not delay the other.
     Patch(Map<String, Value>),
-    /// Nothing can be written.
+    /// No write is possible.
     Refuse(Refusal),
 }
 
 /// Why a manifest cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is wrong, or the cluster refuses it.
+    /// The manifest is wrong, or the cluster refuses it.
     Failed(String),
     /// The fields that it leaves to the cluster cannot be found.
     IgnoredFields(String),
@@ -64,9 +64,9 @@ pub fn refusal(wanted: &Wanted) -> Option<Refusal> {
 /// Decides about one manifest, given the live object and whether this manifest was the last one applied to
 /// it.
 ///
-/// The manifest that was applied last is applied again only where the object is not as it was applied.
-/// Another manifest is always applied, so that fields that only the one before had are removed.
-/// `docs/design/works.md` says why the strategy Update applies, too.
+/// The manifest that was applied last is applied again only if the object differs from it. Another manifest
+/// is always applied, to remove fields that only the earlier one had. `docs/design/works.md` says why the
+/// strategy Update applies, too.
 pub fn decide(wanted: &Wanted, live: Option<&Object>, owner: &OwnerReference, was_applied: bool) -> Decision {
     if let Some(why) = refusal(wanted) {
         return Decision::Refuse(why);
@@ -113,8 +113,8 @@ pub fn decide(wanted: &Wanted, live: Option<&Object>, owner: &OwnerReference, wa
     Decision::Apply { object, force, manager: field_manager.clone() }
 }
 
-/// Drops labels and annotations whose key ends with a dash from a manifest: they ask for the removal of the
-/// key. Returns the patch that removes those which the live object has.
+/// Drops labels and annotations with a trailing dash in the key from a manifest: they ask for the removal of
+/// the key. Returns the patch that removes those that the live object has.
 fn without_removed_keys(object: &mut Object, live: Option<&Object>) -> Map<String, Value> {
     let mut patch = Map::new();
     for field in ["labels", "annotations"] {

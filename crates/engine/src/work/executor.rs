@@ -1,4 +1,4 @@
-//! With whose permissions a work is applied. The agent writes as itself; an executor limits what it writes.
+//! The permissions with which a work is applied. The agent writes as itself; an executor limits its writes.
 
 use super::manifest::{Served, Wanted};
 use api::work::v1::{
@@ -7,7 +7,7 @@ use api::work::v1::{
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Whose permissions a manifest needs.
+/// The subject whose permissions a manifest needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Executor {
     /// Those of the agent.
@@ -19,11 +19,11 @@ pub enum Executor {
         /// Its name.
         name: String,
     },
-    /// The executor is not a service account, so nothing may be applied.
+    /// The executor is not a service account, so the manifest may not be applied.
     Unknown,
 }
 
-/// What a service account must be allowed to do for a manifest.
+/// The permissions that a service account needs for a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permissions {
     /// Its user name.
@@ -52,7 +52,7 @@ impl Executor {
         }
     }
 
-    /// What it must be allowed to do for a manifest; `None` where nothing has to be asked.
+    /// The permissions that it needs for a manifest; `None` if no review is needed.
     pub fn permissions(&self, wanted: &Wanted) -> Option<Permissions> {
         let Self::ServiceAccount { namespace, name } = self else { return None };
         let mut verbs = vec!["create", "update", "patch", "get"];

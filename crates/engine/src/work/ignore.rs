@@ -1,8 +1,8 @@
 //! Fields that server-side apply leaves to the cluster (`ignoreFields`).
 //!
-//! Open Cluster Management leaves such fields out of what it applies, which under the rules of server-side
-//! apply removes a field that it set at creation, and it does not look at an object again while the manifest
-//! stays the same. Here the live value is sent along, and every other field is kept as it is wanted.
+//! Open Cluster Management leaves such fields out of the applied manifest. By the rules of server-side apply,
+//! that removes a field that it set at creation, and it does not look at an object again while the manifest
+//! stays the same. Here the request carries the live value, and every other field stays as wanted.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -12,7 +12,7 @@ use api::names::CONFIG_SPEC_HASH_ANNOTATION;
 use api::work::v1::{IgnoreField, IgnoreFieldsCondition};
 use object::{Object, jsonpath};
 
-/// The fields of a manifest that are left to the cluster.
+/// The fields of a manifest that it leaves to the cluster.
 #[derive(Debug, Default)]
 pub(super) struct IgnoredFields {
     /// As soon as the object exists.
@@ -27,7 +27,7 @@ impl IgnoredFields {
     /// Finds the fields in a manifest.
     ///
     /// # Errors
-    /// Names the pointer that is none, or the expression that is not supported.
+    /// Names the invalid pointer, or the expression that is not supported.
     pub(super) fn read(rules: &[IgnoreField], manifest: &Object) -> Result<Self, String> {
         let mut all = Self { any: !rules.is_empty(), ..Self::default() };
         for rule in rules {
@@ -42,7 +42,7 @@ impl IgnoredFields {
                 paths.push(of_pointer(pointer)?);
             }
             let whole = Value::Object(manifest.0.clone());
-            // A path that is none matches nothing, as in Open Cluster Management.
+            // An invalid path matches nothing, as in Open Cluster Management.
             paths.extend(
                 json_paths.iter().flat_map(|path| jsonpath::locate(&whole, path).unwrap_or_default()),
             );
@@ -66,10 +66,10 @@ fn of_pointer(pointer: &str) -> Result<Path, String> {
     }
 }
 
-/// Gives ignored fields their live value, and notes in an annotation which manifest was applied.
+/// Gives ignored fields their live value, and records in an annotation which manifest was applied.
 ///
-/// A note of another agent has another form. It stays while the manifest is known to have been applied, so
-/// that a change of agents writes nothing.
+/// The record of another agent has another form. It stays while the manifest is known to have been applied,
+/// so that a change of agents writes nothing.
 pub(super) fn keep_live_values(
     object: &mut Object,
     live: Option<&Object>,

@@ -1,4 +1,4 @@
-//! The manifests of a work, each with everything that the work says about it.
+//! The manifests of a work, each with the settings of the work for it.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use api::work::v1::{
 };
 use object::{Gvk, Object, ObjectRef};
 
-/// One manifest of a work with everything that the work says about it.
+/// One manifest of a work with the settings of the work for it.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The place of the manifest in the work, and the resource that it names.
@@ -27,25 +27,25 @@ pub struct Wanted {
     pub executor: Executor,
     /// How the object is updated.
     pub strategy: UpdateStrategy,
-    /// Which values are reported back.
+    /// The rules for values that are reported back.
     pub feedback: Vec<FeedbackRule>,
-    /// Which conditions are derived from the object.
+    /// The rules for conditions that are derived from the object.
     pub conditions: Vec<ConditionRule>,
 }
 
 /// How a cluster serves a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Served {
-    /// As a resource.
+    /// The cluster serves it as a resource.
     As {
         /// The resource in the plural.
         resource: String,
         /// Whether its objects live in namespaces.
         namespaced: bool,
     },
-    /// Not at all.
+    /// The cluster does not serve it.
     Not,
-    /// That is not known yet.
+    /// Discovery has not answered yet.
     Unread,
 }
 
@@ -80,7 +80,7 @@ pub fn read(work: &ManifestWork, served: impl Fn(&Gvk) -> Served) -> Vec<Wanted>
     manifests.collect()
 }
 
-/// The names of a manifest, which is freed of what no manifest may set.
+/// Reads the names of a manifest, and drops fields that no manifest may set.
 fn named(ordinal: i32, object: &mut Object, served: &Served) -> ManifestResourceMeta {
     let gvk = object.gvk();
     object.metadata_mut().remove("uid");
@@ -157,7 +157,7 @@ impl Wanted {
     }
 
     /// Whether an entry of an inventory may be the object of the manifest. A kind that is not known to be
-    /// served has no resource, so that any resource of its group may be meant: what may be wanted is not
+    /// served has no resource, so it may be any resource of its group, and objects that may be wanted are not
     /// removed.
     pub fn may_be(&self, group: &str, resource: &str, namespace: &str, name: &str) -> bool {
         let meta = &self.meta;

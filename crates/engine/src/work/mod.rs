@@ -1,4 +1,4 @@
-//! ManifestWorks on a spoke: how their manifests are applied, what is reported back, and what is removed.
+//! ManifestWorks on a spoke: applies their manifests, reports their status, and removes objects.
 
 mod conditions;
 mod decide;

@@ -15,19 +15,19 @@ use api::names::work_conditions::{APPLIED, AVAILABLE, COMPLETE, STATUS_FEEDBACK_
 use api::work::v1::{ManifestCondition, ManifestResourceMeta, ManifestWork, ManifestWorkStatus};
 use object::Object;
 
-/// The result of a reconcile for one manifest.
+/// The result of a reconciliation for one manifest.
 #[derive(Clone, Debug)]
 pub struct Seen<'a> {
     /// The newest state of its object.
     pub live: Live<'a>,
-    /// What became of its write.
+    /// The outcome of its write.
     pub attempt: Attempt,
 }
 
 /// The newest state of an object.
 #[derive(Clone, Debug)]
 pub enum Live<'a> {
-    /// It was read; `None` where it does not exist.
+    /// The object as read; `None` if it does not exist.
     Read(Option<&'a Object>),
     /// It has not been read yet, or must not be reported.
     Unread,
@@ -35,14 +35,14 @@ pub enum Live<'a> {
     Refused(String),
 }
 
-/// What became of the write of a manifest.
+/// The outcome of the write of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// It was written, or there was nothing to write.
+    /// It succeeded, or no write was needed.
     Done,
     /// It failed, or was not allowed to begin.
     Failed(Refusal),
-    /// It has not been attempted, so that nothing new is known.
+    /// It has not been attempted, so that the status does not change.
     None,
 }
 
@@ -53,7 +53,7 @@ pub fn was_applied(work: &ManifestWork, meta: &ManifestResourceMeta) -> bool {
     applied.is_some_and(|applied| applied.is_true() && applied.observed_generation == generation)
 }
 
-/// Whether a manifest has run to its end, after which it is not applied again.
+/// Whether a manifest is complete, after which it is not applied again.
 pub fn is_complete(work: &ManifestWork, meta: &ManifestResourceMeta) -> bool {
     let complete = stored(work, meta).and_then(|manifest| find_condition(&manifest.conditions, COMPLETE));
     complete.is_some_and(|c| c.is_true() && c.observed_generation == work.metadata.generation)
@@ -69,7 +69,7 @@ fn stored<'a>(work: &'a ManifestWork, meta: &ManifestResourceMeta) -> Option<&'a
     in_place.or_else(|| manifests.iter().find(found))
 }
 
-/// The status of a work after a reconcile; `seen` has an entry for each of `wanted`.
+/// The status of a work after a reconciliation; `seen` has an entry for each of `wanted`.
 pub fn work_status(
     work: &ManifestWork,
     wanted: &[Wanted],
@@ -109,7 +109,7 @@ pub fn work_status(
     status
 }
 
-/// Removes what rules said about another generation.
+/// Removes conditions that rules set for another generation.
 fn drop_old_rules(conditions: &mut Vec<Condition>, generation: i64) {
     conditions.retain(|c| !c.reason.starts_with(RULE) || c.observed_generation == Some(generation));
 }
@@ -147,7 +147,7 @@ fn manifest_status(
     }
     if let Live::Read(Some(live)) = seen.live {
         report(&mut manifest, wanted, live, now);
-        // A rule judges what this generation wrote, not what was there before.
+        // A rule judges the writes of this generation, not an earlier state.
         let judges = seen.attempt == Attempt::Done;
         for rule in wanted.conditions.iter().filter(|_| judges) {
             let Some(observation) = conditions::evaluate(rule, live) else { continue };

@@ -74,7 +74,7 @@ pub struct Acted {
 }
 
 impl Act {
-    /// What to do.
+    /// The action.
     ///
     /// # Panics
     /// Never: the position is one of the plan.

@@ -34,7 +34,7 @@ pub(in crate::cli::commands) fn page(told: &Preview) -> String {
     page
 }
 
-/// What the plan is about.
+/// The heading of the plan.
 pub(super) fn title(told: &Preview) -> String {
     let short = |commit: &str| match commit {
         "" => "nothing".to_owned(),
@@ -43,7 +43,7 @@ pub(super) fn title(told: &Preview) -> String {
     format!("ConfigRepo {}: {} to {}", told.repo, short(&told.applied), short(&told.commit))
 }
 
-/// The verdict, and what it counts.
+/// The verdict, with its counts.
 pub(super) fn verdict(told: &Preview) -> String {
     let count = |change| told.objects.iter().filter(|object| object.change == change).count();
     let objects = format!(

@@ -290,7 +290,7 @@ impl Problem {
         Observation::new(addon_conditions::PROGRESSING, False, self.reason).message(message)
     }
 
-    /// What an add-on says of a configuration of its own.
+    /// The condition of an add-on about a configuration of its own.
     pub(super) fn of_cluster(&self) -> Observation {
         let message = format!("{}; the cluster keeps what it runs until that changes", self.message);
         Observation::new(addon_conditions::CONFIGURED, False, self.reason).message(message)

@@ -156,7 +156,7 @@ macro_rules! strategies {
                 }
             }
 
-            /// What every cluster is held to.
+            /// The limits on every cluster.
             pub fn limits(&self) -> Limits {
                 match self {
                     $(Self::$name(strategy) => strategy.limits(),)+
