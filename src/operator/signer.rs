@@ -25,26 +25,43 @@ use reconcile::{Query, View as _};
 
 /// Time between two looks at the caches, which costs no request.
 const LOOK: Duration = Duration::from_secs(1);
-/// Time to wait after a failure: the secret of the authority may come.
-const RETRY: SignedDuration = SignedDuration::from_secs(10);
+/// Time to wait after the first attempt: the secret of the authority may come. It doubles with each further
+/// one.
+const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(10);
+/// Longest time to wait.
+const LAST_RETRY: SignedDuration = SignedDuration::from_mins(10);
 /// The life of a certificate whose request asks for none, and the longest one; as OCM's.
 const LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
+/// The attempts to sign one request.
+#[derive(Default)]
+struct Attempts {
+    count: u32,
+    /// Time of the next one.
+    again: Timestamp,
+}
+
+impl Attempts {
+    fn begin(&mut self, now: Timestamp) {
+        let wait = (FIRST_RETRY * (1 << self.count.min(16))).min(LAST_RETRY);
+        self.count = self.count.saturating_add(1);
+        self.again = now.saturating_add(wait).unwrap_or(Timestamp::MAX);
+    }
+}
+
 /// Signs until `stop`. `namespace` holds the authorities of registrations that name none.
 pub(super) async fn run(client: kube::Client, shell: Handle, namespace: String, stop: CancellationToken) {
-    let mut failed: BTreeMap<String, Timestamp> = BTreeMap::new();
+    let mut attempts: BTreeMap<String, Attempts> = BTreeMap::new();
     while !stop.is_cancelled() {
         let caches = shell.caches();
         let requests = caches.list::<CertificateSigningRequest>(Query::ALL).unwrap_or_default();
-        failed.retain(|uid, _| requests.iter().any(|request| request.uid() == uid));
+        attempts.retain(|uid, _| requests.iter().any(|request| request.uid() == uid));
         for request in requests.iter().filter(|request| waits(request)) {
-            let is_due = failed.get(request.uid()).is_none_or(|again| *again <= now());
-            let Ok(Some(signing)) = signing(request, &caches) else { continue };
-            if !is_due {
+            if attempts.get(request.uid()).is_some_and(|attempts| now() < attempts.again) {
                 continue;
             }
-            let again = now().saturating_add(RETRY).unwrap_or(Timestamp::MAX);
-            failed.insert(request.uid().to_owned(), again);
+            let Ok(Some(signing)) = signing(request, &caches) else { continue };
+            attempts.entry(request.uid().to_owned()).or_default().begin(now());
             match sign(&client, request, &signing, &namespace).await {
                 Ok(()) => info!(request = request.name(), "signed the certificate of an add-on"),
                 Err(error) => {
@@ -156,6 +173,17 @@ mod tests {
         let after = last_hour + SignedDuration::from_hours(2);
         let refused = certify(&authority, &csr(&[NAME], None), NAME, after).unwrap_err();
         assert_eq!(refused, "the certificate of the authority has expired");
+    }
+
+    #[test]
+    fn the_wait_for_another_attempt_doubles_up_to_ten_minutes() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut attempts = Attempts::default();
+        let waits = std::iter::repeat_with(|| {
+            attempts.begin(now);
+            attempts.again.as_second()
+        });
+        assert_eq!(waits.take(8).collect::<Vec<_>>(), [10, 20, 40, 80, 160, 320, 600, 600]);
     }
 
     #[test]

@@ -1,18 +1,23 @@
 //! Converts the objects of API servers between the versions of OCM's add-on kinds, over HTTPS.
 //!
-//! An API server sends every object of a list in one request, and shows nothing of a list with an object that
-//! is refused. It does not authenticate, so any client that reaches the port may convert objects of its own;
-//! the webhook reads and keeps nothing else. Upstream: `ConversionReview` of `apiextensions.k8s.io/v1`.
+//! An API server sends every object of a list, or of a page of one, in one request, and shows nothing of it
+//! with an object that is refused. It does not authenticate, so any client that reaches the port may convert
+//! objects of its own; the webhook reads and keeps nothing else, and bounds the memory of all requests
+//! together. Upstream: `ConversionReview` of `apiextensions.k8s.io/v1`.
 
 use std::convert::Infallible;
+use std::fmt::Formatter;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use api::Manifest;
 use api::addon::conversion;
-use axum::Json;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use http_body_util::BodyExt as _;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
@@ -20,28 +25,42 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
 
-/// Largest request: a list of 25,000 add-ons of 5 kB.
-const LARGEST: usize = 128 << 20;
-/// Requests that are read and converted at once, so that their memory is bounded.
-const AT_ONCE: usize = 4;
+use super::accept::{HANDSHAKE, accept};
+
+/// Largest request: 3,000 add-ons of 5 kB. An object has 1.5 MiB at most in etcd.
+const LARGEST: usize = 16 << 20;
+/// Largest answer. Objects grow little: the fields of both versions are the same but for a few.
+const LARGEST_ANSWER: usize = 24 << 20;
+/// Bytes of all requests that are read or wait, and of all answers that are written.
+const IN_FLIGHT: usize = 32 << 20;
+/// Largest object, in bytes of JSON.
+const LARGEST_OBJECT: usize = 2 << 20;
+/// Most maps in one object: each takes 650 bytes of memory, however short its text is. A reference to an
+/// object has 30 bytes of text at least, so no object that etcd takes has more.
+const MOST_MAPS: usize = 60_000;
+/// Requests that are converted at once: each may take 200 MiB for one object.
+const AT_ONCE: usize = 1;
 /// Connections at once: an API server opens one for each request that waits for an answer, and keeps idle
 /// ones.
 const CONNECTIONS: usize = 256;
+/// The bytes that a connection buffers, over all connections 16 MiB.
+const BUFFER: usize = 64 << 10;
+/// Longest time in which a body arrives.
+const READ: Duration = Duration::from_secs(5);
 /// An API server waits 30 s for a webhook at most.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Time limit of a handshake or a head.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Time to wait when no connection can be accepted: file descriptors come back when others end.
-const PAUSE: Duration = Duration::from_millis(100);
+/// A connection takes no request that comes later. API servers open a new one.
+const LIFE: Duration = Duration::from_secs(60);
 
 /// The path of the webhook.
 pub const PATH: &str = "/convert";
@@ -85,83 +104,126 @@ pub async fn serve(
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let acceptor = TlsAcceptor::from(Arc::new(config.with_no_client_auth().with_cert_resolver(serving)));
-    let (connections, reviews) = (Arc::new(Semaphore::new(CONNECTIONS)), Arc::new(Semaphore::new(AT_ONCE)));
-    loop {
-        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return Ok(()) };
-        let accepted = tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let (acceptor, reviews, stop) = (acceptor.clone(), Arc::clone(&reviews), stop.clone());
-                tokio::spawn(async move {
-                    tokio::select! {
-                        () = connection(stream, acceptor, reviews) => {}
-                        () = stop.cancelled() => {}
-                    }
-                    drop(permit);
-                });
-            }
-            Err(error) => {
-                warn!(%error, "cannot accept a connection to the conversion webhook");
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
+    let limits = Limits::default();
+    accept(listener, CONNECTIONS, stop, move |stream, _| {
+        connection(stream, acceptor.clone(), limits.clone())
+    })
+    .await;
+    Ok(())
+}
+
+/// The limits of all requests together.
+#[derive(Clone)]
+struct Limits {
+    /// Bytes, of [`IN_FLIGHT`].
+    bytes: Arc<Semaphore>,
+    /// Conversions, of [`AT_ONCE`].
+    reviews: Arc<Semaphore>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { bytes: Arc::new(Semaphore::new(IN_FLIGHT)), reviews: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 }
 
-/// Answers the requests of one connection. A broken connection is the client's problem.
-async fn connection(stream: TcpStream, acceptor: TlsAcceptor, reviews: Arc<Semaphore>) {
-    let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
-    let service = tower::service_fn(move |request: Request<hyper::body::Incoming>| {
-        let reviews = Arc::clone(&reviews);
-        async move { Ok::<_, Infallible>(answer(request.map(Body::new), &reviews).await) }
-    });
-    let mut builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-    let builder = builder.http1_only();
-    drop(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).await);
+impl Limits {
+    /// Waits until so many bytes may be held.
+    async fn hold(&self, bytes: usize) -> Result<OwnedSemaphorePermit, StatusCode> {
+        let bytes = u32::try_from(bytes).map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
+        let permit = Arc::clone(&self.bytes).acquire_many_owned(bytes).await;
+        permit.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)
+    }
 }
 
-async fn answer(request: Request<Body>, reviews: &Semaphore) -> Response {
+/// Bytes that count as in flight until they are dropped.
+struct Held {
+    bytes: Vec<u8>,
+    permit: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Answers the requests of one connection. A connection that breaks or lasts is the client's problem.
+async fn connection(stream: TcpStream, acceptor: TlsAcceptor, limits: Limits) {
+    let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
+    let service = tower::service_fn(move |request: Request<hyper::body::Incoming>| {
+        let limits = limits.clone();
+        async move { Ok::<_, Infallible>(answer(request.map(Body::new), &limits).await) }
+    });
+    let mut builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(BUFFER);
+    let builder = builder.http1_only();
+    let mut served = pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
+    if timeout(LIFE, &mut served).await.is_err() {
+        served.as_mut().graceful_shutdown();
+        let _ = timeout(PATIENCE, served).await;
+    }
+}
+
+async fn answer(request: Request<Body>, limits: &Limits) -> Response {
     if (request.method(), request.uri().path()) != (&Method::POST, PATH) {
         return StatusCode::NOT_FOUND.into_response();
     }
-    let converted = async {
-        let permit = reviews.acquire().await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
-        let body = to_bytes(request.into_body(), LARGEST).await;
-        let body = body.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
-        // A long list would keep the thread from everything else.
-        let converted =
-            tokio::task::spawn_blocking(move || serde_json::from_slice::<Review>(&body).map(Review::convert));
-        let converted = converted.await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
-        drop(permit);
-        converted.map_err(|_| StatusCode::BAD_REQUEST)
-    };
-    match timeout(PATIENCE, converted).await {
-        Ok(Ok(review)) => Json(review).into_response(),
+    match timeout(PATIENCE, reviewed(request.into_body(), limits)).await {
+        Ok(Ok(held)) => {
+            ([(CONTENT_TYPE, "application/json")], Body::from(Bytes::from_owner(held))).into_response()
+        }
         Ok(Err(code)) => code.into_response(),
         Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
     }
 }
 
+/// The answer to a body, which counts as in flight until it is written.
+async fn reviewed(body: Body, limits: &Limits) -> Result<Held, StatusCode> {
+    let request = timeout(READ, read(body, limits)).await.map_err(|_| StatusCode::REQUEST_TIMEOUT)??;
+    let review = Arc::clone(&limits.reviews).acquire_owned().await;
+    let review = review.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    // A long list would keep the thread from everything else. The task owns both permits, because it goes on
+    // when nobody waits for it any more.
+    let converted = tokio::task::spawn_blocking(move || (convert(&request.bytes), review));
+    let (bytes, review) = converted.await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    let bytes = bytes?;
+    let permit = limits.hold(bytes.len()).await?;
+    drop(review);
+    Ok(Held { bytes, permit })
+}
+
+async fn read(mut body: Body, limits: &Limits) -> Result<Held, StatusCode> {
+    let mut held = Held { bytes: Vec::new(), permit: limits.hold(0).await? };
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| StatusCode::BAD_REQUEST)?.into_data() else { continue };
+        if held.bytes.len() + data.len() > LARGEST {
+            return Err(StatusCode::PAYLOAD_TOO_LARGE);
+        }
+        held.permit.merge(limits.hold(data.len()).await?);
+        held.bytes.extend_from_slice(&data);
+    }
+    Ok(held)
+}
+
 /// The request of an API server.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Review {
+struct Review<'a> {
     api_version: String,
     kind: String,
-    request: ConversionRequest,
+    #[serde(borrow)]
+    request: ConversionRequest<'a>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ConversionRequest {
+struct ConversionRequest<'a> {
     uid: String,
     #[serde(rename = "desiredAPIVersion")]
     desired_api_version: String,
-    objects: Vec<Map<String, Value>>,
+    #[serde(borrow)]
+    objects: &'a RawValue,
 }
 
 /// The response.
@@ -170,53 +232,96 @@ struct ConversionRequest {
 struct Answer {
     api_version: String,
     kind: String,
-    response: Value,
+    response: ConversionResponse,
 }
 
-impl Review {
-    fn convert(self) -> Answer {
-        let Self { api_version, kind, request } = self;
-        let ConversionRequest { uid, desired_api_version, objects } = request;
-        let converted = objects.iter().map(|object| {
-            let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
-            let name = name.and_then(Value::as_str).unwrap_or_default();
-            conversion::convert(object, &desired_api_version).map_err(|why| format!("{name}: {why}"))
-        });
-        let response = match converted.collect::<Result<Vec<_>, _>>() {
-            Ok(objects) => json!({"uid": uid, "convertedObjects": objects, "result": {"status": "Success"}}),
-            Err(why) => json!({"uid": uid, "result": {"status": "Failure", "message": why}}),
-        };
-        Answer { api_version, kind, response }
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ConversionResponse {
+    uid: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    converted_objects: Vec<Box<RawValue>>,
+    result: ConversionResult,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "status")]
+enum ConversionResult {
+    Success,
+    Failure { message: String },
+}
+
+/// The answer to the text of a review.
+fn convert(review: &[u8]) -> Result<Vec<u8>, StatusCode> {
+    let bad = |_| StatusCode::BAD_REQUEST;
+    let Review { api_version, kind, request } = serde_json::from_slice(review).map_err(bad)?;
+    let ConversionRequest { uid, desired_api_version, objects } = request;
+    let each = Objects { desired_api_version: &desired_api_version };
+    let converted = serde_json::Deserializer::from_str(objects.get()).deserialize_seq(each);
+    let (converted_objects, result) = match converted.map_err(bad)? {
+        Ok(objects) => (objects, ConversionResult::Success),
+        Err(message) => (Vec::new(), ConversionResult::Failure { message }),
+    };
+    let response = ConversionResponse { uid, converted_objects, result };
+    let answer = serde_json::to_vec(&Answer { api_version, kind, response }).map_err(bad)?;
+    if answer.len() > LARGEST_ANSWER { Err(StatusCode::PAYLOAD_TOO_LARGE) } else { Ok(answer) }
+}
+
+/// Converts the objects of a list one by one, so that one at a time is in memory as more than its text.
+struct Objects<'a> {
+    desired_api_version: &'a str,
+}
+
+impl<'de> Visitor<'de> for Objects<'_> {
+    type Value = Result<Vec<Box<RawValue>>, String>;
+
+    fn expecting(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a list of objects")
     }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut objects: A) -> Result<Self::Value, A::Error> {
+        let (mut converted, mut size) = (Ok(Vec::new()), 0);
+        while let Some(object) = objects.next_element::<&RawValue>()? {
+            let Ok(done) = &mut converted else { continue };
+            match convert_one(object.get(), self.desired_api_version) {
+                Ok(one) if size + one.get().len() <= LARGEST_ANSWER => {
+                    size += one.get().len();
+                    done.push(one);
+                }
+                Ok(_) => converted = Err(format!("the objects have more than {LARGEST_ANSWER} bytes")),
+                Err(why) => converted = Err(why),
+            }
+        }
+        Ok(converted)
+    }
+}
+
+fn convert_one(text: &str, api_version: &str) -> Result<Box<RawValue>, String> {
+    if text.len() > LARGEST_OBJECT || maps(text) > MOST_MAPS {
+        return Err(format!("an object has more than {LARGEST_OBJECT} bytes or {MOST_MAPS} maps"));
+    }
+    let object: Manifest = serde_json::from_str(text).map_err(|why| why.to_string())?;
+    let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
+    let name = name.and_then(Value::as_str).unwrap_or_default();
+    let converted = conversion::convert(&object, api_version).map_err(|why| format!("{name}: {why}"))?;
+    serde_json::value::to_raw_value(&converted).map_err(|why| format!("{name}: {why}"))
+}
+
+/// Counts the maps of a valid JSON text.
+fn maps(text: &str) -> usize {
+    let (mut count, mut quoted, mut bytes) = (0, false, text.bytes());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            // An escaped quote ends no string.
+            b'\\' => _ = bytes.next(),
+            b'"' => quoted = !quoted,
+            b'{' if !quoted => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn review(objects: Value) -> Value {
-        let request = json!({"uid": "u", "desiredAPIVersion": "addon.open-cluster-management.io/v1beta1", "objects": objects});
-        let review =
-            json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request});
-        json!(serde_json::from_value::<Review>(review).unwrap().convert())
-    }
-
-    fn addon(api_version: &str) -> Value {
-        json!({"apiVersion": api_version, "kind": "ManagedClusterAddOn", "metadata": {"name": "a"}, "spec": {"installNamespace": "n"}})
-    }
-
-    #[test]
-    fn every_object_of_a_request_is_converted_or_none() {
-        let old = addon("addon.open-cluster-management.io/v1alpha1");
-        let answer = review(json!([old, old]));
-        assert_eq!((&answer["kind"], &answer["response"]["uid"]), (&json!("ConversionReview"), &json!("u")));
-        let converted = answer["response"]["convertedObjects"].as_array().unwrap();
-        assert!(converted.iter().all(|one| one["apiVersion"] == "addon.open-cluster-management.io/v1beta1"));
-        assert_eq!((converted.len(), &answer["response"]["result"]["status"]), (2, &json!("Success")));
-
-        let refused = &review(json!([old, addon("other/v1")]))["response"];
-        assert_eq!(refused["result"]["status"], "Failure");
-        assert!(refused["result"]["message"].as_str().unwrap().starts_with("a: "), "{refused}");
-        assert_eq!(refused.get("convertedObjects"), None);
-    }
-}
+#[path = "tests/conversion.rs"]
+mod tests;

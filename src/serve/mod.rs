@@ -1,6 +1,7 @@
 //! Serves health, metrics and explanations of placements over plain HTTP to the operator's own cluster,
 //! receives webhooks over HTTPS, and converts objects for API servers.
 
+mod accept;
 pub mod conversion;
 pub mod receiver;
 

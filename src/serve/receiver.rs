@@ -20,12 +20,13 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::accept::{HANDSHAKE, accept};
 use object::Key;
 
 /// Largest body. A push of a thousand commits has about half of it; what is larger is found by the next
@@ -40,8 +41,6 @@ const WINDOW: Duration = Duration::from_secs(10);
 const PER_SOURCE: u32 = 100;
 /// Sources that are counted; the requests of others are refused until the window ends.
 const SOURCES: usize = 4096;
-/// Time to wait when no connection can be accepted: file descriptors come back when others end.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// The address and the certificate of the receiver.
 #[derive(Clone, Debug)]
@@ -103,28 +102,15 @@ pub async fn serve(
     let listener = TcpListener::bind(options.listen).await?;
     info!(address = %listener.local_addr()?, "serving webhooks of git servers");
     let routes = routes(deliveries);
-    let connections = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return Ok(()) };
-        let accepted = tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                let (options, routes) = (options.clone(), routes.clone().layer(Extension(peer.ip())));
-                tokio::spawn(async move {
-                    // A connection that breaks or lasts is the client's business.
-                    let _ = timeout(PATIENCE, connection(stream, &options, routes)).await;
-                    drop(permit);
-                });
-            }
-            Err(error) => {
-                warn!(%error, "cannot accept a connection for webhooks");
-                tokio::time::sleep(PAUSE).await;
-            }
+    accept(listener, CONNECTIONS, stop, move |stream, peer| {
+        let (options, routes) = (options.clone(), routes.clone().layer(Extension(peer.ip())));
+        async move {
+            // A connection that breaks or lasts is the client's business.
+            let _ = timeout(PATIENCE, connection(stream, &options, routes)).await;
         }
-    }
+    })
+    .await;
+    Ok(())
 }
 
 /// Answers the one request of a connection.
@@ -136,9 +122,10 @@ async fn connection(stream: TcpStream, options: &ReceiverOptions, routes: Router
             return;
         }
     };
-    let Ok(stream) = TlsAcceptor::from(Arc::new(config)).accept(stream).await else { return };
+    let handshake = TlsAcceptor::from(Arc::new(config)).accept(stream);
+    let Ok(Ok(stream)) = timeout(HANDSHAKE, handshake).await else { return };
     let mut builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).keep_alive(false);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE).keep_alive(false);
     let service = TowerToHyperService::new(routes);
     let _ = builder.http1_only().serve_connection(TokioIo::new(stream), service).await;
 }

@@ -246,3 +246,17 @@ fn what_values_ask_for_is_rendered_and_nothing_else() {
         assert_eq!((count(&[], kind), count(&[values], kind)), (default, with), "{kind} with {values}");
     }
 }
+
+#[test]
+fn only_those_that_are_named_reach_the_conversion_webhook() {
+    let senders = |values: &[&str]| {
+        let objects = helm::render("wheelwright", values).unwrap();
+        let policy = objects.into_iter().find(|object| object["kind"] == "NetworkPolicy").unwrap();
+        let rules = policy["spec"]["ingress"].as_array().unwrap().clone();
+        let rule = rules.into_iter().find(|rule| rule["ports"][0]["port"] == 9443).unwrap();
+        rule["from"].clone()
+    };
+    assert_eq!(senders(&[]), Value::Null);
+    let named = json!([{"ipBlock": {"cidr": "192.0.2.0/28"}}]);
+    assert_eq!(senders(&[&format!("conversionWebhook.from={named}")]), named);
+}

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use super::mirrors::{FetchError, Mirrors, SourceOptions};
 use super::webhook::Webhooks;
-use crate::git::{self, RefWatcher, Remote, watch};
+use crate::git::{self, RefWatcher, watch};
 use crate::shell::{Handle, Leadership, PushFn, now};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
@@ -163,7 +163,7 @@ impl SourceController {
                 }
                 one.due = None;
                 if one.trigger.generation != trigger.generation || one.watcher.is_none() {
-                    one.watcher = watch_local(&repo, &key, &changed);
+                    one.watcher = watch_local(&self.mirrors, &repo, &changed);
                 }
                 (one.trigger, one.began) = (trigger, Some(now()));
                 let task = fetch(Arc::clone(&self.mirrors), repo, one.source.clone());
@@ -183,10 +183,10 @@ impl RepoState {
     }
 }
 
-/// Watches a repository on this machine.
-fn watch_local(repo: &ConfigRepo, key: &Key, changed: &mpsc::Sender<Key>) -> Option<RefWatcher> {
-    let (changed, key) = (changed.clone(), key.clone());
-    watch(&Remote::parse(&repo.spec.url).ok()?, move || {
+/// Watches a repository on this machine that may be fetched.
+fn watch_local(mirrors: &Mirrors, repo: &ConfigRepo, changed: &mpsc::Sender<Key>) -> Option<RefWatcher> {
+    let (changed, key) = (changed.clone(), Key::of(repo));
+    watch(&mirrors.remote(&repo.spec.url).ok()?, move || {
         // Where so many changes wait that there is no room, this one is found at the next interval.
         let _ = changed.try_send(key.clone());
     })
@@ -290,6 +290,23 @@ mod tests {
         one.hint(at(10));
         one.hint(at(10));
         assert_eq!(one.due, Some(at(11)));
+    }
+
+    #[tokio::test]
+    async fn a_repository_of_this_machine_is_watched_only_with_the_flag() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let dir = tempfile::tempdir().unwrap();
+        git2::Repository::init_bare(dir.path()).unwrap();
+        let spec = serde_json::json!({"url": dir.path()});
+        let repo = serde_json::json!({"metadata": {"namespace": "a", "name": "fleet"}, "spec": spec});
+        let repo: ConfigRepo = serde_json::from_value(repo).unwrap();
+        for local_repositories in [false, true] {
+            let hub = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+            let options = SourceOptions { cache: dir.path().into(), local_repositories, hosts: Vec::new() };
+            let mirrors = Mirrors::new(kube::Client::try_from(hub).unwrap(), options);
+            let watcher = watch_local(&mirrors, &repo, &mpsc::channel(1).0);
+            assert_eq!(watcher.is_some(), local_repositories);
+        }
     }
 
     #[test]

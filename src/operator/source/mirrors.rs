@@ -107,7 +107,7 @@ impl Mirrors {
     }
 
     /// Reads the address of a repository.
-    fn remote(&self, url: &str) -> Result<Remote, Error> {
+    pub(super) fn remote(&self, url: &str) -> Result<Remote, Error> {
         let remote = Remote::parse(url)?;
         if remote.is_local() && !self.options.local_repositories {
             return Err(Error::Url(

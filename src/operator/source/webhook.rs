@@ -18,6 +18,7 @@ use crate::shell::{Leadership, REQUEST_TIMEOUT, now};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names;
 use object::Key;
+use object::names::{is_dns_label, is_dns_subdomain};
 
 /// Number of deliveries that are checked together, so that a flood of forged ones costs the hub little.
 const AT_ONCE: usize = 4;
@@ -57,19 +58,21 @@ impl Webhooks {
 
     async fn take(&self, delivery: &Delivery) -> Result<(), String> {
         let Delivery { repo, headers, body } = delivery;
-        if !is_label(&repo.namespace) {
-            return Err("there is no such namespace".into());
+        // The names stand in the paths of requests.
+        if !is_dns_label(&repo.namespace) || !is_dns_subdomain(&repo.name) {
+            return Err("no ConfigRepo can have that name".into());
         }
         let repos: Api<ConfigRepo> = Api::namespaced(self.hub.clone(), &repo.namespace);
-        let listed = timeout(REQUEST_TIMEOUT, repos.list(&ListParams::default())).await;
-        let listed = listed.map_err(|_| "the hub does not answer")?.map_err(|e| e.to_string())?.items;
-        let addressed = listed.iter().find(|one| Key::of(*one) == *repo);
-        let webhook = addressed.and_then(|one| one.spec.webhook.as_ref());
+        let addressed = timeout(REQUEST_TIMEOUT, repos.get_opt(&repo.name)).await;
+        let addressed = addressed.map_err(|_| "the hub does not answer")?.map_err(|e| e.to_string())?;
+        let webhook = addressed.as_ref().and_then(|one| one.spec.webhook.as_ref());
         let webhook = webhook.ok_or("there is no such ConfigRepo with a spec.webhook")?;
         let secret = Key::namespaced(repo.namespace.as_str(), &webhook.secret_ref.name);
         let secret = self.mirrors.secret(&secret).await.map_err(|e| e.to_string())?;
         let token = secret.get(TOKEN).ok_or("the Secret of spec.webhook has no key token")?;
         let notice = delivery::open(headers, body, &token.0)?;
+        let listed = timeout(REQUEST_TIMEOUT, repos.list(&ListParams::default())).await;
+        let listed = listed.map_err(|_| "the hub does not answer")?.map_err(|e| e.to_string())?;
         // One webhook of a server serves all ConfigRepos that trust the same Secret.
         let concerned = listed.iter().filter(|one| {
             one.spec.webhook.as_ref().is_some_and(|other| other.secret_ref.name == webhook.secret_ref.name)
@@ -98,7 +101,6 @@ impl Webhooks {
     }
 }
 
-/// Whether a namespace can have that name (RFC 1123), so that it may stand in the path of a request.
-fn is_label(name: &str) -> bool {
-    !name.is_empty() && name.len() <= 63 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-}
+#[cfg(test)]
+#[path = "tests/webhook.rs"]
+mod tests;

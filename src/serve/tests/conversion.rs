@@ -1,0 +1,91 @@
+use futures::stream::pending;
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::*;
+
+fn request(body: Body) -> Request<Body> {
+    Request::post(PATH).body(body).unwrap()
+}
+
+fn review(objects: Value) -> Value {
+    let request = json!({"uid": "u", "desiredAPIVersion": "addon.open-cluster-management.io/v1beta1", "objects": objects});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request})
+}
+
+fn answered(objects: Value) -> Value {
+    serde_json::from_slice(&convert(review(objects).to_string().as_bytes()).unwrap()).unwrap()
+}
+
+fn addon(api_version: &str) -> Value {
+    json!({"apiVersion": api_version, "kind": "ManagedClusterAddOn", "metadata": {"name": "a"}, "spec": {"installNamespace": "n"}})
+}
+
+#[test]
+fn every_object_of_a_request_is_converted_or_none() {
+    let old = addon("addon.open-cluster-management.io/v1alpha1");
+    let answer = answered(json!([old, old]));
+    assert_eq!((&answer["kind"], &answer["response"]["uid"]), (&json!("ConversionReview"), &json!("u")));
+    let converted = answer["response"]["convertedObjects"].as_array().unwrap();
+    assert!(converted.iter().all(|one| one["apiVersion"] == "addon.open-cluster-management.io/v1beta1"));
+    assert_eq!((converted.len(), &answer["response"]["result"]["status"]), (2, &json!("Success")));
+
+    let refused = &answered(json!([old, addon("other/v1")]))["response"];
+    assert_eq!(refused["result"]["status"], "Failure");
+    assert!(refused["result"]["message"].as_str().unwrap().starts_with("a: "), "{refused}");
+    assert_eq!(refused.get("convertedObjects"), None);
+}
+
+#[test]
+fn short_texts_that_take_much_memory_are_refused() {
+    let mut object = addon("addon.open-cluster-management.io/v1alpha1");
+    object["metadata"]["annotations"] = json!({"a": "\"{".repeat(MOST_MAPS)});
+    let fine = &answered(json!([object]))["response"];
+    assert_eq!(fine["result"]["status"], "Success", "maps in strings are none");
+    object["spec"]["x"] = json!(vec![json!({"a": 1}); MOST_MAPS]);
+    let refused = &answered(json!([object]))["response"]["result"];
+    assert_eq!(refused["status"], "Failure");
+    assert!(refused["message"].as_str().unwrap().contains("60000 maps"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_that_do_not_end_keep_nobody_waiting() {
+    let limits = Limits::default();
+    let silent = || Body::new(StreamBody::new(pending::<Result<Frame<Bytes>, Infallible>>()));
+    let mut waiting = JoinSet::new();
+    for _ in 0..10 * AT_ONCE {
+        let limits = limits.clone();
+        waiting.spawn(async move { answer(request(silent()), &limits).await.status() });
+    }
+    tokio::task::yield_now().await;
+    let began = Instant::now();
+    let good = Body::from(review(json!([])).to_string());
+    assert_eq!(answer(request(good), &limits).await.status(), StatusCode::OK);
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    assert!(waiting.join_all().await.iter().all(|status| *status == StatusCode::REQUEST_TIMEOUT));
+    assert_eq!(began.elapsed(), READ);
+}
+
+#[tokio::test]
+async fn an_answer_counts_until_it_is_written() {
+    let limits = Limits::default();
+    let text = review(json!([addon("addon.open-cluster-management.io/v1alpha1")])).to_string();
+    let answer = answer(request(Body::from(text)), &limits).await;
+    assert!(limits.bytes.available_permits() < IN_FLIGHT);
+    let text = answer.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(limits.bytes.available_permits(), IN_FLIGHT - text.len());
+    drop(text);
+    let left = (limits.bytes.available_permits(), limits.reviews.available_permits());
+    assert_eq!(left, (IN_FLIGHT, AT_ONCE));
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused() {
+    let limits = Limits::default();
+    let refused = answer(request(Body::from(vec![b' '; LARGEST + 1])), &limits).await;
+    assert_eq!(refused.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(limits.bytes.available_permits(), IN_FLIGHT);
+}
