@@ -14,12 +14,13 @@ use serde_json::{Map, json};
 
 use super::cluster::may_have_namespace;
 use super::custom_signer;
-use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::condition::Conditions as _;
 use api::names::cluster_conditions::JOINED;
 use api::names::{
-    AUTO_ACCEPTED_ANNOTATION, AUTO_APPROVE_BINDING, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER,
+    ADDON_NAME_LABEL, AUTO_ACCEPTED_ANNOTATION, AUTO_APPROVE_BINDING, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER,
     REQUESTER_ANNOTATION,
 };
 use engine::registration::csr::{Ask, ask, is_decided};
@@ -51,7 +52,21 @@ impl Controller for CsrController {
             let addon = change.latest().filter(|_| change.differs_in(facts));
             addon.map(|addon| requests_of(addon.namespace(), view)).unwrap_or_default()
         });
+        watches.on::<ClusterManagementAddOn>(|change, view| {
+            let facts = |addon: &ClusterManagementAddOn| {
+                let status = addon.status.clone().unwrap_or_default();
+                let placements = status.install_progressions.into_iter();
+                let references = placements.map(|placement| placement.config_references);
+                (status.default_config_references, references.collect::<Vec<_>>())
+            };
+            let addon = change.latest().filter(|_| change.differs_in(facts));
+            let requests =
+                |name| view.keys::<CertificateSigningRequest>(Query::label(ADDON_NAME_LABEL, name));
+            addon.map(|addon| requests(addon.name())).unwrap_or_default()
+        });
         watches.read::<ControllerRevision>();
+        watches.read::<Placement>();
+        watches.read::<PlacementDecision>();
         watches.on::<Namespace>(|change, view| {
             let label = |namespace: &Namespace| namespace.label(CLUSTER_NAME_LABEL).map(str::to_owned);
             let namespace = change.latest().filter(|_| change.differs_in(label));

@@ -1,3 +1,4 @@
 //! Tests of several controllers of the hub.
 
+mod custom_signer;
 mod unreadable;
