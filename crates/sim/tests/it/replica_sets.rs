@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::fixtures::{cluster, join, merged, progressive, put, seconds, select, select_all, world};
-use api::cluster::v1beta1::Placement;
+use crate::fixtures::{cluster, join, merged, progressive, put, seconds, select_all, world};
 use api::condition::Conditions as _;
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::work::v1::ManifestWork;
@@ -14,28 +13,28 @@ use sim::World;
 const SET: &str = "settings";
 
 /// A set with one ConfigMap, whose value is that of the revision.
-fn set(world: &mut World, value: &str, strategy: Value) {
+pub(crate) fn set(world: &mut World, value: &str, strategy: Value) {
     set_with(
         world,
         json!({"manifestWorkTemplate": template(value), "placementRefs": refs("fleet", strategy)}),
     );
 }
 
-fn refs(placement: &str, strategy: Value) -> Value {
+pub(crate) fn refs(placement: &str, strategy: Value) -> Value {
     json!([{"name": placement, "rolloutStrategy": strategy}])
 }
 
-fn template(value: &str) -> Value {
+pub(crate) fn template(value: &str) -> Value {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}, "data": {"v": value}});
     json!({"workload": {"manifests": [map]}})
 }
 
 /// No cluster serves the kind, so this never arrives.
-fn bad() -> Value {
+pub(crate) fn bad() -> Value {
     json!({"workload": {"manifests": [{"apiVersion": "example.com/v1", "kind": "Bogus", "metadata": {"name": "x"}}]}})
 }
 
-fn set_with(world: &mut World, spec: Value) {
+pub(crate) fn set_with(world: &mut World, spec: Value) {
     let head = json!({
         "apiVersion": "work.open-cluster-management.io/v1alpha1", "kind": "ManifestWorkReplicaSet",
         "metadata": {"name": SET, "namespace": "default"},
@@ -43,7 +42,7 @@ fn set_with(world: &mut World, spec: Value) {
     put(world, merged(head, json!({ "spec": spec })));
 }
 
-fn policy(world: &mut World, spec: Value) {
+pub(crate) fn policy(world: &mut World, spec: Value) {
     put(
         world,
         json!({
@@ -52,12 +51,12 @@ fn policy(world: &mut World, spec: Value) {
     );
 }
 
-fn get(world: &World) -> ManifestWorkReplicaSet {
+pub(crate) fn get(world: &World) -> ManifestWorkReplicaSet {
     world.get(&Key::namespaced("default", SET)).unwrap()
 }
 
 /// Status and reason of a condition of the set.
-fn said(world: &World, type_: &str) -> String {
+pub(crate) fn said(world: &World, type_: &str) -> String {
     let set = get(world);
     set.condition(type_).map(|c| format!("{} {}", c.status, c.reason)).unwrap_or_default()
 }
@@ -66,12 +65,12 @@ fn is_complete(world: &World) -> bool {
     get(world).holds("PlacementRolledOut") && get(world).holds("ManifestworkApplied")
 }
 
-fn settle(world: &mut World) {
+pub(crate) fn settle(world: &mut World) {
     assert!(world.run_until(seconds(120), is_complete).unwrap(), "{:#?}", get(world).status);
 }
 
 /// The value that the work of each cluster carries.
-fn values(world: &World) -> Vec<String> {
+pub(crate) fn values(world: &World) -> Vec<String> {
     let value = |work: &ManifestWork| {
         let manifest = &work.spec.workload.manifests[0];
         manifest.get("data").map_or("bad".into(), |data| data["v"].as_str().unwrap().to_owned())
@@ -187,118 +186,6 @@ fn a_policy_holds_a_set_until_a_person_approves() {
     policy(&mut world, spec);
     settle(&mut world);
     assert_eq!(values(&world), ["2", "2", "2"]);
-}
-
-/// OCM's controller forgets the work of a cluster that leaves while its work is out of date.
-#[test]
-fn a_cluster_that_leaves_before_its_turn_loses_its_work() {
-    let mut world = world(3);
-    select_all(&mut world);
-    set(&mut world, "1", progressive());
-    settle(&mut world);
-    set_with(
-        &mut world,
-        json!({"manifestWorkTemplate": bad(), "placementRefs": refs("fleet", progressive())}),
-    );
-    assert!(world.run_until(seconds(30), |world| values(world)[0] == "bad").unwrap());
-    select(&mut world, json!({"canary": "true"}));
-    policy(&mut world, json!({"removalBudget": "100%"}));
-    world.run_for(seconds(60)).unwrap();
-    assert_eq!(values(&world), ["bad"]);
-}
-
-#[test]
-fn more_works_than_the_budget_stay_until_their_removal_is_approved() {
-    let mut world = world(4);
-    select_all(&mut world);
-    set(&mut world, "1", json!({"type": "All"}));
-    settle(&mut world);
-    select(&mut world, json!({"canary": "true"}));
-    world.run_for(seconds(60)).unwrap();
-    assert_eq!(world.list::<ManifestWork>().len(), 4);
-    let set_now = get(&world);
-    let message = &set_now.condition("PlacementRolledOut").unwrap().message;
-    let token = message.split("add ").nth(1).unwrap().split(' ').next().unwrap();
-    policy(&mut world, json!({"approved": [token]}));
-    settle(&mut world);
-    assert_eq!(world.list::<ManifestWork>().len(), 1);
-}
-
-/// One commit must not empty a fleet, whether it edits the placement or the set.
-#[test]
-fn an_edit_of_the_placements_of_a_set_removes_no_more_works_than_the_budget() {
-    let mut world = world(4);
-    select_all(&mut world);
-    set(&mut world, "1", json!({"type": "All"}));
-    settle(&mut world);
-    put(
-        &mut world,
-        json!({
-            "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
-            "metadata": {"name": "nobody", "namespace": "default"},
-            "spec": {"predicates": [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"region": "none"}}}}]},
-        }),
-    );
-    world.run_for(seconds(10)).unwrap();
-    let edited = refs("nobody", json!({"type": "All"}));
-    set_with(&mut world, json!({"manifestWorkTemplate": template("1"), "placementRefs": edited}));
-    world.run_for(seconds(60)).unwrap();
-    assert_eq!(world.list::<ManifestWork>().len(), 4, "more than the budget");
-    policy(&mut world, json!({"paused": true, "removalBudget": "100%"}));
-    world.run_for(seconds(60)).unwrap();
-    assert_eq!(world.list::<ManifestWork>().len(), 4, "paused");
-    policy(&mut world, json!({}));
-    world.run_for(seconds(60)).unwrap();
-    let set_now = get(&world);
-    let message = &set_now.condition("PlacementRolledOut").unwrap().message;
-    let token = message.split("add ").nth(1).unwrap().split(' ').next().unwrap();
-    policy(&mut world, json!({"approved": [token]}));
-    world.run_for(seconds(60)).unwrap();
-    assert!(world.list::<ManifestWork>().is_empty(), "{:?}", get(&world).status);
-}
-
-#[test]
-fn a_missing_placement_removes_nothing_and_holds_no_other_back() {
-    let mut world = world(3);
-    select_all(&mut world);
-    set(&mut world, "1", json!({"type": "All"}));
-    settle(&mut world);
-    let both = json!([{"name": "nowhere"}, {"name": "fleet"}]);
-    set_with(&mut world, json!({"manifestWorkTemplate": template("2"), "placementRefs": both}));
-    world.run_for(seconds(60)).unwrap();
-    assert_eq!(values(&world), ["2", "2", "2"]);
-    assert_eq!(said(&world, "PlacementVerified"), "False PlacementDecisionNotFound");
-    world.delete::<Placement>(&Key::namespaced("default", "fleet")).unwrap();
-    world.run_for(seconds(60)).unwrap();
-    assert_eq!(world.list::<ManifestWork>().len(), 3);
-}
-
-#[test]
-fn a_cluster_of_two_placements_has_one_work() {
-    let mut world = world(2);
-    select_all(&mut world);
-    put(
-        &mut world,
-        json!({
-            "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
-            "metadata": {"name": "canaries", "namespace": "default"},
-            "spec": {"predicates": [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"canary": "true"}}}}]},
-        }),
-    );
-    let both = json!([{"name": "canaries"}, {"name": "fleet"}]);
-    set_with(&mut world, json!({"manifestWorkTemplate": template("1"), "placementRefs": both}));
-    settle(&mut world);
-    assert_eq!(world.list::<ManifestWork>().len(), 2);
-    assert_eq!(get(&world).status.unwrap().summary.desired_total, Some(2));
-    // A placement that the set no longer names gives its clusters to the next one. The rest goes within the
-    // budget.
-    set_with(
-        &mut world,
-        json!({"manifestWorkTemplate": template("1"), "placementRefs": [{"name": "canaries"}]}),
-    );
-    settle(&mut world);
-    let works = world.list::<ManifestWork>();
-    assert_eq!(works.iter().map(|work| work.namespace()).collect::<Vec<_>>(), [cluster(0)]);
 }
 
 #[test]
