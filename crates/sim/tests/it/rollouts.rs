@@ -323,7 +323,8 @@ fn a_cluster_that_joins_a_rollout_is_not_waited_for() {
     assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
     template(&mut world, "msa", "msa:0.4.1");
     assert!(world.run_until(seconds(30), |world| images(world)[0] == "0.4.1").unwrap());
-    world.run_for(seconds(1)).unwrap();
+    // The begin of the rollout is written after its first cluster, and times of the API are whole seconds.
+    world.run_for(seconds(2)).unwrap();
     join(&mut world, 3, true, seconds(100));
     let joined = |world: &World| images(world).len() == 4;
     assert!(world.run_until(seconds(20), joined).unwrap(), "it starts at once: its group has the turn");
