@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use object::{Key, Object};
-use reconcile::{Action, Controller, Plan, Query, Read, Register as _, View, Watches};
+use reconcile::{Action, Cancel, Controller, Memo, Plan, Query, Read, Register as _, View, Watches};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use wheelwright::apiserver::{Options, Server};
@@ -57,6 +57,40 @@ impl Controller for Copier {
             plan.step([Action::apply(Object::from_value(copy).unwrap())]);
         }
         Ok(plan)
+    }
+}
+
+/// Computes without an end.
+struct Computer;
+
+#[derive(PartialEq)]
+struct Endless;
+
+impl Memo for Endless {
+    const NAME: &'static str = "endless";
+    const DEADLINE: SignedDuration = SignedDuration::from_hours(1);
+    type Output = ();
+
+    fn input(&self) -> String {
+        String::new()
+    }
+
+    fn compute(&self, _: Option<&()>, _: &Cancel) {
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+impl Controller for Computer {
+    const NAME: &'static str = "computer";
+    type Primary = ConfigMap;
+
+    fn watches<W: Watches>(_: &mut W) {}
+
+    fn plan(_: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+        view.memo(Endless)?;
+        Ok(Plan::nothing())
     }
 }
 
@@ -164,4 +198,29 @@ async fn a_decision_that_panics_costs_its_key_a_turn_and_nobody_else() {
     assert!(!stop.is_cancelled(), "what is known is whole");
     stop.cancel();
     task.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_shell_that_is_stopped_leaves_no_record_of_the_computation_under_way() {
+    let hub = Server::start(Options::new(now)).await.unwrap();
+    let api: Api<ConfigMap> = Api::namespaced(hub.client(), "default");
+    api.create(&PostParams::default(), &config_map("one", "one")).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let options = ShellOptions {
+        hub: hub.client(),
+        spoke: None,
+        scope: Default::default(),
+        controllers: Selection::default(),
+        push: None,
+        leadership: None,
+        attempts: Some(dir.path().to_owned()),
+    };
+    let records = || dir.path().read_dir().unwrap().count();
+    let shell = Shell::new(options, |register| register.add::<Computer>());
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(shell.run(stop.clone()));
+    eventually("the computation has begun", async || records() == 1).await;
+    stop.cancel();
+    task.await.unwrap();
+    assert_eq!(records(), 0);
 }

@@ -71,7 +71,8 @@ impl Attempts {
             if let Err(error) = written {
                 tracing::warn!(%error, directory = %self.dir.display(), "cannot note that a computation begins");
             }
-            running.insert(file.clone(), ends);
+            // An input may be computed twice at one time; then the count of the earlier one holds.
+            running.entry(file.clone()).or_insert(ends);
         }
         Ok(Attempt { attempts: self, file, _suspect: suspect })
     }
