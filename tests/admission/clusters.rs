@@ -15,7 +15,10 @@ pub(super) const ROWS: &[Row] = &[
         request: "POST /apis/cluster.open-cluster-management.io/v1/managedclusters",
         body: r#"{"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "new"}, "spec": {"hubAcceptsClient": true}}"#,
         may: &["argo", "admin", "operator"],
-        refused: &[(&["bootstrap", "tenant"], "cannot update the HubAcceptsClient field")],
+        refused: &[
+            (&["bootstrap", "tenant"], "cannot update the HubAcceptsClient field"),
+            (&["tenant"], "cannot add/remove a ManagedCluster to/from ManagedClusterSet \"default\""),
+        ],
     },
     Row {
         what: "create a cluster with a taint",
@@ -32,17 +35,23 @@ pub(super) const ROWS: &[Row] = &[
         request: "POST /apis/cluster.open-cluster-management.io/v1/managedclusters",
         body: r#"{"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "new", "labels": {"cluster.open-cluster-management.io/clusterset": "team"}}, "spec": {}}"#,
         may: &["tenant", "argo", "admin", "operator"],
-        refused: &[(&["bootstrap"], "cannot add/remove a ManagedCluster to/from ManagedClusterSet \"team\"")],
+        refused: &[
+            (&["bootstrap"], "cannot add/remove a ManagedCluster to/from ManagedClusterSet \"team\""),
+            (&["bootstrap"], "cannot change the labels"),
+        ],
     },
     Row {
         what: "create a cluster in another set",
         request: "POST /apis/cluster.open-cluster-management.io/v1/managedclusters",
         body: r#"{"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "new", "labels": {"cluster.open-cluster-management.io/clusterset": "payments"}}, "spec": {}}"#,
         may: &["argo", "admin", "operator"],
-        refused: &[(
-            &["bootstrap", "tenant"],
-            "cannot add/remove a ManagedCluster to/from ManagedClusterSet \"payments\"",
-        )],
+        refused: &[
+            (
+                &["bootstrap", "tenant"],
+                "cannot add/remove a ManagedCluster to/from ManagedClusterSet \"payments\"",
+            ),
+            (&["bootstrap"], "cannot change the labels"),
+        ],
     },
     Row {
         what: "create a cluster in the default set",
@@ -123,10 +132,14 @@ pub(super) const ROWS: &[Row] = &[
         request: "POST /apis/cluster.open-cluster-management.io/v1/managedclusters",
         body: r#"{"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "new", "labels": {"cluster.open-cluster-management.io/clusterset": "team"}}, "spec": {"managedClusterClientConfigs": [{"url": "http://a"}]}}"#,
         may: &[],
-        refused: &[(
-            &["bootstrap", "tenant", "argo", "admin", "operator"],
-            "url \"http://a\" is invalid in client configs",
-        )],
+        refused: &[
+            (
+                &["bootstrap", "tenant", "argo", "admin", "operator"],
+                "url \"http://a\" is invalid in client configs",
+            ),
+            (&["bootstrap"], "cannot add/remove a ManagedCluster to/from ManagedClusterSet \"team\""),
+            (&["bootstrap"], "cannot change the labels"),
+        ],
     },
     Row {
         what: "add an address of c1",
@@ -149,6 +162,7 @@ pub(super) const ROWS: &[Row] = &[
         may: &["argo", "admin", "operator"],
         refused: &[
             (&["agent"], "cannot add/remove a ManagedCluster to/from ManagedClusterSet \"team\""),
+            (&["agent"], "cannot change the labels"),
             (&["tenant"], "cannot add/remove a ManagedCluster to/from ManagedClusterSet \"payments\""),
         ],
     },
@@ -159,6 +173,7 @@ pub(super) const ROWS: &[Row] = &[
         may: &["argo", "admin", "operator"],
         refused: &[
             (&["agent"], "cannot add/remove a ManagedCluster to/from ManagedClusterSet \"team\""),
+            (&["agent"], "cannot change the labels"),
             (&["tenant"], "cannot add/remove a ManagedCluster to/from ManagedClusterSet \"default\""),
         ],
     },

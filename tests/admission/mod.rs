@@ -62,9 +62,11 @@ impl Row {
         if self.may.contains(&identity) {
             return *code < 300;
         }
-        match self.refused.iter().find(|(who, _)| who.contains(&identity)) {
-            Some((_, part)) => *code >= 400 && message.contains(part),
-            None => *code == 403 && message.contains("cannot") && message.contains("resource"),
+        // Where several policies refuse, kube-apiserver names any one of them.
+        let refused: Vec<_> = self.refused.iter().filter(|(who, _)| who.contains(&identity)).collect();
+        match refused.as_slice() {
+            [] => *code == 403 && message.contains("cannot") && message.contains("resource"),
+            refused => *code >= 400 && refused.iter().any(|(_, part)| message.contains(part)),
         }
     }
 }
