@@ -128,8 +128,8 @@ fn cell_of(add_on: &str, cluster: &ClusterSummary, width: usize, style: Style) -
 
 fn text(add_on: &str, cluster: &ClusterSummary) -> String {
     let (mark, _) = mark(cluster);
-    let version = version(&cluster.runs, add_on);
-    format!("{mark} {} {}", cluster.name, if version.is_empty() { "-" } else { &version })
+    let version = cluster.version(add_on);
+    format!("{mark} {} {}", cluster.name, if version.is_empty() { "-" } else { version })
 }
 
 /// How many clusters of a group are in which state.
@@ -180,12 +180,6 @@ fn mark(cluster: &ClusterSummary) -> (char, &'static str) {
         | ClusterState::Unreachable { .. }
         | ClusterState::Quarantined { .. } => ('✗', RED),
     }
-}
-
-/// The version in the name of a template, such as `0.4.1` of `managed-serviceaccount-0.4.1@897d91e7`.
-pub(super) fn version(runs: &str, add_on: &str) -> String {
-    let template = runs.split('@').next().unwrap_or_default();
-    template.strip_prefix(add_on).unwrap_or(template).trim_start_matches('-').to_owned()
 }
 
 fn short(commit: &str) -> &str {

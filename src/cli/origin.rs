@@ -8,6 +8,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use super::commands::block_on;
 use super::connect::HubArgs;
 use super::{CommandError, objects};
+use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate};
 use object::{Gvk, Key, Kind, Object};
 use reconcile::{Caches, Change, Controller, Index, Observes, Site, Wakes, Watches};
 
@@ -84,6 +85,13 @@ pub(super) fn read_by<C: Controller>() -> Vec<Wanted> {
     let mut kinds = Kinds(vec![Wanted::typed::<C::Primary>()]);
     C::watches(&mut kinds);
     kinds.0
+}
+
+/// What a controller of add-ons reads, with the content of the configurations.
+pub(super) fn read_by_rollouts<C: Controller>() -> Vec<Wanted> {
+    let mut kinds = read_by::<C>();
+    kinds.extend([Wanted::observed::<AddOnTemplate>(), Wanted::observed::<AddOnDeploymentConfig>()]);
+    kinds
 }
 
 struct Kinds(Vec<Wanted>);

@@ -132,8 +132,7 @@ fn group(html: &mut String, add_on: &str, group: &Group) {
 
 fn cluster(html: &mut String, add_on: &str, cluster: &ClusterSummary) {
     let (class, _, mark) = class(cluster);
-    let version = cluster.runs.split('@').next().unwrap_or_default();
-    let version = version.strip_prefix(add_on).unwrap_or(version).trim_start_matches('-');
+    let version = cluster.version(add_on);
     let _ = write!(
         html,
         "<li class=\"{class}\"><b><span aria-hidden=\"true\">{mark}</span> {}</b> <span>{}</span> <span>{}</span>",

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use crate::cli::connect::stop_on_signal;
 use crate::cli::follow::follow;
-use crate::cli::origin::{Origin, Wanted, read_by};
+use crate::cli::origin::{Origin, read_by_rollouts};
 use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult, fleet};
 use crate::shell::now;
-use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate};
 use controllers::hub::overview::{Overview, OverviewController};
 
 /// Time between two looks of `--watch`.
@@ -43,9 +42,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 }
 
 fn read(origin: &Origin) -> Result<Overview, CommandError> {
-    let mut kinds = read_by::<OverviewController>();
-    kinds.extend([Wanted::observed::<AddOnTemplate>(), Wanted::observed::<AddOnDeploymentConfig>()]);
-    Ok(Overview::read(&origin.read(&kinds)?, now())?)
+    Ok(Overview::read(&origin.read(&read_by_rollouts::<OverviewController>())?, now())?)
 }
 
 /// Keeps what an overview reads by watches, and draws it anew when it differs.

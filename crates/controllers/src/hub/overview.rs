@@ -41,10 +41,10 @@ impl Controller for OverviewController {
         watches.read::<Placement>();
     }
 
-    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
         let addon = view.get::<ClusterManagementAddOn>(key)?;
         let has_template = addon.is_some_and(|addon| config_refs::has_template(&addon));
-        observing(has_template, view, || explain(&key.name, view, now).map(|_| Plan::nothing()))
+        observing(has_template, view, || Ok(Plan::nothing()))
     }
 }
 
@@ -169,6 +169,15 @@ pub struct ClusterSummary {
     pub available: bool,
     /// Why it is not done or does not work; empty without a reason.
     pub message: String,
+}
+
+impl ClusterSummary {
+    /// The version in the name of its template, such as `0.4.1` of `managed-serviceaccount-0.4.1@897d91e7`;
+    /// empty without one.
+    pub fn version(&self, add_on: &str) -> &str {
+        let template = self.runs.split('@').next().unwrap_or_default();
+        template.strip_prefix(add_on).unwrap_or(template).trim_start_matches('-')
+    }
 }
 
 impl Overview {

@@ -8,6 +8,15 @@ use api::cluster::v1beta1::Placement;
 use api::condition::Conditions as _;
 use api::work::v1::ManifestWork;
 use object::{Key, Metadata as _};
+use sim::World;
+
+/// Approves what the set waits for, with the token that its condition names.
+fn approve(world: &mut World) {
+    let set_now = get(world);
+    let message = &set_now.condition("PlacementRolledOut").unwrap().message;
+    let token = message.split("add ").nth(1).unwrap().split(' ').next().unwrap();
+    policy(world, json!({"approved": [token]}));
+}
 
 /// OCM's controller forgets the work of a cluster that leaves while its work is out of date.
 #[test]
@@ -36,10 +45,7 @@ fn more_works_than_the_budget_stay_until_their_removal_is_approved() {
     select(&mut world, json!({"canary": "true"}));
     world.run_for(seconds(60)).unwrap();
     assert_eq!(world.list::<ManifestWork>().len(), 4);
-    let set_now = get(&world);
-    let message = &set_now.condition("PlacementRolledOut").unwrap().message;
-    let token = message.split("add ").nth(1).unwrap().split(' ').next().unwrap();
-    policy(&mut world, json!({"approved": [token]}));
+    approve(&mut world);
     settle(&mut world);
     assert_eq!(world.list::<ManifestWork>().len(), 1);
 }
@@ -69,10 +75,7 @@ fn an_edit_of_the_placements_of_a_set_removes_no_more_works_than_the_budget() {
     assert_eq!(world.list::<ManifestWork>().len(), 4, "paused");
     policy(&mut world, json!({}));
     world.run_for(seconds(60)).unwrap();
-    let set_now = get(&world);
-    let message = &set_now.condition("PlacementRolledOut").unwrap().message;
-    let token = message.split("add ").nth(1).unwrap().split(' ').next().unwrap();
-    policy(&mut world, json!({"approved": [token]}));
+    approve(&mut world);
     world.run_for(seconds(60)).unwrap();
     assert!(world.list::<ManifestWork>().is_empty(), "{:?}", get(&world).status);
 }

@@ -72,7 +72,7 @@ impl Fleet {
             for summary in &group.clusters {
                 let cluster = clusters.entry(summary.name.clone()).or_default();
                 cluster.group = fleet::title(group);
-                cluster.version = fleet::version(&summary.runs, addon);
+                cluster.version = summary.version(addon).to_owned();
                 cluster.state = Some(summary.state.clone());
             }
         }

@@ -7,11 +7,10 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use serde_json::{Map, Value, json};
 
-use crate::cli::origin::{Origin, Wanted, read_by};
+use crate::cli::origin::{Origin, read_by, read_by_rollouts};
 use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
-use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate};
 use controllers::hub::addon_config::{self, AddonConfigController, PlacementRollout};
 use controllers::hub::replica_set::{self, ReplicaSetController};
 use engine::addon::config::Config;
@@ -63,9 +62,7 @@ impl Args {
     }
 
     fn explain_addon(&self) -> Result<Explained, CommandError> {
-        let mut kinds = read_by::<AddonConfigController>();
-        kinds.extend([Wanted::observed::<AddOnTemplate>(), Wanted::observed::<AddOnDeploymentConfig>()]);
-        let caches = self.origin.read(&kinds)?;
+        let caches = self.origin.read(&read_by_rollouts::<AddonConfigController>())?;
         let missing = || {
             CommandError::hinted(
                 anyhow!("there is no add-on {}", self.name),
