@@ -8,41 +8,21 @@
     reason = "a benchmark fails by panicking and reads the clock"
 )]
 
+mod overlays;
+
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use object::tree::FileTree;
+use overlays::{BASE, overlay};
 use render::{Rendered, render};
 
 const OVERLAYS: usize = 1000;
 /// Processes take long; the mean of these stands for all.
 const KUBECTL_RUNS: usize = 30;
 const REPEATS: usize = 5;
-
-const BASE: [(&str, &str); 5] = [
-    (
-        "kustomization.yaml",
-        "resources: [deployment.yaml, service.yaml, account.yaml]\nconfigMapGenerator:\n- name: config\n  literals: [level=info, mode=fast]\n",
-    ),
-    (
-        "deployment.yaml",
-        "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n  labels: {app: web}\nspec:\n  replicas: 1\n  selector:\n    matchLabels: {app: web}\n  template:\n    metadata:\n      labels: {app: web}\n    spec:\n      serviceAccountName: web\n      containers:\n      - name: web\n        image: registry.example.com/web:1.0.0\n        ports:\n        - containerPort: 8080\n        envFrom:\n        - configMapRef: {name: config}\n        resources:\n          requests: {cpu: 100m, memory: 128Mi}\n          limits: {memory: 256Mi}\n        livenessProbe:\n          httpGet: {path: /healthz, port: 8080}\n",
-    ),
-    (
-        "service.yaml",
-        "apiVersion: v1\nkind: Service\nmetadata:\n  name: web\nspec:\n  selector: {app: web}\n  ports:\n  - port: 80\n    targetPort: 8080\n",
-    ),
-    ("account.yaml", "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: web\n"),
-    ("README.md", "The base of all overlays.\n"),
-];
-
-fn overlay(number: usize, replicas: usize) -> String {
-    format!(
-        "namespace: cluster-{number}\nnamePrefix: c{number}-\nresources: [../../base]\nlabels:\n- pairs: {{cluster: cluster-{number}}}\n  includeSelectors: true\nimages:\n- name: registry.example.com/web\n  newTag: 1.0.{number}\npatches:\n- patch: |-\n    apiVersion: apps/v1\n    kind: Deployment\n    metadata: {{name: web}}\n    spec:\n      replicas: {replicas}\n      template: {{spec: {{containers: [{{name: web, env: [{{name: CLUSTER, value: cluster-{number}}}]}}]}}}}\n"
-    )
-}
 
 fn tree() -> FileTree {
     let mut tree = FileTree::default();

@@ -141,6 +141,9 @@ impl Config {
         if Arc::ptr_eq(&self, other) || **other == Self::default() {
             return Ok(self);
         }
+        if *self == Self::default() {
+            return Ok(Arc::clone(other));
+        }
         let merged = Arc::make_mut(&mut self);
         let mut theirs = (**other).clone();
         for name in Self::LISTS {

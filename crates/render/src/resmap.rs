@@ -13,26 +13,31 @@ use object::Place;
 
 /// Objects in the order in which they were read.
 #[derive(Clone, Default)]
-pub(super) struct ResMap(Vec<Resource>);
+pub(super) struct ResMap {
+    resources: Vec<Resource>,
+    /// The index of each object by its identity, as long as no object may have changed since.
+    known: Option<BTreeMap<Id, usize>>,
+}
 
 impl Deref for ResMap {
     type Target = Vec<Resource>;
 
     fn deref(&self) -> &Vec<Resource> {
-        &self.0
+        &self.resources
     }
 }
 
 impl DerefMut for ResMap {
     fn deref_mut(&mut self) -> &mut Vec<Resource> {
-        &mut self.0
+        self.known = None;
+        &mut self.resources
     }
 }
 
 impl ResMap {
     /// The objects alone.
     pub(super) fn into_vec(self) -> Vec<Resource> {
-        self.0
+        self.resources
     }
 
     /// Appends objects that must not exist yet.
@@ -40,22 +45,23 @@ impl ResMap {
     /// # Errors
     /// Names the places of two objects with one identity.
     pub(super) fn append(&mut self, more: Vec<Resource>) -> Result<()> {
-        let mut known: BTreeMap<Id, Place> =
-            self.iter().map(|resource| (resource.id(), resource.place.clone())).collect();
+        let known = self.known.get_or_insert_with(|| {
+            self.resources.iter().enumerate().map(|(index, resource)| (resource.id(), index)).collect()
+        });
         for resource in more {
-            if let Some(first) = known.insert(resource.id(), resource.place.clone()) {
-                let error = RenderError::at(
-                    Reason::DuplicateObject,
-                    &resource.place,
-                    format!("{} exists already", resource.id()),
-                );
+            let id = resource.id();
+            let first = known.get(&id).and_then(|index| self.resources.get(*index));
+            if let Some(first) = first {
+                let message = format!("{id} exists already");
+                let error = RenderError::at(Reason::DuplicateObject, &resource.place, message);
                 return Err(Box::new(
                     error
-                        .related(&first)
+                        .related(&first.place)
                         .hint("every object may come from one place only; use a patch to change it"),
                 ));
             }
-            self.push(resource);
+            known.insert(id, self.resources.len());
+            self.resources.push(resource);
         }
         if self.len() > MAX_OBJECTS {
             return Err(Box::new(RenderError::new(

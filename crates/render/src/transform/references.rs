@@ -1,7 +1,7 @@
 //! Names of objects inside of other objects, which follow when prefixes, suffixes, hashes and namespaces
 //! change them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::budget::Budget;
 use crate::config::{NameReference, is_selected};
@@ -9,7 +9,7 @@ use crate::decode::Result;
 use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, visit};
 use crate::kustomization::FieldSpec;
-use crate::resource::{Id, NOT_NAMESPACED, Resource, set_text};
+use crate::resource::{DEFAULT_NAMESPACE, Id, NOT_NAMESPACED, Resource, set_text};
 use crate::yaml::{Node, Scalar, Tag, Value};
 use object::Gvk;
 use object::Place;
@@ -28,7 +28,10 @@ struct Candidate {
 /// All objects, by the names they had.
 struct Candidates {
     all: Vec<Candidate>,
-    by_name: BTreeMap<String, Vec<usize>>,
+    /// Indices by an earlier name and the present namespace.
+    by_name: BTreeMap<(String, String), BTreeSet<usize>>,
+    /// The first namespace, the present one, and that one as it is written, of each object.
+    namespaces: BTreeSet<[String; 3]>,
 }
 
 /// The object that refers to others.
@@ -87,20 +90,46 @@ impl Candidates {
             place: resource.place.clone(),
         };
         let all: Vec<Candidate> = resources.iter().map(candidate).collect();
-        let mut by_name: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        let mut by_name: BTreeMap<(String, String), BTreeSet<usize>> = BTreeMap::new();
         for (index, candidate) in all.iter().enumerate() {
             for id in &candidate.previous {
-                let indices = by_name.entry(id.name.clone()).or_default();
-                if indices.last() != Some(&index) {
-                    indices.push(index);
-                }
+                let key = (id.name.clone(), candidate.current.namespace.clone());
+                by_name.entry(key).or_default().insert(index);
             }
         }
-        Self { all, by_name }
+        let namespaces = all.iter().map(|candidate| {
+            let first = candidate.original_namespace();
+            [first, &candidate.current.namespace, &candidate.namespace].map(str::to_owned)
+        });
+        Self { namespaces: namespaces.collect(), by_name, all }
     }
 
-    fn named(&self, name: &str) -> Vec<&Candidate> {
-        self.by_name.get(name).into_iter().flatten().filter_map(|index| self.all.get(*index)).collect()
+    /// The objects that had a name, and that the referrer could mean.
+    fn named(&self, name: &str, referrer: &Referrer) -> Vec<&Candidate> {
+        let indices: BTreeSet<usize> = if referrer.is_cluster_scoped() {
+            let named = self.by_name.range((name.to_owned(), String::new())..);
+            named.take_while(|((had, _), _)| had == name).flat_map(|(_, indices)| indices).copied().collect()
+        } else {
+            let subjects = referrer.subject_namespaces.iter().map(String::as_str);
+            let subjects = subjects.map(|it| if it.is_empty() { DEFAULT_NAMESPACE } else { it });
+            let namespaces = subjects.chain([NOT_NAMESPACED, referrer.id.namespace.as_str()]);
+            let key = |namespace: &str| (name.to_owned(), namespace.to_owned());
+            namespaces.filter_map(|it| self.by_name.get(&key(it))).flatten().copied().collect()
+        };
+        indices.into_iter().filter_map(|index| self.all.get(index)).collect()
+    }
+
+    /// Whether an object that the referrer could mean was in a namespace at first.
+    fn any_was_in(&self, namespace: &str, referrer: &Referrer) -> bool {
+        let first = [namespace, "", ""].map(str::to_owned);
+        let of_namespace = self.namespaces.range(first..).take_while(|[first, ..]| first == namespace);
+        of_namespace.into_iter().any(|[_, current, written]| referrer.could_mean(current, written))
+    }
+}
+
+impl Candidate {
+    fn original_namespace(&self) -> &str {
+        &self.previous.first().unwrap_or(&self.current).namespace
     }
 }
 
@@ -139,12 +168,12 @@ impl Referrer {
         self.id.namespace == NOT_NAMESPACED
     }
 
-    /// Whether an object of this place could be meant at all.
-    fn could_mean(&self, candidate: &Candidate) -> bool {
+    /// Whether an object of a namespace could be meant at all.
+    fn could_mean(&self, current: &str, written: &str) -> bool {
         self.is_cluster_scoped()
-            || candidate.current.namespace == NOT_NAMESPACED
-            || candidate.current.namespace == self.id.namespace
-            || self.subject_namespaces.contains(&candidate.namespace)
+            || current == NOT_NAMESPACED
+            || current == self.id.namespace
+            || self.subject_namespaces.iter().any(|namespace| namespace == written)
     }
 
     /// Whether an object of this place is near enough to be meant by its name alone.
@@ -198,7 +227,7 @@ impl Lookup<'_> {
 
     fn set_name(&self, scalar: &mut Scalar) -> Result<()> {
         let same = |a: &Candidate, b: &Candidate| a.current.name == b.current.name;
-        let near = self.candidates.named(&scalar.text);
+        let near = self.candidates.named(&scalar.text, self.referrer);
         let Some(found) = self.select(near, &same, &scalar.text)? else { return Ok(()) };
         if found.current.name != scalar.text {
             self.budget.spend(found.current.name.len())?;
@@ -214,7 +243,7 @@ impl Lookup<'_> {
             let message = "a map with a name is expected here, and this one has none";
             return Err(Box::new(RenderError::new(Reason::InvalidValue, "", message).line(line)));
         };
-        let mut named = self.candidates.named(&name);
+        let mut named = self.candidates.named(&name, self.referrer);
         if let Some(namespace) = node.get("namespace").map(Node::text) {
             named = self.in_namespace(named, namespace);
         }
@@ -234,13 +263,9 @@ impl Lookup<'_> {
 
     /// The candidates that were in a namespace at first; if no object was, the candidates that are in it now.
     fn in_namespace<'c>(&self, named: Vec<&'c Candidate>, namespace: &str) -> Vec<&'c Candidate> {
-        let original = |candidate: &Candidate| {
-            candidate.previous.first().unwrap_or(&candidate.current).namespace == namespace
-        };
-        let reachable = |candidate: &&Candidate| self.referrer.could_mean(candidate);
         let is_namespace = namespace != NOT_NAMESPACED;
-        if is_namespace && self.candidates.all.iter().filter(reachable).any(original) {
-            return named.into_iter().filter(|candidate| original(candidate)).collect();
+        if is_namespace && self.candidates.any_was_in(namespace, self.referrer) {
+            return named.into_iter().filter(|it| it.original_namespace() == namespace).collect();
         }
         named
             .into_iter()
@@ -259,7 +284,7 @@ impl Lookup<'_> {
             |candidate: &Candidate, gvk: &Gvk| candidate.previous.iter().any(|id| is_selected(&id.gvk, gvk));
         let mut found: Vec<&Candidate> = named;
         found.retain(|candidate| {
-            self.referrer.could_mean(candidate)
+            self.referrer.could_mean(&candidate.current.namespace, &candidate.namespace)
                 && was(candidate, self.target)
                 && role.is_none_or(|role| was(candidate, role))
                 && self.referrer.is_near(candidate)
