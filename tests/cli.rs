@@ -19,19 +19,19 @@ use crate::wait::eventually;
 const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, namespace: default}\n";
 
 /// A command line against an API server.
-struct Cli {
+pub(crate) struct Cli {
     kubeconfig: PathBuf,
 }
 
 impl Cli {
-    fn new(dir: &Path, name: &str, server: &Server) -> Self {
+    pub(crate) fn new(dir: &Path, name: &str, server: &Server) -> Self {
         let kubeconfig = dir.join(name);
         let text = serde_json::to_string(&server.kubeconfig("admin", &["system:masters"]).unwrap()).unwrap();
         std::fs::write(&kubeconfig, text).unwrap();
         Self { kubeconfig }
     }
 
-    fn output(&self, line: &str, input: &str) -> Output {
+    pub(crate) fn output(&self, line: &str, input: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
         command.args(line.split_whitespace()).arg("--kubeconfig").arg(&self.kubeconfig);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -41,7 +41,7 @@ impl Cli {
     }
 
     /// What a command prints; it must succeed.
-    fn run(&self, line: &str) -> String {
+    pub(crate) fn run(&self, line: &str) -> String {
         self.run_with(line, "")
     }
 
@@ -53,7 +53,7 @@ impl Cli {
     }
 
     /// Error and hint of a command; it must fail.
-    fn refused(&self, line: &str) -> String {
+    pub(crate) fn refused(&self, line: &str) -> String {
         let output = self.output(line, CONFIG_MAP);
         assert!(!output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stdout));
         let error = String::from_utf8(output.stderr).unwrap();
@@ -62,7 +62,7 @@ impl Cli {
     }
 }
 
-async fn server(definitions: Vec<Object>) -> Server {
+pub(crate) async fn server(definitions: Vec<Object>) -> Server {
     Server::start(Options { objects: definitions, ..Options::new(now) }).await.unwrap()
 }
 

@@ -20,18 +20,24 @@ pub(super) fn page(overview: &Overview, style: Style) -> String {
     repositories(&mut page, overview, style);
     clusters(&mut page, &overview.clusters, style);
     placements(&mut page, overview, style);
-    for add_on in &overview.add_ons {
-        let AddOnSummary { name, settled, failed, total, holds, groups } = add_on;
-        let failures = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
-        let _ = writeln!(page, "\n{}  {settled} of {total} clusters done{failures}", style.bold(name));
-        for hold in holds {
-            let _ = writeln!(page, "  {hold}");
-        }
-        for line in group_lines(name, groups, style) {
-            let _ = writeln!(page, "{line}");
-        }
-        troubles(&mut page, groups, style);
+    for summary in &overview.add_ons {
+        let _ = write!(page, "\n{}", add_on(summary, style));
     }
+    page
+}
+
+/// An add-on, and its clusters group by group in the order in which they start.
+pub(super) fn add_on(summary: &AddOnSummary, style: Style) -> String {
+    let AddOnSummary { name, settled, failed, total, holds, groups } = summary;
+    let failures = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
+    let mut page = format!("{}  {settled} of {total} clusters done{failures}\n", style.bold(name));
+    for hold in holds {
+        let _ = writeln!(page, "  {hold}");
+    }
+    for line in group_lines(name, groups, style) {
+        let _ = writeln!(page, "{line}");
+    }
+    troubles(&mut page, groups, style);
     page
 }
 

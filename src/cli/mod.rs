@@ -7,6 +7,7 @@ mod commands;
 mod connect;
 mod fleet;
 mod follow;
+mod installation;
 mod local_tree;
 mod objects;
 mod origin;
@@ -113,7 +114,10 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 fn init_logs(Cli { global, command }: &Cli, ui: &mut Ui) -> Result<(), CommandError> {
     let level = match (global.verbose, command) {
         // It draws over its own lines, and log lines between them would stay.
-        (0, commands::Command::Status(_) | commands::Command::Dashboard(_)) => "warn",
+        (
+            0,
+            commands::Command::Status(_) | commands::Command::Dashboard(_) | commands::Command::Rollout(_),
+        ) => "warn",
         (0, _) => "info",
         (1, _) => "info,wheelwright=debug",
         (_, _) => "debug,wheelwright=trace",

@@ -29,6 +29,11 @@ impl Origin {
         Self { snapshot: Some(file), hub: HubArgs::default() }
     }
 
+    /// A hub as it is now.
+    pub(super) fn of_hub(hub: HubArgs) -> Self {
+        Self { snapshot: None, hub }
+    }
+
     /// Connects to the hub, for a command that follows it.
     pub(super) async fn connect(&self) -> Result<Client, CommandError> {
         self.hub.connect().await

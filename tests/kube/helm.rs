@@ -25,10 +25,18 @@ fn helm() -> PathBuf {
 /// # Errors
 /// helm refuses the values.
 pub(crate) fn render(chart: &str, values: &[&str]) -> Result<Vec<Value>, String> {
+    render_in(NAMESPACE, chart, values)
+}
+
+/// [`render`] for another namespace.
+///
+/// # Errors
+/// helm refuses the values.
+pub(crate) fn render_in(namespace: &str, chart: &str, values: &[&str]) -> Result<Vec<Value>, String> {
     let home = tempfile::tempdir().unwrap();
     let chart = format!("{}/charts/{chart}", env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(helm());
-    command.args(["template", "wheelwright", &chart, "--namespace", NAMESPACE, "--kube-version", "1.36.0"]);
+    command.args(["template", "wheelwright", &chart, "--namespace", namespace, "--kube-version", "1.36.0"]);
     for value in values {
         command.args(["--set-json", value]);
     }

@@ -11,15 +11,19 @@ mod demo;
 mod explain;
 mod get;
 mod hub;
+mod install;
 mod join;
 mod operator;
 mod plan;
 mod policies;
 mod render;
+mod rollout;
 mod simulate;
 mod status;
 mod taint;
+mod uninstall;
 mod unjoin;
+mod upgrade;
 mod work;
 
 use std::time::Duration;
@@ -48,6 +52,9 @@ commands! {
     Operator => operator,
     Agent => agent,
     Hub => hub,
+    Install => install,
+    Upgrade => upgrade,
+    Uninstall => uninstall,
     Get => get,
     Join => join,
     Accept => accept,
@@ -60,6 +67,7 @@ commands! {
     Plan => plan,
     Status => status,
     Dashboard => dashboard,
+    Rollout => rollout,
     Explain => explain,
     Simulate => simulate,
     Crds => crds,

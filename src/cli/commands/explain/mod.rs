@@ -1,7 +1,7 @@
 //! `wheelwright explain`: why something is as it is.
 
 mod placement;
-mod rollout;
+pub(super) mod rollout;
 
 use crate::cli::{CommandResult, output::Ui};
 

@@ -32,23 +32,25 @@ pub(crate) struct Args {
     output: Output,
 }
 
-/// What is printed.
-struct Explained {
-    rollouts: Vec<PlacementRollout>,
+/// The rollouts of an add-on or of works, decided as the operator decides them.
+pub(in crate::cli) struct Explained {
+    /// The rollout of each placement.
+    pub(in crate::cli) rollouts: Vec<PlacementRollout>,
     /// What the hashes stand for.
     contents: BTreeMap<Hash, Vec<String>>,
 }
 
-impl Args {
-    fn explain(&self) -> Result<Explained, CommandError> {
-        match self.name.split_once('/') {
-            Some((namespace, name)) => self.explain_set(&Key::namespaced(namespace, name)),
-            None => self.explain_addon(),
+impl Explained {
+    /// Explains an add-on, or a ManifestWorkReplicaSet as NAMESPACE/NAME.
+    pub(in crate::cli) fn read(name: &str, origin: &Origin) -> Result<Self, CommandError> {
+        match name.split_once('/') {
+            Some((namespace, name)) => Self::of_set(&Key::namespaced(namespace, name), origin),
+            None => Self::of_addon(name, origin),
         }
     }
 
-    fn explain_set(&self, set: &Key) -> Result<Explained, CommandError> {
-        let caches = self.origin.read(&read_by::<ReplicaSetController>())?;
+    fn of_set(set: &Key, origin: &Origin) -> Result<Self, CommandError> {
+        let caches = origin.read(&read_by::<ReplicaSetController>())?;
         let missing = || {
             CommandError::hinted(
                 anyhow!("there is no ManifestWorkReplicaSet {set}"),
@@ -58,26 +60,23 @@ impl Args {
         let replica_set::Explanation { rollouts, contents, states: _ } =
             replica_set::explain(set, &caches, now())?.ok_or_else(missing)?;
         let words = |(hash, manifests)| (hash, vec![format!("a template of {manifests} manifests")]);
-        Ok(Explained { rollouts, contents: contents.into_iter().map(words).collect() })
+        Ok(Self { rollouts, contents: contents.into_iter().map(words).collect() })
     }
 
-    fn explain_addon(&self) -> Result<Explained, CommandError> {
-        let caches = self.origin.read(&read_by_rollouts::<AddonConfigController>())?;
+    fn of_addon(name: &str, origin: &Origin) -> Result<Self, CommandError> {
+        let caches = origin.read(&read_by_rollouts::<AddonConfigController>())?;
         let missing = || {
-            CommandError::hinted(
-                anyhow!("there is no add-on {}", self.name),
-                "kubectl get clustermanagementaddons",
-            )
+            CommandError::hinted(anyhow!("there is no add-on {name}"), "kubectl get clustermanagementaddons")
         };
         let addon_config::Explanation { rollouts, contents, states: _ } =
-            addon_config::explain(&self.name, &caches, now())?.ok_or_else(missing)?;
+            addon_config::explain(name, &caches, now())?.ok_or_else(missing)?;
         let contents = contents.into_iter().map(|(hash, configs)| (hash, names(&configs))).collect();
-        Ok(Explained { rollouts, contents })
+        Ok(Self { rollouts, contents })
     }
 }
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
-    let explanation = args.explain()?;
+    let explanation = Explained::read(&args.name, &args.origin)?;
     match args.output {
         Output::Json => ui.json(&json(&explanation))?,
         Output::Text => ui.text(text(&args.name, &explanation))?,
@@ -86,7 +85,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 }
 
 /// The decisions by placement, and the configurations behind their hashes.
-fn json(explanation: &Explained) -> Value {
+pub(in crate::cli) fn json(explanation: &Explained) -> Value {
     let placements: Map<String, Value> = explanation
         .rollouts
         .iter()
@@ -107,7 +106,7 @@ fn json(explanation: &Explained) -> Value {
 }
 
 /// A page: each placement with its stages and a line per cluster, then what the hashes stand for.
-fn text(name: &str, explanation: &Explained) -> String {
+pub(in crate::cli) fn text(name: &str, explanation: &Explained) -> String {
     let mut page = String::new();
     if explanation.rollouts.is_empty() {
         let _ = writeln!(
@@ -172,7 +171,8 @@ mod tests {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
         let name = "managed-serviceaccount".to_owned();
         let args = Args { name, origin: Origin::of_file(golden.join("rollout.yaml")), output: Output::Text };
-        let explanation = args.explain().unwrap_or_else(|error| panic!("{error:?}"));
+        let explanation =
+            Explained::read(&args.name, &args.origin).unwrap_or_else(|error| panic!("{error:?}"));
         assert_eq!(
             text(&args.name, &explanation),
             std::fs::read_to_string(golden.join("rollout.txt")).unwrap()
@@ -188,7 +188,6 @@ mod tests {
             "{json}"
         );
 
-        let args = Args { name: "nobody".into(), ..args };
-        assert!(args.explain().is_err());
+        assert!(Explained::read("nobody", &args.origin).is_err());
     }
 }

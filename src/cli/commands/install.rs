@@ -1,0 +1,150 @@
+//! `wheelwright install`, and the part of `wheelwright upgrade` that is the same.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow};
+use k8s_openapi::api::apps::v1::Deployment;
+use object::{Gvk, Key, Object, ObjectRef};
+
+use super::block_on;
+use crate::cli::connect::HubArgs;
+use crate::cli::installation::{
+    Change, Installer, OPERATOR, Options, Patience, definitions_established, deployment_available, manifests,
+};
+use crate::cli::output::Ui;
+use crate::cli::writer::{Format, print};
+use crate::cli::{CommandError, CommandResult};
+
+/// Install the operator on a hub: definitions, roles, admission policies and the Deployment, as the chart has them.
+///
+/// It can be repeated: options that are not given stay as they were installed. The command waits until the operator runs. With
+/// `--dry-run -o yaml` the objects are printed for a repository, and no hub is asked.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    hub: HubArgs,
+    /// Namespace of the operator.
+    #[arg(short, long, default_value = "wheelwright-system")]
+    namespace: String,
+    #[command(flatten)]
+    options: Options,
+    /// Take over objects that exist already, such as the definitions of Open Cluster Management.
+    #[arg(long)]
+    take_ownership: bool,
+    /// Seconds to wait until the operator runs; 0 does not wait.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    wait: u64,
+    /// Say what would change, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// How the result is printed: `json`, `yaml` and `name` print the objects.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    if args.dry_run && args.output != Format::Text {
+        print(ui, args.output, &manifests(&args.namespace, &args.options)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    block_on(async {
+        let installer = args.connect().await?;
+        let installed = args.installed(&installer).await?;
+        install(args, &installer, installed.unwrap_or_default(), ui).await
+    })
+}
+
+/// `wheelwright upgrade`: refuses a hub where nothing is installed.
+pub(super) fn upgrade(args: &Args, ui: &mut Ui) -> CommandResult {
+    block_on(async {
+        let installer = args.connect().await?;
+        let Some(installed) = args.installed(&installer).await? else {
+            let error = anyhow!("there is no Deployment {}/{OPERATOR}", args.namespace);
+            return Err(CommandError::hinted(
+                error,
+                "wheelwright install; --namespace names another namespace",
+            ));
+        };
+        install(args, &installer, installed, ui).await
+    })
+}
+
+impl Args {
+    async fn connect(&self) -> Result<Installer, CommandError> {
+        let hub = self.hub.connect().await?;
+        Ok(Installer { hub, dry_run: self.dry_run, take_ownership: self.take_ownership })
+    }
+
+    /// The options of the installation that the hub has.
+    async fn installed(&self, installer: &Installer) -> Result<Option<Options>, CommandError> {
+        let target = ObjectRef::of::<Deployment>(Key::namespaced(&self.namespace, OPERATOR));
+        let Some(deployment) = installer.find(&target).await? else { return Ok(None) };
+        Ok(Some(Options::of(&deployment).context("cannot read the options of the installation")?))
+    }
+}
+
+async fn install(args: &Args, installer: &Installer, installed: Options, ui: &mut Ui) -> CommandResult {
+    let wanted = manifests(&args.namespace, &args.options.clone().over(installed))?;
+    let patience = Patience::of_seconds(args.wait);
+    // Nothing is written before all is known to be ours.
+    let present = installer.survey(&wanted).await?;
+    let is_quiet = args.output != Format::Text;
+    let mark = if args.dry_run { " (dry run)" } else { "" };
+    let (definitions, others): (Vec<_>, Vec<_>) =
+        wanted.iter().zip(&present).partition(|(object, _)| object.kind() == "CustomResourceDefinition");
+    let mut say = |object: &Object, change: Change| match is_quiet {
+        true => Ok(()),
+        false => ui.line(format!("{} {}{mark}", object.reference(), change.word())),
+    };
+    for (object, present) in &definitions {
+        say(object, installer.apply(object, present.as_ref()).await?)?;
+    }
+    if !args.dry_run {
+        let names: Vec<String> = definitions.iter().map(|(object, _)| object.name().to_owned()).collect();
+        definitions_established(&installer.hub, &names, patience).await?;
+    }
+    for (object, present) in &others {
+        say(object, installer.apply(object, present.as_ref()).await?)?;
+    }
+    for stale in stale(installer, &wanted).await? {
+        installer.delete(&stale.reference()).await?;
+        say(&stale, Change::Deleted)?;
+    }
+    if is_quiet {
+        print(ui, args.output, &wanted)?;
+    } else if !args.dry_run {
+        await_operator(args, installer, patience, ui).await?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What an earlier version installed and this one does not have. Definitions hold the fleet and stay.
+async fn stale(installer: &Installer, wanted: &[Object]) -> Result<Vec<Object>, CommandError> {
+    let mut installed = installer.installed(&kinds(wanted)).await?;
+    let keep: BTreeSet<ObjectRef> = wanted.iter().map(Object::reference).collect();
+    installed.retain(|object| !keep.contains(&object.reference()));
+    Ok(installed)
+}
+
+/// The kinds of what is installed, without definitions and namespaces.
+pub(super) fn kinds(wanted: &[Object]) -> BTreeSet<Gvk> {
+    let is_own = |object: &&Object| !["CustomResourceDefinition", "Namespace"].contains(&object.kind());
+    wanted.iter().filter(is_own).map(Object::gvk).collect()
+}
+
+async fn await_operator(
+    args: &Args,
+    installer: &Installer,
+    patience: Patience,
+    ui: &mut Ui,
+) -> Result<(), CommandError> {
+    if args.wait > 0 {
+        ui.line(format!("waiting up to {} s for the operator", args.wait))?;
+        let operators = deployment_available(&installer.hub, &args.namespace, patience).await?;
+        ui.line(format!("{operators} operators run in namespace {}", args.namespace))?;
+    }
+    ui.line("Next: wheelwright doctor checks the hub; examples-repo/bootstrap/config-repo.yaml names a repository.")?;
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! `wheelwright rollout`: look at a rollout, hold it, let it go on, and take it back.
+
+mod approve;
+mod pause;
+mod policy;
+mod resume;
+mod status;
+mod undo;
+
+use crate::cli::{CommandResult, output::Ui};
+
+/// Look at rollouts, hold them, let them go on, and take them back.
+///
+/// What people decide stands in RolloutPolicies on the hub; one is made where none is for the add-on or the set.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    Status(status::Args),
+    Pause(pause::Args),
+    Resume(resume::Args),
+    Approve(approve::Args),
+    Undo(undo::Args),
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    match &args.verb {
+        Verb::Status(args) => status::run(args, ui),
+        Verb::Pause(args) => pause::run(args, ui),
+        Verb::Resume(args) => resume::run(args, ui),
+        Verb::Approve(args) => approve::run(args, ui),
+        Verb::Undo(args) => undo::run(args, ui),
+    }
+}
+
+/// The add-on or the set that a command is about.
+#[derive(Debug, clap::Args)]
+struct Subject {
+    /// Name of the add-on (its ClusterManagementAddOn), or NAMESPACE/NAME of a ManifestWorkReplicaSet.
+    #[arg(value_name = "ADDON|NAMESPACE/NAME")]
+    name: String,
+}

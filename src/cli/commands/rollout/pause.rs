@@ -1,0 +1,31 @@
+//! `wheelwright rollout pause`.
+
+use super::Subject;
+use super::policy::{Scope, change};
+use crate::cli::CommandResult;
+use crate::cli::commands::block_on;
+use crate::cli::commands::explain::rollout::Explained;
+use crate::cli::origin::Origin;
+use crate::cli::output::Ui;
+use crate::cli::writer::WriteArgs;
+
+/// Hold a rollout: no cluster starts, none is rolled back, none loses the add-on. Clusters in flight arrive.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    subject: Subject,
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
+pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    let name = &args.subject.name;
+    // A name that nothing has would be held in vain.
+    Explained::read(name, &Origin::of_hub(args.write.hub.clone()))?;
+    block_on(async {
+        let mut writer = args.write.connect().await?;
+        change(&mut writer, name, Scope::Named, |spec| spec.paused = true).await?;
+        writer.say(format!("{name} is paused; wheelwright rollout resume {name} lets it go on"));
+        writer.finish(ui)
+    })
+}

@@ -1,0 +1,126 @@
+//! `wheelwright rollout status`.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use controllers::hub::overview::{AddOnSummary, Overview, OverviewController};
+use engine::rollout::state::Wait;
+
+use super::Subject;
+use super::approve::waiting;
+use crate::cli::commands::block_on;
+use crate::cli::commands::explain::rollout::{Explained, json, text};
+use crate::cli::connect::stop_on_signal;
+use crate::cli::follow::follow;
+use crate::cli::origin::{Origin, read_by_rollouts};
+use crate::cli::output::{Output, Ui};
+use crate::cli::{CommandError, CommandResult, fleet};
+use crate::shell::now;
+
+/// Time between two looks of `--watch`.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Show a rollout group by group: the version and state of each cluster, why it does not go on, and what to do.
+///
+/// With `--watch` it ends when every cluster is done; the exit code is 1 when failures have stopped the rollout.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    subject: Subject,
+    #[command(flatten)]
+    origin: Origin,
+    /// Follow the rollout of an add-on until it is done or stopped by failures.
+    #[arg(short, long, conflicts_with_all = ["snapshot", "output"])]
+    watch: bool,
+    /// How the rollout is printed.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    let name = &args.subject.name;
+    if args.watch {
+        return block_on(watch(args, ui));
+    }
+    let explained = Explained::read(name, &args.origin)?;
+    match args.output {
+        Output::Json => ui.json(&json(&explained))?,
+        Output::Text if name.contains('/') => ui.text(text(name, &explained) + &next(name, &explained))?,
+        Output::Text => {
+            let overview =
+                Overview::read(&args.origin.read(&read_by_rollouts::<OverviewController>())?, now())?;
+            let summary = find(&overview, name)?;
+            ui.text(fleet::add_on(summary, ui.style()) + &next(name, &explained))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn find<'o>(overview: &'o Overview, name: &str) -> Result<&'o AddOnSummary, CommandError> {
+    let missing =
+        || CommandError::hinted(anyhow!("there is no add-on {name}"), "kubectl get clustermanagementaddons");
+    overview.add_ons.iter().find(|add_on| add_on.name == name).ok_or_else(missing)
+}
+
+/// Why nothing starts, and the commands that change it.
+fn next(name: &str, explained: &Explained) -> String {
+    let mut page = String::new();
+    for rollout in &explained.rollouts {
+        let (placement, Ok(decision)) = (&rollout.placement, &rollout.decision) else { continue };
+        let Some(hold) = &decision.hold else { continue };
+        let _ = writeln!(page, "{placement}: nothing starts: {hold}");
+        let command = match hold {
+            Wait::Paused => format!("wheelwright rollout resume {name}"),
+            Wait::Quarantine { .. } => format!("wheelwright rollout resume {name} --release"),
+            Wait::Breach(_) => format!("wheelwright rollout undo {name}"),
+            Wait::Refused
+            | Wait::Frozen { .. }
+            | Wait::Unreachable { .. }
+            | Wait::Superseded { .. }
+            | Wait::Stage { .. }
+            | Wait::StageSoak { .. }
+            | Wait::Approval { .. }
+            | Wait::Slot { .. } => continue,
+        };
+        let _ = writeln!(page, "  {command}");
+    }
+    for (token, about) in waiting(explained) {
+        let _ =
+            writeln!(page, "waits for an approval of {about}\n  wheelwright rollout approve {name} {token}");
+    }
+    page
+}
+
+/// Follows the rollout of an add-on by watches.
+async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
+    let name = &args.subject.name;
+    if name.contains('/') {
+        let error = anyhow!("--watch follows add-ons, and {name} is a ManifestWorkReplicaSet");
+        return Err(CommandError::hinted(error, format!("watch -n 2 wheelwright rollout status {name}")));
+    }
+    let shell = follow(args.origin.connect().await?);
+    let handle = shell.handle();
+    let stop = stop_on_signal();
+    let reading = tokio::spawn(shell.run(stop.clone()));
+    let mut shown = String::new();
+    let mut code = ExitCode::SUCCESS;
+    while stop.run_until_cancelled(tokio::time::sleep(TICK)).await.is_some() {
+        // The first lists are on their way.
+        let Ok(overview) = Overview::read(&handle.caches(), now()) else { continue };
+        let summary = find(&overview, name)?;
+        let page = fleet::add_on(summary, ui.style());
+        if page != shown {
+            ui.redraw(&page)?;
+            shown = page;
+        }
+        let is_stopped = summary.failed > 0 && !summary.holds.is_empty();
+        if is_stopped || summary.settled == summary.total {
+            code = if is_stopped { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+            stop.cancel();
+        }
+    }
+    reading.await?;
+    Ok(code)
+}

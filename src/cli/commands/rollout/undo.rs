@@ -1,0 +1,93 @@
+//! `wheelwright rollout undo`.
+
+use anyhow::anyhow;
+use api::gitops::v1alpha1::RolloutStatus;
+use object::{Key, Metadata as _};
+
+use super::Subject;
+use super::policy::{Scope, change, remember};
+use crate::cli::commands::block_on;
+use crate::cli::commands::explain::rollout::Explained;
+use crate::cli::origin::Origin;
+use crate::cli::output::Ui;
+use crate::cli::writer::WriteArgs;
+use crate::cli::{CommandError, CommandResult};
+
+/// Take a rollout back: quarantine the revision that is rolled out, so that its clusters return to what succeeded on them before.
+///
+/// The repository still has the revision. It stays in quarantine until another revision comes or `resume --release` lets it out, so revert
+/// or mend the commit too. A cluster on which nothing has succeeded before keeps what it has.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    subject: Subject,
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
+/// A revision on the clusters of a placement.
+#[derive(Clone)]
+struct Undone {
+    placement: Key,
+    revision: String,
+}
+
+pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    let name = &args.subject.name;
+    let explained = Explained::read(name, &Origin::of_hub(args.write.hub.clone()))?;
+    let undone = explained
+        .rollouts
+        .iter()
+        .filter(|rollout| rollout.decision.as_ref().is_ok_and(|decision| decision.quarantine.is_none()));
+    let undone: Vec<_> = undone
+        .map(|rollout| Undone { placement: rollout.placement.clone(), revision: rollout.revision.0.clone() })
+        .collect();
+    if undone.is_empty() {
+        let error = anyhow!("{name} has no rollout that could be taken back");
+        return Err(CommandError::hinted(error, format!("wheelwright rollout status {name}")));
+    }
+    block_on(async {
+        let mut writer = args.write.connect().await?;
+        let is_undone = |revision: &String| undone.iter().any(|one| one.revision == *revision);
+        let policy = change(&mut writer, name, Scope::InEffect, |spec| {
+            spec.released_revisions.retain(|revision| !is_undone(revision));
+        })
+        .await?;
+        remember(&mut writer, policy.name(), |rollouts| {
+            for one in &undone {
+                quarantine(rollouts, name, one);
+            }
+        })
+        .await?;
+        for one in &undone {
+            writer.say(format!("revision {} is quarantined on placement {}", one.revision, one.placement));
+        }
+        if policy.spec.paused {
+            writer.say(format!("{name} is paused: nothing returns before wheelwright rollout resume {name}"));
+        }
+        writer.say("Revert or mend the commit, so that the next revision can be rolled out.");
+        writer.finish(ui)
+    })
+}
+
+fn quarantine(rollouts: &mut Vec<RolloutStatus>, subject: &str, undone: &Undone) {
+    let Undone { placement: Key { namespace, name }, revision } = undone;
+    let (add_on, replica_set) = if subject.contains('/') { ("", subject) } else { (subject, "") };
+    let is_it = |one: &RolloutStatus| {
+        (one.add_on.as_str(), one.replica_set.as_str()) == (add_on, replica_set)
+            && (&one.placement_namespace, &one.placement_name) == (namespace, name)
+    };
+    if let Some(present) = rollouts.iter_mut().find(|rollout| is_it(rollout)) {
+        present.quarantined.clone_from(revision);
+        return;
+    }
+    rollouts.push(RolloutStatus {
+        add_on: add_on.into(),
+        replica_set: replica_set.into(),
+        placement_namespace: namespace.clone(),
+        placement_name: name.clone(),
+        revision: revision.clone(),
+        quarantined: revision.clone(),
+        ..RolloutStatus::default()
+    });
+}

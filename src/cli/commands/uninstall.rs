@@ -1,0 +1,139 @@
+//! `wheelwright uninstall`.
+
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::ListParams;
+use object::{Key, Kind, Object, ObjectRef};
+
+use super::block_on;
+use super::install::kinds;
+use crate::cli::connect::HubArgs;
+use crate::cli::installation::{
+    Installer, OPERATOR, Options, Patience, WEBHOOK_SECRET, gone, manifests, stop_conversion,
+};
+use crate::cli::output::Ui;
+use crate::cli::writer::{api, failed};
+use crate::cli::{CommandError, CommandResult};
+use api::cluster::v1::ManagedCluster;
+use api::gitops::v1alpha1::ConfigRepo;
+use api::work::v1::ManifestWork;
+
+/// Uninstall the operator from a hub. The fleet stays: clusters, repositories, placements, add-ons and works keep what they have.
+///
+/// `wheelwright install` takes the fleet up again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    hub: HubArgs,
+    /// Namespace of the operator.
+    #[arg(short, long, default_value = "wheelwright-system")]
+    namespace: String,
+    /// Delete the definitions too, and every object of their kinds. It is refused while there are ConfigRepos, clusters or works.
+    #[arg(long)]
+    delete_definitions: bool,
+    /// Seconds to wait until the operator has stopped.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    wait: u64,
+    /// Say what would be deleted, and delete nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    block_on(async {
+        let hub = args.hub.connect().await?;
+        let installer = Installer { hub, dry_run: args.dry_run, take_ownership: false };
+        uninstall(args, &installer, ui).await?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<(), CommandError> {
+    let mark = if args.dry_run { " (dry run)" } else { "" };
+    let patience = Patience::of_seconds(args.wait);
+    let wanted = manifests(&args.namespace, &Options::default())?;
+    if args.delete_definitions {
+        must_be_empty(installer, patience).await?;
+    }
+    let installed = installer.installed(&kinds(&wanted)).await?;
+    // The survey refuses what helm installed.
+    let operator = ObjectRef::of::<Deployment>(Key::namespaced(&args.namespace, OPERATOR));
+    let deployments: Vec<Object> =
+        wanted.iter().filter(|object| object.reference() == operator).cloned().collect();
+    installer.survey(&deployments).await?;
+    if installed.is_empty() {
+        ui.line("nothing is installed")?;
+    }
+    if installer.delete(&operator).await? {
+        if !args.dry_run {
+            gone(installer, &operator, patience).await?;
+        }
+        ui.line(format!("{operator} deleted{mark}"))?;
+    }
+    // An API server does not answer for a kind whose webhook is gone.
+    for name in stop_conversion(&installer.hub, &args.namespace, args.dry_run).await? {
+        ui.line(format!(
+            "CustomResourceDefinition {name} is no longer converted; it is served in its stored version{mark}"
+        ))?;
+    }
+    let own = [
+        ObjectRef::of::<Secret>(Key::namespaced(&args.namespace, WEBHOOK_SECRET)),
+        ObjectRef::of::<Lease>(Key::namespaced(&args.namespace, OPERATOR)),
+    ];
+    let objects = installed.iter().map(Object::reference).filter(|target| *target != operator);
+    for target in objects.chain(own) {
+        if installer.delete(&target).await? {
+            ui.line(format!("{target} deleted{mark}"))?;
+        }
+    }
+    if args.delete_definitions {
+        let definitions =
+            installer.installed(&[object::Gvk::of::<CustomResourceDefinition>()].into()).await?;
+        for definition in definitions {
+            installer.delete(&definition.reference()).await?;
+            ui.line(format!("{} deleted{mark}", definition.reference()))?;
+        }
+    } else {
+        ui.line(format!(
+            "The fleet stays: the definitions, their objects, and namespace {}.",
+            args.namespace
+        ))?;
+    }
+    Ok(())
+}
+
+/// Definitions are deleted with every object of their kinds, and agents remove what a deleted work had applied.
+async fn must_be_empty(installer: &Installer, patience: Patience) -> Result<(), CommandError> {
+    let operator = "while the operator runs";
+    let hint = format!("kubectl delete configrepos --all --all-namespaces, {operator}");
+    refuse::<ConfigRepo>(installer, patience, hint).await?;
+    let hint = format!("take the add-ons and works off the clusters, {operator}");
+    refuse::<ManifestWork>(installer, patience, hint).await?;
+    let hint = "wheelwright unjoin on each cluster, then kubectl delete managedclusters --all";
+    refuse::<ManagedCluster>(installer, patience, hint.into()).await
+}
+
+async fn refuse<K: Kind>(
+    installer: &Installer,
+    patience: Patience,
+    hint: String,
+) -> Result<(), CommandError> {
+    let found = loop {
+        match api::<K>(&installer.hub, "").list(&ListParams::default()).await {
+            // A kind without a definition has no objects.
+            Err(kube::Error::Api(status)) if status.code == 404 => break 0,
+            // An API server says so while it opens the storage of a kind.
+            Err(kube::Error::Api(status)) if status.code == 429 && patience.next().await => {}
+            found => break found.map_err(failed(format!("list {}", K::plural(&()))))?.items.len(),
+        }
+    };
+    match found {
+        0 => Ok(()),
+        found => Err(CommandError::hinted(anyhow!("the hub has {found} {}", K::plural(&())), hint)),
+    }
+}

@@ -1,0 +1,193 @@
+//! The differences between what is wanted and what a hub has, and the writes that remove them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::anyhow;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use object::{Gvk, Object, ObjectRef};
+
+use super::definitions;
+use super::{MANAGED_BY, MANAGER};
+use crate::cli::CommandError;
+use crate::cli::writer::failed;
+use api::names::GITOPS_GROUP;
+
+/// What happens to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Change {
+    /// It is made.
+    Created,
+    /// Some of its fields are changed.
+    Configured,
+    /// It is as it should be.
+    Unchanged,
+    /// It belongs to another component of Open Cluster Management, and stays as it is.
+    Left,
+    /// An earlier version installed it, and this one does not have it.
+    Deleted,
+}
+
+impl Change {
+    /// The word for people.
+    pub(in crate::cli) fn word(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Configured => "configured",
+            Self::Unchanged => "unchanged",
+            Self::Left => "left as it is: another component of Open Cluster Management has it",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
+/// Writes objects of any kind to a hub.
+pub(in crate::cli) struct Installer {
+    pub(in crate::cli) hub: kube::Client,
+    /// Whether nothing is changed.
+    pub(in crate::cli) dry_run: bool,
+    /// Whether objects of others are taken over.
+    pub(in crate::cli) take_ownership: bool,
+}
+
+impl Installer {
+    fn api(&self, gvk: &Gvk, namespace: &str) -> Api<DynamicObject> {
+        let names = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
+        let resource = ApiResource::from_gvk(&names);
+        match namespace {
+            "" => Api::all_with(self.hub.clone(), &resource),
+            namespace => Api::namespaced_with(self.hub.clone(), namespace, &resource),
+        }
+    }
+
+    /// The object as the hub has it.
+    pub(in crate::cli) async fn find(&self, target: &ObjectRef) -> Result<Option<Object>, CommandError> {
+        let found = self.api(&target.gvk, &target.key.namespace).get_opt(&target.key.name).await;
+        let found = found.map_err(failed(format!("read {target}")))?;
+        Ok(found.map(|found| read(&found)).transpose()?)
+    }
+
+    /// What the hub has of some objects.
+    ///
+    /// # Errors
+    /// The hub cannot be read, or an object belongs to somebody else and may not be taken over.
+    pub(in crate::cli) async fn survey(
+        &self,
+        wanted: &[Object],
+    ) -> Result<Vec<Option<Object>>, CommandError> {
+        let mut present = Vec::new();
+        for object in wanted {
+            let found = self.find(&object.reference()).await?;
+            if let Some(found) = &found {
+                self.must_be_ours(found)?;
+            }
+            present.push(found);
+        }
+        Ok(present)
+    }
+
+    fn must_be_ours(&self, found: &Object) -> Result<(), CommandError> {
+        let name = found.reference();
+        match found.label(MANAGED_BY) {
+            Some("Helm") => {
+                let release =
+                    found.annotations().get("meta.helm.sh/release-name").map_or("", |name| *name).to_owned();
+                let error = anyhow!("{name} belongs to the helm release {release}");
+                Err(CommandError::hinted(error, "upgrade or uninstall with helm, which installed it"))
+            }
+            _ if self.take_ownership || is_ours(found) || is_shared(found) => Ok(()),
+            _ => {
+                let error = anyhow!("{name} exists, and this command has not made it");
+                Err(CommandError::hinted(error, "look at it; --take-ownership takes it over"))
+            }
+        }
+    }
+
+    /// Applies an object of which the hub has `present`.
+    pub(in crate::cli) async fn apply(
+        &self,
+        wanted: &Object,
+        present: Option<&Object>,
+    ) -> Result<Change, CommandError> {
+        if present.is_some_and(|present| is_shared(present) && !is_ours(present)) && !self.take_ownership {
+            return Ok(Change::Left);
+        }
+        // An API server takes no dry run in a namespace that does not exist.
+        if self.dry_run && present.is_none() {
+            return Ok(Change::Created);
+        }
+        let mut wanted = wanted.clone();
+        if let Some(present) = present {
+            definitions::keep_conversion(&mut wanted, present);
+        }
+        let params = PatchParams { dry_run: self.dry_run, ..PatchParams::apply(MANAGER).force() };
+        let target = wanted.reference();
+        let api = self.api(&target.gvk, &target.key.namespace);
+        let applied = api.patch(&target.key.name, &params, &Patch::Apply(&wanted)).await;
+        let applied = read(&applied.map_err(failed(format!("apply {target}")))?)?;
+        Ok(match present {
+            None => Change::Created,
+            Some(present) if content(present) == content(&applied) => Change::Unchanged,
+            Some(_) => Change::Configured,
+        })
+    }
+
+    /// The objects of some kinds that this program installed, without definitions.
+    pub(in crate::cli) async fn installed(&self, kinds: &BTreeSet<Gvk>) -> Result<Vec<Object>, CommandError> {
+        let params = ListParams::default().labels(&format!("{MANAGED_BY}={MANAGER}"));
+        let mut installed = Vec::new();
+        for gvk in kinds {
+            let found = self.api(gvk, "").list(&params).await;
+            for item in found.map_err(failed(format!("list {gvk}")))?.items {
+                let mut object = read(&item)?;
+                object.0.insert("apiVersion".into(), gvk.api_version().into());
+                object.0.insert("kind".into(), gvk.kind.as_str().into());
+                installed.push(object);
+            }
+        }
+        Ok(installed)
+    }
+
+    /// Deletes an object; `false` where there is none.
+    pub(in crate::cli) async fn delete(&self, target: &ObjectRef) -> Result<bool, CommandError> {
+        let params = DeleteParams { dry_run: self.dry_run, ..DeleteParams::foreground() };
+        match self.api(&target.gvk, &target.key.namespace).delete(&target.key.name, &params).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+            deleted => {
+                deleted.map_err(failed(format!("delete {target}")))?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+fn read(object: &DynamicObject) -> anyhow::Result<Object> {
+    Ok(Object::from_value(serde_json::to_value(object)?)?)
+}
+
+/// Whether this program has made the object, or could only have been made by this product.
+pub(super) fn is_ours(object: &Object) -> bool {
+    let is_namespace = object.kind() == "Namespace";
+    let is_definition = object.kind() == "CustomResourceDefinition" && object.name().ends_with(GITOPS_GROUP);
+    is_namespace || is_definition || object.label(MANAGED_BY) == Some(MANAGER)
+}
+
+/// Whether an object is one that other components of Open Cluster Management bring too.
+fn is_shared(object: &Object) -> bool {
+    object.kind() == "CustomResourceDefinition" || object.name().starts_with("open-cluster-management:")
+}
+
+/// What a person would see change: no bookkeeping of the API server.
+fn content(object: &Object) -> BTreeMap<&str, serde_json::Value> {
+    let mut content = BTreeMap::new();
+    for (field, value) in object.0.iter().filter(|(field, _)| *field != "status") {
+        let mut value = value.clone();
+        if let (true, Some(metadata)) = (field == "metadata", value.as_object_mut()) {
+            metadata.retain(|field, _| {
+                !["managedFields", "resourceVersion", "generation"].contains(&field.as_str())
+            });
+        }
+        content.insert(field.as_str(), value);
+    }
+    content
+}

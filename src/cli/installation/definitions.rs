@@ -1,0 +1,68 @@
+//! The conversion webhook in the definitions of add-on kinds, across installations.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use object::Object;
+use serde_json::{Value, json};
+
+use crate::cli::CommandError;
+use crate::cli::writer::failed;
+use api::crds::CONVERTIBLE;
+
+/// Name of the Service of the webhook, and of the Secret with its certificate.
+pub(in crate::cli) const WEBHOOK_SECRET: &str = "wheelwright-webhook";
+
+/// Serves all versions of a definition that a webhook converts: the operator has asked for that, and clients use them.
+pub(super) fn keep_conversion(wanted: &mut Object, present: &Object) {
+    let is_converted =
+        present.at(&["spec", "conversion", "strategy"]).is_some_and(|strategy| strategy == "Webhook");
+    if wanted.kind() != "CustomResourceDefinition" || !is_converted {
+        return;
+    }
+    let Some(Value::Array(versions)) = wanted.field_mut("spec").get_mut("versions") else { return };
+    for version in versions {
+        version["served"] = true.into();
+    }
+}
+
+/// Takes the webhook out of the definitions that name it, and stops to serve what nobody converts any more. Returns their names.
+///
+/// Without that the API server would fail to answer for these kinds.
+pub(in crate::cli) async fn stop_conversion(
+    hub: &kube::Client,
+    namespace: &str,
+    dry_run: bool,
+) -> Result<Vec<&'static str>, CommandError> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(hub.clone());
+    let mut stopped = Vec::new();
+    for name in CONVERTIBLE {
+        let found = definitions.get_opt(name).await.map_err(failed(format!("read the definition {name}")))?;
+        let Some(patch) = found.and_then(|definition| without_webhook(&definition, namespace)) else {
+            continue;
+        };
+        let patch = serde_json::from_value(patch)?;
+        let params = PatchParams { dry_run, ..PatchParams::default() };
+        let patched = definitions.patch(name, &params, &Patch::Json::<()>(patch)).await;
+        patched.map_err(failed(format!("change the definition {name}")))?;
+        stopped.push(name);
+    }
+    Ok(stopped)
+}
+
+/// The change of a definition that the webhook of a namespace converts, as a JSON patch.
+fn without_webhook(definition: &CustomResourceDefinition, namespace: &str) -> Option<Value> {
+    let webhook = definition.spec.conversion.as_ref()?.webhook.as_ref()?;
+    let service = webhook.client_config.as_ref()?.service.as_ref()?;
+    if (service.namespace.as_str(), service.name.as_str()) != (namespace, WEBHOOK_SECRET) {
+        return None;
+    }
+    let mut patch = vec![
+        json!({"op": "test", "path": "/metadata/resourceVersion", "value": definition.metadata.resource_version}),
+        json!({"op": "replace", "path": "/spec/conversion", "value": {"strategy": "None"}}),
+    ];
+    let newer = definition.spec.versions.iter().enumerate().filter(|(_, version)| !version.storage);
+    let path = |i: usize| format!("/spec/versions/{i}/served");
+    patch.extend(newer.map(|(i, _)| json!({"op": "replace", "path": path(i), "value": false})));
+    Some(json!(patch))
+}

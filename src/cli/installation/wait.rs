@@ -1,0 +1,132 @@
+//! Waits until what was installed works.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::ListParams;
+use object::ObjectRef;
+use tokio::time::{Instant, sleep};
+
+use super::{Installer, OPERATOR};
+use crate::cli::CommandError;
+use crate::cli::writer::failed;
+
+/// Time between two looks.
+const POLL: Duration = Duration::from_millis(500);
+
+/// How long a command waits.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) struct Patience(Instant);
+
+impl Patience {
+    pub(in crate::cli) fn of_seconds(seconds: u64) -> Self {
+        Self(Instant::now() + Duration::from_secs(seconds))
+    }
+
+    /// Waits for the next look; `false` when the time is over.
+    pub(in crate::cli) async fn next(self) -> bool {
+        let is_left = Instant::now() < self.0;
+        if is_left {
+            sleep(POLL).await;
+        }
+        is_left
+    }
+}
+
+/// Waits until definitions are served.
+pub(in crate::cli) async fn definitions_established(
+    hub: &kube::Client,
+    names: &[String],
+    patience: Patience,
+) -> Result<(), CommandError> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(hub.clone());
+    for name in names {
+        while !is_established(&definitions, name).await? {
+            if !patience.next().await {
+                let error = anyhow!("the API server does not serve {name} yet");
+                return Err(CommandError::hinted(
+                    error,
+                    format!("kubectl describe customresourcedefinition {name}"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn is_established(
+    definitions: &Api<CustomResourceDefinition>,
+    name: &str,
+) -> Result<bool, CommandError> {
+    let definition = definitions.get(name).await.map_err(failed(format!("read the definition {name}")))?;
+    let conditions = definition.status.and_then(|status| status.conditions).unwrap_or_default();
+    Ok(conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True"))
+}
+
+/// Waits until every replica of the operator is available.
+pub(in crate::cli) async fn deployment_available(
+    hub: &kube::Client,
+    namespace: &str,
+    patience: Patience,
+) -> Result<i32, CommandError> {
+    let deployments: Api<Deployment> = Api::namespaced(hub.clone(), namespace);
+    loop {
+        let read = deployments.get(OPERATOR).await;
+        let deployment = read.map_err(failed(format!("read the Deployment {namespace}/{OPERATOR}")))?;
+        let wanted = deployment.spec.replicas.unwrap_or(1);
+        let status = deployment.status.unwrap_or_default();
+        let is_seen = status.observed_generation >= deployment.metadata.generation;
+        let available = status.available_replicas.unwrap_or_default();
+        let are_new = status.updated_replicas.unwrap_or_default() == wanted;
+        if is_seen && are_new && available >= wanted && status.replicas.unwrap_or_default() == wanted {
+            return Ok(available);
+        }
+        if !patience.next().await {
+            let mut why = format!("{available} of {wanted} operators are available");
+            for reason in waiting(hub, namespace).await? {
+                why = format!("{why}; {reason}");
+            }
+            let hint = format!(
+                "kubectl describe pods -n {namespace}; an image that cannot be pulled is named with --image"
+            );
+            return Err(CommandError::hinted(anyhow!(why), hint));
+        }
+    }
+}
+
+/// The reasons why containers of the operator do not run, each once.
+async fn waiting(hub: &kube::Client, namespace: &str) -> Result<Vec<String>, CommandError> {
+    let pods: Api<Pod> = Api::namespaced(hub.clone(), namespace);
+    let params = ListParams::default().labels("app.kubernetes.io/name=wheelwright");
+    let pods = pods.list(&params).await.map_err(failed(format!("list the pods of {namespace}")))?;
+    let statuses = pods.items.into_iter().flat_map(|pod| pod.status.unwrap_or_default().container_statuses);
+    let states = statuses.flatten().filter_map(|status| status.state?.waiting);
+    let mut reasons: Vec<String> = states
+        .map(|state| format!("{}: {}", state.reason.unwrap_or_default(), state.message.unwrap_or_default()))
+        .collect();
+    reasons.sort();
+    reasons.dedup();
+    Ok(reasons)
+}
+
+/// Waits until an object is gone.
+pub(in crate::cli) async fn gone(
+    installer: &Installer,
+    target: &ObjectRef,
+    patience: Patience,
+) -> Result<(), CommandError> {
+    while installer.find(target).await?.is_some() {
+        if !patience.next().await {
+            let error = anyhow!("{target} is still being deleted");
+            return Err(CommandError::hinted(
+                error,
+                "look at its finalizers and its pods, and run the command again",
+            ));
+        }
+    }
+    Ok(())
+}

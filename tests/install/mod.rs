@@ -1,0 +1,247 @@
+//! `wheelwright install`, `upgrade` and `uninstall`: the objects are those of the chart, and a real API server takes them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::golden;
+use crate::kube::{Cluster, Kubectl, helm};
+use crate::wait::eventually;
+
+/// The namespace of which `src/cli/installation/operator.yaml` is rendered.
+const PLACEHOLDER: &str = "release-namespace";
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+fn wheelwright(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_wheelwright")).args(arguments).output().unwrap()
+}
+
+/// What a command prints; it must succeed.
+fn run(hub: &Cluster, arguments: &[&str]) -> String {
+    let output = wheelwright(&[arguments, &["--kubeconfig", hub.kubeconfig.to_str().unwrap()]].concat());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Error and hint of a command; it must fail.
+fn refused(hub: &Cluster, arguments: &[&str]) -> String {
+    let output = wheelwright(&[arguments, &["--kubeconfig", hub.kubeconfig.to_str().unwrap()]].concat());
+    assert!(!output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stdout));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("\nhint: "), "{error}");
+    error
+}
+
+type Objects = BTreeMap<(String, String), Value>;
+
+fn by_name(objects: impl IntoIterator<Item = Value>) -> Objects {
+    let name = |object: &Value| {
+        (object["kind"].as_str().unwrap().into(), object["metadata"]["name"].as_str().unwrap().into())
+    };
+    objects.into_iter().map(|object| (name(&object), object)).collect()
+}
+
+/// The objects of `wheelwright install` that are the chart's, without the marks of the command.
+fn installed(flags: &[&str]) -> Objects {
+    let output = wheelwright(&[&["install", "--dry-run", "-o", "json"], flags].concat());
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let objects = list["items"].as_array().unwrap().iter().cloned().map(|mut object| {
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        metadata.remove("annotations");
+        if let Some(Value::Object(labels)) = metadata.get_mut("labels") {
+            labels.remove(MANAGED_BY);
+            if labels.is_empty() {
+                metadata.remove("labels");
+            }
+        }
+        object
+    });
+    let mut objects = by_name(objects);
+    objects.retain(|(kind, _), _| kind != "CustomResourceDefinition" && kind != "Namespace");
+    objects
+}
+
+#[test]
+fn the_objects_that_install_writes_are_those_that_helm_renders() {
+    let rendered = helm::render_in(PLACEHOLDER, "wheelwright", &[]).unwrap();
+    let documents = rendered.iter().map(|object| serde_saphyr::to_string(object).unwrap());
+    let head = "# Rendered from charts/wheelwright by helm; `make bless` writes it.\n";
+    let text =
+        documents.fold(head.to_owned(), |text, document| format!("{text}---\n{}\n", document.trim_end()));
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/installation/operator.yaml");
+    golden::check([(file, text)]);
+    if std::env::var_os("BLESS").is_some() {
+        return; // The program still holds the file of before.
+    }
+    for (namespace, flags, values) in [
+        (helm::NAMESPACE, "", &[][..]),
+        ("elsewhere", "--namespace elsewhere", &[][..]),
+        (
+            helm::NAMESPACE,
+            "--image example.com/w:2",
+            &["image={\"repository\":\"example.com/w\",\"tag\":\"2\"}"],
+        ),
+        (helm::NAMESPACE, "--replicas 1", &["replicas=1"]),
+        (
+            helm::NAMESPACE,
+            "--replicas 3 --controllers *,-placement",
+            &["replicas=3", "controllers=\"*,-placement\""],
+        ),
+        (helm::NAMESPACE, "--git-hosts a.example,*.b.example", &["gitHosts=[\"a.example\",\"*.b.example\"]"]),
+        (helm::NAMESPACE, "--extra-arg=-v --extra-arg=--x=y", &["extraArgs=[\"-v\",\"--x=y\"]"]),
+    ] {
+        let wanted = by_name(helm::render_in(namespace, "wheelwright", values).unwrap());
+        let found = installed(&flags.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(found.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>(), "{flags}");
+        for (name, object) in wanted {
+            assert_eq!(found[&name], object, "{flags} {name:?}");
+        }
+    }
+}
+
+/// Says that the pods of the Deployment run, which no kubelet does here.
+async fn run_pods(kubectl: &Kubectl) {
+    let deployment = ["-n", helm::NAMESPACE, "deployment", "wheelwright-operator"];
+    eventually("the Deployment is there", async || {
+        kubectl.command(&[&["get"][..], &deployment].concat()).output().unwrap().status.success()
+    })
+    .await;
+    let status = json!({"status": {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2,
+        "availableReplicas": 2}});
+    kubectl.run(
+        &[&["patch", "--subresource=status", "--type=merge", "-p", &status.to_string()][..], &deployment]
+            .concat(),
+    );
+}
+
+/// Has the webhook of the operator convert an add-on kind, as the operator does.
+fn convert(kubectl: &Kubectl) -> [&'static str; 2] {
+    let definition = ["crd", "managedclusteraddons.addon.open-cluster-management.io"];
+    let service = json!({"namespace": helm::NAMESPACE, "name": "wheelwright-webhook", "path": "/convert"});
+    let webhook = json!({"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]});
+    let patch = json!([
+        {"op": "add", "path": "/spec/conversion", "value": {"strategy": "Webhook", "webhook": webhook}},
+        {"op": "replace", "path": "/spec/versions/1/served", "value": true},
+    ]);
+    kubectl.run(&[&["patch", "--type=json", "-p", &patch.to_string()][..], &definition].concat());
+    definition
+}
+
+const REPO: &str = "apiVersion: gitops.wheelwright.dev/v1alpha1\nkind: ConfigRepo\n\
+    metadata: {name: fleet, namespace: wheelwright-system}\nspec: {url: 'https://git.example.com/fleet.git'}\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
+    let hub = Cluster::start("install").await;
+    let kubectl = hub.kubectl();
+    let told = run(&hub, &["install", "--dry-run"]);
+    assert!(
+        told.contains("Deployment.apps wheelwright-system/wheelwright-operator created (dry run)\n"),
+        "{told}"
+    );
+    assert!(kubectl.fails(&["get", "namespace", helm::NAMESPACE]).contains("NotFound"));
+
+    let mut install = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    install.args(["install", "--git-hosts", "git.example.com", "--wait", "60"]);
+    install.arg("--kubeconfig").arg(&hub.kubeconfig).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let install = install.spawn().unwrap();
+    run_pods(&kubectl).await;
+    let output = install.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        told.contains(
+            "CustomResourceDefinition.apiextensions.k8s.io configrepos.gitops.wheelwright.dev created"
+        ),
+        "{told}"
+    );
+    assert!(told.contains("2 operators run in namespace wheelwright-system\n"), "{told}");
+    kubectl.run_with(&["apply", "-f", "-"], REPO);
+
+    let definition = convert(&kubectl);
+    let column = json!([{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns/0"}]).to_string();
+    kubectl.run(&["patch", "crd", "configrepos.gitops.wheelwright.dev", "--type=json", "-p", &column]);
+    let old = format!(
+        "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: old\n  namespace: {}\n  labels: {{{MANAGED_BY}: wheelwright-cli}}\n",
+        helm::NAMESPACE
+    );
+    kubectl.run_with(&["apply", "-f", "-"], &old);
+    let told = run(&hub, &["upgrade", "--image", "example.com/w:2", "--wait", "0"]);
+    assert!(told.contains("configrepos.gitops.wheelwright.dev configured\n"), "{told}");
+    assert!(told.contains("Deployment.apps wheelwright-system/wheelwright-operator configured\n"), "{told}");
+    assert!(told.contains("ServiceAccount wheelwright-system/old deleted\n"), "{told}");
+    assert_eq!(told.matches(" configured\n").count(), 2, "the rest is unchanged: {told}");
+    let pod =
+        ["-o", "jsonpath={.spec.template.spec.containers[0].image} {.spec.template.spec.containers[0].args}"];
+    let pod = kubectl
+        .run(&[&["get", "-n", helm::NAMESPACE, "deployment", "wheelwright-operator"], &pod[..]].concat());
+    assert!(pod.starts_with("example.com/w:2 ") && pod.contains("--git-hosts=git.example.com"), "{pod}");
+    let strategy = ["-o", "jsonpath={.spec.conversion.strategy} {.spec.versions[1].served}"];
+    let strategy = || kubectl.run(&[&["get"], &definition[..], &strategy].concat());
+    assert_eq!(strategy(), "Webhook true");
+    let told = run(&hub, &["install", "--wait", "0"]);
+    assert!(!told.contains("configured") && !told.contains("created"), "{told}");
+
+    let told = run(&hub, &["uninstall"]);
+    assert!(told.contains("Deployment.apps wheelwright-system/wheelwright-operator deleted\n"), "{told}");
+    assert_eq!(strategy(), "None false");
+    kubectl.run(&["get", "managedclusteraddons", "--all-namespaces"]);
+    kubectl.run(&["get", "configrepo", "fleet", "-n", helm::NAMESPACE]);
+    let left = kubectl.run(&[
+        "get",
+        "clusterroles,validatingadmissionpolicies,deployments,roles",
+        "-A",
+        "-l",
+        MANAGED_BY,
+        "-o",
+        "name",
+    ]);
+    assert_eq!(left, "");
+    assert!(refused(&hub, &["uninstall", "--delete-definitions"]).contains("the hub has 1 configrepos"));
+    kubectl.run(&["delete", "configrepo", "fleet", "-n", helm::NAMESPACE]);
+    run(&hub, &["uninstall", "--delete-definitions"]);
+    eventually("the definitions are gone", async || kubectl.run(&["get", "crd", "-o", "name"]).is_empty())
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_have_installed_is_left_or_asked_about() {
+    let hub = Cluster::start("install-others").await;
+    let kubectl = hub.kubectl();
+    assert!(
+        refused(&hub, &["upgrade"])
+            .contains("there is no Deployment wheelwright-system/wheelwright-operator")
+    );
+    kubectl.install(api::crds::hub().into_iter().filter(|crd| crd.spec.names.kind == "Placement"));
+    kubectl.run(&[
+        "create",
+        "clusterrole",
+        "open-cluster-management:bootstrap",
+        "--verb=get",
+        "--resource=pods",
+    ]);
+    kubectl.run(&["create", "clusterrole", "wheelwright-operator", "--verb=get", "--resource=pods"]);
+    let why = refused(&hub, &["install", "--wait", "0"]);
+    assert!(why.contains("ClusterRole.rbac.authorization.k8s.io wheelwright-operator exists"), "{why}");
+    assert!(kubectl.fails(&["get", "namespace", helm::NAMESPACE]).contains("NotFound"), "nothing is written");
+    kubectl.run(&["delete", "clusterrole", "wheelwright-operator"]);
+
+    let told = run(&hub, &["install", "--wait", "0"]);
+    let left = "left as it is: another component of Open Cluster Management has it\n";
+    assert!(told.contains(&format!("placements.cluster.open-cluster-management.io {left}")), "{told}");
+    assert!(told.contains(&format!("open-cluster-management:bootstrap {left}")), "{told}");
+    let told = run(&hub, &["install", "--wait", "0", "--take-ownership"]);
+    assert!(told.contains("placements.cluster.open-cluster-management.io configured\n"), "{told}");
+    kubectl.run(&[
+        "label",
+        "--overwrite",
+        "clusterrole",
+        "wheelwright-operator",
+        &format!("{MANAGED_BY}=Helm"),
+    ]);
+    kubectl.run(&["annotate", "clusterrole", "wheelwright-operator", "meta.helm.sh/release-name=ww"]);
+    assert!(refused(&hub, &["upgrade"]).contains("belongs to the helm release ww"));
+}

@@ -1,0 +1,159 @@
+//! The commands that hold, approve and take back rollouts, on an embedded hub whose rollout stopped at its canary.
+
+use std::path::Path;
+
+use api::crds;
+use api::gitops::v1alpha1::RolloutPolicy;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use object::Object;
+use serde_json::{Value, json};
+
+use crate::cli::{Cli, server};
+use crate::trace::client;
+
+const ADD_ON: &str = "managed-serviceaccount";
+
+fn access(client: &Client, kind: &str, group: &str, namespace: &str) -> Api<DynamicObject> {
+    let (group, version) = group.split_once('/').unwrap_or(("", group));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    match namespace {
+        "" => Api::all_with(client.clone(), &resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+    }
+}
+
+/// Creates the objects of a file, with their status.
+async fn load(client: &Client, file: &Path) {
+    let text = std::fs::read_to_string(file).unwrap();
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    for mut object in objects {
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        metadata.remove("resourceVersion");
+        metadata.remove("uid");
+        let namespace = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let name = metadata["name"].as_str().unwrap().to_owned();
+        if !namespace.is_empty() {
+            let of = access(client, "Namespace", "v1", "");
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+            of.patch(
+                namespace["metadata"]["name"].as_str().unwrap(),
+                &PatchParams::apply("test"),
+                &Patch::Apply(&namespace),
+            )
+            .await
+            .unwrap();
+        }
+        let of = access(
+            client,
+            object["kind"].as_str().unwrap(),
+            object["apiVersion"].as_str().unwrap(),
+            &namespace,
+        );
+        let status = object.get("status").cloned();
+        of.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+        if let Some(status) = status {
+            let patch = json!({ "status": status });
+            of.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        }
+    }
+}
+
+async fn policy(client: &Client, name: &str) -> RolloutPolicy {
+    Api::all(client.clone()).get(name).await.unwrap()
+}
+
+/// A hub whose rollout stopped at its canary, and the command line against it.
+async fn stopped_hub(dir: &Path) -> (wheelwright::apiserver::Server, Client, Cli) {
+    let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
+    let client = client(&hub.kubeconfig("admin", &["system:masters"]).unwrap()).await;
+    load(&client, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml")).await;
+    let cli = Cli::new(dir, "hub", &hub);
+    (hub, client, cli)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_is_paused_resumed_and_taken_back_by_commands() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_hub, client, cli) = stopped_hub(dir.path()).await;
+    let status = || cli.run(&format!("rollout status {ADD_ON}"));
+    let told = status();
+    assert!(told.contains("fleet/aws canary  ✗ aws-1 0.4.2\n"), "{told}");
+    assert!(told.ends_with(&format!("\n  wheelwright rollout undo {ADD_ON}\n")), "{told}");
+
+    assert!(cli.refused("rollout pause nothing").contains("there is no add-on nothing"));
+    assert!(cli.refused(&format!("rollout resume {ADD_ON}")).contains("is not paused"));
+    let told = cli.run(&format!("rollout pause {ADD_ON} --dry-run"));
+    assert!(
+        told.contains("RolloutPolicy managed-serviceaccount is made for managed-serviceaccount (dry run)"),
+        "{told}"
+    );
+    assert!(Api::<RolloutPolicy>::all(client.clone()).get_opt(ADD_ON).await.unwrap().is_none());
+    cli.run(&format!("rollout pause {ADD_ON}"));
+    let held = policy(&client, ADD_ON).await.spec;
+    assert!(held.paused);
+    assert_eq!(held.default_deadline, "None", "without a policy there was no deadline");
+    let told = status();
+    assert!(
+        told.contains(&format!("waits for the pause to end\n  wheelwright rollout resume {ADD_ON}\n")),
+        "{told}"
+    );
+    assert!(cli.run(&format!("rollout pause {ADD_ON}")).contains("is already so"));
+    cli.run(&format!("rollout resume {ADD_ON}"));
+    assert!(!policy(&client, ADD_ON).await.spec.paused);
+
+    let told = cli.run(&format!("rollout undo {ADD_ON}"));
+    assert!(told.contains("is quarantined on placement fleet/aws\n"), "{told}");
+    let told = status();
+    assert!(told.contains(&format!("wheelwright rollout resume {ADD_ON} --release\n")), "{told}");
+    let json: Value = serde_json::from_str(&cli.run(&format!("rollout status {ADD_ON} -o json"))).unwrap();
+    assert_eq!(json["placements"]["fleet/aws"]["clusters"]["aws-1"]["state"], "Quarantined");
+    assert!(cli.refused(&format!("rollout undo {ADD_ON}")).contains("no rollout that could be taken back"));
+    assert!(cli.refused(&format!("rollout resume {ADD_ON}")).contains("--release"));
+    cli.run(&format!("rollout resume {ADD_ON} --release"));
+    assert_eq!(policy(&client, ADD_ON).await.spec.released_revisions.len(), 1);
+    let told = status();
+    assert!(told.contains("✗ aws-1 TimedOut"), "{told}");
+    cli.run(&format!("rollout undo {ADD_ON}"));
+    assert!(policy(&client, ADD_ON).await.spec.released_revisions.is_empty(), "undone again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_waits_for_a_person_is_approved_by_a_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_hub, client, cli) = stopped_hub(dir.path()).await;
+    assert!(cli.refused(&format!("rollout approve {ADD_ON}")).contains("waits for no approval"));
+    let all: RolloutPolicy = serde_json::from_value(
+        json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy",
+        "metadata": {"name": "all"}, "spec": {"approval": {"mode": "BetweenGroups"}}}),
+    )
+    .unwrap();
+    Api::all(client.clone()).create(&PostParams::default(), &all).await.unwrap();
+    // The failed canary is tolerated, so the next group asks.
+    let group = "addon.open-cluster-management.io/v1alpha1";
+    let addons = access(&client, "ClusterManagementAddOn", group, "");
+    let path = "/spec/installStrategy/placements/0/rolloutStrategy";
+    let groups = json!({"maxFailures": "100%", "progressDeadline": "6s"});
+    let strategy = json!({"type": "ProgressivePerGroup", "progressivePerGroup": groups});
+    let patch = json!([{"op": "replace", "path": path, "value": strategy}]);
+    let patch: Patch<Value> = Patch::Json(serde_json::from_value(patch).unwrap());
+    addons.patch(ADD_ON, &PatchParams::default(), &patch).await.unwrap();
+
+    let told = cli.run(&format!("rollout status {ADD_ON}"));
+    let token = told.lines().last().unwrap().rsplit(' ').next().unwrap().to_owned();
+    assert!(told.contains("waits for an approval of the start of #1 (2 clusters) of fleet/aws\n"), "{told}");
+    assert!(cli.refused(&format!("rollout approve {ADD_ON} other")).contains(&token));
+    let told = cli.run(&format!("rollout approve {ADD_ON}"));
+    assert!(told.contains("approved: the start of #1 (2 clusters) of fleet/aws\n"), "{told}");
+    assert_eq!(policy(&client, "all").await.spec.approved, [token]);
+    assert!(cli.refused(&format!("rollout approve {ADD_ON}")).contains("waits for no approval"));
+
+    // A pause of one add-on leaves the policy for everything as it is, and takes its record along.
+    cli.run(&format!("rollout undo {ADD_ON}"));
+    cli.run(&format!("rollout pause {ADD_ON}"));
+    assert!(!policy(&client, "all").await.spec.paused);
+    let own = policy(&client, ADD_ON).await;
+    assert_eq!(own.spec.add_ons, [ADD_ON]);
+    assert!(!own.status.unwrap().rollouts[0].quarantined.is_empty());
+}
