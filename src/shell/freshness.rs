@@ -1,11 +1,14 @@
 //! The time for which the cached objects of a kind count.
 
-use std::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kube::Error;
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+use object::{Gvk, Object, Stored as _};
 
 /// The time for which the objects of a kind count that cannot be listed, while its API server answers other
 /// requests.
@@ -20,23 +23,37 @@ pub(super) struct Contact {
     last: Mutex<Instant>,
     /// Number of times that its resource versions went back.
     restores: watch::Sender<u64>,
+    /// The newest version of each kind that an own write was answered with. A watch that is away tells of none.
+    written: Mutex<BTreeMap<Gvk, u64>>,
 }
 
 impl Default for Contact {
     fn default() -> Self {
-        Self { last: Mutex::new(Instant::now()), restores: watch::Sender::default() }
+        let (restores, written) = Default::default();
+        Self { last: Mutex::new(Instant::now()), restores, written }
     }
 }
 
 impl Contact {
     fn answered(&self, now: Instant) {
-        // An instant is whole whoever panicked.
-        *self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = now;
+        *whole(&self.last) = now;
     }
 
     fn last(&self) -> Instant {
-        *self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        *whole(&self.last)
     }
+
+    /// Records the object that an own write returned.
+    pub(super) fn wrote(&self, object: &Object) {
+        let mut written = whole(&self.written);
+        let newest = written.entry(object.gvk()).or_default();
+        *newest = object.version().max(*newest);
+    }
+}
+
+/// The value of a lock. No panic leaves it half changed.
+fn whole<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The time at which a kind was last known to be as cached.
@@ -54,7 +71,14 @@ impl<'a> Freshness<'a> {
 
     /// Tells the watches of all kinds that the server was restored.
     pub(super) fn restored(&self) {
+        whole(&self.contact.written).clear();
         self.contact.restores.send_modify(|restores| *restores += 1);
+    }
+
+    /// The newest version of a kind that an own write was answered with. A list that is asked for afterwards is
+    /// not older.
+    pub(super) fn written(&self, gvk: &Gvk) -> u64 {
+        whole(&self.contact.written).get(gvk).copied().unwrap_or_default()
     }
 
     /// Changes when the server was restored.

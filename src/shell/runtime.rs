@@ -146,6 +146,11 @@ impl Runtime {
         let started = self.metrics.start();
         let outcome = self.executor.act(&act).await;
         self.metrics.wrote(&act, &outcome, started);
+        if let (Some(site), Ok(Some(object))) = (act.action().site(), &outcome)
+            && let Some(resources) = self.resources(site)
+        {
+            resources.contact.wrote(object);
+        }
         let acted = act.done(outcome);
         self.tell(|dispatcher, now| dispatcher.acted(acted, now));
     }

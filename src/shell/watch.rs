@@ -118,12 +118,13 @@ pub(super) async fn watch(
             restores.mark_unchanged();
             (from, newest) = (None, 0);
         }
+        let known = freshness.written(&target.kind.gvk).max(newest);
         let begun = match from.take() {
             Some(resource_version) => Ok(resource_version),
             None => list(&target).await.map(|(listed, resource_version)| {
                 let at = version(&resource_version);
-                if at < newest {
-                    let (kind, from, to) = (&target.kind.gvk, newest, at);
+                if at < known {
+                    let (kind, from, to) = (&target.kind.gvk, known, at);
                     warn!(%kind, from, to, "resource versions went back, as after a restore; all is read anew");
                     metrics.versions_went_back(kind);
                     tell(WatchEvent::Restored);
@@ -132,6 +133,7 @@ pub(super) async fn watch(
                 }
                 newest = at;
                 freshness.confirmed();
+                debug!(kind = %target.kind.gvk, at, "listed");
                 tell(listed);
                 resource_version
             }),

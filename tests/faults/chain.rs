@@ -219,7 +219,6 @@ fn assert_asked_at_most(fleet: &Fleet, from: usize, most_of_them: usize, what: &
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "open: on an idle machine a commit that follows the restore does not reach the works"]
 async fn a_commit_survives_an_etcd_that_is_restored_from_a_backup() {
     let mut fleet = Fleet::start().await;
     let backup = fleet.dir.path().join("backup");

@@ -23,7 +23,7 @@ pub(crate) struct Cached<K> {
     /// Objects whose newest state does not fit the type; what was read of them before stays in `objects`.
     unreadable: RedBlackTreeMapSync<Key, Arc<Unreadable>>,
     /// The newest resource version that the watch has delivered; a written object that is older and absent
-    /// was deleted since.
+    /// was deleted since. It is beyond all versions while a restored server has not been listed.
     seen: u64,
     /// The first list has been read to its end; until then absence means nothing.
     complete: bool,
@@ -166,6 +166,13 @@ impl<K: Stored> Cached<K> {
     /// Marks the kind as unreadable from now on: the cached objects may be long out of date.
     pub(crate) fn expire(&mut self) {
         self.complete = false;
+    }
+
+    /// Marks the kind as unreadable until it is listed: its server counts anew, as after a restore of etcd.
+    /// Then nothing that is held is newer than that list, whether a watch or an own write told of it.
+    pub(crate) fn restored(&mut self) {
+        self.complete = false;
+        self.seen = u64::MAX;
     }
 
     /// Stores an object unless the cached one is newer.

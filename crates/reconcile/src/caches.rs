@@ -111,6 +111,13 @@ impl Caches {
         cached.replace(all, Vec::new(), version(resource_version))
     }
 
+    /// Marks every observed kind as unreadable until it is listed: the server counts anew.
+    pub(crate) fn observed_restored(&mut self) {
+        for cached in self.observed.values_mut() {
+            Arc::make_mut(cached).restored();
+        }
+    }
+
     /// Drops an observed kind that no plan asks for any more.
     pub(crate) fn forget_observed(&mut self, gvk: &Gvk) {
         self.observed.remove(gvk);

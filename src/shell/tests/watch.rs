@@ -11,7 +11,9 @@ use hyper::body::{Bytes, Frame};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::Body;
+use object::Object;
 use reconcile::{Command, Controller, Dispatcher, Limits, Plan, Read, Register as _, View, Watches};
+use serde_json::json;
 use tower::BoxError;
 
 use super::super::freshness::Contact;
@@ -96,6 +98,7 @@ async fn watched(time: Duration, answer: fn(is_watch: bool, before: (usize, usiz
         labels: String::new(),
     };
     let (metrics, contact) = (Metrics::default(), Contact::default());
+    contact.wrote(&written());
     let mut freshness = Freshness::new(&contact);
     let told = Arc::clone(&log);
     let tell = |event| match event {
@@ -173,6 +176,22 @@ async fn a_watch_that_says_nothing_goes_on_from_where_it_was() {
     assert_eq!(log.listed, 1, "one object is read to see that nothing went back: {:?}", log.requests);
     assert_eq!(log.count(true), 7, "{:?}", log.requests);
     assert!(log.requests.iter().skip(2).all(|(is_watch, _, from)| !is_watch || from == "9"));
+}
+
+/// The answer to an own write.
+fn written() -> Object {
+    let metadata = json!({ "name": "a", "resourceVersion": "6" });
+    let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata });
+    Object::from_value(map).unwrap()
+}
+
+/// The watch was away when the object was written, and comes back after the restore.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_older_than_an_own_write_before_it_shows_a_restore() {
+    let older = watched(MINUTE, |_, _| Answer::Listed(5)).await;
+    assert_eq!(older.restored, 1, "{:?}", older.requests);
+    let same = watched(MINUTE, |_, _| Answer::Listed(6)).await;
+    assert_eq!(same.restored, 0, "{:?}", same.requests);
 }
 
 /// After etcd was restored from a backup, the server counts on from an earlier version.

@@ -48,6 +48,10 @@ impl Dispatcher {
             Ok(_) | Err(_) => self.answered(site, now),
         }
         let Some(state) = self.lookups.finished(lookup) else { return };
+        if std::mem::take(&mut state.is_outdated) {
+            self.lookups.schedule(lookup, now);
+            return;
+        }
         match answer {
             Ok(LookupAnswer::Object(Some(object))) if object.version() < state.touched => {
                 self.lookups.schedule(lookup, now);
@@ -117,6 +121,22 @@ impl Dispatcher {
         }
         let object = Arc::new(object.clone().trim(&gvk));
         self.take_answer(&lookup, Ok(LookupAnswer::Object(Some(object))), now);
+    }
+
+    /// Asks everything again, because the server was restored. An answer about an object has a version of
+    /// another time, so none holds; the list of its kind has it asked.
+    pub(super) fn ask_all_again(&mut self, now: Timestamp) {
+        for lookup in self.lookups.restored() {
+            match &lookup {
+                Lookup::Object(_) => {
+                    self.lookups.unschedule(&lookup);
+                    self.caches.forget_lookup(&lookup);
+                }
+                Lookup::Mapping(_) | Lookup::KindFor(_) | Lookup::Access(_) | Lookup::Health => {
+                    self.lookups.schedule(&lookup, now);
+                }
+            }
+        }
     }
 
     /// Asks again about the kinds that were not served: a definition was written.

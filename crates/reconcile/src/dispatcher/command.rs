@@ -59,6 +59,8 @@ pub struct Act {
     pub(super) position: (usize, usize),
     /// The watched kinds that the written object belongs to.
     pub(super) kinds: Vec<Arc<WatchedKind>>,
+    /// How often the API server was restored before.
+    pub(super) restores: u64,
 }
 
 /// An action that was attempted.
@@ -71,6 +73,7 @@ pub struct Acted {
     pub(super) gvk: Option<Gvk>,
     pub(super) outcome: Outcome,
     pub(super) written: Vec<(Arc<WatchedKind>, Decoded)>,
+    pub(super) restores: u64,
 }
 
 impl Act {
@@ -94,7 +97,8 @@ impl Act {
             Ok(None) | Err(_) => Vec::new(),
         };
         let (site, gvk) = (self.action().site(), self.action().gvk());
-        Acted { turn: self.turn, position: self.position, site, gvk, outcome, written }
+        let Self { turn, position, restores, .. } = self;
+        Acted { turn, position, site, gvk, outcome, written, restores }
     }
 }
 

@@ -56,10 +56,15 @@ impl Dispatcher {
     /// Invalidates everything that was read from an API server. Otherwise lists from before and after its
     /// restore would be mixed.
     fn restored(&mut self, site: Site, now: Timestamp) {
+        *self.restores.entry(site).or_default() += 1;
         let of_site = self.kinds.iter().filter(|((of, _), _)| *of == site);
         let feeds: Vec<FeedFn> = of_site.map(|(_, known)| known.feed).collect();
         for feed in feeds {
-            feed(self, site, Feed::Watch(WatchEvent::Stale), now);
+            feed(self, site, Feed::Watch(WatchEvent::Restored), now);
+        }
+        if site == self.observed_site() {
+            self.caches.observed_restored();
+            self.ask_all_again(now);
         }
     }
 
@@ -233,8 +238,12 @@ fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Taken<K
             }
             cached.lose(&key, &resource_version).into_iter().collect()
         }
-        Feed::Watch(WatchEvent::Stale | WatchEvent::Restored) => {
+        Feed::Watch(WatchEvent::Stale) => {
             cached.expire();
+            Vec::new()
+        }
+        Feed::Watch(WatchEvent::Restored) => {
+            cached.restored();
             Vec::new()
         }
         Feed::Own(Decoded::Object(object)) => {

@@ -36,6 +36,8 @@ pub(super) struct LookupState {
     pub(super) touched: u64,
     /// The version at which the watch has reported its deletion.
     pub(super) gone: u64,
+    /// The server was restored since the request was sent.
+    pub(super) is_outdated: bool,
 }
 
 #[derive(Default)]
@@ -146,6 +148,17 @@ impl Lookups {
         if let Some(kind) = self.kinds.get_mut(gvk) {
             kind.is_listed = true;
         }
+    }
+
+    /// Forgets all versions, because the server counts anew; returns the lookups.
+    pub(super) fn restored(&mut self) -> Vec<Lookup> {
+        for kind in self.kinds.values_mut() {
+            kind.is_listed = false;
+        }
+        for state in self.states.values_mut() {
+            (state.touched, state.gone, state.is_outdated) = (0, 0, state.is_running);
+        }
+        self.states.keys().cloned().collect()
     }
 
     /// Schedules a lookup at a time, unless it is due earlier.

@@ -46,6 +46,8 @@ pub struct Dispatcher {
     pub(super) observed: Observed,
     pub(super) lookups: Lookups,
     pub(super) outages: Outages,
+    /// How often each API server was restored from a backup.
+    pub(super) restores: BTreeMap<Site, u64>,
     pub(super) memos: Memos,
     /// The latest time since the clock was set back.
     pub(super) latest: Timestamp,
@@ -131,6 +133,7 @@ impl Dispatcher {
             observed: Observed::default(),
             lookups: Lookups::default(),
             outages: Outages::default(),
+            restores: BTreeMap::new(),
             memos: Memos::new(limits.computations),
             latest: Timestamp::MIN,
             commands: Vec::new(),

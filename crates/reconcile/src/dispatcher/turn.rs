@@ -10,7 +10,8 @@ use super::state::{Deciding, Dispatcher};
 use crate::queue::earlier;
 use crate::snapshot::Asked;
 use crate::{
-    Event, Executed, Failure, FailureKind, Lookup, Outcome, Plan, ReadError, StatusWrite, Wake, WatchedKind,
+    Event, Executed, Failure, FailureKind, Lookup, Outcome, Plan, ReadError, Site, StatusWrite, Wake,
+    WatchedKind,
 };
 use object::{Gvk, Key};
 
@@ -187,13 +188,15 @@ impl Dispatcher {
         let Some(controller) = self.lanes.get(lane).map(|lane| lane.controller.name) else { return };
         for index in 0..actions {
             let (key, plan, position) = (key.clone(), Arc::clone(&plan), (step, index));
-            self.hand_out(Act { turn: id, lane, controller, key, plan, position, kinds: Vec::new() });
+            let (kinds, restores) = Default::default();
+            self.hand_out(Act { turn: id, lane, controller, key, plan, position, kinds, restores });
         }
     }
 
     /// Hands out an action, with the caches that store its result.
     fn hand_out(&mut self, mut act: Act) {
         if let (Some(site), Some(gvk)) = (act.action().site(), act.action().gvk()) {
+            act.restores = self.restores_of(site);
             act.kinds.extend(self.kinds.get(&(site, gvk.clone())).map(|known| Arc::clone(&known.kind)));
             if site == self.observed_site() && self.observed.is_asked(&gvk) {
                 act.kinds.push(Arc::new(WatchedKind::observed(site, gvk)));
@@ -202,9 +205,13 @@ impl Dispatcher {
         self.commands.push(Command::Act(act));
     }
 
+    fn restores_of(&self, site: Site) -> u64 {
+        self.restores.get(&site).copied().unwrap_or_default()
+    }
+
     /// Handles the outcome of an action.
     pub fn acted(&mut self, acted: Acted, now: Timestamp) {
-        let Acted { turn: id, position: (step, index), site, gvk, outcome, written } = acted;
+        let Acted { turn: id, position: (step, index), site, gvk, outcome, written, restores } = acted;
         match (site, &outcome) {
             (None, _) => {}
             (Some(site), Err(failure)) if failure.kind == FailureKind::Unavailable => {
@@ -217,13 +224,16 @@ impl Dispatcher {
         {
             self.not_served(&gvk, now);
         }
-        for (kind, object) in written {
-            self.wrote(&kind, object, now);
-        }
-        if let (Some(site), Ok(Some(object))) = (site, &outcome)
-            && site == self.observed_site()
-        {
-            self.wrote_object(object, now);
+        // A restore may have taken back what was written before it.
+        if site.is_some_and(|site| self.restores_of(site) == restores) {
+            for (kind, object) in written {
+                self.wrote(&kind, object, now);
+            }
+            if let (Some(site), Ok(Some(object))) = (site, &outcome)
+                && site == self.observed_site()
+            {
+                self.wrote_object(object, now);
+            }
         }
         let Some(turn) = self.turns.get_mut(&id) else { return };
         match &mut turn.stage {
@@ -276,7 +286,8 @@ impl Dispatcher {
         let (lane, key, plan) = (turn.lane, turn.key.clone(), Arc::new(plan));
         self.turns.insert(id, turn);
         let Some(controller) = self.lanes.get(lane).map(|lane| lane.controller.name) else { return };
-        self.hand_out(Act { turn: id, lane, controller, key, plan, position: (0, 0), kinds: Vec::new() });
+        let (position, kinds, restores) = Default::default();
+        self.hand_out(Act { turn: id, lane, controller, key, plan, position, kinds, restores });
     }
 
     fn end(&mut self, id: u64, turn: Turn, end: End, now: Timestamp) {

@@ -102,6 +102,31 @@ fn an_object_that_the_list_lacks_is_absent_without_a_request() {
 }
 
 #[test]
+fn after_a_restore_an_object_is_read_again_at_its_lower_version() {
+    let mut harness = looking();
+    harness.listed("Deployment", &[listed(5)]);
+    harness.after(1);
+    harness.answer(found(5));
+    harness.after(1);
+    harness.changed("Deployment", listed(0));
+    harness.after(1);
+    let maps = Arc::clone(&harness.kinds["ConfigMap"]);
+    harness.dispatcher.watched(&maps, crate::WatchEvent::Restored, harness.now);
+    assert!(harness.dispatcher.caches().object(&deployment()).is_err());
+
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.listed("Deployment", &[listed(3)]);
+    harness.after(1);
+    // The request that was on its way before the restore may have been answered before it.
+    harness.answer(found(11));
+    assert!(harness.dispatcher.caches().object(&deployment()).is_err());
+    harness.after(1);
+    harness.answer(found(3));
+    harness.after(1);
+    assert_eq!((harness.held(), harness.lookups.len()), (Some(3), 0));
+}
+
+#[test]
 fn an_answer_that_is_older_than_the_deletion_revives_nothing() {
     let mut harness = looking();
     harness.listed("Deployment", &[listed(1)]);
