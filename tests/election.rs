@@ -50,22 +50,22 @@ async fn the_lease_is_taken_when_it_is_given_back_or_has_expired_and_never_befor
     let client = hub.client();
     let never = CancellationToken::new();
     let mut first = Election::new(client.clone(), options("first"));
-    assert!(first.win(&never).await);
+    assert!(first.acquire(&never).await);
 
     let mut second = Election::new(client.clone(), options("second"));
     let stop = CancellationToken::new();
-    let (leading, ()) = tokio::join!(timeout(Duration::from_secs(7), second.win(&never)), async {
-        let _ = timeout(Duration::from_secs(7), first.keep(&stop)).await;
+    let (leading, ()) = tokio::join!(timeout(Duration::from_secs(7), second.acquire(&never)), async {
+        let _ = timeout(Duration::from_secs(7), first.renew(&stop)).await;
     });
     assert!(leading.is_err(), "the first renewed it all the time");
     first.release().await;
     assert_eq!(holder(&client).await, None);
-    assert!(second.win(&never).await);
+    assert!(second.acquire(&never).await);
 
     // The second falls silent; its lease says 5 s.
     let mut third = Election::new(client.clone(), options("third"));
-    assert!(third.win(&never).await);
-    second.keep(&stop).await;
+    assert!(third.acquire(&never).await);
+    second.renew(&stop).await;
     second.release().await;
     assert_eq!(
         holder(&client).await.as_deref(),
@@ -178,7 +178,7 @@ async fn no_write_leaves_after_the_deadline_of_a_leader() {
     let options = ElectionOptions { renew_deadline: deadline, ..options("first") };
     let mut election = Election::new(slow.clone(), options);
     let (stop, leadership) = (CancellationToken::new(), election.leadership());
-    assert!(election.win(&stop).await);
+    assert!(election.acquire(&stop).await);
     let shell_options = ShellOptions {
         hub: slow,
         spoke: None,
@@ -195,7 +195,7 @@ async fn no_write_leaves_after_the_deadline_of_a_leader() {
     api.create(&Default::default(), &go).await.unwrap();
 
     let ended = tokio::join!(shell.run(stop.clone()), async {
-        election.keep(&stop).await;
+        election.renew(&stop).await;
         let ended = Instant::now();
         stop.cancel();
         ended

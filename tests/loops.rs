@@ -183,7 +183,7 @@ async fn what_changed_while_the_api_server_was_away_is_caught_up_with() {
 }
 
 #[tokio::test]
-async fn a_decision_that_panics_costs_its_key_a_turn_and_nobody_else() {
+async fn a_decision_that_panics_costs_its_key_a_reconciliation_and_nobody_else() {
     let hub = Server::start(Options::new(now)).await.unwrap();
     let api: Api<ConfigMap> = Api::namespaced(hub.client(), "default");
     // As many as are planned at once, so that none may keep its place.

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::hub::Hub;
-use super::join::{Asker, Credentials, JoinError, api, certify};
+use super::join::{CertificateOwner, Credentials, JoinError, api, certify};
 use crate::pki;
 use crate::shell::{Handle, now};
 use api::addon::v1alpha1::{ManagedClusterAddOn, RegistrationConfig, Subject};
@@ -29,7 +29,7 @@ use object::Key;
 use reconcile::{Query, View as _};
 
 /// Time between two looks for add-ons without credentials.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time to wait after a failed attempt: the namespace of the add-on may not exist yet.
 const RETRY: SignedDuration = SignedDuration::from_secs(10);
 
@@ -56,7 +56,7 @@ impl Addons<'_> {
     /// Looks for add-ons without fresh credentials until `stop`, and gets them some, several at a time.
     pub(super) async fn keep(&self, shell: Handle, stop: &CancellationToken) {
         let mut due: BTreeMap<Registration, Timestamp> = BTreeMap::new();
-        let mut kept = Kept::default();
+        let mut kept = StoredSecrets::default();
         let mut running: BTreeSet<Registration> = BTreeSet::new();
         let mut attempts = FuturesUnordered::new();
         while !stop.is_cancelled() {
@@ -65,7 +65,7 @@ impl Addons<'_> {
                 && kept.is_due(now())
             {
                 let registered = addons.iter().flat_map(|addon| registrations(addon)).map(|r| r.secret());
-                if let Err(error) = self.forget(&mut kept, &registered.collect()).await {
+                if let Err(error) = self.delete_credentials(&mut kept, &registered.collect()).await {
                     warn!(%error, "cannot remove the credentials of an add-on that is gone yet");
                 }
             }
@@ -88,7 +88,7 @@ impl Addons<'_> {
                     kept.secrets.insert(registration.secret());
                     due.insert(registration, again);
                 }
-                () = sleep(LOOK) => {}
+                () = sleep(CHECK_INTERVAL) => {}
                 () = stop.cancelled() => {}
             }
         }
@@ -96,7 +96,11 @@ impl Addons<'_> {
 
     /// Removes the credentials of add-ons that are gone, or that do not register any more. The first call
     /// also looks for credentials that an earlier process kept.
-    async fn forget(&self, kept: &mut Kept, registered: &BTreeSet<Key>) -> Result<(), JoinError> {
+    async fn delete_credentials(
+        &self,
+        kept: &mut StoredSecrets,
+        registered: &BTreeSet<Key>,
+    ) -> Result<(), JoinError> {
         kept.looked = Some(now());
         if !kept.is_complete {
             let ours = format!("{ADDON_NAME_LABEL},{CLUSTER_NAME_LABEL}={}", self.cluster);
@@ -124,7 +128,7 @@ impl Addons<'_> {
     }
 
     /// Reports on the hub that an add-on has a new certificate, in OCM's words.
-    async fn tell_rotated(&self, addon: &str, credentials: &Credentials) -> Result<(), JoinError> {
+    async fn report_rotation(&self, addon: &str, credentials: &Credentials) -> Result<(), JoinError> {
         let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), self.cluster);
         let (from, until) = credentials.validity();
         let condition = Condition {
@@ -184,8 +188,8 @@ impl Addons<'_> {
         let mut subject = pki::Subject::new(user.clone(), &groups);
         subject.organizational_units.clone_from(units);
         let request = pki::request(&key, &subject, &[&dns_name])?;
-        let asker = Asker { cluster: self.cluster, addon: Some(addon), signer };
-        let certificate = certify(self.client, asker, request, stop).await?;
+        let owner = CertificateOwner { cluster: self.cluster, addon: Some(addon), signer };
+        let certificate = certify(self.client, owner, request, stop).await?;
         let kubeconfig = match registration.is_of_the_hub() {
             true => self.hub.stored_kubeconfig()?,
             false => String::new(),
@@ -211,7 +215,7 @@ impl Addons<'_> {
             .await
             .map_err(api("keep the credentials of the add-on"))?;
         info!(addon, namespace, "the add-on has credentials for the hub");
-        self.tell_rotated(addon, &credentials).await?;
+        self.report_rotation(addon, &credentials).await?;
         Ok(credentials.renew_at())
     }
 }
@@ -234,7 +238,7 @@ impl Registration {
 
 /// The secrets on the cluster that hold credentials of add-ons.
 #[derive(Default)]
-struct Kept {
+struct StoredSecrets {
     secrets: BTreeSet<Key>,
     /// Whether the secrets of earlier processes are among them.
     is_complete: bool,
@@ -242,7 +246,7 @@ struct Kept {
     looked: Option<Timestamp>,
 }
 
-impl Kept {
+impl StoredSecrets {
     fn is_due(&self, now: Timestamp) -> bool {
         self.looked.is_none_or(|looked| looked.saturating_add(RETRY).is_ok_and(|due| due <= now))
     }

@@ -23,11 +23,11 @@ use object::{Key, hex};
 
 /// How soon a request is looked at while it waits; the wait doubles each time, up to [`LONGEST_POLL`].
 const POLL: Duration = Duration::from_millis(500);
-const LONGEST_POLL: Duration = Duration::from_secs(10);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// The period of the cluster's lease; OCM's default.
 const LEASE_SECONDS: i32 = 60;
 /// The number of requests of one cluster on the hub at which the agent makes no more; that of OCM's agent.
-const MOST_REQUESTS: usize = 10;
+const MAX_REQUESTS: usize = 10;
 
 /// The reason why the agent has no identity on the hub yet.
 #[derive(Debug, thiserror::Error)]
@@ -168,7 +168,7 @@ pub(super) async fn create_cluster(hub: &kube::Client, name: &str) -> Result<(),
 
 /// The subject of a certificate.
 #[derive(Clone, Copy)]
-pub(super) struct Subject<'a> {
+pub(super) struct AgentName<'a> {
     pub(super) cluster: &'a str,
     /// The name of the agent, which a renewal keeps; a random one where absent.
     pub(super) agent: Option<&'a str>,
@@ -179,7 +179,7 @@ pub(super) struct Subject<'a> {
 /// The key is made here, and leaves the process only after its certificate has come.
 pub(super) async fn request(
     hub: &kube::Client,
-    Subject { cluster, agent }: Subject<'_>,
+    AgentName { cluster, agent }: AgentName<'_>,
     stop: &CancellationToken,
 ) -> Result<Credentials, JoinError> {
     let key = pki::KeyPair::generate()?;
@@ -191,13 +191,14 @@ pub(super) async fn request(
     let subject = pki::Subject::new(user(cluster, &agent), &[&group, MANAGED_CLUSTERS_GROUP]);
     let text = pki::request(&key, &subject, &[])?;
     let certificate =
-        certify(hub, Asker { cluster, addon: None, signer: KUBE_CLIENT_SIGNER }, text, stop).await?;
+        certify(hub, CertificateOwner { cluster, addon: None, signer: KUBE_CLIENT_SIGNER }, text, stop)
+            .await?;
     Credentials::read(certificate, key.to_pem(), String::new())
 }
 
 /// The identity that a certificate is asked for.
 #[derive(Clone, Copy)]
-pub(super) struct Asker<'a> {
+pub(super) struct CertificateOwner<'a> {
     pub(super) cluster: &'a str,
     /// The add-on; `None` for the agent of the cluster.
     pub(super) addon: Option<&'a str>,
@@ -208,26 +209,26 @@ pub(super) struct Asker<'a> {
 /// Sends a request and waits for its certificate, in PEM.
 pub(super) async fn certify(
     hub: &kube::Client,
-    asker: Asker<'_>,
+    owner: CertificateOwner<'_>,
     request: String,
     stop: &CancellationToken,
 ) -> Result<String, JoinError> {
-    let Asker { cluster, addon, signer: _ } = asker;
+    let CertificateOwner { cluster, addon, signer: _ } = owner;
     let requests: Api<CertificateSigningRequest> = Api::all(hub.clone());
     let of = addon.map_or(format!("!{ADDON_NAME_LABEL}"), |addon| format!("{ADDON_NAME_LABEL}={addon}"));
     let mine = ListParams::default().labels(&format!("{CLUSTER_NAME_LABEL}={cluster},{of}"));
     let count = requests.list(&mine).await.map_err(api("list certificate requests"))?.items.len();
-    if count >= MOST_REQUESTS {
+    if count >= MAX_REQUESTS {
         return Err(JoinError::TooManyRequests(count));
     }
-    let created = requests.create(&PostParams::default(), &signing_request(asker, request)).await;
+    let created = requests.create(&PostParams::default(), &signing_request(owner, request)).await;
     let name = created.map_err(api("create a certificate request"))?.metadata.name.unwrap_or_default();
     info!(cluster, addon, request = name, "waiting for the certificate request to be approved and signed");
     issued(&requests, &name, stop).await
 }
 
 fn signing_request(
-    Asker { cluster, addon, signer }: Asker<'_>,
+    CertificateOwner { cluster, addon, signer }: CertificateOwner<'_>,
     request: String,
 ) -> CertificateSigningRequest {
     let labels = [(CLUSTER_NAME_LABEL, Some(cluster)), (ADDON_NAME_LABEL, addon)];
@@ -285,6 +286,6 @@ async fn issued(
             });
         }
         stop.run_until_cancelled(sleep(wait)).await.ok_or(JoinError::Stopped)?;
-        wait = LONGEST_POLL.min(wait * 2);
+        wait = MAX_POLL_INTERVAL.min(wait * 2);
     }
 }

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::hub::{Bootstrap, Hub};
 use super::join::{self, Credentials, JoinError};
-use super::{AgentOptions, said, spoke};
+use super::{AgentOptions, message, spoke};
 use crate::shell::now;
 
 /// First wait after a renewal that failed; doubles with each, up to [`LONGEST_WAIT`], because each makes a
@@ -30,7 +30,7 @@ const CHECK_PERIOD: Duration = Duration::from_secs(20);
 const REFUSALS: u32 = 3;
 
 /// An identity that is in use.
-pub(super) struct Life<'a> {
+pub(super) struct IdentityUse<'a> {
     pub(super) options: &'a AgentOptions,
     pub(super) hub: &'a Hub,
     pub(super) client: &'a kube::Client,
@@ -45,7 +45,7 @@ pub(super) enum End {
     Refused(String),
 }
 
-impl Life<'_> {
+impl IdentityUse<'_> {
     /// Renews the identity when that is due; returns when it cannot be used any more.
     pub(super) async fn end(&self, stop: &CancellationToken) -> End {
         tokio::select! {
@@ -71,7 +71,11 @@ impl Life<'_> {
         info!(cluster = self.options.cluster, "renewing the certificate");
         let mut wait = FIRST_WAIT;
         while let Err(error) = self.renew(stop).await {
-            warn!(cluster = self.options.cluster, error = said(&error), "cannot renew the certificate yet");
+            warn!(
+                cluster = self.options.cluster,
+                error = message(&error),
+                "cannot renew the certificate yet"
+            );
             sleep(wait).await;
             wait = LONGEST_WAIT.min(wait * 2);
         }
@@ -91,7 +95,7 @@ impl Life<'_> {
 
     async fn renew(&self, stop: &CancellationToken) -> Result<(), JoinError> {
         let agent = Some(self.credentials.agent.as_str());
-        let subject = join::Subject { cluster: &self.options.cluster, agent };
+        let subject = join::AgentName { cluster: &self.options.cluster, agent };
         let new = join::request(self.client, subject, stop).await?;
         spoke::store(self.options, &new, self.hub).await
     }

@@ -15,7 +15,7 @@ use tracing::{info, warn};
 
 use self::hub::Hub;
 use self::join::Credentials;
-use self::life::{End, Life};
+use self::life::{End, IdentityUse};
 use crate::shell::{Selection, Shell, ShellOptions, now};
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 use controllers::agent_identity::Identity;
@@ -93,7 +93,7 @@ pub async fn run(options: AgentOptions, stop: CancellationToken) {
             Err(error) => {
                 warn!(
                     cluster = options.cluster,
-                    error = said(&error),
+                    error = message(&error),
                     wait_seconds = wait.as_secs_f32(),
                     "cannot join or serve the hub; the agent tries again"
                 );
@@ -105,7 +105,7 @@ pub async fn run(options: AgentOptions, stop: CancellationToken) {
 }
 
 /// An error with its causes.
-fn said(error: &JoinError) -> String {
+fn message(error: &JoinError) -> String {
     let mut why = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -125,7 +125,7 @@ async fn live(options: &AgentOptions, refused: &str, stop: &CancellationToken) -
         agent_id: credentials.agent.clone(),
         hub_hash: hub.hash(),
     };
-    spoke::tell(&options.spoke, &identity).await?;
+    spoke::write_claims(&options.spoke, &identity).await?;
     let client = hub.client_with(&credentials).await?;
     let over = stop.child_token();
     let shell = Shell::new(
@@ -140,7 +140,7 @@ async fn live(options: &AgentOptions, refused: &str, stop: &CancellationToken) -
         },
         controllers::agent,
     );
-    let life = Life { options, hub: &hub, client: &client, credentials: &credentials };
+    let life = IdentityUse { options, hub: &hub, client: &client, credentials: &credentials };
     let guarded = over.clone();
     let end = async {
         let end = guarded.run_until_cancelled(life.end(&guarded)).await;
@@ -182,7 +182,7 @@ async fn identity(
     let client = hub.bootstrap_client().await?;
     join::create_cluster(&client, &options.cluster).await?;
     let agent = options.agent_id.as_deref();
-    let asked = join::request(&client, join::Subject { cluster: &options.cluster, agent }, stop);
+    let asked = join::request(&client, join::AgentName { cluster: &options.cluster, agent }, stop);
     // Another bootstrap kubeconfig may be the way out where this one leads nowhere.
     let credentials = tokio::select! {
         credentials = asked => credentials?,

@@ -94,7 +94,7 @@ pub(super) async fn store(
 }
 
 /// Writes the claims with the identity of the agent and the version of Kubernetes.
-pub(super) async fn tell(spoke: &kube::Client, identity: &Identity) -> Result<(), JoinError> {
+pub(super) async fn write_claims(spoke: &kube::Client, identity: &Identity) -> Result<(), JoinError> {
     let claims: Api<ClusterClaim> = Api::all(spoke.clone());
     let claim = identity.claim();
     claims

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use super::connections::Stranger;
+use super::connections::UnknownPeer;
 use super::hub::Hub;
 use super::token::{Claims, ISSUER};
 use crate::pki::Certificate;
@@ -23,7 +23,7 @@ const AUTHENTICATED: &str = "system:authenticated";
 #[derive(Clone, Debug)]
 pub(super) enum Peer {
     /// It showed no certificate; its requests may carry tokens.
-    Unknown(Stranger),
+    Unknown(UnknownPeer),
     /// It showed one of ours.
     Certified { user: Arc<User>, until: Timestamp },
     /// It showed one that is not good.
@@ -65,8 +65,8 @@ pub(super) fn authenticate(hub: &Hub, peer: &Peer, headers: &HeaderMap) -> Resul
     match given.split_once(' ') {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
             let known = of_token(hub, token.trim(), &[]).ok_or_else(ApiError::unauthorized)?;
-            if let Peer::Unknown(stranger) = peer {
-                stranger.leave();
+            if let Peer::Unknown(unknown_peer) = peer {
+                unknown_peer.leave();
             }
             Ok(known.user)
         }

@@ -13,12 +13,12 @@ use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
 /// Limit of the connections with an unknown peer: half of the file descriptors that a process has by default.
-const STRANGERS: usize = 512;
+const MAX_UNKNOWN_PEERS: usize = 512;
 /// The connections without a good certificate or token so far, oldest first.
 ///
 /// One too many closes the oldest: a flood of silent connections cannot keep out the one that speaks at once.
 #[derive(Debug, Default)]
-pub(super) struct Strangers(Mutex<Queue>);
+pub(super) struct UnknownPeers(Mutex<Queue>);
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -28,28 +28,28 @@ struct Queue {
 
 /// One connection of a stranger, until it ends or its peer is known.
 #[derive(Clone, Debug)]
-pub(super) struct Stranger {
+pub(super) struct UnknownPeer {
     number: u64,
-    of: Arc<Strangers>,
+    of: Arc<UnknownPeers>,
 }
 
-impl Strangers {
+impl UnknownPeers {
     /// Counts a new connection; the token is cancelled when the connection has to make room.
-    pub(super) fn enter(self: &Arc<Self>) -> (Stranger, CancellationToken) {
+    pub(super) fn enter(self: &Arc<Self>) -> (UnknownPeer, CancellationToken) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (number, token) = (queue.next, CancellationToken::new());
         queue.next += 1;
         queue.open.insert(number, token.clone());
-        while queue.open.len() > STRANGERS {
+        while queue.open.len() > MAX_UNKNOWN_PEERS {
             if let Some((_, oldest)) = queue.open.pop_first() {
                 oldest.cancel();
             }
         }
-        (Stranger { number, of: self.clone() }, token)
+        (UnknownPeer { number, of: self.clone() }, token)
     }
 }
 
-impl Stranger {
+impl UnknownPeer {
     /// The peer is known, or gone: the connection does not count any more.
     pub(super) fn leave(&self) {
         self.of.0.lock().unwrap_or_else(PoisonError::into_inner).open.remove(&self.number);
@@ -58,15 +58,15 @@ impl Stranger {
 
 /// A stream whose writes fail when the peer takes nothing for too long.
 #[derive(Debug)]
-pub(super) struct Impatient<S> {
+pub(super) struct TimeoutStream<S> {
     stream: S,
-    patience: Duration,
+    timeout: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Impatient<S> {
-    pub(super) fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, stalled: None }
+impl<S> TimeoutStream<S> {
+    pub(super) fn new(stream: S, timeout: Duration) -> Self {
+        Self { stream, timeout, stalled: None }
     }
 
     fn judge<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -74,14 +74,14 @@ impl<S> Impatient<S> {
             self.stalled = None;
             return outcome;
         }
-        let patience = self.patience;
-        let sleep = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        let timeout = self.timeout;
+        let sleep = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
         ready!(sleep.as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read")))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -91,7 +91,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.judge(cx, outcome)
@@ -116,10 +116,10 @@ mod tests {
 
     #[test]
     fn one_stranger_too_many_closes_the_oldest() {
-        let strangers = Arc::new(Strangers::default());
-        let (known, known_token) = strangers.enter();
+        let unknown_peers = Arc::new(UnknownPeers::default());
+        let (known, known_token) = unknown_peers.enter();
         known.leave();
-        let entered: Vec<_> = (0..STRANGERS + 2).map(|_| strangers.enter()).collect();
+        let entered: Vec<_> = (0..MAX_UNKNOWN_PEERS + 2).map(|_| unknown_peers.enter()).collect();
         let closed: Vec<bool> = entered.iter().map(|(_, token)| token.is_cancelled()).collect();
         assert!(closed[..2].iter().all(|closed| *closed) && !closed[2..].iter().any(|closed| *closed));
         assert!(!known_token.is_cancelled());
@@ -128,7 +128,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_does_not_read_is_given_up() {
         let (near, _far) = tokio::io::duplex(10);
-        let mut near = Impatient::new(near, Duration::from_millis(20));
+        let mut near = TimeoutStream::new(near, Duration::from_millis(20));
         near.write_all(&[0; 10]).await.unwrap();
         assert_eq!(near.write_all(&[0; 10]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }

@@ -18,7 +18,7 @@ use object::Object;
 use store::{GroupResource, ListOptions, ResourcePath, WriteOptions};
 
 /// How long things that depend on time alone may wait: old signing requests.
-const NOW_AND_THEN: Duration = Duration::from_secs(600);
+const RESYNC_PERIOD: Duration = Duration::from_secs(600);
 
 /// Events expire an hour after their last write (`--event-ttl` of kube-apiserver).
 const EVENTS: SignedDuration = SignedDuration::from_hours(1);
@@ -62,7 +62,7 @@ async fn on_change(hub: Arc<Hub>, mut changed: watch::Receiver<u64>, step: impl 
         tokio::select! {
             () = hub.stop.cancelled() => return,
             change = changed.changed() => if change.is_err() { return },
-            () = tokio::time::sleep(NOW_AND_THEN) => {}
+            () = tokio::time::sleep(RESYNC_PERIOD) => {}
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::authn::Peer;
 use super::hub::Hub;
 use super::request::{ApiRequest, Verb};
-use super::respond::{self, Answer};
+use super::respond::{self, HandlerResult};
 use super::{authn, authz, discovery, openapi, resources, review};
 use store::{ApiError, ResourcePath};
 
@@ -31,7 +31,7 @@ pub(super) async fn handle(
     respond::finish(answer(&hub, &peer, request).await)
 }
 
-async fn answer(hub: &Arc<Hub>, peer: &Peer, request: http::Request<Body>) -> Answer {
+async fn answer(hub: &Arc<Hub>, peer: &Peer, request: http::Request<Body>) -> HandlerResult {
     let (head, body) = request.into_parts();
     let sender = authn::authenticate(hub, peer, &head.headers)?;
     let user = authz::impersonate(hub, sender, &head.headers)?;
@@ -62,7 +62,7 @@ async fn objects(
     target: &ResourcePath,
     verb: Verb,
     body: &[u8],
-) -> Answer {
+) -> HandlerResult {
     if let Some(kind) = review::kind_of(target) {
         return if verb == Verb::Create {
             review::answer(hub, request, target, kind, body)
@@ -84,7 +84,7 @@ async fn objects(
 }
 
 /// Everything that is not about objects.
-fn paths(hub: &Hub, request: &ApiRequest) -> Answer {
+fn paths(hub: &Hub, request: &ApiRequest) -> HandlerResult {
     match request.path.trim_end_matches('/') {
         "/livez" | "/readyz" | "/healthz" => Ok(health(hub, request)),
         path if ["/livez/", "/readyz/", "/healthz/"].iter().any(|p| path.starts_with(p)) => {

@@ -94,7 +94,7 @@ impl Signals {
     }
 
     /// Tells that these writes are there to be seen.
-    pub(super) fn announce<'a>(&self, written: impl Iterator<Item = (&'a GroupResource, u64)>) {
+    pub(super) fn notify<'a>(&self, written: impl Iterator<Item = (&'a GroupResource, u64)>) {
         let senders = lock(&self.by_resource);
         for (resource, revision) in written {
             self.all.send_replace(revision);
@@ -156,7 +156,7 @@ impl Hub {
             // Under the lock, so that the order on disk is that of the revisions.
             Some(journal) => (outcome, Some(journal.append(written))),
             None => {
-                self.signals.announce(written.iter().map(|e| (&e.resource, e.revision)));
+                self.signals.notify(written.iter().map(|e| (&e.resource, e.revision)));
                 (outcome, None)
             }
         }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::hub::Hub;
-use super::respond::{self, Answer};
+use super::respond::{self, HandlerResult};
 use store::{self, ApiError, ApiResource, Store, Version};
 
 /// The documents made so far, by path and by what they were made from.
@@ -27,7 +27,7 @@ struct Document {
 }
 
 /// Answers `/openapi/v3` and what is below it; `None` for every other path.
-pub(super) fn answer(hub: &Hub, path: &str) -> Option<Answer> {
+pub(super) fn answer(hub: &Hub, path: &str) -> Option<HandlerResult> {
     let below = path.strip_prefix("/openapi/v3")?;
     let served = hub.read(by_path);
     match below.trim_matches('/') {

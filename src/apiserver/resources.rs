@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::body::{Body, Role};
 use super::hub::Hub;
 use super::request::{Accept, ApiRequest, Verb};
-use super::respond::{self, Answer, Item, ListBody};
+use super::respond::{self, HandlerResult, Item, ListBody};
 use super::{authz, protobuf, table};
 use object::Object;
 use store::{
@@ -22,7 +22,7 @@ pub(super) async fn answer(
     target: &ResourcePath,
     verb: Verb,
     body: &[u8],
-) -> Answer {
+) -> HandlerResult {
     if request.accept == Accept::None && verb != Verb::Watch {
         return Err(not_acceptable());
     }
@@ -95,13 +95,13 @@ pub(super) async fn answer(
     }
 }
 
-fn list(hub: &Hub, request: &ApiRequest, target: &ResourcePath) -> Answer {
+fn list(hub: &Hub, request: &ApiRequest, target: &ResourcePath) -> HandlerResult {
     let options = request.list_options()?;
     let list = hub.read(|store| store.list(target, &options))?;
     show_list(hub, request, target, &list)
 }
 
-fn show_list(hub: &Hub, request: &ApiRequest, target: &ResourcePath, list: &List) -> Answer {
+fn show_list(hub: &Hub, request: &ApiRequest, target: &ResourcePath, list: &List) -> HandlerResult {
     let shows_continue = request.accept == Accept::Json && resource_of(hub, target)?.is_custom();
     let metadata = respond::list_metadata(list, shows_continue);
     Ok(match request.accept {
@@ -111,7 +111,7 @@ fn show_list(hub: &Hub, request: &ApiRequest, target: &ResourcePath, list: &List
             respond::json(
                 StatusCode::OK,
                 &table::of(
-                    &seen(hub, target, &resource)?,
+                    &table_context(hub, target, &resource)?,
                     &objects,
                     table::Include::read(request)?,
                     metadata,
@@ -145,7 +145,7 @@ fn show(
     target: &ResourcePath,
     code: StatusCode,
     object: &Arc<Object>,
-) -> Answer {
+) -> HandlerResult {
     Ok(match request.accept {
         Accept::Table if target.subresource.is_empty() || target.subresource == "status" => {
             let resource = resource_of(hub, target)?;
@@ -153,7 +153,7 @@ fn show(
             respond::json(
                 code,
                 &table::of(
-                    &seen(hub, target, &resource)?,
+                    &table_context(hub, target, &resource)?,
                     &[object],
                     table::Include::read(request)?,
                     metadata,
@@ -174,7 +174,7 @@ fn warned(written: Written, mut warnings: Vec<String>) -> Written {
     Written { warnings, ..written }
 }
 
-fn wrote(hub: &Hub, request: &ApiRequest, target: &ResourcePath, written: Written) -> Answer {
+fn wrote(hub: &Hub, request: &ApiRequest, target: &ResourcePath, written: Written) -> HandlerResult {
     let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     let mut response = show(hub, request, target, code, &written.object)?;
     respond::warn(&mut response, &written.warnings);
@@ -189,7 +189,7 @@ fn delete_answer(
     request: &ApiRequest,
     target: &ResourcePath,
     (deleted, waits): (&Deleted, bool),
-) -> Answer {
+) -> HandlerResult {
     match deleted {
         Deleted::Gone(object) if resource_of(hub, target)?.returns_deleted() => {
             show(hub, request, target, StatusCode::OK, object)
@@ -215,13 +215,13 @@ fn resource_of(hub: &Hub, target: &ResourcePath) -> Result<Arc<ApiResource>, Api
     hub.read(|store| store.resources().find(named).cloned()).ok_or_else(ApiError::no_such_path)
 }
 
-fn seen<'a>(
+fn table_context<'a>(
     hub: &Hub,
     target: &ResourcePath,
     resource: &'a ApiResource,
-) -> Result<table::Seen<'a>, ApiError> {
+) -> Result<table::TableContext<'a>, ApiError> {
     let version = resource.served(&target.version).ok_or_else(ApiError::no_such_path)?;
-    Ok(table::Seen { resource, version, now: (hub.clock)() })
+    Ok(table::TableContext { resource, version, now: (hub.clock)() })
 }
 
 /// A JSON or YAML body.

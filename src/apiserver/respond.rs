@@ -13,7 +13,7 @@ use object::Object;
 use store::{ApiError, List};
 
 /// The result of a handler.
-pub(super) type Answer = Result<Response, ApiError>;
+pub(super) type HandlerResult = Result<Response, ApiError>;
 
 /// A JSON body.
 pub(super) fn json(code: StatusCode, body: &impl Serialize) -> Response {
@@ -59,7 +59,7 @@ pub(super) fn status_value(error: &ApiError) -> Value {
 }
 
 /// Turns a handler's outcome into a response that cannot fail.
-pub(super) fn finish(answer: Answer) -> Result<Response, Infallible> {
+pub(super) fn finish(answer: HandlerResult) -> Result<Response, Infallible> {
     Ok(answer.unwrap_or_else(|error| refusal(&error)))
 }
 

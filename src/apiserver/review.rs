@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::hub::Hub;
 use super::request::ApiRequest;
-use super::respond::{self, Answer};
+use super::respond::{self, HandlerResult};
 use super::token::{Binding, Bound, Claims, ISSUER};
 use super::{authn, resources};
 use object::Object;
@@ -81,7 +81,7 @@ pub(super) fn answer(
     target: &ResourcePath,
     kind: &ReviewKind,
     body: &[u8],
-) -> Answer {
+) -> HandlerResult {
     let mut review = resources::read_value(&request.content_type, body)?;
     let given = review.get("kind").and_then(Value::as_str).unwrap_or(kind.kind);
     if given != kind.kind {
@@ -188,7 +188,12 @@ fn rules_status(hub: &Hub, user: &User, spec: &Value) -> Value {
 }
 
 /// Answers `serviceaccounts/<name>/token`.
-pub(super) fn token_request(hub: &Hub, request: &ApiRequest, target: &ResourcePath, body: &[u8]) -> Answer {
+pub(super) fn token_request(
+    hub: &Hub,
+    request: &ApiRequest,
+    target: &ResourcePath,
+    body: &[u8],
+) -> HandlerResult {
     let mut review = resources::read_value(&request.content_type, body)?;
     let spec = review.get("spec").cloned().unwrap_or_default();
     let mut audiences = texts(spec.get("audiences"));

@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
 use super::authn::{self, Peer};
-use super::connections::{Impatient, Stranger, Strangers};
+use super::connections::{TimeoutStream, UnknownPeer, UnknownPeers};
 use super::handler;
 use super::hub::{Hub, Parts, Signals};
 use super::journal::{self, Journal, Stores};
@@ -37,14 +37,14 @@ const LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
 /// Seconds before its end at which the administrator's certificate is made anew: 30 days.
 const RENEWAL: i64 = 30 * 24 * 3600;
 /// Time for open requests to end by themselves when the server stops.
-const PATIENCE: Duration = Duration::from_secs(5);
+const GRACE_PERIOD: Duration = Duration::from_secs(5);
 /// A connection that sends no head of a request for this long is closed. Clients close idle ones after 90 s
 /// at the latest, so that a request does not meet the end of its connection.
 const HEAD: Duration = Duration::from_secs(120);
 /// Requests that a connection of HTTP/2 has open at once, as for kube-apiserver.
 const STREAMS: u32 = 100;
 /// A peer that takes nothing of what it asked for is given up after this long, a watcher for example.
-const STALLED: Duration = Duration::from_secs(60);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// A handshake that takes longer is given up, so that idle connections hold nothing.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
@@ -204,7 +204,7 @@ impl Server {
         self.hub.stop.cancel();
         self.tasks.close();
         // Requests that have not ended by then end with the runtime.
-        drop(tokio::time::timeout(PATIENCE, self.tasks.wait()).await);
+        drop(tokio::time::timeout(GRACE_PERIOD, self.tasks.wait()).await);
     }
 }
 
@@ -258,7 +258,7 @@ fn apply(store: &mut Store, object: Object, now: Timestamp) -> Result<(), StartE
 }
 
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, hub: Arc<Hub>, tasks: TaskTracker) {
-    let strangers = Arc::new(Strangers::default());
+    let unknown_peers = Arc::new(UnknownPeers::default());
     loop {
         let stream = tokio::select! {
             () = hub.stop.cancelled() => return,
@@ -266,14 +266,14 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, hub: Arc<Hub>, tas
         };
         match stream {
             Ok((stream, _)) => {
-                let (stranger, evicted) = strangers.enter();
+                let (unknown_peer, evicted) = unknown_peers.enter();
                 let (acceptor, hub) = (acceptor.clone(), hub.clone());
                 tasks.spawn(async move {
                     tokio::select! {
-                        () = serve(stream, acceptor, hub, stranger.clone()) => {}
+                        () = serve(stream, acceptor, hub, unknown_peer.clone()) => {}
                         () = evicted.cancelled() => {}
                     }
-                    stranger.leave();
+                    unknown_peer.leave();
                 });
             }
             Err(error) => {
@@ -285,17 +285,17 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, hub: Arc<Hub>, tas
     }
 }
 
-async fn serve(stream: TcpStream, acceptor: TlsAcceptor, hub: Arc<Hub>, stranger: Stranger) {
+async fn serve(stream: TcpStream, acceptor: TlsAcceptor, hub: Arc<Hub>, unknown_peer: UnknownPeer) {
     // Watch events are small and must not wait for more.
     drop(stream.set_nodelay(true));
     let Ok(Ok(stream)) =
-        tokio::time::timeout(HANDSHAKE, acceptor.accept(Impatient::new(stream, STALLED))).await
+        tokio::time::timeout(HANDSHAKE, acceptor.accept(TimeoutStream::new(stream, WRITE_TIMEOUT))).await
     else {
         return;
     };
     let (_, session) = stream.get_ref();
     let is_http2 = session.alpn_protocol() == Some(b"h2");
-    let peer = tls::peer(&hub, session, stranger);
+    let peer = tls::peer(&hub, session, unknown_peer);
     let stop = hub.stop.clone();
     let service = tower::service_fn(move |request: axum::http::Request<hyper::body::Incoming>| {
         handler::handle(hub.clone(), peer.clone(), request.map(Body::new))

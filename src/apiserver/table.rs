@@ -31,7 +31,12 @@ impl Include {
 }
 
 /// Objects as a table; built-in kinds have columns of their own, the others those of their definition.
-pub(super) fn of(seen: &Seen<'_>, objects: &[&Arc<Object>], include: Include, metadata: Value) -> Value {
+pub(super) fn of(
+    seen: &TableContext<'_>,
+    objects: &[&Arc<Object>],
+    include: Include,
+    metadata: Value,
+) -> Value {
     let own = seen.resource.printer_columns();
     let rows: Vec<Value> = objects
         .iter()
@@ -52,7 +57,7 @@ pub(super) fn of(seen: &Seen<'_>, objects: &[&Arc<Object>], include: Include, me
 
 /// The kind of the objects in a table, and the time.
 #[derive(Clone, Copy)]
-pub(super) struct Seen<'a> {
+pub(super) struct TableContext<'a> {
     pub(super) resource: &'a ApiResource,
     pub(super) version: &'a Version,
     pub(super) now: Timestamp,

@@ -14,7 +14,7 @@ use rustls::{
 use tokio_rustls::TlsAcceptor;
 
 use super::authn::{self, Peer};
-use super::connections::Stranger;
+use super::connections::UnknownPeer;
 use super::hub::Hub;
 use super::start_error::StartError;
 use crate::pki::{Authority, Error, Identity};
@@ -22,9 +22,9 @@ use crate::pki::{Authority, Error, Identity};
 /// Takes every certificate whose key the client holds: as for kube-apiserver, one that is not good is a 401,
 /// not a broken handshake.
 #[derive(Debug)]
-struct Later(Arc<dyn ClientCertVerifier>);
+struct DeferredVerifier(Arc<dyn ClientCertVerifier>);
 
-impl ClientCertVerifier for Later {
+impl ClientCertVerifier for DeferredVerifier {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.0.root_hint_subjects()
     }
@@ -84,7 +84,7 @@ pub(super) fn acceptor(authority: &Authority, serving: &Identity) -> Result<TlsA
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(StartError::Tls)?
-        .with_client_cert_verifier(Arc::new(Later(verifier(authority)?)))
+        .with_client_cert_verifier(Arc::new(DeferredVerifier(verifier(authority)?)))
         .with_single_cert(chain, key);
     let mut config = config.map_err(StartError::Tls)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -92,17 +92,17 @@ pub(super) fn acceptor(authority: &Authority, serving: &Identity) -> Result<TlsA
 }
 
 /// The identity of the peer, by its certificate.
-pub(super) fn peer(hub: &Hub, session: &ServerConnection, stranger: Stranger) -> Peer {
+pub(super) fn peer(hub: &Hub, session: &ServerConnection, unknown_peer: UnknownPeer) -> Peer {
     let Some((leaf, intermediates)) = session.peer_certificates().and_then(|chain| chain.split_first())
     else {
-        return Peer::Unknown(stranger);
+        return Peer::Unknown(unknown_peer);
     };
     let seconds = u64::try_from((hub.clock)().as_second()).unwrap_or_default();
     let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
     let good = hub.verifier.verify_client_cert(leaf, intermediates, now).is_ok();
     match authn::of_certificate(leaf).filter(|_| good) {
         Some((user, until)) => {
-            stranger.leave();
+            unknown_peer.leave();
             Peer::Certified { user: Arc::new(user), until }
         }
         None => Peer::Refused,

@@ -14,14 +14,14 @@ use tokio::time::{Instant, sleep_until};
 
 use super::hub::Hub;
 use super::request::{Accept, ApiRequest};
-use super::respond::{self, Answer};
+use super::respond::{self, HandlerResult};
 use super::table;
 use store::{ApiError, EventType, FieldError, ResourcePath, Watch, WatchEvent};
 
 /// How often a watcher that wants bookmarks hears where it stands, as kube-apiserver does.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A watch without `timeoutSeconds` ends after this long; kube-apiserver draws 30 to 60 minutes.
-const LONGEST: Duration = Duration::from_secs(45 * 60);
+const MAX_WATCH_TIME: Duration = Duration::from_secs(45 * 60);
 
 /// Bytes that are written before the client has taken them, unless one event is longer.
 const CHUNK: usize = 64 << 10;
@@ -42,12 +42,15 @@ struct Events {
 }
 
 /// Answers a watch request.
-pub(super) fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath) -> Answer {
+pub(super) fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath) -> HandlerResult {
     let options = request.watch_options();
     let bookmarks = request.query.is("allowWatchBookmarks");
     check_options(request)?;
-    let timeout =
-        request.query.number("timeoutSeconds")?.filter(|s| *s > 0).map_or(LONGEST, Duration::from_secs);
+    let timeout = request
+        .query
+        .number("timeoutSeconds")?
+        .filter(|s| *s > 0)
+        .map_or(MAX_WATCH_TIME, Duration::from_secs);
     let include = table::Include::read(request)?;
     // Subscribed before the watch begins, so that no change falls between the two.
     let started = hub.read(|store| {
@@ -166,7 +169,7 @@ impl Events {
             (Accept::Table, EventType::Bookmark) => json_event(event.type_, &table::bookmark(&event.object)),
             (Accept::Table, _) => {
                 let scope = self.watch.scope();
-                let seen = table::Seen {
+                let seen = table::TableContext {
                     resource: scope.resource(),
                     version: scope.version(),
                     now: (self.hub.clock)(),

@@ -45,7 +45,7 @@ pub(super) async fn connect(
     let client = shell::client(config).context("cannot use the kubeconfig")?;
     client.apiserver_version().await.map_err(|error| match error {
         kube::Error::Api(_) => CommandError::hinted(
-            anyhow::anyhow!("{url} refuses the credentials: {}", shell::said(&error)),
+            anyhow::anyhow!("{url} refuses the credentials: {}", shell::message(&error)),
             "check that the kubeconfig is for this hub and that its credentials have not expired",
         ),
         error => CommandError::hinted(

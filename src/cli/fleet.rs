@@ -12,7 +12,7 @@ use super::output::Style;
 /// Clusters of a group that get a cell each; larger groups are counted by state.
 const CELLS: usize = 48;
 /// Clusters in trouble that are named, of the hub and of each add-on.
-const NAMED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// The whole picture.
 pub(super) fn page(overview: &Overview, style: Style) -> String {
@@ -37,7 +37,7 @@ pub(super) fn add_on(summary: &AddOnSummary, style: Style) -> String {
     for line in group_lines(name, groups, style) {
         let _ = writeln!(page, "{line}");
     }
-    troubles(&mut page, groups, style);
+    write_failures(&mut page, groups, style);
     page
 }
 
@@ -74,10 +74,10 @@ fn repositories(page: &mut String, overview: &Overview, style: Style) {
 fn clusters(page: &mut String, clusters: &Clusters, style: Style) {
     let Clusters { total, available, troubled } = clusters;
     let _ = writeln!(page, "\n{}  {available} of {total} available", style.bold("clusters"));
-    for cluster in troubled.iter().take(NAMED) {
+    for cluster in troubled.iter().take(MAX_LISTED) {
         let _ = writeln!(page, "  {} {}: {}", style.colour(RED, "✗"), cluster.name, cluster.message);
     }
-    if let Some(more) = troubled.len().checked_sub(NAMED).filter(|more| *more > 0) {
+    if let Some(more) = troubled.len().checked_sub(MAX_LISTED).filter(|more| *more > 0) {
         let _ = writeln!(page, "  and {more} more");
     }
 }
@@ -152,17 +152,17 @@ fn counts(group: &Group, style: Style) -> Vec<String> {
 }
 
 /// The clusters of an add-on that have something to say.
-fn troubles(page: &mut String, groups: &[Group], style: Style) {
+fn write_failures(page: &mut String, groups: &[Group], style: Style) {
     let is_told = |cluster: &&ClusterSummary| {
         let (mark, _) = mark(cluster);
         mark == '✗' || (!cluster.available && matches!(cluster.state, ClusterState::Done))
     };
     let troubled: Vec<_> = groups.iter().flat_map(|group| &group.clusters).filter(is_told).collect();
-    for cluster in troubled.iter().take(NAMED) {
+    for cluster in troubled.iter().take(MAX_LISTED) {
         let mark = style.colour(RED, "✗");
         let _ = writeln!(page, "  {mark} {} {}: {}", cluster.name, cluster.state.word(), cluster.message);
     }
-    if let Some(more) = troubled.len().checked_sub(NAMED).filter(|more| *more > 0) {
+    if let Some(more) = troubled.len().checked_sub(MAX_LISTED).filter(|more| *more > 0) {
         let _ = writeln!(page, "  and {more} more");
     }
 }

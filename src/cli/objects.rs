@@ -80,8 +80,10 @@ pub(crate) async fn of_hub(
     let mut params = ListParams::default().limit(PAGE);
     let mut objects = Vec::new();
     loop {
-        let page =
-            api.list(&params).await.map_err(|error| anyhow!("cannot list {gvk}: {}", shell::said(&error)))?;
+        let page = api
+            .list(&params)
+            .await
+            .map_err(|error| anyhow!("cannot list {gvk}: {}", shell::message(&error)))?;
         for object in page.items {
             let mut object = Object::from_value(serde_json::to_value(object)?)?;
             object.0.insert("apiVersion".into(), gvk.api_version().into());

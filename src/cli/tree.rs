@@ -14,7 +14,7 @@ impl Tree {
     }
 
     /// A line `name: value`; an empty value is a dash.
-    pub(super) fn fact(name: &str, value: &str) -> Self {
+    pub(super) fn field(name: &str, value: &str) -> Self {
         Self::new(format!("{name}: {}", if value.is_empty() { "-" } else { value }))
     }
 
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn a_tree_has_branches() {
         let tree = Tree::new("root").with([
-            Tree::new("a").with([Tree::fact("x", "1"), Tree::fact("y", "")]),
+            Tree::new("a").with([Tree::field("x", "1"), Tree::field("y", "")]),
             Tree::new("b").with([Tree::new("c")]),
         ]);
         let expected = "root\n├── a\n│   ├── x: 1\n│   └── y: -\n└── b\n    └── c\n";

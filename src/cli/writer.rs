@@ -65,7 +65,7 @@ pub(super) fn api<K: Kind>(client: &kube::Client, namespace: &str) -> Api<Dynami
 pub(super) fn failed(attempt: String) -> impl FnOnce(kube::Error) -> CommandError {
     move |error| {
         let code = if let kube::Error::Api(status) = &error { status.code } else { 0 };
-        let said = anyhow!("cannot {attempt}: {}", shell::said(&error));
+        let said = anyhow!("cannot {attempt}: {}", shell::message(&error));
         match code {
             403 => CommandError::hinted(
                 said,

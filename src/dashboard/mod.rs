@@ -31,12 +31,12 @@ use object::hex;
 /// The least time between two reads of the fleet while a browser shows the page.
 const TICK: Duration = Duration::from_millis(500);
 /// The pause after a read, as a multiple of its duration.
-const REST: u32 = 9;
+const PAUSE_FACTOR: u32 = 9;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
 /// Reads the fleet, or says why it cannot be read now.
-pub type Look = Arc<dyn Fn() -> Result<Overview, String> + Send + Sync>;
+pub type ReadOverview = Arc<dyn Fn() -> Result<Overview, String> + Send + Sync>;
 
 /// A dashboard that listens and does not serve yet.
 pub struct Dashboard {
@@ -64,16 +64,16 @@ impl Dashboard {
     ///
     /// # Errors
     /// The listener fails.
-    pub async fn serve(self, look: Look, stop: CancellationToken) -> std::io::Result<()> {
+    pub async fn serve(self, read: ReadOverview, stop: CancellationToken) -> std::io::Result<()> {
         let (pages, _) = watch::channel(Arc::from(""));
         let pages = Pages(pages);
-        let looking = pages.clone().look(look, stop.clone());
+        let reading = pages.clone().read(read, stop.clone());
         let routes = routes(&self.secret, pages);
         // A stream of events never ends by itself, so a shutdown that waits for connections would not either.
         let server = axum::serve(self.listener, routes);
         tokio::select! {
             served = server => served,
-            () = looking => Ok(()),
+            () = reading => Ok(()),
             () = stop.cancelled() => Ok(()),
         }
     }
@@ -85,13 +85,13 @@ struct Pages(watch::Sender<Arc<str>>);
 
 impl Pages {
     /// Renders the fleet again and again while a browser shows the page.
-    async fn look(self, look: Look, stop: CancellationToken) {
+    async fn read(self, read: ReadOverview, stop: CancellationToken) {
         loop {
             let begin = Instant::now();
             if self.0.receiver_count() > 0 {
-                let look = Arc::clone(&look);
+                let read = Arc::clone(&read);
                 // A large fleet takes a while, and the streams go on.
-                let rendered = tokio::task::spawn_blocking(move || content(&look)).await;
+                let rendered = tokio::task::spawn_blocking(move || content(&read)).await;
                 let content = rendered.unwrap_or_else(|error| page::problem(&error.to_string()));
                 self.0.send_if_modified(|last| {
                     let differs = **last != content;
@@ -101,7 +101,7 @@ impl Pages {
                     differs
                 });
             }
-            let pause = TICK.max(begin.elapsed() * REST);
+            let pause = TICK.max(begin.elapsed() * PAUSE_FACTOR);
             if stop.run_until_cancelled(sleep(pause)).await.is_none() {
                 return;
             }
@@ -109,8 +109,8 @@ impl Pages {
     }
 }
 
-fn content(look: &Look) -> String {
-    match look() {
+fn content(read: &ReadOverview) -> String {
+    match read() {
         Ok(overview) => page::content(&overview),
         Err(why) => page::problem(&why),
     }

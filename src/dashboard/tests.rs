@@ -81,8 +81,8 @@ async fn the_page_follows_the_fleet_and_opens_only_with_its_secret() {
     let dashboard = Dashboard::listen(0).await.unwrap();
     let (url, stop) = (dashboard.url.clone(), CancellationToken::new());
     let seen = Arc::clone(&fleet);
-    let look: Look = Arc::new(move || Ok(seen.lock().unwrap().clone()));
-    let serving = tokio::spawn(dashboard.serve(look, stop.clone()));
+    let read: ReadOverview = Arc::new(move || Ok(seen.lock().unwrap().clone()));
+    let serving = tokio::spawn(dashboard.serve(read, stop.clone()));
 
     let index = answer(&url, "/SECRET/", "").await;
     assert!(index.starts_with("HTTP/1.1 200"), "{index}");

@@ -217,7 +217,7 @@ impl Mirror {
     ) -> Result<PushAnswer, Error> {
         let session = self.session()?;
         // Declared before the callbacks that borrow them, so that they are dropped later.
-        let (stale, refused, said) = (Cell::new(false), RefCell::new(None), RefCell::new(String::new()));
+        let (stale, refused, message) = (Cell::new(false), RefCell::new(None), RefCell::new(String::new()));
         let mut callbacks = self.callbacks();
         callbacks.push_negotiation(|updates| {
             let expected = tip.unwrap_or(Oid::ZERO_SHA1);
@@ -232,8 +232,8 @@ impl Mirror {
             Ok(())
         });
         callbacks.sideband_progress(|bytes| {
-            if said.borrow().len() < 4096 {
-                said.borrow_mut().push_str(&String::from_utf8_lossy(bytes));
+            if message.borrow().len() < 4096 {
+                message.borrow_mut().push_str(&String::from_utf8_lossy(bytes));
             }
             !self.cancel.is_cancelled()
         });
@@ -246,12 +246,12 @@ impl Mirror {
             remote.push(&[format!("{outbox}:{reference}")], Some(&mut options))
         });
         drop(options);
-        let said = said.into_inner();
+        let message = message.into_inner();
         Ok(match (result, refused.into_inner()) {
             _ if stale.get() => PushAnswer::Stale,
             (Ok(()), None) => PushAnswer::Accepted,
             (Ok(()), Some(status)) => {
-                PushAnswer::Rejected(if said.is_empty() { status } else { format!("{status}: {said}") })
+                PushAnswer::Rejected(if message.is_empty() { status } else { format!("{status}: {message}") })
             }
             (Err(e), _) if e.code() == ErrorCode::NotFastForward => PushAnswer::Stale,
             (Err(e), _) => PushAnswer::Unknown(session.explain(&e)),

@@ -95,14 +95,14 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         });
     }
     if let Some(election) = &mut election
-        && !election.win(&over).await
+        && !election.acquire(&over).await
     {
         return;
     }
     let lead = async {
         match &mut election {
             Some(election) => {
-                election.keep(&over).await;
+                election.renew(&over).await;
                 over.cancel();
             }
             None => over.cancelled().await,

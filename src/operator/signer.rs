@@ -24,7 +24,7 @@ use object::Metadata as _;
 use reconcile::{Query, View as _};
 
 /// Time between two looks at the caches, which costs no request.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time to wait after the first attempt: the secret of the authority may come. It doubles with each further
 /// one.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(10);
@@ -71,7 +71,7 @@ pub(super) async fn run(client: kube::Client, shell: Handle, namespace: String, 
         }
         tokio::select! {
             () = stop.cancelled() => {}
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(CHECK_INTERVAL) => {}
         }
     }
 }

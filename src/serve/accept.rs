@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 /// A TLS handshake that takes longer is given up, so that silent clients soon make room.
-pub(super) const HANDSHAKE: Duration = Duration::from_secs(3);
+pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time to wait when no connection can be accepted: file descriptors come back when others end.
-const PAUSE: Duration = Duration::from_millis(100);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Runs `connection` for each connection until `stop`, which ends the open ones too; `most` at once.
 pub(super) async fn accept<F: Future<Output = ()> + Send + 'static>(
@@ -44,7 +44,7 @@ pub(super) async fn accept<F: Future<Output = ()> + Send + 'static>(
             }
             Err(error) => {
                 warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RETRY_DELAY).await;
             }
         }
     }

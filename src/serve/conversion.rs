@@ -35,12 +35,12 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::accept::{HANDSHAKE, accept};
+use super::accept::{HANDSHAKE_TIMEOUT, accept};
 
 /// Largest request: 3,000 add-ons of 5 kB. An object has 1.5 MiB at most in etcd.
-const LARGEST: usize = 16 << 20;
+const MAX_REQUEST_BYTES: usize = 16 << 20;
 /// Largest answer. Objects grow little: the fields of both versions are the same but for a few.
-const LARGEST_ANSWER: usize = 24 << 20;
+const MAX_RESPONSE_BYTES: usize = 24 << 20;
 /// Bytes of all requests that are read or wait, and of all answers that are written.
 const IN_FLIGHT: usize = 32 << 20;
 /// Largest object, in bytes of JSON.
@@ -56,9 +56,9 @@ const CONNECTIONS: usize = 256;
 /// The bytes that a connection buffers, over all connections 16 MiB.
 const BUFFER: usize = 64 << 10;
 /// Longest time in which a body arrives.
-const READ: Duration = Duration::from_secs(5);
+const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// An API server waits 30 s for a webhook at most.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// A connection takes no request that comes later. API servers open a new one.
 const LIFE: Duration = Duration::from_secs(60);
 
@@ -137,12 +137,12 @@ impl Limits {
 }
 
 /// Bytes that count as in flight until they are dropped.
-struct Held {
+struct InFlightBytes {
     bytes: Vec<u8>,
     permit: OwnedSemaphorePermit,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for InFlightBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -150,18 +150,18 @@ impl AsRef<[u8]> for Held {
 
 /// Answers the requests of one connection. A connection that breaks or lasts is the client's problem.
 async fn connection(stream: TcpStream, acceptor: TlsAcceptor, limits: Limits) {
-    let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
     let service = tower::service_fn(move |request: Request<hyper::body::Incoming>| {
         let limits = limits.clone();
         async move { Ok::<_, Infallible>(answer(request.map(Body::new), &limits).await) }
     });
     let mut builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(BUFFER);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(REQUEST_TIMEOUT).max_buf_size(BUFFER);
     let builder = builder.http1_only();
     let mut served = pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
     if timeout(LIFE, &mut served).await.is_err() {
         served.as_mut().graceful_shutdown();
-        let _ = timeout(PATIENCE, served).await;
+        let _ = timeout(REQUEST_TIMEOUT, served).await;
     }
 }
 
@@ -169,7 +169,7 @@ async fn answer(request: Request<Body>, limits: &Limits) -> Response {
     if (request.method(), request.uri().path()) != (&Method::POST, PATH) {
         return StatusCode::NOT_FOUND.into_response();
     }
-    match timeout(PATIENCE, reviewed(request.into_body(), limits)).await {
+    match timeout(REQUEST_TIMEOUT, reviewed(request.into_body(), limits)).await {
         Ok(Ok(held)) => {
             ([(CONTENT_TYPE, "application/json")], Body::from(Bytes::from_owner(held))).into_response()
         }
@@ -179,8 +179,9 @@ async fn answer(request: Request<Body>, limits: &Limits) -> Response {
 }
 
 /// The answer to a body, which counts as in flight until it is written.
-async fn reviewed(body: Body, limits: &Limits) -> Result<Held, StatusCode> {
-    let request = timeout(READ, read(body, limits)).await.map_err(|_| StatusCode::REQUEST_TIMEOUT)??;
+async fn reviewed(body: Body, limits: &Limits) -> Result<InFlightBytes, StatusCode> {
+    let request =
+        timeout(BODY_TIMEOUT, read(body, limits)).await.map_err(|_| StatusCode::REQUEST_TIMEOUT)??;
     let review = Arc::clone(&limits.reviews).acquire_owned().await;
     let review = review.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     // A long list would keep the thread from everything else. The task owns both permits, because it goes on
@@ -190,14 +191,14 @@ async fn reviewed(body: Body, limits: &Limits) -> Result<Held, StatusCode> {
     let bytes = bytes?;
     let permit = limits.hold(bytes.len()).await?;
     drop(review);
-    Ok(Held { bytes, permit })
+    Ok(InFlightBytes { bytes, permit })
 }
 
-async fn read(mut body: Body, limits: &Limits) -> Result<Held, StatusCode> {
-    let mut held = Held { bytes: Vec::new(), permit: limits.hold(0).await? };
+async fn read(mut body: Body, limits: &Limits) -> Result<InFlightBytes, StatusCode> {
+    let mut held = InFlightBytes { bytes: Vec::new(), permit: limits.hold(0).await? };
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| StatusCode::BAD_REQUEST)?.into_data() else { continue };
-        if held.bytes.len() + data.len() > LARGEST {
+        if held.bytes.len() + data.len() > MAX_REQUEST_BYTES {
             return Err(StatusCode::PAYLOAD_TOO_LARGE);
         }
         held.permit.merge(limits.hold(data.len()).await?);
@@ -229,7 +230,7 @@ struct ConversionRequest<'a> {
 /// The response.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct ConversionReview {
     api_version: String,
     kind: String,
     response: ConversionResponse,
@@ -263,8 +264,8 @@ fn convert(review: &[u8]) -> Result<Vec<u8>, StatusCode> {
         Err(message) => (Vec::new(), ConversionResult::Failure { message }),
     };
     let response = ConversionResponse { uid, converted_objects, result };
-    let answer = serde_json::to_vec(&Answer { api_version, kind, response }).map_err(bad)?;
-    if answer.len() > LARGEST_ANSWER { Err(StatusCode::PAYLOAD_TOO_LARGE) } else { Ok(answer) }
+    let answer = serde_json::to_vec(&ConversionReview { api_version, kind, response }).map_err(bad)?;
+    if answer.len() > MAX_RESPONSE_BYTES { Err(StatusCode::PAYLOAD_TOO_LARGE) } else { Ok(answer) }
 }
 
 /// Converts the objects of a list one by one, so that one at a time is in memory as more than its text.
@@ -284,11 +285,11 @@ impl<'de> Visitor<'de> for Objects<'_> {
         while let Some(object) = objects.next_element::<&RawValue>()? {
             let Ok(done) = &mut converted else { continue };
             match convert_one(object.get(), self.desired_api_version) {
-                Ok(one) if size + one.get().len() <= LARGEST_ANSWER => {
+                Ok(one) if size + one.get().len() <= MAX_RESPONSE_BYTES => {
                     size += one.get().len();
                     done.push(one);
                 }
-                Ok(_) => converted = Err(format!("the objects have more than {LARGEST_ANSWER} bytes")),
+                Ok(_) => converted = Err(format!("the objects have more than {MAX_RESPONSE_BYTES} bytes")),
                 Err(why) => converted = Err(why),
             }
         }

@@ -26,16 +26,16 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::accept::{HANDSHAKE, accept};
+use super::accept::{HANDSHAKE_TIMEOUT, accept};
 use object::Key;
 
 /// Largest body. A push of a thousand commits has about half of it; what is larger is found by the next
 /// fetch.
-const LARGEST: usize = 1 << 20;
+const MAX_BODY_BYTES: usize = 1 << 20;
 /// Connections at once, and so bodies in memory: 32 MiB.
 const CONNECTIONS: usize = 32;
 /// Longest time of a connection with its one request.
-const PATIENCE: Duration = Duration::from_secs(15);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 /// The time in which a source may make [`PER_SOURCE`] requests.
 const WINDOW: Duration = Duration::from_secs(10);
 const PER_SOURCE: u32 = 100;
@@ -106,7 +106,7 @@ pub async fn serve(
         let (options, routes) = (options.clone(), routes.clone().layer(Extension(peer.ip())));
         async move {
             // A connection that breaks or lasts is the client's business.
-            let _ = timeout(PATIENCE, connection(stream, &options, routes)).await;
+            let _ = timeout(CONNECTION_TIMEOUT, connection(stream, &options, routes)).await;
         }
     })
     .await;
@@ -123,9 +123,9 @@ async fn connection(stream: TcpStream, options: &ReceiverOptions, routes: Router
         }
     };
     let handshake = TlsAcceptor::from(Arc::new(config)).accept(stream);
-    let Ok(Ok(stream)) = timeout(HANDSHAKE, handshake).await else { return };
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, handshake).await else { return };
     let mut builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE).keep_alive(false);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE_TIMEOUT).keep_alive(false);
     let service = TowerToHyperService::new(routes);
     let _ = builder.http1_only().serve_connection(TokioIo::new(stream), service).await;
 }
@@ -159,7 +159,7 @@ async fn receive(
     if !admitted {
         return StatusCode::TOO_MANY_REQUESTS;
     }
-    let Ok(body) = to_bytes(body, LARGEST).await else { return StatusCode::PAYLOAD_TOO_LARGE };
+    let Ok(body) = to_bytes(body, MAX_BODY_BYTES).await else { return StatusCode::PAYLOAD_TOO_LARGE };
     let delivery = Delivery { repo: Key::namespaced(namespace, name), headers, body };
     match receiver.deliveries.try_send(delivery) {
         Ok(()) => StatusCode::ACCEPTED,
@@ -200,7 +200,7 @@ mod tests {
     async fn bodies_requests_and_the_queue_are_limited() {
         let (sender, _receiver) = mpsc::channel(2);
         let routes = routes(sender);
-        let large = vec![b' '; LARGEST + 1];
+        let large = vec![b' '; MAX_BODY_BYTES + 1];
         assert_eq!(ask(&routes, "POST", "/webhooks/a/b", large).await, StatusCode::PAYLOAD_TOO_LARGE);
         let mut answers = Vec::new();
         for _ in 0..PER_SOURCE {

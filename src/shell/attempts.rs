@@ -18,10 +18,10 @@ use object::hex;
 
 /// How often the process may end during one computation. A process ends for other reasons too, and a single
 /// end proves little.
-const ENDS: usize = 3;
+const MAX_ENDS: usize = 3;
 /// Time without an attempt after which the record is forgotten, so that a computation is not refused after
 /// the cause is gone.
-const FORGOTTEN: Duration = Duration::from_secs(3600);
+const EXPIRES_AFTER: Duration = Duration::from_secs(3600);
 
 /// The directory of the computations that have begun.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Attempts {
     pub(super) fn begin(&self, name: &str, input: &str) -> Result<Attempt<'_>, String> {
         let file = self.dir.join(hex(Sha256::digest(format!("{name}\n{input}"))));
         let ends = ends(&file);
-        if ends >= ENDS {
+        if ends >= MAX_ENDS {
             return Err(format!(
                 "the process ended {ends} times during it; it is begun again an hour after the last time, \
                  or for another commit"
@@ -97,7 +97,7 @@ impl Attempts {
 fn ends(file: &Path) -> usize {
     let written = fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
     // A time in the future is that of a clock that was set back.
-    if !written.is_some_and(|at| at.elapsed().is_ok_and(|age| age < FORGOTTEN)) {
+    if !written.is_some_and(|at| at.elapsed().is_ok_and(|age| age < EXPIRES_AFTER)) {
         return 0;
     }
     fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
@@ -122,7 +122,7 @@ mod tests {
     fn a_computation_that_ended_the_process_three_times_is_not_begun_again() {
         let dir = tempfile::tempdir().unwrap();
         let attempts = || Attempts::new(&dir.path().join("attempts"));
-        for _ in 0..ENDS {
+        for _ in 0..MAX_ENDS {
             // The process ends without a word.
             let _ = attempts().begin("rendered commit", "one").unwrap();
         }
@@ -132,19 +132,19 @@ mod tests {
 
         let file = dir.path().join("attempts").read_dir().unwrap().next().unwrap().unwrap().path();
         let written = fs::metadata(&file).unwrap().modified().unwrap();
-        fs::File::options().write(true).open(file).unwrap().set_modified(written - FORGOTTEN).unwrap();
+        fs::File::options().write(true).open(file).unwrap().set_modified(written - EXPIRES_AFTER).unwrap();
         attempts().begin("rendered commit", "one").unwrap().end();
     }
 
     #[test]
     fn a_clock_that_was_set_back_refuses_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        for _ in 0..ENDS {
+        for _ in 0..MAX_ENDS {
             let _ = Attempts::new(dir.path()).begin("rendered commit", "one").unwrap();
         }
         let file = dir.path().read_dir().unwrap().next().unwrap().unwrap().path();
         let written = fs::metadata(&file).unwrap().modified().unwrap();
-        fs::File::options().write(true).open(file).unwrap().set_modified(written + FORGOTTEN).unwrap();
+        fs::File::options().write(true).open(file).unwrap().set_modified(written + EXPIRES_AFTER).unwrap();
         Attempts::new(dir.path()).begin("rendered commit", "one").unwrap().end();
     }
 
@@ -153,7 +153,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let attempts = || Attempts::new(dir.path());
         let count = || dir.path().read_dir().unwrap().count();
-        for _ in 0..2 * ENDS {
+        for _ in 0..2 * MAX_ENDS {
             let attempts = attempts();
             let _under_way = attempts.begin("rendered commit", "one").unwrap();
             assert_eq!(count(), 1);
@@ -161,7 +161,7 @@ mod tests {
             let _late = attempts.begin("rendered commit", "two").unwrap();
             assert_eq!(count(), 0);
         }
-        for _ in 0..ENDS {
+        for _ in 0..MAX_ENDS {
             let _ = attempts().begin("rendered commit", "one").unwrap();
             let attempts = attempts();
             if let Ok(_under_way) = attempts.begin("rendered commit", "one") {
@@ -201,7 +201,7 @@ mod tests {
     fn a_computation_that_ends_leaves_nothing_and_a_disk_that_is_full_refuses_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let attempts = Attempts::new(dir.path());
-        for _ in 0..2 * ENDS {
+        for _ in 0..2 * MAX_ENDS {
             attempts.begin("rendered commit", "one").unwrap().end();
         }
         assert_eq!(dir.path().read_dir().unwrap().count(), 0);

@@ -10,7 +10,7 @@ use object::Object;
 use reconcile::{Failure, FailureKind};
 
 /// Time limit for a CRD to be established; then the objects that need it are planned again.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(100);
 
 /// Waits until the kind of a CRD is served, so that the next step can use it; any other object is returned as
@@ -26,7 +26,7 @@ pub(super) async fn established(server: Server<'_>, applied: Object) -> Result<O
         return Ok(applied);
     }
     let mut crd = applied;
-    let waited = timeout(PATIENCE, async {
+    let waited = timeout(ESTABLISH_TIMEOUT, async {
         while status(&crd, "Established") != Some("True") {
             if status(&crd, "NamesAccepted") == Some("False") {
                 let why = field(&crd, "NamesAccepted", "message").unwrap_or_default();
@@ -39,7 +39,7 @@ pub(super) async fn established(server: Server<'_>, applied: Object) -> Result<O
         Ok(crd)
     });
     let slow = |_| {
-        let message = format!("{target} is not established after {PATIENCE:?}");
+        let message = format!("{target} is not established after {ESTABLISH_TIMEOUT:?}");
         Failure { kind: FailureKind::Unavailable, message }
     };
     waited.await.map_err(slow)?

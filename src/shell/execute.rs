@@ -24,7 +24,7 @@ use reconcile::{Act, Action, Failure, FailureKind, Outcome, Precondition, Push, 
 const WRITES_IN_FLIGHT: usize = 32;
 
 /// The longest wait that a server can ask for with `Retry-After`.
-const LONGEST_LEFT_ALONE: Duration = Duration::from_secs(60);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// The targets of actions.
 pub(super) struct Executor {
@@ -72,7 +72,7 @@ impl Executor {
                 | Action::Delete { .. } => Ok(None),
             };
         };
-        let server = self.server(site, act.lane)?;
+        let server = self.server(site, act.controller_id)?;
         match action {
             Action::Apply { object, force, manager: other, impersonate, dry_run, site: _ } => {
                 let manager = other.as_deref().unwrap_or(manager);
@@ -95,12 +95,12 @@ impl Executor {
         }
     }
 
-    fn server(&self, site: Site, lane: usize) -> Result<Server<'_>, Failure> {
+    fn server(&self, site: Site, controller_id: usize) -> Result<Server<'_>, Failure> {
         let resources = match site {
             Site::Hub => Some(&*self.hub),
             Site::Spoke => self.spoke.as_deref(),
         };
-        let (Some(resources), Some(slots)) = (resources, self.slots.get(lane)) else {
+        let (Some(resources), Some(slots)) = (resources, self.slots.get(controller_id)) else {
             let message = "this process has no spoke to write to; only the agent has".into();
             return Err(Failure { kind: FailureKind::Invalid, message });
         };
@@ -237,7 +237,7 @@ impl<'a> Server<'a> {
         if let Err(error) = &answered {
             // The reconciliation ends only when the server wants requests again, which also delays the next
             // reconciliations of the controller.
-            sleep(retry_after(error).min(LONGEST_LEFT_ALONE)).await;
+            sleep(retry_after(error).min(MAX_RETRY_AFTER)).await;
         }
         answered
     }
@@ -279,7 +279,7 @@ pub fn failure(target: &ObjectRef, error: Error) -> Failure {
 pub(super) const NOT_SERVED: &str = "the API server does not serve it; is its CRD installed?";
 
 /// The answer of an API server, or the reason why there is none, in a line.
-pub fn said(error: &Error) -> String {
+pub fn message(error: &Error) -> String {
     match error {
         Error::Api(status) if status.message.is_empty() => format!("{} {}", status.code, status.reason),
         Error::Api(status) => status.message.clone(),

@@ -40,7 +40,7 @@ pub(super) async fn look_up(resources: &Resources, lookup: &Lookup) -> Result<Lo
     match timeout(REQUEST_TIMEOUT, asked).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => {
-            let why = super::said(&error);
+            let why = super::message(&error);
             Err(Failure { message: message(why), ..failure(&ObjectRef::default(), error) })
         }
         Err(_) => {
@@ -110,7 +110,7 @@ async fn probe(resources: &Resources) -> Result<(), String> {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(Error::Api(status))) if matches!(status.code, 403 | 404) => Ok(()),
         Ok(Err(Error::Api(status))) => Err(format!("status code: {}, {}", status.code, status.message)),
-        Ok(Err(error)) => Err(super::said(&error)),
+        Ok(Err(error)) => Err(super::message(&error)),
         Err(_) => Err("it does not answer".into()),
     }
 }

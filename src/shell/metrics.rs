@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 use object::Gvk;
-use reconcile::{Act, Action, ControllerInfo, Ended, FailureKind, Outcome};
+use reconcile::{Act, Action, ControllerInfo, FailureKind, Outcome, ReconcileResult};
 
 /// Counters since the process started.
 pub(super) struct Metrics {
@@ -103,7 +103,7 @@ impl Metrics {
     }
 
     /// Counts the end of a reconciliation.
-    pub(super) fn ended(&self, ended: &Ended, now: Timestamp) {
+    pub(super) fn ended(&self, ended: &ReconcileResult, now: Timestamp) {
         let controller = ended.controller;
         self.reconciles.get_or_create(&ByController { controller }).inc();
         let seconds = now.duration_since(ended.began).as_secs_f64();

@@ -29,7 +29,7 @@ mod watch;
 pub use client::client;
 pub use clock::now;
 pub use election::{Election, ElectionOptions, Leadership};
-pub use execute::{failure, said};
+pub use execute::{failure, message};
 pub use process::{Handle, PushFn, Registrar, Shell, ShellOptions};
 pub use resources::Resources;
 pub use selection::Selection;

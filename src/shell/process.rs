@@ -173,12 +173,12 @@ impl Register for Registrar {
 impl Handle {
     /// The caches as they are now.
     pub fn caches(&self) -> Caches {
-        self.runtime.ask(|dispatcher| dispatcher.caches()).unwrap_or_default()
+        self.runtime.read(|dispatcher| dispatcher.caches()).unwrap_or_default()
     }
 
     /// Stores the state of a repository, under the name of its `ConfigRepo`.
     pub fn source_changed(&self, repo: &Key, source: Source) {
-        self.runtime.tell(|dispatcher, now| dispatcher.source_changed(repo, source, now));
+        self.runtime.update(|dispatcher, now| dispatcher.source_changed(repo, source, now));
     }
 
     /// The counters and queue depths, in the OpenMetrics text format.
@@ -186,7 +186,7 @@ impl Handle {
     /// # Errors
     /// Never in practice: writing to a string does not fail.
     pub fn metrics(&self) -> Result<String, std::fmt::Error> {
-        let scraped = self.runtime.ask(|dispatcher| {
+        let scraped = self.runtime.read(|dispatcher| {
             let controllers: Vec<_> = dispatcher.controllers().collect();
             (controllers, dispatcher.unreadable())
         });
@@ -198,7 +198,7 @@ impl Handle {
     /// is ready for it.
     pub fn is_ready(&self) -> bool {
         let is_read = |dispatcher: &mut Dispatcher| dispatcher.controllers().all(|info| info.is_ready);
-        !self.started.load(Ordering::Relaxed) || self.runtime.ask(is_read).unwrap_or_default()
+        !self.started.load(Ordering::Relaxed) || self.runtime.read(is_read).unwrap_or_default()
     }
 
     /// The hub.

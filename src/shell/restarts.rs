@@ -5,11 +5,11 @@ use std::time::Duration;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 /// The first wait; doubled with each watch that ends early. The numbers are those of client-go's reflector.
-const FIRST: Duration = Duration::from_millis(800);
+const INITIAL_BACKOFF: Duration = Duration::from_millis(800);
 /// The longest wait without jitter.
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// A watch that lasted at least this long ends the backoff.
-const LASTED: Duration = Duration::from_secs(30);
+const STABLE_AFTER: Duration = Duration::from_secs(30);
 
 /// The number of watches of one kind in a row that ended early.
 #[derive(Default)]
@@ -19,16 +19,18 @@ impl Restarts {
     /// The wait after a watch of a given duration, on a server that wants no requests for a given time: up to
     /// twice as long, so that the kinds of a process, and the processes of a fleet, do not come back
     /// together.
-    pub(super) fn after(&mut self, lasted: Duration, left_alone: Duration) -> Duration {
-        self.0 = if lasted >= LASTED { 0 } else { self.0.saturating_add(1) };
+    pub(super) fn after(&mut self, lasted: Duration, retry_after: Duration) -> Duration {
+        self.0 = if lasted >= STABLE_AFTER { 0 } else { self.0.saturating_add(1) };
         let doubled = match self.0 {
             0 => Duration::ZERO,
-            failures => FIRST.saturating_mul(1 << failures.saturating_sub(1).min(6)).min(LONGEST),
+            failures => {
+                INITIAL_BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(6)).min(MAX_BACKOFF)
+            }
         };
         // Without randomness there is no jitter.
         let mut random = [0];
         let _ = SystemRandom::new().fill(&mut random);
-        let wait = doubled.max(left_alone);
+        let wait = doubled.max(retry_after);
         wait + wait * u32::from(random[0]) / 256
     }
 }
@@ -44,7 +46,7 @@ mod tests {
             let wait = restarts.after(Duration::ZERO, Duration::ZERO).as_secs_f64();
             assert!((seconds..seconds * 2.0).contains(&wait), "{wait} after {seconds}");
         }
-        assert_eq!(restarts.after(LASTED, Duration::ZERO), Duration::ZERO);
+        assert_eq!(restarts.after(STABLE_AFTER, Duration::ZERO), Duration::ZERO);
         let asked = Duration::from_secs(5);
         assert!(restarts.after(Duration::ZERO, asked) >= asked);
     }

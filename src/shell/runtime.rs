@@ -25,13 +25,13 @@ use super::lookup;
 use super::metrics::Metrics;
 use super::resources::Resources;
 use super::restarts::Restarts;
-use super::telemetry::turn_span;
+use super::telemetry::reconcile_span;
 use super::threads::Threads;
 use super::watch::{self, Target};
 use object::Gvk;
 use reconcile::{
-    Act, Backoff, Command, Dispatcher, Ended, Event, FailureKind, Lookup, Narrowed, Representation, Scope,
-    Site, WatchEvent, WatchedKind,
+    Act, Backoff, Command, Dispatcher, Event, FailureKind, Lookup, Narrowed, ReconcileResult, Representation,
+    Scope, Site, WatchEvent, WatchedKind,
 };
 
 /// The state that the tasks and threads of a shell share.
@@ -76,7 +76,7 @@ impl Runtime {
     }
 
     /// Reads the dispatcher; `None` if it panicked before, so that its state cannot be trusted.
-    pub(super) fn ask<T>(&self, ask: impl FnOnce(&mut Dispatcher) -> T) -> Option<T> {
+    pub(super) fn read<T>(&self, ask: impl FnOnce(&mut Dispatcher) -> T) -> Option<T> {
         let asked =
             catch_unwind(AssertUnwindSafe(|| self.dispatcher.lock().ok().map(|mut held| ask(&mut held))));
         if asked.is_err() {
@@ -90,8 +90,8 @@ impl Runtime {
     }
 
     /// Changes the dispatcher, and wakes the loop.
-    pub(super) fn tell(&self, tell: impl FnOnce(&mut Dispatcher, Timestamp)) {
-        self.ask(|dispatcher| tell(dispatcher, now()));
+    pub(super) fn update(&self, tell: impl FnOnce(&mut Dispatcher, Timestamp)) {
+        self.read(|dispatcher| tell(dispatcher, now()));
         self.notify.notify_one();
     }
 
@@ -102,13 +102,13 @@ impl Runtime {
         tasks: &TaskTracker,
         watches: &mut Watches,
     ) -> Option<Timestamp> {
-        let (commands, next) = self.ask(|dispatcher| (dispatcher.due(now()), dispatcher.next_at()))?;
+        let (commands, next) = self.read(|dispatcher| (dispatcher.due(now()), dispatcher.next_at()))?;
         for command in commands {
             match command {
                 Command::Decide(decision) => threads.decide(decision),
                 Command::Compute(computation) => threads.compute(computation),
                 Command::Act(act) => {
-                    let span = turn_span(act.controller, &act.key.to_string(), Some(act.turn));
+                    let span = reconcile_span(act.controller, &act.key.to_string(), Some(act.reconcile_id));
                     let act = Arc::clone(self).act(act).instrument(span);
                     tasks.spawn(self.cut.clone().run_until_cancelled_owned(act));
                 }
@@ -126,10 +126,10 @@ impl Runtime {
                         watch.abort();
                     }
                 }
-                Command::Ended(ended) => {
-                    self.report(&ended);
-                    if !ended.events.is_empty() {
-                        let record = Arc::clone(self).record(ended.lane, ended.events);
+                Command::Reconciled(result) => {
+                    self.report(&result);
+                    if !result.events.is_empty() {
+                        let record = Arc::clone(self).record(result.controller_id, result.events);
                         tasks.spawn(self.cut.clone().run_until_cancelled_owned(record));
                     }
                 }
@@ -152,7 +152,7 @@ impl Runtime {
             resources.contact.wrote(object);
         }
         let acted = act.done(outcome);
-        self.tell(|dispatcher, now| dispatcher.acted(acted, now));
+        self.update(|dispatcher, now| dispatcher.acted(acted, now));
     }
 
     async fn look_up(self: Arc<Self>, site: Site, lookup: Lookup) {
@@ -161,42 +161,44 @@ impl Runtime {
         if let Err(failure) = &answer {
             warn!(error = failure.message, "a lookup failed; it is tried again");
         }
-        self.tell(|dispatcher, now| dispatcher.looked_up(site, &lookup, answer, now));
+        self.update(|dispatcher, now| dispatcher.looked_up(site, &lookup, answer, now));
     }
 
     /// Records events, which are for people; no write waits for them.
-    async fn record(self: Arc<Self>, lane: usize, events: Vec<Event>) {
-        if let Some(recorder) = self.recorders.get(lane) {
+    async fn record(self: Arc<Self>, controller_id: usize, events: Vec<Event>) {
+        if let Some(recorder) = self.recorders.get(controller_id) {
             record(recorder, events).await;
         }
     }
 
     /// Logs and counts the end of a reconciliation.
-    fn report(&self, ended: &Ended) {
-        self.metrics.ended(ended, now());
-        let Ended { controller, key, turn, steps, failure, read_error, panicked: _, .. } = ended;
+    fn report(&self, result: &ReconcileResult) {
+        self.metrics.ended(result, now());
+        let ReconcileResult {
+            controller, key, reconcile_id, steps, failure, read_error, panicked: _, ..
+        } = result;
         if let Some(error) = read_error {
             if error.is_coming() {
-                debug!(controller, %key, turn, %error, "waiting");
+                debug!(controller, %key, reconcile_id, %error, "waiting");
             } else {
-                warn!(controller, %key, turn, %error, "a read is not complete; the key is tried again");
+                warn!(controller, %key, reconcile_id, %error, "a read is not complete; the key is tried again");
             }
         }
         match failure {
-            None if *steps > 0 => debug!(controller, %key, turn, steps, "executed"),
+            None if *steps > 0 => debug!(controller, %key, reconcile_id, steps, "executed"),
             None => {}
             Some(error) if error.kind == FailureKind::Conflict => {
-                debug!(controller, %key, turn, %error, "an object changed before it was written; the key is planned again");
+                debug!(controller, %key, reconcile_id, %error, "an object changed before it was written; the key is planned again");
             }
             Some(error) => {
-                warn!(controller, %key, turn, %error, "a write failed; the key is tried again")
+                warn!(controller, %key, reconcile_id, %error, "a write failed; the key is tried again")
             }
         }
     }
 
     /// Watches a kind. A panic of the watch ends the process.
     async fn watch(self: Arc<Self>, kind: Arc<WatchedKind>) {
-        let tell = |event| self.tell(|dispatcher, now| dispatcher.watched(&kind, event, now));
+        let tell = |event| self.update(|dispatcher, now| dispatcher.watched(&kind, event, now));
         let watch = async {
             let Some(resources) = self.resources(kind.site) else { return };
             let mut freshness = Freshness::new(&resources.contact);
@@ -204,7 +206,7 @@ impl Runtime {
                 watch::watch(target, &self.metrics, &mut freshness, tell).await;
                 // The definition of the kind went, or it is served in another scope.
                 resources.forget(&kind.gvk);
-                self.tell(|dispatcher, now| dispatcher.not_served(&kind.gvk, now));
+                self.update(|dispatcher, now| dispatcher.not_served(&kind.gvk, now));
                 sleep(Backoff::FIRST.unsigned_abs()).await;
             }
         };
@@ -230,13 +232,13 @@ impl Runtime {
                 Ok(served) => break served,
                 Err(error) => {
                     if freshness.failed(&error) {
-                        self.tell(|dispatcher, now| dispatcher.watched(kind, WatchEvent::Stale, now));
+                        self.update(|dispatcher, now| dispatcher.watched(kind, WatchEvent::Stale, now));
                     }
                     let wait = restarts.after(Duration::ZERO, retry_after(&error));
                     let error = match &error {
                         // The server answers so for a group version of which it serves no kind.
                         kube::Error::Api(status) if status.is_not_found() => execute::NOT_SERVED.into(),
-                        error => execute::said(error),
+                        error => execute::message(error),
                     };
                     warn!(kind = %kind.gvk, error, "cannot watch yet; nothing that depends on it is decided until this ends");
                     sleep(wait).await;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `controller` | name of the controller |
 //! | `key` | namespace and name of the reconciled object |
-//! | `turn` | number of the reconciliation, unique in the process |
+//! | `reconcile_id` | number of the reconciliation, unique in the process |
 //! | `kind` | kind of an object, with its group |
 //! | `error` | why an attempt failed |
 //! | `reason` | CamelCase word for the error |
@@ -12,9 +12,9 @@
 use tracing::{Span, debug_span, info_span};
 
 /// The span of a reconciliation: log lines of its plan, its writes and its end carry these fields.
-pub(super) fn turn_span(controller: &'static str, key: &str, turn: Option<u64>) -> Span {
-    match turn {
-        Some(turn) => info_span!("reconcile", controller, key, turn),
+pub(super) fn reconcile_span(controller: &'static str, key: &str, reconcile_id: Option<u64>) -> Span {
+    match reconcile_id {
+        Some(reconcile_id) => info_span!("reconcile", controller, key, reconcile_id),
         None => debug_span!("compute", controller, key),
     }
 }

@@ -55,7 +55,7 @@ impl Threads {
     }
 
     pub(super) fn decide(&self, decision: Decision) {
-        if let Some(thread) = self.deciding.get(decision.lane) {
+        if let Some(thread) = self.deciding.get(decision.controller_id) {
             // A thread ends only after its sender was dropped.
             let _ = thread.send(decision);
         }
@@ -72,21 +72,21 @@ fn next(receiver: &Mutex<mpsc::Receiver<Computation>>) -> Option<Computation> {
 }
 
 fn decide(runtime: &Runtime, decision: Decision) {
-    let Decision { lane, controller, ref key, turn, .. } = decision;
+    let Decision { controller_id, controller, ref key, reconcile_id, .. } = decision;
     let key = key.as_ref().map(ToString::to_string).unwrap_or_default();
-    let _span = super::telemetry::turn_span(controller, &key, turn).entered();
+    let _span = super::telemetry::reconcile_span(controller, &key, reconcile_id).entered();
     let started = runtime.metrics.start();
     let decided = catch_unwind(AssertUnwindSafe(|| decision.run())).unwrap_or_else(|_| {
         error!("a decision panicked, which is a bug; the key will be tried again");
-        Decided::panicked(lane)
+        Decided::panicked(controller_id)
     });
     runtime.metrics.decided(controller, started);
-    runtime.tell(|dispatcher, now| dispatcher.decided(decided, now));
+    runtime.update(|dispatcher, now| dispatcher.decided(decided, now));
 }
 
 fn compute(runtime: &Runtime, computation: Computation) {
     let Computation { id, name, controller, ref key, .. } = computation;
-    let _span = super::telemetry::turn_span(controller, &key.to_string(), None).entered();
+    let _span = super::telemetry::reconcile_span(controller, &key.to_string(), None).entered();
     let started = runtime.metrics.start();
     let attempt = match &runtime.attempts {
         Some(attempts) => attempts.begin(name, &computation.input).map(Some),
@@ -109,5 +109,5 @@ fn compute(runtime: &Runtime, computation: Computation) {
         }
     };
     runtime.metrics.computed(name, started);
-    runtime.tell(|dispatcher, now| dispatcher.computed(computed, now));
+    runtime.update(|dispatcher, now| dispatcher.computed(computed, now));
 }

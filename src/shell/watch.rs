@@ -23,9 +23,9 @@ use tracing::{debug, warn};
 
 use super::client::{is_too_large, retry_after};
 use super::freshness::Freshness;
+use super::message;
 use super::metrics::Metrics;
 use super::restarts::Restarts;
-use super::said;
 use object::{Key, version};
 use reconcile::{Representation, WatchEvent, WatchedKind};
 
@@ -41,7 +41,7 @@ const EVENT_BYTES: u64 = 16 << 20;
 /// proxies.
 const WATCH_SECONDS: u32 = 290;
 /// Longest silence of a watch. API servers send a bookmark every minute.
-const SILENCE: Duration = Duration::from_secs(90);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A collection to watch.
 pub(super) struct Target {
@@ -85,21 +85,21 @@ struct IdentityMeta {
 }
 
 /// The end of a watch.
-struct Ended {
+struct WatchEnd {
     why: String,
     /// The version to watch from again; without one the kind is listed again.
     resume: Option<String>,
     /// The time for which the server wants no requests.
-    left_alone: Duration,
+    retry_after: Duration,
 }
 
-impl Ended {
+impl WatchEnd {
     fn list_again(why: impl Into<String>) -> Self {
-        Self { why: why.into(), resume: None, left_alone: Duration::ZERO }
+        Self { why: why.into(), resume: None, retry_after: Duration::ZERO }
     }
 
     fn resume(why: impl Into<String>, from: String) -> Self {
-        Self { why: why.into(), resume: Some(from), left_alone: Duration::ZERO }
+        Self { why: why.into(), resume: Some(from), retry_after: Duration::ZERO }
     }
 }
 
@@ -152,14 +152,14 @@ pub(super) async fn watch(
                         continue;
                     }
                 };
-                let Ended { why, resume, left_alone } = followed;
+                let WatchEnd { why, resume, retry_after } = followed;
                 debug!(kind = %target.kind.gvk, reason = %why, lists = resume.is_none(), "the watch ended");
                 from = resume;
-                restarts.after(since.elapsed(), left_alone)
+                restarts.after(since.elapsed(), retry_after)
             }
             Err(Error::Api(status)) if status.is_not_found() => return,
             Err(error) => {
-                warn!(kind = %target.kind.gvk, error = said(&error), "cannot list");
+                warn!(kind = %target.kind.gvk, error = message(&error), "cannot list");
                 if freshness.failed(&error) {
                     tell(WatchEvent::Stale);
                 }
@@ -229,39 +229,39 @@ async fn follow(
     mut at: String,
     newest: &mut u64,
     tell: &mut impl FnMut(WatchEvent),
-) -> Ended {
+) -> WatchEnd {
     let stream = match open(target, &at).await {
         Ok(stream) => stream,
         Err(error) => {
             let is_busy = matches!(&error, Error::Api(status) if status.code == 429);
-            let left_alone = retry_after(&error);
-            return Ended { why: said(&error), resume: is_busy.then_some(at), left_alone };
+            let retry_after = retry_after(&error);
+            return WatchEnd { why: message(&error), resume: is_busy.then_some(at), retry_after };
         }
     };
     let mut stream = std::pin::pin!(stream);
     loop {
         let mut line = Vec::new();
-        match timeout(SILENCE, next_line(&mut stream, &mut line)).await {
-            Ok(Ok(())) if line.is_empty() => return Ended::resume("the server ended the watch", at),
+        match timeout(IDLE_TIMEOUT, next_line(&mut stream, &mut line)).await {
+            Ok(Ok(())) if line.is_empty() => return WatchEnd::resume("the server ended the watch", at),
             Ok(Ok(())) => match take(target, &line, tell) {
                 // A server that was restored counts on from an earlier version, and tells nothing of what was
                 // written since.
                 Ok(Some(newer)) if is_older(&newer, &at) => {
-                    return Ended::list_again("the resource version went back");
+                    return WatchEnd::list_again("the resource version went back");
                 }
                 Ok(Some(newer)) => {
                     *newest = version(&newer).max(*newest);
                     at = newer;
                 }
                 Ok(None) => {}
-                Err(why) => return Ended::list_again(why),
+                Err(why) => return WatchEnd::list_again(why),
             },
-            Ok(Err(error)) => return Ended::list_again(error.to_string()),
+            Ok(Err(error)) => return WatchEnd::list_again(error.to_string()),
             Err(_) => {
                 return match present(target).await {
-                    Ok(present) if present >= version(&at) => Ended::resume("it went silent", at),
-                    Ok(_) => Ended::list_again("it went silent, and the resource version went back"),
-                    Err(error) => Ended::list_again(format!("it went silent: {}", said(&error))),
+                    Ok(present) if present >= version(&at) => WatchEnd::resume("it went silent", at),
+                    Ok(_) => WatchEnd::list_again("it went silent, and the resource version went back"),
+                    Err(error) => WatchEnd::list_again(format!("it went silent: {}", message(&error))),
                 };
             }
         }

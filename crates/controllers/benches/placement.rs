@@ -105,7 +105,7 @@ impl Hub {
                         self.dispatcher.acted(act.done(Ok(Some(written))), NOW);
                         writes += 1;
                     }
-                    Command::Ended(_) => plans += 1,
+                    Command::Reconciled(_) => plans += 1,
                     Command::Compute(_)
                     | Command::LookUp(..)
                     | Command::Watch(_)

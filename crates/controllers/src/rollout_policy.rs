@@ -11,14 +11,14 @@ use reconcile::{Action, Query, Read, StatusWrite, View};
 
 /// The subject of a rollout.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Subject<'a> {
+pub(super) enum RolloutOwner<'a> {
     /// The configuration of an add-on.
     AddOn(&'a str),
     /// The template of a ManifestWorkReplicaSet.
     ReplicaSet(&'a Key),
 }
 
-impl Subject<'_> {
+impl RolloutOwner<'_> {
     fn is_named_by(self, spec: &RolloutPolicySpec) -> bool {
         match self {
             Self::AddOn(name) => spec.add_ons.iter().any(|named| named == name),
@@ -35,7 +35,7 @@ impl Subject<'_> {
 }
 
 /// The policy that names a subject, else the one that names none.
-pub(super) fn object_for(subject: Subject<'_>, view: &impl View) -> Read<Option<Arc<RolloutPolicy>>> {
+pub(super) fn object_for(subject: RolloutOwner<'_>, view: &impl View) -> Read<Option<Arc<RolloutPolicy>>> {
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
     let is_for_all = |spec: &RolloutPolicySpec| spec.add_ons.is_empty() && spec.replica_sets.is_empty();
     let named = policies.iter().find(|policy| subject.is_named_by(&policy.spec));
@@ -44,7 +44,7 @@ pub(super) fn object_for(subject: Subject<'_>, view: &impl View) -> Read<Option<
 
 /// The policy of a subject and the approvals that it carries.
 pub(super) fn policy_for(
-    subject: Subject<'_>,
+    subject: RolloutOwner<'_>,
     view: &impl View,
 ) -> Read<(Result<Policy, Refused>, BTreeSet<String>)> {
     Ok(match object_for(subject, view)? {
@@ -56,7 +56,7 @@ pub(super) fn policy_for(
 /// The record, in a policy's status, of the rollout of a subject on the clusters of a placement.
 pub(super) fn remembered<'a>(
     policy: &'a RolloutPolicy,
-    subject: Subject<'_>,
+    subject: RolloutOwner<'_>,
     placement: &Key,
 ) -> Option<&'a RolloutStatus> {
     policy.status.as_ref()?.rollouts.iter().find(|rollout| {
@@ -68,14 +68,14 @@ pub(super) fn remembered<'a>(
 
 /// The wanted record of a rollout in a policy's status.
 pub(super) fn rollout_status(
-    subject: Subject<'_>,
+    subject: RolloutOwner<'_>,
     placement: &Key,
     input: &Input,
     decision: &RolloutDecision,
 ) -> RolloutStatus {
     let (add_on, replica_set) = match subject {
-        Subject::AddOn(name) => (name.to_owned(), String::new()),
-        Subject::ReplicaSet(key) => (String::new(), key.to_string()),
+        RolloutOwner::AddOn(name) => (name.to_owned(), String::new()),
+        RolloutOwner::ReplicaSet(key) => (String::new(), key.to_string()),
     };
     RolloutStatus {
         add_on,
@@ -125,7 +125,7 @@ fn counts(counts: &Counts) -> RolloutCounts {
 /// The write that makes the status record exactly these rollouts of a subject.
 pub(super) fn remember(
     policy: &RolloutPolicy,
-    subject: Subject<'_>,
+    subject: RolloutOwner<'_>,
     rollouts: Vec<RolloutStatus>,
 ) -> Option<Action> {
     let mut new = policy.clone();

@@ -34,7 +34,7 @@ pub use key::{Gvk, Key, Kind, ObjectRef};
 pub use metadata::Metadata;
 pub use number::whole_numbers;
 pub use random::Random;
-pub use rendered::{Place, RenderedObject};
+pub use rendered::{Location, RenderedObject};
 pub use selector::Selector;
 pub use stored::{Stored, version};
 

@@ -8,7 +8,7 @@ use super::Object;
 
 /// A file and a line in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Place {
+pub struct Location {
     /// The path from the repository's root; empty if no file holds the object.
     pub file: String,
     /// The line, counted from 1; 0 if no line is to blame.
@@ -16,7 +16,7 @@ pub struct Place {
 }
 
 /// `file:line`, or `file` if the line is not known.
-impl Display for Place {
+impl Display for Location {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self.line {
             0 => f.write_str(&self.file),
@@ -31,5 +31,5 @@ pub struct RenderedObject {
     /// The object.
     pub object: Object,
     /// The place that it starts at; for a generated object, the place of its generator.
-    pub origin: Place,
+    pub origin: Location,
 }

@@ -20,11 +20,11 @@ pub struct Caches {
     kinds: BTreeMap<(Site, TypeId), Arc<dyn AnyCached>>,
     observed: BTreeMap<Gvk, Arc<Cached<Object>>>,
     sources: RedBlackTreeMapSync<Key, Arc<Source>>,
-    lookups: RedBlackTreeMapSync<Lookup, Answer>,
+    lookups: RedBlackTreeMapSync<Lookup, LookupResult>,
 }
 
 /// The answer to a lookup, or the reason why there is none.
-pub(crate) type Answer = Result<LookupAnswer, String>;
+pub(crate) type LookupResult = Result<LookupAnswer, String>;
 
 /// A report of a watch or of a write about one object.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,7 +133,7 @@ impl Caches {
     }
 
     /// The answer to a lookup, where there is one.
-    pub(crate) fn answer(&self, lookup: &Lookup) -> Option<&Answer> {
+    pub(crate) fn answer(&self, lookup: &Lookup) -> Option<&LookupResult> {
         self.lookups.get(lookup)
     }
 

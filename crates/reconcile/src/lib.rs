@@ -23,7 +23,7 @@ mod view;
 pub use caches::{Caches, Delta, Unreadable};
 pub use controller::{Change, Controller, Register, Wakes, Watches};
 pub use dispatcher::{
-    Act, Acted, Command, ControllerInfo, Decided, Decision, Dispatcher, Ended, Limits, Planning,
+    Act, Acted, Command, ControllerInfo, Decided, Decision, Dispatcher, Limits, Planning, ReconcileResult,
 };
 pub use index::{Index, Observes};
 pub use kind::{Decoded, Representation, WatchEvent, WatchedKind};

@@ -93,7 +93,7 @@ impl Computed {
 }
 
 /// A request for a result that does not exist yet.
-pub(crate) struct Ask {
+pub(crate) struct MemoRequest {
     memo: Shared,
     type_id: TypeId,
     name: &'static str,
@@ -103,9 +103,9 @@ pub(crate) struct Ask {
     run: Run,
 }
 
-/// The newest answer for one type of [`Memo`] and one key.
+/// The newest result for one type of [`Memo`] and one key.
 #[derive(Clone)]
-pub(crate) struct Kept {
+pub(crate) struct StoredMemo {
     memo: Shared,
     /// The result, or why there is none.
     output: Result<Shared, String>,
@@ -113,29 +113,29 @@ pub(crate) struct Kept {
     last: Option<Shared>,
 }
 
-/// The answers for one key, as its decision sees them.
-pub(crate) type KeyMemos = Vec<(TypeId, Kept)>;
+/// The results for one key, as its decision sees them.
+pub(crate) type KeyMemos = Vec<(TypeId, StoredMemo)>;
 
-/// The answer to one request.
-pub(crate) enum Found<T> {
+/// The response to one request.
+pub(crate) enum MemoResult<T> {
     Ready(Arc<T>),
-    Failed(String, Ask),
-    Absent(Ask),
+    Failed(String, MemoRequest),
+    Absent(MemoRequest),
 }
 
-pub(crate) fn find<M: Memo>(memos: &KeyMemos, memo: M) -> Found<M::Output> {
+pub(crate) fn find<M: Memo>(memos: &KeyMemos, memo: M) -> MemoResult<M::Output> {
     let type_id = TypeId::of::<M>();
     let kept = memos.iter().find(|(kept, _)| *kept == type_id).map(|(_, kept)| kept);
     let same = kept.filter(|kept| kept.memo.downcast_ref::<M>() == Some(&memo));
     if let Some(Ok(output)) = same.map(|kept| &kept.output)
         && let Ok(output) = Arc::clone(output).downcast::<M::Output>()
     {
-        return Found::Ready(output);
+        return MemoResult::Ready(output);
     }
     let name_of_input = memo.input();
     let (memo, last) = (Arc::new(memo), kept.and_then(|kept| kept.last.clone()));
     let input = Arc::clone(&memo);
-    let ask = Ask {
+    let request = MemoRequest {
         memo,
         type_id,
         name: M::NAME,
@@ -148,16 +148,16 @@ pub(crate) fn find<M: Memo>(memos: &KeyMemos, memo: M) -> Found<M::Output> {
         }),
     };
     match same.map(|kept| kept.output.clone()) {
-        Some(Err(why)) => Found::Failed(why, ask),
-        Some(Ok(_)) | None => Found::Absent(ask),
+        Some(Err(why)) => MemoResult::Failed(why, request),
+        Some(Ok(_)) | None => MemoResult::Absent(request),
     }
 }
 
-/// The answers for all keys, and the running computations.
+/// The results for all keys, and the running computations.
 pub(crate) struct Memos {
     slots: BTreeMap<(usize, Key), BTreeMap<TypeId, Slot>>,
     /// Computations whose results are needed.
-    wanted: BTreeMap<u64, Place>,
+    wanted: BTreeMap<u64, MemoId>,
     /// The ones among them that have not been started.
     waiting: BTreeMap<u64, Computation>,
     /// How many may run at the same time.
@@ -167,11 +167,11 @@ pub(crate) struct Memos {
     next_id: u64,
 }
 
-type Place = (usize, Key, TypeId);
+type MemoId = (usize, Key, TypeId);
 
 #[derive(Default)]
 struct Slot {
-    kept: Option<Kept>,
+    kept: Option<StoredMemo>,
     /// When a failed one may be tried again.
     retry_at: Option<Timestamp>,
     running: Option<Running>,
@@ -194,7 +194,7 @@ impl Slot {
         };
         let retry_at = now.saturating_add(Backoff::LONGEST).unwrap_or(Timestamp::MAX);
         self.retry_at = output.is_err().then_some(retry_at);
-        self.kept = Some(Kept { memo, output, last });
+        self.kept = Some(StoredMemo { memo, output, last });
     }
 }
 
@@ -204,21 +204,21 @@ impl Memos {
         Self { slots, wanted, waiting, at_once, started: 0, next_id: 0 }
     }
 
-    /// The answers for a key.
+    /// The results for a key.
     pub(crate) fn of(&self, controller: usize, key: &Key) -> KeyMemos {
         let slots = self.slots.get(&(controller, key.clone())).into_iter().flatten();
         slots.filter_map(|(type_id, slot)| Some((*type_id, slot.kept.clone()?))).collect()
     }
 
     /// Requests a computation, unless it runs already, has its result, or failed a moment ago.
-    pub(crate) fn ask(
+    pub(crate) fn request(
         &mut self,
         (index, controller): (usize, &'static str),
         key: &Key,
-        ask: Ask,
+        request: MemoRequest,
         now: Timestamp,
     ) {
-        let Ask { memo, type_id, name, input, deadline, is_same, run } = ask;
+        let MemoRequest { memo, type_id, name, input, deadline, is_same, run } = request;
         let slot = self.slots.entry((index, key.clone())).or_default().entry(type_id).or_default();
         if slot.running.as_ref().is_some_and(|running| is_same(&running.memo, &memo)) {
             return;
@@ -252,26 +252,26 @@ impl Memos {
         }
         let (id, computation) = self.waiting.pop_first()?;
         self.started += 1;
-        if let Some(place) = self.wanted.get(&id).cloned()
-            && let Some(running) = self.slot(&place).and_then(|slot| slot.running.as_mut())
+        if let Some(id) = self.wanted.get(&id).cloned()
+            && let Some(running) = self.slot(&id).and_then(|slot| slot.running.as_mut())
         {
             running.expires = now.saturating_add(running.deadline).ok();
         }
         Some(computation)
     }
 
-    fn slot(&mut self, (index, key, type_id): &Place) -> Option<&mut Slot> {
+    fn slot(&mut self, (index, key, type_id): &MemoId) -> Option<&mut Slot> {
         self.slots.get_mut(&(*index, key.clone()))?.get_mut(type_id)
     }
 
     /// Records the end of a computation; returns the key that waits for it.
     pub(crate) fn finished(&mut self, computed: Computed, now: Timestamp) -> Option<(usize, Key)> {
         self.started = self.started.saturating_sub(1);
-        let place = self.wanted.remove(&computed.id)?;
-        let slot = self.slot(&place)?;
+        let id = self.wanted.remove(&computed.id)?;
+        let slot = self.slot(&id)?;
         let running = slot.running.take()?;
         slot.settle(running.memo, computed.output, now);
-        Some((place.0, place.1))
+        Some((id.0, id.1))
     }
 
     /// Cancels computations beyond their deadline; returns the keys that wait for them.
@@ -280,14 +280,14 @@ impl Memos {
             return Vec::new();
         }
         let mut woken = Vec::new();
-        for place in self.wanted.values().cloned().collect::<Vec<_>>() {
-            let Some(slot) = self.slot(&place) else { continue };
+        for id in self.wanted.values().cloned().collect::<Vec<_>>() {
+            let Some(slot) = self.slot(&id) else { continue };
             let is_over = |running: &mut Running| running.expires.is_some_and(|at| at <= now);
             let Some(running) = slot.running.take_if(is_over) else { continue };
             let why = format!("it took longer than {:#}", running.deadline);
             slot.settle(Arc::clone(&running.memo), Err(why), now);
             self.cancel(&running);
-            woken.push((place.0, place.1));
+            woken.push((id.0, id.1));
         }
         woken
     }
@@ -310,10 +310,10 @@ impl Memos {
         expiries.min()
     }
 
-    /// Forgets the answers that the newest plan of a key did not ask for.
+    /// Forgets the results that the newest plan of a key did not ask for.
     pub(crate) fn retain(&mut self, controller: usize, key: &Key, used: &[TypeId]) {
-        let place = (controller, key.clone());
-        let Some(slots) = self.slots.get_mut(&place) else { return };
+        let id = (controller, key.clone());
+        let Some(slots) = self.slots.get_mut(&id) else { return };
         let mut dropped = Vec::new();
         slots.retain(|type_id, slot| {
             let is_used = used.contains(type_id);
@@ -323,7 +323,7 @@ impl Memos {
             is_used
         });
         if slots.is_empty() {
-            self.slots.remove(&place);
+            self.slots.remove(&id);
         }
         for running in dropped {
             self.cancel(&running);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::index::LentIndex;
-use super::memo::{Ask, Found, KeyMemos, find};
+use super::memo::{KeyMemos, MemoRequest, MemoResult, find};
 use super::{
     Caches, Index, Lookup, LookupAnswer, Memo, Query, Read, ReadError, Site, Source, Unreadable, View,
 };
@@ -18,12 +18,12 @@ pub struct Snapshot {
     caches: Caches,
     memos: KeyMemos,
     lent: RefCell<LentIndex>,
-    asked: RefCell<Asked>,
+    requested: RefCell<Requests>,
 }
 
 /// The questions of a decision, whether or not they had an answer.
 #[derive(Default)]
-pub(crate) struct Asked {
+pub(crate) struct Requests {
     /// Kinds whose observed objects were read.
     pub(crate) kinds: BTreeSet<Gvk>,
     /// Lookups.
@@ -31,7 +31,7 @@ pub(crate) struct Asked {
     /// Lookups among them that had no answer; the dispatcher plans the key again when they have.
     pub(crate) unanswered: Vec<Lookup>,
     /// Results to compute.
-    pub(crate) memos: Vec<Ask>,
+    pub(crate) memos: Vec<MemoRequest>,
     /// Types of results that were asked for.
     pub(crate) used: Vec<TypeId>,
     /// Kinds among them whose first list had not been read; the dispatcher plans the key again when it has.
@@ -42,7 +42,7 @@ pub(crate) struct Asked {
 
 impl Snapshot {
     pub(crate) fn new(caches: Caches, memos: KeyMemos, lent: LentIndex) -> Self {
-        Self { caches, memos, lent: RefCell::new(lent), asked: RefCell::default() }
+        Self { caches, memos, lent: RefCell::new(lent), requested: RefCell::default() }
     }
 
     /// The caches as they were when the decision began.
@@ -55,8 +55,8 @@ impl Snapshot {
         self.lent.borrow_mut().catch_up()
     }
 
-    pub(crate) fn into_parts(self) -> (LentIndex, Asked) {
-        (self.lent.into_inner(), self.asked.into_inner())
+    pub(crate) fn into_parts(self) -> (LentIndex, Requests) {
+        (self.lent.into_inner(), self.requested.into_inner())
     }
 }
 
@@ -79,23 +79,23 @@ impl View for Snapshot {
 
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
         let read = self.caches.observed(object);
-        let mut asked = self.asked.borrow_mut();
-        if !asked.kinds.contains(&object.gvk) {
-            asked.kinds.insert(object.gvk.clone());
+        let mut requested = self.requested.borrow_mut();
+        if !requested.kinds.contains(&object.gvk) {
+            requested.kinds.insert(object.gvk.clone());
         }
         if read.as_ref().is_err_and(ReadError::is_coming) {
-            asked.awaited.insert(object.gvk.clone());
+            requested.awaited.insert(object.gvk.clone());
         }
         read
     }
 
     fn lookup(&self, lookup: &Lookup) -> Read<LookupAnswer> {
         let read = self.caches.lookup(lookup);
-        let mut asked = self.asked.borrow_mut();
-        if !asked.lookups.contains(lookup) {
-            asked.lookups.insert(lookup.clone());
+        let mut requested = self.requested.borrow_mut();
+        if !requested.lookups.contains(lookup) {
+            requested.lookups.insert(lookup.clone());
             if read.as_ref().is_err_and(ReadError::is_coming) {
-                asked.unanswered.push(lookup.clone());
+                requested.unanswered.push(lookup.clone());
             }
         }
         read
@@ -118,17 +118,17 @@ impl View for Snapshot {
     }
 
     fn memo<M: Memo>(&self, memo: M) -> Read<Arc<M::Output>> {
-        let mut asked = self.asked.borrow_mut();
-        asked.used.push(TypeId::of::<M>());
+        let mut requested = self.requested.borrow_mut();
+        requested.used.push(TypeId::of::<M>());
         match find(&self.memos, memo) {
-            Found::Ready(output) => Ok(output),
-            Found::Failed(why, ask) => {
-                asked.memos.push(ask);
+            MemoResult::Ready(output) => Ok(output),
+            MemoResult::Failed(why, request) => {
+                requested.memos.push(request);
                 Err(ReadError::failed(M::NAME, why))
             }
-            Found::Absent(ask) => {
-                asked.memos.push(ask);
-                asked.is_pending = true;
+            MemoResult::Absent(request) => {
+                requested.memos.push(request);
+                requested.is_pending = true;
                 Err(ReadError::pending(M::NAME))
             }
         }

@@ -52,9 +52,9 @@ impl Action {
 impl<K> Change<K> {
     /// Whether the facts that a controller decides from changed. They did if the object was created or
     /// deleted.
-    pub fn differs_in<'a, F: PartialEq>(&'a self, facts: impl Fn(&'a K) -> F) -> bool {
+    pub fn differs_in<'a, F: PartialEq>(&'a self, fields: impl Fn(&'a K) -> F) -> bool {
         match (&self.old, &self.new) {
-            (Some(old), Some(new)) => facts(old) != facts(new),
+            (Some(old), Some(new)) => fields(old) != fields(new),
             (None, _) | (_, None) => true,
         }
     }

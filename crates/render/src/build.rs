@@ -17,7 +17,7 @@ use super::schemas::Schemas;
 use super::source::{PathTarget, Source, relative_join};
 use super::transform::{Pass, annotations, labels, names, references, sort, vars};
 use super::yaml::{self, Node, Value, documents};
-use object::Place;
+use object::Location;
 
 /// The value that kubectl 1.32 writes for `managedByLabel`; it does not know the version of its kustomize.
 const MANAGED_BY: &str = "kustomize-(devel)";
@@ -124,7 +124,7 @@ impl<'a> Build<'a> {
             [] => return Ok(None),
             [one] => one,
             [(first, _), (second, _), ..] => {
-                let other = Place { file: second.clone(), line: 0 };
+                let other = Location { file: second.clone(), line: 0 };
                 let error = RenderError::new(
                     Reason::InvalidValue,
                     first.clone(),
@@ -249,10 +249,10 @@ impl<'a> Build<'a> {
             self.add_resource(dir, text, &mut accumulator)?;
             return Ok(accumulator.resmap.into_vec());
         };
-        let mut configs = objects_of(nodes, &text.place.file)?;
+        let mut configs = objects_of(nodes, &text.location.file)?;
         let origin = self.configured("").map(|origin| origin.configured_in);
         for config in &mut configs {
-            config.place = text.place.clone();
+            config.location = text.location.clone();
             config.origin = origin.clone().map(|path| Origin { path, ..Origin::default() });
         }
         Ok(configs)

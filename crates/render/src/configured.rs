@@ -27,7 +27,7 @@ pub(super) struct ConfigObject<'a> {
 
 impl<'a> ConfigObject<'a> {
     fn new(object: &'a Resource) -> Result<Self> {
-        let located = Located::root(&object.place.file, &object.node);
+        let located = Located::root(&object.location.file, &object.node);
         let mut fields = located.fields()?;
         for common in ["apiVersion", "kind", "metadata"] {
             fields.take(common);
@@ -60,7 +60,7 @@ fn find<T>(
     let mut known: BTreeMap<&str, T> = known.collect();
     let kind = object.kind();
     let error = |message: String| {
-        RenderError::at(Reason::Unsupported, &object.place, message).field(path.field.clone())
+        RenderError::at(Reason::Unsupported, &object.location, message).field(path.field.clone())
     };
     let has = |name: &str| object.string_map("annotations").contains_key(name);
     if has("config.kubernetes.io/function") || has("config.k8s.io/function") {
@@ -94,8 +94,9 @@ impl Build<'_> {
         accumulator: &mut ResAccumulator,
     ) -> Result<()> {
         if object.api_version() == BUILTIN && object.kind() == "HelmChartInflationGenerator" {
-            let error = RenderError::at(Reason::Unsupported, &object.place, "Helm charts are not rendered")
-                .field(path.field.clone());
+            let error =
+                RenderError::at(Reason::Unsupported, &object.location, "Helm charts are not rendered")
+                    .field(path.field.clone());
             return Err(Box::new(
                 error.hint("keep the output of `helm template` in the repository, as a resource"),
             ));
@@ -146,7 +147,8 @@ impl Build<'_> {
             return Ok(());
         }
         let message = format!("the validator {} changes objects", object.kind());
-        let error = RenderError::at(Reason::InvalidValue, &object.place, message).field(path.field.clone());
+        let error =
+            RenderError::at(Reason::InvalidValue, &object.location, message).field(path.field.clone());
         Err(Box::new(error.hint("name it in transformers")))
     }
 }

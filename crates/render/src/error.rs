@@ -5,7 +5,7 @@ use std::fmt::{Display, Formatter};
 use serde::Serialize;
 
 use super::yaml::Malformed;
-use object::Place;
+use object::Location;
 
 /// A mistake: its place, what is wrong, and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -31,7 +31,7 @@ pub struct RenderError {
     pub hint: Option<String>,
     /// Other places that matter, such as the first of two duplicates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub related: Vec<Place>,
+    pub related: Vec<Location>,
     /// The kustomizations that led here, outermost first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub through: Vec<String>,
@@ -115,8 +115,8 @@ impl RenderError {
     }
 
     /// A mistake at a place.
-    pub fn at(reason: Reason, place: &Place, message: impl Into<String>) -> Self {
-        Self::new(reason, place.file.clone(), message).line(place.line)
+    pub fn at(reason: Reason, location: &Location, message: impl Into<String>) -> Self {
+        Self::new(reason, location.file.clone(), message).line(location.line)
     }
 
     /// A text that cannot be parsed.
@@ -157,8 +157,8 @@ impl RenderError {
 
     /// Adds another place.
     #[must_use]
-    pub fn related(mut self, place: &Place) -> Self {
-        self.related.push(place.clone());
+    pub fn related(mut self, location: &Location) -> Self {
+        self.related.push(location.clone());
         self
     }
 
@@ -193,7 +193,7 @@ impl Display for RenderError {
             let mark = if Some(*line) == self.line { '>' } else { ' ' };
             write!(f, "\n {mark} {line:>width$} | {text}")?;
         }
-        for Place { file, line } in &self.related {
+        for Location { file, line } in &self.related {
             write!(f, "\n   see {file}")?;
             if *line > 0 {
                 write!(f, ":{line}")?;

@@ -37,8 +37,8 @@ pub(super) fn visit(
     let walked = walk(&mut resource.node, &path, create, set);
     walked.map_err(|mut error| {
         if error.file.is_empty() {
-            error.file = resource.place.file.clone();
-            return Box::new(error.line(resource.place.line).field(format!(
+            error.file = resource.location.file.clone();
+            return Box::new(error.line(resource.location.line).field(format!(
                 "{} of {}",
                 spec.path,
                 resource.id()

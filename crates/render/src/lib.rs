@@ -38,7 +38,7 @@ mod transform;
 pub mod yaml;
 
 pub use error::{ExcerptLine, Reason, RenderError};
-pub use source::{Closure, Seen};
+pub use source::{Closure, PathEntry};
 
 use budget::Budget;
 use build::Build;
@@ -108,10 +108,10 @@ pub fn render_until(
 fn objects(resources: Vec<resource::Resource>) -> decode::Result<Vec<RenderedObject>> {
     let mut objects = Vec::with_capacity(resources.len());
     for resource in resources {
-        let invalid = |why: String| Box::new(RenderError::at(Reason::InvalidValue, &resource.place, why));
+        let invalid = |why: String| Box::new(RenderError::at(Reason::InvalidValue, &resource.location, why));
         let json = resource.node.to_json(Reading::Objects).map_err(|(_, why)| invalid(why.0))?;
         let object = Object::from_value(json).map_err(|why| invalid(why.to_string()))?;
-        objects.push(RenderedObject { object, origin: resource.place });
+        objects.push(RenderedObject { object, origin: resource.location });
     }
     Ok(objects)
 }

@@ -7,7 +7,7 @@ use super::error::{Reason, RenderError};
 use super::limits::{MAX_LIST_DEPTH, MAX_OBJECTS};
 use super::resource::Resource;
 use super::yaml::{Node, Value, documents};
-use object::Place;
+use object::Location;
 
 /// Reads the objects of a file. Lists of objects are divided.
 ///
@@ -35,13 +35,13 @@ pub(super) fn objects_of(nodes: Vec<Node>, file: &str) -> Result<Vec<Resource>> 
         if node.is_empty() {
             continue;
         }
-        let place = Place { file: file.into(), line: node.line };
-        check(&node, &place)?;
+        let location = Location { file: file.into(), line: node.line };
+        check(&node, &location)?;
         if node.get("kind").is_some_and(|kind| kind.text().ends_with("List")) && node.get("items").is_some() {
             if depth >= MAX_LIST_DEPTH {
                 return Err(Box::new(RenderError::at(
                     Reason::TooLarge,
-                    &place,
+                    &location,
                     format!("lists of objects stand in lists more than {MAX_LIST_DEPTH} levels deep"),
                 )));
             }
@@ -60,7 +60,7 @@ pub(super) fn objects_of(nodes: Vec<Node>, file: &str) -> Result<Vec<Resource>> 
             }
             continue;
         }
-        resources.push(Resource::new(node, place));
+        resources.push(Resource::new(node, location));
         if resources.len() > MAX_OBJECTS {
             return Err(Box::new(RenderError::new(
                 Reason::TooLarge,
@@ -73,9 +73,9 @@ pub(super) fn objects_of(nodes: Vec<Node>, file: &str) -> Result<Vec<Resource>> 
 }
 
 /// An object has a kind and a name; a list needs no name.
-fn check(node: &Node, place: &Place) -> Result<()> {
+fn check(node: &Node, location: &Location) -> Result<()> {
     let error = |message: &str, field: &str| {
-        let error = RenderError::at(Reason::InvalidValue, place, message);
+        let error = RenderError::at(Reason::InvalidValue, location, message);
         Err(Box::new(if field.is_empty() { error } else { error.field(field) }))
     };
     if node.as_map().is_none() {

@@ -9,7 +9,7 @@ use super::generate::merge_data;
 use super::kustomization::{Behavior, Generator};
 use super::limits::MAX_OBJECTS;
 use super::resource::{Id, Resource};
-use object::Place;
+use object::Location;
 
 /// Objects in the order in which they were read.
 #[derive(Clone, Default)]
@@ -53,10 +53,10 @@ impl ResMap {
             let first = known.get(&id).and_then(|index| self.resources.get(*index));
             if let Some(first) = first {
                 let message = format!("{id} exists already");
-                let error = RenderError::at(Reason::DuplicateObject, &resource.place, message);
+                let error = RenderError::at(Reason::DuplicateObject, &resource.location, message);
                 return Err(Box::new(
                     error
-                        .related(&first.place)
+                        .related(&first.location)
                         .hint("every object may come from one place only; use a patch to change it"),
                 ));
             }
@@ -79,23 +79,24 @@ impl ResMap {
     /// # Errors
     /// Names the object, and the place of the other one.
     pub(super) fn check_ids(&self) -> Result<()> {
-        let mut known: BTreeMap<Id, &Place> = BTreeMap::new();
+        let mut known: BTreeMap<Id, &Location> = BTreeMap::new();
         for resource in self.iter() {
             let is_list = resource.kind().ends_with("List");
             for (field, text) in [("kind", resource.kind()), ("metadata.name", resource.name())] {
                 if text.is_empty() && !(is_list && field == "metadata.name") {
                     let error = RenderError::at(
                         Reason::InvalidValue,
-                        &resource.place,
+                        &resource.location,
                         "the object has none any more",
                     )
                     .field(field);
                     return Err(Box::new(error.hint("a patch or replacement removed it")));
                 }
             }
-            if let Some(first) = known.insert(resource.id(), &resource.place) {
+            if let Some(first) = known.insert(resource.id(), &resource.location) {
                 let message = format!("{} exists twice after all changes", resource.id());
-                let error = RenderError::at(Reason::DuplicateObject, &resource.place, message).related(first);
+                let error =
+                    RenderError::at(Reason::DuplicateObject, &resource.location, message).related(first);
                 return Err(Box::new(error.hint("a patch or replacement gave it the name of another")));
             }
         }
@@ -109,7 +110,7 @@ impl ResMap {
     pub(super) fn absorb(&mut self, mut made: Resource, generator: &Generator) -> Result<()> {
         let id = made.id();
         let error = |reason, message: String| {
-            Box::new(RenderError::at(reason, &generator.place, message).field(generator.field.clone()))
+            Box::new(RenderError::at(reason, &generator.location, message).field(generator.field.clone()))
         };
         let mut found = self
             .iter_mut()
@@ -126,7 +127,7 @@ impl ResMap {
             }
             (Some(old), None, Behavior::Create) => {
                 let error =
-                    error(Reason::DuplicateObject, format!("{id} exists already")).related(&old.place);
+                    error(Reason::DuplicateObject, format!("{id} exists already")).related(&old.location);
                 Err(Box::new(error.hint("set behavior to merge or replace")))
             }
             (Some(old), None, behavior @ (Behavior::Merge | Behavior::Replace)) => {
@@ -157,7 +158,7 @@ impl ResMap {
             }
             (Some(one), Some(other), _) => {
                 let error = error(Reason::Target, format!("several objects are {id}"));
-                Err(Box::new(error.related(&one.place).related(&other.place)))
+                Err(Box::new(error.related(&one.location).related(&other.location)))
             }
         }
     }

@@ -6,7 +6,7 @@ use super::kustomization::Selector;
 use super::schemas::BUILTIN;
 use super::yaml::{Node, Scalar, Style, Tag, Value, looks_like_something_else};
 use object::Gvk;
-use object::Place;
+use object::Location;
 
 /// The namespace of objects without one.
 pub(super) const DEFAULT_NAMESPACE: &str = "default";
@@ -62,7 +62,7 @@ pub(super) struct Resource {
     /// Its fields.
     pub node: Node,
     /// The place that it was read from, or of its generator.
-    pub place: Place,
+    pub location: Location,
     /// Its earlier names, oldest first.
     pub previous: Vec<Previous>,
     /// The prefixes of its name, innermost first.
@@ -83,10 +83,10 @@ pub(super) struct Resource {
 
 impl Resource {
     /// An object without history.
-    pub(super) fn new(node: Node, place: Place) -> Self {
+    pub(super) fn new(node: Node, location: Location) -> Self {
         Self {
             node,
-            place,
+            location,
             previous: Vec::new(),
             prefixes: Vec::new(),
             suffixes: Vec::new(),

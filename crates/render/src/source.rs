@@ -19,12 +19,12 @@ type Result<T> = std::result::Result<T, Box<RenderError>>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {
     /// The answer for each path that was read; directories end with `/`.
-    pub seen: BTreeMap<String, Seen>,
+    pub seen: BTreeMap<String, PathEntry>,
 }
 
 /// The answer for a path.
 #[derive(Clone, Debug)]
-pub enum Seen {
+pub enum PathEntry {
     /// A file and its bytes.
     File(Arc<[u8]>),
     /// A link and its target.
@@ -37,7 +37,7 @@ pub enum Seen {
     Names(Vec<String>),
 }
 
-impl PartialEq for Seen {
+impl PartialEq for PathEntry {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::File(a), Self::File(b)) => Arc::ptr_eq(a, b) || a == b,
@@ -49,14 +49,14 @@ impl PartialEq for Seen {
     }
 }
 
-impl Eq for Seen {}
+impl Eq for PathEntry {}
 
 impl Closure {
     /// The files that were read, in order.
     pub fn files(&self) -> impl Iterator<Item = (&str, &Arc<[u8]>)> {
         self.seen.iter().filter_map(|(path, seen)| match seen {
-            Seen::File(bytes) => Some((path.as_str(), bytes)),
-            Seen::Link(_) | Seen::Submodule | Seen::Absent | Seen::Names(_) => None,
+            PathEntry::File(bytes) => Some((path.as_str(), bytes)),
+            PathEntry::Link(_) | PathEntry::Submodule | PathEntry::Absent | PathEntry::Names(_) => None,
         })
     }
 
@@ -65,11 +65,11 @@ impl Closure {
         let mut hash = Sha256::new();
         for (path, seen) in &self.seen {
             let (kind, content): (&str, Vec<u8>) = match seen {
-                Seen::File(bytes) => ("file", Sha256::digest(bytes).to_vec()),
-                Seen::Link(target) => ("link", target.clone().into_bytes()),
-                Seen::Submodule => ("submodule", Vec::new()),
-                Seen::Absent => ("absent", Vec::new()),
-                Seen::Names(names) => ("names", names.join("\0").into_bytes()),
+                PathEntry::File(bytes) => ("file", Sha256::digest(bytes).to_vec()),
+                PathEntry::Link(target) => ("link", target.clone().into_bytes()),
+                PathEntry::Submodule => ("submodule", Vec::new()),
+                PathEntry::Absent => ("absent", Vec::new()),
+                PathEntry::Names(names) => ("names", names.join("\0").into_bytes()),
             };
             for part in [path.as_bytes(), kind.as_bytes(), &content] {
                 hash.update((part.len() as u64).to_be_bytes());
@@ -82,18 +82,20 @@ impl Closure {
     /// Whether a tree gives the same answers.
     pub fn holds_in(&self, tree: &FileTree) -> bool {
         self.seen.iter().all(|(path, seen)| match seen {
-            Seen::Names(names) => *names == file_names(tree, path.trim_end_matches('/')),
-            Seen::File(_) | Seen::Link(_) | Seen::Submodule | Seen::Absent => look(tree, path) == *seen,
+            PathEntry::Names(names) => *names == file_names(tree, path.trim_end_matches('/')),
+            PathEntry::File(_) | PathEntry::Link(_) | PathEntry::Submodule | PathEntry::Absent => {
+                entry(tree, path) == *seen
+            }
         })
     }
 }
 
-fn look(tree: &FileTree, path: &str) -> Seen {
+fn entry(tree: &FileTree, path: &str) -> PathEntry {
     match tree.entry(path) {
-        Some(Entry::File(bytes)) => Seen::File(bytes.clone()),
-        Some(Entry::Link(target)) => Seen::Link(target.clone()),
-        Some(Entry::Submodule) => Seen::Submodule,
-        None => Seen::Absent,
+        Some(Entry::File(bytes)) => PathEntry::File(bytes.clone()),
+        Some(Entry::Link(target)) => PathEntry::Link(target.clone()),
+        Some(Entry::Submodule) => PathEntry::Submodule,
+        None => PathEntry::Absent,
     }
 }
 
@@ -107,7 +109,7 @@ fn file_names(tree: &FileTree, dir: &str) -> Vec<String> {
 /// A tree that is read through one rendering.
 pub(super) struct Source<'a> {
     tree: &'a FileTree,
-    seen: RefCell<BTreeMap<String, Seen>>,
+    seen: RefCell<BTreeMap<String, PathEntry>>,
     directories: Cell<usize>,
     /// The memory that the rendering may still use.
     pub budget: Budget<'a>,
@@ -152,8 +154,8 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    fn look(&self, path: &str) -> Seen {
-        let seen = look(self.tree, path);
+    fn entry(&self, path: &str) -> PathEntry {
+        let seen = entry(self.tree, path);
         self.seen.borrow_mut().entry(path.to_owned()).or_insert_with(|| seen.clone());
         seen
     }
@@ -161,19 +163,19 @@ impl<'a> Source<'a> {
     /// The names of the files directly in a directory, in order.
     pub(super) fn names(&self, dir: &str) -> Vec<String> {
         let names = file_names(self.tree, dir);
-        self.seen.borrow_mut().insert(format!("{dir}/"), Seen::Names(names.clone()));
+        self.seen.borrow_mut().insert(format!("{dir}/"), PathEntry::Names(names.clone()));
         names
     }
 
     /// The file at a path; links of its directories are not followed.
     pub(super) fn file_at(&self, path: &str) -> Option<Arc<[u8]>> {
-        match self.look(path) {
-            Seen::File(bytes) => Some(bytes),
-            Seen::Link(_) => match self.follow(path) {
+        match self.entry(path) {
+            PathEntry::File(bytes) => Some(bytes),
+            PathEntry::Link(_) => match self.follow(path) {
                 Ok(Some(PathTarget::File(_, bytes))) => Some(bytes),
                 Ok(Some(PathTarget::Directory(_)) | None) | Err(_) => None,
             },
-            Seen::Submodule | Seen::Absent | Seen::Names(_) => None,
+            PathEntry::Submodule | PathEntry::Absent | PathEntry::Names(_) => None,
         }
     }
 
@@ -224,17 +226,17 @@ impl<'a> Source<'a> {
             let seen = if rest.is_empty()
                 || matches!(self.tree.entry(&next), Some(Entry::Link(_) | Entry::Submodule))
             {
-                self.look(&next)
+                self.entry(&next)
             } else {
-                Seen::Absent
+                PathEntry::Absent
             };
             match seen {
-                Seen::File(bytes) if bytes.len() > MAX_FILE_BYTES => {
+                PathEntry::File(bytes) if bytes.len() > MAX_FILE_BYTES => {
                     let message = format!("{next:?} has {} bytes, more than {MAX_FILE_BYTES}", bytes.len());
                     return Err(bare(Reason::TooLarge, message));
                 }
-                Seen::File(bytes) => return Ok(Some(PathTarget::File(next, bytes))),
-                Seen::Link(target) => {
+                PathEntry::File(bytes) => return Ok(Some(PathTarget::File(next, bytes))),
+                PathEntry::Link(target) => {
                     links += 1;
                     if links > MAX_LINKS {
                         return Err(bare(
@@ -246,8 +248,8 @@ impl<'a> Source<'a> {
                     rest.extend(resolved.split('/').filter(|part| !part.is_empty()).rev().map(String::from));
                     at = String::new();
                 }
-                Seen::Submodule => return Err(submodule(&next)),
-                Seen::Absent | Seen::Names(_) => at = next,
+                PathEntry::Submodule => return Err(submodule(&next)),
+                PathEntry::Absent | PathEntry::Names(_) => at = next,
             }
         }
         Ok(self.tree.is_dir(&at).then_some(PathTarget::Directory(at)))

@@ -15,10 +15,10 @@ use store::{ApiError, DeleteOptions, Deleted, Patch, Propagation, ResourcePath, 
 pub type Branches = BTreeMap<String, Vec<Push>>;
 
 /// Executes one action as a field manager.
-pub type Execute = fn(&mut Sites<'_>, &str, &Action, Timestamp) -> Outcome;
+pub type Execute = fn(&mut Servers<'_>, &str, &Action, Timestamp) -> Outcome;
 
 /// The servers that a process reaches.
-pub struct Sites<'a> {
+pub struct Servers<'a> {
     /// The hub; absent while the network to it is cut.
     pub(super) hub: Option<&'a mut Store>,
     /// The cluster of an agent, with its name.
@@ -30,7 +30,7 @@ pub struct Sites<'a> {
     pub(super) faults: Faults,
 }
 
-impl Sites<'_> {
+impl Servers<'_> {
     pub(super) fn readable(&self, site: Site) -> Option<&Store> {
         match site {
             Site::Hub => self.hub.as_deref(),
@@ -74,7 +74,7 @@ pub(super) fn unavailable(why: &str) -> Failure {
 ///
 /// # Errors
 /// The refusal of the server, or that it cannot be reached.
-pub fn execute(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+pub fn execute(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     let options = WriteOptions::manager(manager);
     match action {
         Action::Apply { site, object, force, manager: other, impersonate: _, dry_run } => {

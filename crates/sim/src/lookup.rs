@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::execute::{Sites, refused, unavailable};
+use super::execute::{Servers, refused, unavailable};
 use object::{Gvk, Object, ObjectRef};
 use reconcile::{Access, AccessReview, Failure, Gvr, Lookup, LookupAnswer, Mapping, ServerHealth, Site};
 use store::rbac::Attributes;
 use store::{ResourcePath, Store, User, WriteOptions};
 
-impl Sites<'_> {
+impl Servers<'_> {
     /// Answers a lookup.
     pub(super) fn look_up(
         &mut self,

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::check::{Author, Decided};
-use super::execute::{Sites, unavailable};
+use super::check::{Author, CheckedDecision};
+use super::execute::{Servers, unavailable};
 use object::{Gvk, Key, Object, Random};
 use reconcile::{
     Act, Acted, Caches, Command, Decoded, Dispatcher, Failure, Limits, Lookup, LookupAnswer, Narrowed,
@@ -87,7 +87,7 @@ impl Process {
     }
 
     /// Lets it die after so many writes more.
-    pub(super) fn die_after(&mut self, writes: usize) {
+    pub(super) fn crash_after(&mut self, writes: usize) {
         self.left = Some(writes);
     }
 
@@ -132,7 +132,7 @@ impl Process {
 
     /// Reads events from the API servers and executes the commands that are due until another process goes
     /// on; returns whether it executed any.
-    pub(super) fn round(&mut self, sites: &mut Sites<'_>, random: &mut Random, now: Timestamp) -> bool {
+    pub(super) fn round(&mut self, sites: &mut Servers<'_>, random: &mut Random, now: Timestamp) -> bool {
         let now = now.saturating_add(self.clock).unwrap_or(now);
         let mut busy = false;
         loop {
@@ -176,17 +176,17 @@ impl Process {
             Command::Decide(_) | Command::Compute(_) | Command::Act(_) | Command::LookUp(..) => {
                 self.waiting.push(Waiting::Command(command));
             }
-            Command::Ended(_) | Command::Refused(_) => {}
+            Command::Reconciled(_) | Command::Refused(_) => {}
         }
         false
     }
 
-    fn run(&mut self, command: Command, sites: &mut Sites<'_>, random: &mut Random, now: Timestamp) {
+    fn run(&mut self, command: Command, sites: &mut Servers<'_>, random: &mut Random, now: Timestamp) {
         match command {
             Command::Decide(decision) => {
                 let controller = decision.controller;
                 let decided = decision.run_inspected(&mut |&Planning { key, view, plan, again }| {
-                    sites.checker.planned(&Decided { controller, key, view, plan, again, now });
+                    sites.checker.planned(&CheckedDecision { controller, key, view, plan, again, now });
                 });
                 self.dispatcher.decided(decided, now);
             }
@@ -204,13 +204,13 @@ impl Process {
                 let answer = sites.look_up(site, &lookup, self.world_time(now));
                 self.waiting.push(Waiting::LookedUp(site, lookup, answer));
             }
-            Command::Watch(_) | Command::Unwatch(_) | Command::Ended(_) | Command::Refused(_) => {
+            Command::Watch(_) | Command::Unwatch(_) | Command::Reconciled(_) | Command::Refused(_) => {
                 self.take(command);
             }
         }
     }
 
-    fn act(&mut self, act: &Act, sites: &mut Sites<'_>, random: &mut Random, now: Timestamp) -> Outcome {
+    fn act(&mut self, act: &Act, sites: &mut Servers<'_>, random: &mut Random, now: Timestamp) -> Outcome {
         if self.is_dead() {
             return Err(unavailable("the process is dead"));
         }
@@ -229,7 +229,7 @@ impl Process {
     }
 
     /// Reads what has changed; returns whether anything has, or is late.
-    fn read(&mut self, sites: &Sites<'_>, random: &mut Random, now: Timestamp) -> bool {
+    fn read(&mut self, sites: &Servers<'_>, random: &mut Random, now: Timestamp) -> bool {
         let revisions = sites.revisions();
         if self.seen == Some(revisions) {
             return false;

@@ -130,11 +130,11 @@ impl World {
     /// Lets the operator die after so many writes more, whatever it is doing; a new one that knows nothing
     /// takes its place.
     pub fn kill_operator_after(&mut self, writes: usize) {
-        self.operator.die_after(writes);
+        self.operator.crash_after(writes);
     }
 
     /// Whether the operator that was to be killed has not come that far.
-    pub fn is_operator_doomed(&self) -> bool {
+    pub fn crashes_operator(&self) -> bool {
         !self.operator.is_safe()
     }
 

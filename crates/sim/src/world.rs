@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Spoke;
 use super::check::{Checker, Invariant, InvariantViolation, Write};
-use super::execute::{Branches, Execute, Sites, execute};
+use super::execute::{Branches, Execute, Servers, execute};
 use super::process::{Faults, Process};
 use api::crds;
 use object::{Key, Random};
@@ -170,7 +170,7 @@ impl World {
             checker.observe(Some(name), &mut spoke.store, None, now);
         }
         let execute = setup.execute;
-        let mut sites = Sites { hub: Some(hub), spoke: None, branches, checker, execute, faults: *faults };
+        let mut sites = Servers { hub: Some(hub), spoke: None, branches, checker, execute, faults: *faults };
         busy |= operator.round(&mut sites, random, now);
         busy |= hub.collect(now);
         checker.observe(None, hub, None, now);
@@ -178,7 +178,7 @@ impl World {
             let Spoke { store, connected, answers, agent, .. } = spoke;
             let hub = connected.then_some(&mut *hub);
             let spoke_site = answers.then_some((name.as_str(), store));
-            let mut sites = Sites { hub, spoke: spoke_site, branches, checker, execute, faults: *faults };
+            let mut sites = Servers { hub, spoke: spoke_site, branches, checker, execute, faults: *faults };
             busy |= agent.round(&mut sites, random, now);
             busy |= spoke.run_workloads(now) | spoke.store.collect(now);
             checker.observe(Some(name), &mut spoke.store, None, now);

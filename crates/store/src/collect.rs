@@ -17,30 +17,30 @@ use super::metadata::Owner;
 use super::{GroupResource, Propagation, Store, crd, delete, metadata};
 
 /// An object's resource and key.
-pub(super) type Place = (GroupResource, Key);
+pub(super) type ObjectId = (GroupResource, Key);
 
 /// Which objects name which owners, and which places to look at.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Garbage {
+pub(super) struct OwnerGraph {
     /// By uid of the owner.
-    dependents: BTreeMap<String, BTreeSet<Place>>,
+    dependents: BTreeMap<String, BTreeSet<ObjectId>>,
     /// Objects that are going, by uid: they may wait for their dependents.
-    going: BTreeMap<String, Place>,
-    pending: BTreeSet<Place>,
+    going: BTreeMap<String, ObjectId>,
+    pending: BTreeSet<ObjectId>,
 }
 
 /// Steps of [`Store::settle`]; a chain of owners is no longer than this.
 const STEPS_LIMIT: usize = 1_000;
 
-impl Garbage {
+impl OwnerGraph {
     /// Remembers what a write may have set loose.
-    pub(super) fn note(&mut self, place: &Place, old: Option<&Object>, new: Option<&Object>) {
+    pub(super) fn note(&mut self, id: &ObjectId, old: Option<&Object>, new: Option<&Object>) {
         let uids =
             |object: Option<&Object>| -> BTreeSet<String> { object.map(owner_uids).unwrap_or_default() };
         let (before, after) = (uids(old), uids(new));
         for uid in before.difference(&after) {
             if let Some(places) = self.dependents.get_mut(uid) {
-                places.remove(place);
+                places.remove(id);
                 if places.is_empty() {
                     self.dependents.remove(uid);
                 }
@@ -48,46 +48,46 @@ impl Garbage {
             self.pending.extend(self.going.get(uid).cloned());
         }
         for uid in after.difference(&before) {
-            self.dependents.entry(uid.clone()).or_default().insert(place.clone());
+            self.dependents.entry(uid.clone()).or_default().insert(id.clone());
         }
         match new {
             Some(new) if new.is_terminating() || !after.is_empty() => {
-                self.pending.insert(place.clone());
+                self.pending.insert(id.clone());
                 if new.is_terminating() {
-                    self.going.insert(new.uid().to_owned(), place.clone());
+                    self.going.insert(new.uid().to_owned(), id.clone());
                 }
             }
             Some(_) => {}
-            None => self.set_loose(place, old),
+            None => self.set_loose(id, old),
         }
     }
 
-    fn set_loose(&mut self, place: &Place, old: Option<&Object>) {
+    fn set_loose(&mut self, id: &ObjectId, old: Option<&Object>) {
         let Some(old) = old else { return };
         self.going.remove(old.uid());
         self.pending.extend(self.dependents.get(old.uid()).into_iter().flatten().cloned());
         // Those that may wait for it to go: its namespace and its definition, beside its owners.
-        if !place.1.namespace.is_empty() {
-            self.pending.insert((GroupResource::namespaces(), Key::cluster(place.1.namespace.clone())));
+        if !id.1.namespace.is_empty() {
+            self.pending.insert((GroupResource::namespaces(), Key::cluster(id.1.namespace.clone())));
         }
         self.pending.insert((
             GroupResource::definitions(),
-            Key::cluster(format!("{}.{}", place.0.resource, place.0.group)),
+            Key::cluster(format!("{}.{}", id.0.resource, id.0.group)),
         ));
     }
 
     /// Forgets which places to look at.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.pending.clear();
     }
 
     /// Looks at every object again that may have something to wait for.
-    pub(super) fn look_again<'a>(&mut self, objects: impl Iterator<Item = (Place, &'a Arc<Object>)>) {
+    pub(super) fn enqueue_waiting<'a>(&mut self, objects: impl Iterator<Item = (ObjectId, &'a Arc<Object>)>) {
         let waits = |object: &Object| object.is_terminating() || !owner_uids(object).is_empty();
-        self.pending.extend(objects.filter(|(_, object)| waits(object)).map(|(place, _)| place));
+        self.pending.extend(objects.filter(|(_, object)| waits(object)).map(|(id, _)| id));
     }
 
-    fn of(&self, uid: &str) -> Vec<Place> {
+    fn of(&self, uid: &str) -> Vec<ObjectId> {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 }
@@ -99,7 +99,7 @@ fn owner_uids(object: &Object) -> BTreeSet<String> {
 
 /// The state of an owner that an object names.
 enum OwnerState {
-    Present(Place, Arc<Object>),
+    Present(ObjectId, Arc<Object>),
     Absent,
     /// Its kind is not served, or cannot own this object: nothing may be concluded.
     Unknown,
@@ -122,8 +122,8 @@ impl Store {
     /// waits for blocking dependents, `orphan` cuts them off.
     pub fn collect(&mut self, now: Timestamp) -> bool {
         let before = self.revision();
-        for place in std::mem::take(&mut self.garbage.pending) {
-            self.look_at(&place, now);
+        for id in std::mem::take(&mut self.owner_graph.pending) {
+            self.collect_object(&id, now);
         }
         self.revision() != before
     }
@@ -153,31 +153,31 @@ impl Store {
         }
     }
 
-    fn object_at(&self, place: &Place) -> Option<&Arc<Object>> {
-        self.collections.get(&place.0)?.objects.get(&place.1)
+    fn object_at(&self, id: &ObjectId) -> Option<&Arc<Object>> {
+        self.collections.get(&id.0)?.objects.get(&id.1)
     }
 
-    fn look_at(&mut self, place: &Place, now: Timestamp) {
-        let Some(object) = self.object_at(place).cloned() else { return };
+    fn collect_object(&mut self, id: &ObjectId, now: Timestamp) {
+        let Some(object) = self.object_at(id).cloned() else { return };
         if object.is_terminating() {
             let finalizers = metadata::strings(&object, "finalizers");
             if finalizers.iter().any(|f| f == ORPHAN) {
-                self.orphan_dependents(place, &object);
+                self.orphan_dependents(id, &object);
             } else if finalizers.iter().any(|f| f == FOREGROUND) {
-                self.delete_dependents(place, &object, now);
+                self.delete_dependents(id, &object, now);
             }
-            if place.0 == GroupResource::namespaces() {
-                self.empty_namespace(place, now);
+            if id.0 == GroupResource::namespaces() {
+                self.empty_namespace(id, now);
             }
-            if place.0 == GroupResource::definitions() {
-                self.empty_definition(place, &object, now);
+            if id.0 == GroupResource::definitions() {
+                self.empty_definition(id, &object, now);
             }
         }
-        self.check_owners(place, now);
+        self.check_owners(id, now);
     }
 
-    fn check_owners(&mut self, place: &Place, now: Timestamp) {
-        let Some(object) = self.object_at(place).cloned() else { return };
+    fn check_owners(&mut self, id: &ObjectId, now: Timestamp) {
+        let Some(object) = self.object_at(id).cloned() else { return };
         let owners = metadata::owners(&object);
         if owners.is_empty() {
             return;
@@ -192,25 +192,25 @@ impl Store {
             }
         }
         if solid == 0 && !object.is_terminating() {
-            let foreground = !self.garbage.of(object.uid()).is_empty()
+            let foreground = !self.owner_graph.of(object.uid()).is_empty()
                 && metadata::strings(&object, "finalizers").iter().any(|f| f == FOREGROUND);
             let propagation = if foreground { Propagation::Foreground } else { Propagation::Background };
-            self.terminate(place, Some(propagation), now);
+            self.terminate(id, Some(propagation), now);
         } else if solid > 0 && !absent.is_empty() {
-            self.edit(place, |object| drop_owners(object, &absent));
+            self.edit(id, |object| drop_owners(object, &absent));
         }
         // An owner that waits for its dependents looks again whenever one of them changes.
         for owner in &owners {
             if let OwnerState::Present(at, owner) = self.owner_state(&object, owner)
                 && owner.is_terminating()
             {
-                self.look_again(at);
+                self.enqueue_waiting(at);
             }
         }
     }
 
-    fn look_again(&mut self, place: Place) {
-        self.garbage.pending.insert(place);
+    fn enqueue_waiting(&mut self, id: ObjectId) {
+        self.owner_graph.pending.insert(id);
     }
 
     fn owner_state(&self, object: &Object, owner: &Owner) -> OwnerState {
@@ -223,23 +223,23 @@ impl Store {
         } else {
             Key::cluster(owner.object.key.name.clone())
         };
-        let place = (resource.id_of_storage(), key);
-        match self.object_at(&place) {
-            Some(found) if found.uid() == owner.uid => OwnerState::Present(place, found.clone()),
+        let id = (resource.id_of_storage(), key);
+        match self.object_at(&id) {
+            Some(found) if found.uid() == owner.uid => OwnerState::Present(id, found.clone()),
             Some(_) | None => OwnerState::Absent,
         }
     }
 
-    fn orphan_dependents(&mut self, place: &Place, owner: &Object) {
+    fn orphan_dependents(&mut self, id: &ObjectId, owner: &Object) {
         let uid = BTreeSet::from([owner.uid().to_owned()]);
-        for dependent in self.garbage.of(owner.uid()) {
+        for dependent in self.owner_graph.of(owner.uid()) {
             self.edit(&dependent, |object| drop_owners(object, &uid));
         }
-        self.edit(place, |object| drop_finalizer(object, ORPHAN));
+        self.edit(id, |object| drop_finalizer(object, ORPHAN));
     }
 
-    fn delete_dependents(&mut self, place: &Place, owner: &Object, now: Timestamp) {
-        let dependents = self.garbage.of(owner.uid());
+    fn delete_dependents(&mut self, id: &ObjectId, owner: &Object, now: Timestamp) {
+        let dependents = self.owner_graph.of(owner.uid());
         for dependent in &dependents {
             let Some(object) = self.object_at(dependent).cloned() else { continue };
             let others = metadata::owners(&object)
@@ -249,7 +249,7 @@ impl Store {
                 let uid = BTreeSet::from([owner.uid().to_owned()]);
                 self.edit(dependent, |object| drop_owners(object, &uid));
             } else if !object.is_terminating() {
-                let propagation = if self.garbage.of(object.uid()).is_empty() {
+                let propagation = if self.owner_graph.of(object.uid()).is_empty() {
                     Propagation::Background
                 } else {
                     Propagation::Foreground
@@ -257,18 +257,18 @@ impl Store {
                 self.terminate(dependent, Some(propagation), now);
             }
         }
-        let blocked = dependents.iter().filter_map(|place| self.object_at(place)).any(|object| {
+        let blocked = dependents.iter().filter_map(|id| self.object_at(id)).any(|object| {
             let mut owners = metadata::owners(object).into_iter();
             owners.any(|o| o.uid == owner.uid() && o.blocks)
         });
         if !blocked {
-            self.edit(place, |object| drop_finalizer(object, FOREGROUND));
+            self.edit(id, |object| drop_finalizer(object, FOREGROUND));
         }
     }
 
-    fn empty_namespace(&mut self, place: &Place, now: Timestamp) {
-        let name = place.1.name.clone();
-        let inside = |store: &Self| -> Vec<Place> {
+    fn empty_namespace(&mut self, id: &ObjectId, now: Timestamp) {
+        let name = id.1.name.clone();
+        let inside = |store: &Self| -> Vec<ObjectId> {
             let collections =
                 store.collections.iter().filter(|(_, collection)| collection.resource.namespaced);
             collections
@@ -283,20 +283,21 @@ impl Store {
             }
         }
         if inside(self).is_empty() {
-            self.edit(place, |namespace| {
+            self.edit(id, |namespace| {
                 namespace.field_mut("spec").remove("finalizers");
             });
         }
     }
 
-    fn empty_definition(&mut self, place: &Place, definition: &Object, now: Timestamp) {
-        let id = crd::resource_id(definition);
-        let instances = |store: &Self| -> Vec<Place> {
-            let collection = store.collections.get(&id).filter(|collection| collection.resource.is_custom());
+    fn empty_definition(&mut self, id: &ObjectId, definition: &Object, now: Timestamp) {
+        let resource = crd::resource_id(definition);
+        let instances = |store: &Self| -> Vec<ObjectId> {
+            let collection =
+                store.collections.get(&resource).filter(|collection| collection.resource.is_custom());
             collection
                 .into_iter()
                 .flat_map(|collection| collection.objects.keys())
-                .map(|key| (id.clone(), key.clone()))
+                .map(|key| (resource.clone(), key.clone()))
                 .collect()
         };
         for instance in instances(self) {
@@ -305,14 +306,14 @@ impl Store {
             }
         }
         if instances(self).is_empty() {
-            self.edit(place, |object| drop_finalizer(object, crd::CLEANUP));
+            self.edit(id, |object| drop_finalizer(object, crd::CLEANUP));
         }
     }
 
     /// Changes a stored object as the control plane; one that nothing holds any more goes.
-    fn edit(&mut self, place: &Place, change: impl FnOnce(&mut Object)) {
-        let Some(collection) = self.collections.get(&place.0) else { return };
-        let (resource, Some(old)) = (collection.resource.clone(), collection.objects.get(&place.1)) else {
+    fn edit(&mut self, id: &ObjectId, change: impl FnOnce(&mut Object)) {
+        let Some(collection) = self.collections.get(&id.0) else { return };
+        let (resource, Some(old)) = (collection.resource.clone(), collection.objects.get(&id.1)) else {
             return;
         };
         let mut new = Object::clone(old);
@@ -321,9 +322,9 @@ impl Store {
             return;
         }
         let goes = new.is_terminating() && delete::is_finalized(&resource, &new);
-        self.commit(&place.0, &place.1, Some(new));
+        self.commit(&id.0, &id.1, Some(new));
         if goes {
-            self.remove(&place.0, &place.1);
+            self.remove(&id.0, &id.1);
         }
     }
 }

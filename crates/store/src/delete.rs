@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use object::{Key, Object};
 
 use super::admission::{Admission, Operation};
-use super::collect::Place;
+use super::collect::ObjectId;
 use super::{
     ApiError, ApiResource, DeleteOptions, Deleted, GroupResource, ListOptions, Propagation, ResourcePath,
     Store, metadata,
@@ -80,11 +80,11 @@ impl Store {
     /// there.
     pub(super) fn terminate(
         &mut self,
-        place: &Place,
+        id: &ObjectId,
         propagation: Option<Propagation>,
         now: Timestamp,
     ) -> Option<Deleted> {
-        let (id, key) = place;
+        let (id, key) = id;
         let collection = self.collections.get(id)?;
         let (resource, old) = (collection.resource.clone(), collection.objects.get(key)?.clone());
         let new = going(&resource, &old, propagation, now);

@@ -79,7 +79,7 @@ impl Store {
             None => collection.objects.remove(&place.1),
         };
         self.admission.note(&place.0, &place.1.name, entry.object.as_deref());
-        self.garbage.note(&place, old.as_deref(), entry.object.as_deref());
+        self.owner_graph.note(&place, old.as_deref(), entry.object.as_deref());
         if place.0 == GroupResource::definitions() {
             self.follow_definition(old.as_deref(), &place.1);
         }
@@ -106,7 +106,7 @@ impl Store {
         let objects = self.collections.iter().flat_map(|(id, collection)| {
             collection.objects.iter().map(move |(key, object)| ((id.clone(), key.clone()), object))
         });
-        branch.garbage.look_again(objects);
+        branch.owner_graph.enqueue_waiting(objects);
         branch
     }
 
@@ -116,6 +116,6 @@ impl Store {
         self.revision = revision;
         self.record(&(resource, key), object);
         // What it leaves behind is for the branch to look at.
-        self.garbage.rest();
+        self.owner_graph.clear();
     }
 }

@@ -91,7 +91,7 @@ pub struct Store {
     /// Conversions for kinds whose versions differ in more than their name, by group and kind.
     conversions: BTreeMap<(String, String), Convert>,
     journal: Option<Vec<Entry>>,
-    garbage: collect::Garbage,
+    owner_graph: collect::OwnerGraph,
     admission: admission::Policies,
 }
 
@@ -126,7 +126,7 @@ impl Store {
             aliases: builtin::aliases(),
             conversions: builtin::conversions(),
             journal: None,
-            garbage: collect::Garbage::default(),
+            owner_graph: collect::OwnerGraph::default(),
             admission: admission::Policies::default(),
         }
     }
@@ -204,14 +204,14 @@ impl Store {
     }
 
     /// Notes what the write of this revision makes of an object; a deleted one is returned as it was last.
-    fn record(&mut self, place: &collect::Place, new: Option<Arc<Object>>) -> Option<Arc<Object>> {
+    fn record(&mut self, place: &collect::ObjectId, new: Option<Arc<Object>>) -> Option<Arc<Object>> {
         let (id, key) = place;
         let revision = self.revision;
         let collection = self.collections.get_mut(id)?;
         let old = collection.objects.get(key).cloned();
         let old = if new.is_none() { old.map(|old| stamp(Object::clone(&old), revision)) } else { old };
         let left = new.clone().or_else(|| old.clone());
-        self.garbage.note(place, old.as_deref(), new.as_deref());
+        self.owner_graph.note(place, old.as_deref(), new.as_deref());
         self.admission.note(id, &key.name, new.as_deref());
         collection.record(Change { revision, key: key.clone(), old, new });
         if *id == GroupResource::definitions() {

@@ -174,7 +174,7 @@ impl Store {
         old: Option<&Object>,
         new: &Object,
     ) -> Result<(), ApiError> {
-        if target.group != GROUP || is_master(user) || old.is_some_and(|old| lets_go(old, new)) {
+        if target.group != GROUP || is_master(user) || old.is_some_and(|old| only_releases(old, new)) {
             return Ok(());
         }
         let (verb, on) = match target.resource.as_str() {
@@ -215,7 +215,7 @@ impl Store {
 
 /// Whether an update changes finalizers and owners alone, which a client that deletes the object must be able
 /// to do.
-fn lets_go(old: &Object, new: &Object) -> bool {
+fn only_releases(old: &Object, new: &Object) -> bool {
     let rest = |object: &Object| {
         let mut object = object.clone();
         for field in ["finalizers", "ownerReferences", "managedFields", "resourceVersion"] {

@@ -134,7 +134,7 @@ impl Store {
         let changes =
             collection.since(watch.position).ok_or_else(|| too_old(watch.position, collection.compacted))?;
         for change in changes {
-            if let Some((type_, object)) = seen(&watch.filter, change) {
+            if let Some((type_, object)) = event_for(&watch.filter, change) {
                 events.push(WatchEvent { type_, object: self.through(&watch.scope, &object)? });
             }
         }
@@ -186,7 +186,7 @@ fn too_old(position: u64, oldest: u64) -> ApiError {
 
 /// What a change looks like through a selector: an object that stops matching is deleted, as far as the
 /// watcher can tell.
-fn seen(filter: &Filter, change: &Change) -> Option<(EventType, Arc<Object>)> {
+fn event_for(filter: &Filter, change: &Change) -> Option<(EventType, Arc<Object>)> {
     let visible = |side: &Option<Arc<Object>>| side.clone().filter(|object| filter.selects(object));
     match (visible(&change.old), visible(&change.new)) {
         (None, None) => None,

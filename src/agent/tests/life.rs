@@ -88,7 +88,7 @@ async fn within_an_hour(answer: fn(&Request<Body>) -> (u16, Value)) -> Option<En
     let (hub, client) = (hub(KUBECONFIG), client(answer));
     let (credentials, options) = (due(&hub), options(client.clone()));
     assert!(credentials.renew_at() < now());
-    let life = Life { options: &options, hub: &hub, client: &client, credentials: &credentials };
+    let life = IdentityUse { options: &options, hub: &hub, client: &client, credentials: &credentials };
     timeout(Duration::from_hours(1), life.end(&CancellationToken::new())).await.ok()
 }
 
@@ -124,7 +124,7 @@ async fn one_failed_read_does_not_cost_a_request_and_its_key() {
     });
     let hub = hub(KUBECONFIG);
     let (credentials, options) = (due(&hub), options(client.clone()));
-    let life = Life { options: &options, hub: &hub, client: &client, credentials: &credentials };
+    let life = IdentityUse { options: &options, hub: &hub, client: &client, credentials: &credentials };
     assert!(timeout(Duration::from_hours(1), life.end(&CancellationToken::new())).await.is_err());
     assert_eq!(made.load(Ordering::Relaxed), 1);
 }

@@ -198,7 +198,7 @@ impl Writer {
         if !written.is_empty() {
             *lock(&self.failure) = None;
         }
-        self.signals.announce(written.iter().map(|(resource, revision)| (resource, *revision)));
+        self.signals.notify(written.iter().map(|(resource, revision)| (resource, *revision)));
         answer(waiting, &Ok(()));
     }
 

@@ -13,7 +13,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("fiel
 /// The prefix of every body, before the `runtime.Unknown` that wraps it.
 const MAGIC: &[u8] = b"k8s\0";
 /// Limit of the nesting of messages, deeper than any object.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 const DAMAGED: &str = "the protobuf message is damaged";
 
 #[derive(Debug, Default)]
@@ -90,7 +90,7 @@ impl Table {
 
 /// The fields of a message; those that the type does not know are left out.
 fn message(type_: &str, bytes: &[u8], depth: usize) -> Result<Map<String, Value>, String> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err("the protobuf message is nested too deeply".into());
     }
     let known = TABLE.types.get(type_).map(Vec::as_slice).unwrap_or_default();

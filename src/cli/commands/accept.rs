@@ -15,7 +15,7 @@ use crate::cli::writer::{WriteArgs, Writer, failed, find, list};
 use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1::ManagedCluster;
 use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, SUBJECT_PREFIX};
-use engine::registration::csr::{Ask, ask};
+use engine::registration::csr::{Certificate, requested};
 use object::{Key, Metadata as _};
 
 /// How soon the hub is asked again while a cluster is awaited.
@@ -93,9 +93,9 @@ async fn requests(
     requests.retain(|request| {
         let conditions = request.status.iter().flat_map(|status| status.conditions.iter().flatten());
         let is_open = conditions.clone().next().is_none();
-        let asks = ask(request).is_some_and(|ask| match ask {
-            Ask::Cluster { cluster: named, renewal: false } => named == cluster,
-            Ask::Cluster { .. } | Ask::Addon { .. } | Ask::Custom { .. } => false,
+        let asks = requested(request).is_some_and(|certificate| match certificate {
+            Certificate::Cluster { cluster: named, renewal: false } => named == cluster,
+            Certificate::Cluster { .. } | Certificate::Addon { .. } | Certificate::Custom { .. } => false,
         });
         // The agent of another cluster may ask under this name too.
         let is_agent = request.spec.username.iter().any(|user| user.starts_with(SUBJECT_PREFIX));

@@ -22,7 +22,7 @@ enum Verb {
     /// Install add-ons on clusters.
     Enable {
         #[command(flatten)]
-        which: Which,
+        which: AddOnArgs,
         /// Namespace of the agent of the add-on on the cluster; what the add-on is configured with where absent.
         #[arg(short, long)]
         namespace: Option<String>,
@@ -30,12 +30,12 @@ enum Verb {
     /// Remove add-ons from clusters.
     Disable {
         #[command(flatten)]
-        which: Which,
+        which: AddOnArgs,
     },
 }
 
 #[derive(Debug, clap::Args)]
-struct Which {
+struct AddOnArgs {
     /// Names of the add-ons.
     #[arg(long, value_name = "NAME", value_delimiter = ',', required = true)]
     names: Vec<String>,
@@ -55,8 +55,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-async fn enable(which: &Which, namespace: Option<&str>, ui: &mut Ui) -> CommandResult {
-    let Which { names, clusters, write } = which;
+async fn enable(which: &AddOnArgs, namespace: Option<&str>, ui: &mut Ui) -> CommandResult {
+    let AddOnArgs { names, clusters, write } = which;
     let mut writer = write.connect().await?;
     must_exist::<ClusterManagementAddOn>(writer.client(), names, "wheelwright get addons").await?;
     must_exist::<ManagedCluster>(writer.client(), clusters, "wheelwright get clusters").await?;
@@ -78,8 +78,8 @@ async fn enable(which: &Which, namespace: Option<&str>, ui: &mut Ui) -> CommandR
     writer.finish(ui)
 }
 
-async fn disable(which: &Which, ui: &mut Ui) -> CommandResult {
-    let Which { names, clusters, write } = which;
+async fn disable(which: &AddOnArgs, ui: &mut Ui) -> CommandResult {
+    let AddOnArgs { names, clusters, write } = which;
     let mut writer = write.connect().await?;
     for (name, cluster) in names.iter().flat_map(|name| clusters.iter().map(move |cluster| (name, cluster))) {
         let line = if writer.delete::<ManagedClusterAddOn>(&Key::namespaced(cluster, name)).await? {

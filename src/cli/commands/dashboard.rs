@@ -9,7 +9,7 @@ use crate::cli::connect::{HubArgs, stop_on_signal};
 use crate::cli::follow::follow;
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
-use crate::dashboard::{Dashboard, Look};
+use crate::dashboard::{Dashboard, ReadOverview};
 use crate::shell::now;
 use controllers::hub::overview::Overview;
 
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         ui.line(format!("dashboard at {}", dashboard.url))?;
         let shell = follow(hub);
         let handle = shell.handle();
-        let look: Look =
+        let look: ReadOverview =
             Arc::new(move || Overview::read(&handle.caches(), now()).map_err(|unread| unread.to_string()));
         let stop = stop_on_signal();
         let ((), served) = tokio::join!(shell.run(stop.clone()), dashboard.serve(look, stop.clone()));

@@ -18,7 +18,7 @@ use object::Object;
 use render::{Closure, RenderError, Rendered, render};
 
 /// Editors and `git` change several files at once; changes within this time are rendered together.
-const SETTLE: Duration = Duration::from_millis(200);
+const DEBOUNCE: Duration = Duration::from_millis(200);
 
 /// Print the objects of an overlay, as `kubectl kustomize` would.
 ///
@@ -158,7 +158,7 @@ fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
         if changes.recv().is_err() {
             return Ok(ExitCode::SUCCESS);
         }
-        while changes.recv_timeout(SETTLE).is_ok() {}
+        while changes.recv_timeout(DEBOUNCE).is_ok() {}
     }
 }
 

@@ -16,11 +16,11 @@ use engine::rollout::simulation::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: Simulation,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum Simulation {
     Rollout(Rollout),
 }
 
@@ -59,7 +59,7 @@ enum Format {
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     match &args.what {
-        What::Rollout(args) => rollout(args, ui),
+        Simulation::Rollout(args) => rollout(args, ui),
     }
 }
 

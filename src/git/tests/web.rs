@@ -22,7 +22,7 @@ use crate::pki::{Authority, Identity, Profile, Subject, Usage};
 
 /// A request as the server read it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Received {
     pub(super) line: String,
     pub(super) headers: BTreeMap<String, String>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Behaviour {
 pub(super) struct Web {
     pub(super) url: String,
     pub(super) address: SocketAddr,
-    pub(super) seen: Arc<Mutex<Vec<Seen>>>,
+    pub(super) seen: Arc<Mutex<Vec<Received>>>,
     authority: Authority,
     client: Identity,
     ending: Arc<AtomicBool>,
@@ -98,7 +98,7 @@ impl Web {
         [("tls.crt", &self.client.certificate), ("tls.key", &self.client.key)]
     }
 
-    pub(super) fn requests(&self) -> Vec<Seen> {
+    pub(super) fn requests(&self) -> Vec<Received> {
         self.seen.lock().unwrap().clone()
     }
 }
@@ -134,10 +134,10 @@ fn answer(
     stream: impl Read + Write,
     root: &PathBuf,
     behaviour: &Behaviour,
-    log: &Mutex<Vec<Seen>>,
+    log: &Mutex<Vec<Received>>,
 ) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
-    let mut seen = Seen::default();
+    let mut seen = Received::default();
     stream.read_line(&mut seen.line)?;
     loop {
         let mut line = String::new();

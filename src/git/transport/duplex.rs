@@ -9,13 +9,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::Session;
-use super::pack::Answer;
+use super::pack::PackReader;
 use super::session::Part;
 use super::ssh::Connection;
 use crate::git::Error;
 
 /// Longest text of a server that an error quotes.
-const MAX_SAID: usize = 4096;
+const MAX_STDERR: usize = 4096;
 
 /// The connection below a stream.
 pub(super) enum Wire {
@@ -27,7 +27,7 @@ pub(super) enum Wire {
         /// Bytes that arrived and were not read yet.
         rest: Vec<u8>,
         /// The words of the server on standard error.
-        said: String,
+        stderr: String,
         /// Keeps the connection open.
         _connection: Connection,
     },
@@ -38,15 +38,15 @@ impl Wire {
     async fn read(&mut self, buffer: &mut [u8], session: &Session) -> Result<usize, Error> {
         match self {
             Self::Tcp(stream) => stream.read(buffer).await.map_err(|e| session.unreachable(e)),
-            Self::Ssh { channel, rest, said, .. } => {
+            Self::Ssh { channel, rest, stderr, .. } => {
                 while rest.is_empty() {
                     match channel.wait().await {
                         Some(ChannelMsg::Data { data }) => rest.extend_from_slice(&data),
-                        Some(ChannelMsg::ExtendedData { data, .. }) if said.len() < MAX_SAID => {
-                            said.push_str(&String::from_utf8_lossy(&data));
+                        Some(ChannelMsg::ExtendedData { data, .. }) if stderr.len() < MAX_STDERR => {
+                            stderr.push_str(&String::from_utf8_lossy(&data));
                         }
                         Some(ChannelMsg::ExitStatus { exit_status }) if exit_status != 0 => {
-                            return Err(session.unreachable(format!("exit status {exit_status}: {said}")));
+                            return Err(session.unreachable(format!("exit status {exit_status}: {stderr}")));
                         }
                         Some(ChannelMsg::Failure) => {
                             return Err(session.unreachable("it runs no git command"));
@@ -81,11 +81,11 @@ pub(super) struct Duplex {
     wire: Wire,
     part: Part,
     /// The answer to a fetch; `None` for a push, whose answer has no pack.
-    answer: Option<Answer>,
+    answer: Option<PackReader>,
 }
 
 impl Duplex {
-    pub(super) fn new(session: Arc<Session>, wire: Wire, answer: Option<Answer>) -> Self {
+    pub(super) fn new(session: Arc<Session>, wire: Wire, answer: Option<PackReader>) -> Self {
         Self { session, wire, part: Part::Advertisement, answer }
     }
 }
@@ -99,8 +99,8 @@ impl Read for Duplex {
             let bytes = buffer.get(..length).unwrap_or_default();
             match (part, answer) {
                 (Part::Advertisement, _) => session.check_format(bytes)?,
-                (Part::Answer, Some(answer)) => answer.take(bytes).map_err(|why| session.refuse(&why))?,
-                (Part::Answer, None) => {}
+                (Part::PackReader, Some(answer)) => answer.take(bytes).map_err(|why| session.refuse(&why))?,
+                (Part::PackReader, None) => {}
             }
             Ok(length)
         })
@@ -111,7 +111,7 @@ impl Write for Duplex {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Self { session, wire, part, .. } = self;
         // The server sends the list of references before it reads a request.
-        *part = Part::Answer;
+        *part = Part::PackReader;
         session.wait(wire.write(bytes, session))?;
         Ok(bytes.len())
     }

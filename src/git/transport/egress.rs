@@ -46,14 +46,14 @@ impl Egress {
     /// [`Error::Url`] says which kind of address it is.
     pub(super) fn check_address(&self, host: &str, address: IpAddr) -> Result<(), Error> {
         let Self::Hosts { names, loopback } = self else { return Ok(()) };
-        match reach(address) {
-            Reach::Public => Ok(()),
-            Reach::Private if is_named(names, host) => Ok(()),
-            Reach::Machine if *loopback => Ok(()),
-            Reach::Private => Err(refuse(&format!(
+        match address_class(address) {
+            AddressClass::Public => Ok(()),
+            AddressClass::Private if is_named(names, host) => Ok(()),
+            AddressClass::Machine if *loopback => Ok(()),
+            AddressClass::Private => Err(refuse(&format!(
                 "{host} has the private address {address}, which the operator's flag --git-hosts={host} allows"
             ))),
-            Reach::Machine | Reach::Special => {
+            AddressClass::Machine | AddressClass::Special => {
                 Err(refuse(&format!("{host} has the address {address}, which is that of no git server")))
             }
         }
@@ -74,7 +74,7 @@ fn is_named(names: &[String], host: &str) -> bool {
 
 /// The networks that an address belongs to (IANA's registries of special-purpose addresses).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
+enum AddressClass {
     Public,
     /// The networks of an organization or a cluster.
     Private,
@@ -85,39 +85,43 @@ enum Reach {
     Special,
 }
 
-fn reach(address: IpAddr) -> Reach {
+fn address_class(address: IpAddr) -> AddressClass {
     match address {
         IpAddr::V4(address) => reach_v4(address),
         IpAddr::V6(address) => reach_v6(address),
     }
 }
 
-fn reach_v4(address: Ipv4Addr) -> Reach {
+fn reach_v4(address: Ipv4Addr) -> AddressClass {
     let [a, b, c, _] = address.octets();
     if address.is_loopback() {
-        return Reach::Machine;
+        return AddressClass::Machine;
     }
     // 100.64.0.0/10 is that of carriers, and of some clusters.
     if address.is_private() || a == 100 && b & 0xc0 == 64 {
-        return Reach::Private;
+        return AddressClass::Private;
     }
     let is_reserved = a == 0 || a >= 224 || (a, b, c) == (192, 0, 0);
-    if is_reserved || address.is_link_local() { Reach::Special } else { Reach::Public }
+    if is_reserved || address.is_link_local() { AddressClass::Special } else { AddressClass::Public }
 }
 
-fn reach_v6(address: Ipv6Addr) -> Reach {
+fn reach_v6(address: Ipv6Addr) -> AddressClass {
     let [first, second, ..] = address.segments();
     if let Some(inner) = embedded(address) {
         return reach_v4(inner);
     }
     if address.is_loopback() {
-        return Reach::Machine;
+        return AddressClass::Machine;
     }
     if first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfec0 {
-        return Reach::Private;
+        return AddressClass::Private;
     }
     // Global unicast is 2000::/3, without Teredo (2001::/32), whose address hides another.
-    if first & 0xe000 == 0x2000 && (first, second) != (0x2001, 0) { Reach::Public } else { Reach::Special }
+    if first & 0xe000 == 0x2000 && (first, second) != (0x2001, 0) {
+        AddressClass::Public
+    } else {
+        AddressClass::Special
+    }
 }
 
 /// The IPv4 address that an IPv6 address leads to: mapped, translated (64:ff9b::/96) or 6to4 (2002::/16).
@@ -138,20 +142,23 @@ mod tests {
     #[test]
     fn addresses_inside_are_told_from_those_outside() {
         let cases = [
-            (Reach::Machine, "127.0.0.1 127.9.9.9 ::1 ::ffff:127.0.0.1 64:ff9b::7f00:1 2002:7f00:1::"),
+            (AddressClass::Machine, "127.0.0.1 127.9.9.9 ::1 ::ffff:127.0.0.1 64:ff9b::7f00:1 2002:7f00:1::"),
             (
-                Reach::Private,
+                AddressClass::Private,
                 "10.0.0.1 172.16.5.5 172.31.0.1 192.168.1.1 100.64.0.1 100.127.0.1 fd00::1 fec0::1 ::ffff:10.0.0.1",
             ),
             (
-                Reach::Special,
+                AddressClass::Special,
                 "0.0.0.0 169.254.169.254 224.0.0.1 240.0.0.1 255.255.255.255 192.0.0.1 :: fe80::1 ff02::1 ::ffff:169.254.169.254 2001::1",
             ),
-            (Reach::Public, "1.1.1.1 172.32.0.1 100.128.0.1 192.0.2.1 2606:4700::1111 2001:4860::8888"),
+            (
+                AddressClass::Public,
+                "1.1.1.1 172.32.0.1 100.128.0.1 192.0.2.1 2606:4700::1111 2001:4860::8888",
+            ),
         ];
         for (expected, addresses) in cases {
             for address in addresses.split(' ') {
-                assert_eq!(reach(address.parse().unwrap()), expected, "{address}");
+                assert_eq!(address_class(address.parse().unwrap()), expected, "{address}");
             }
         }
     }

@@ -15,7 +15,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::pack::Answer;
+use super::pack::PackReader;
 use super::session::Part;
 use super::{Proxy, Session, tls};
 use crate::git::Error;
@@ -31,7 +31,7 @@ pub(super) struct Exchange {
     request: Vec<u8>,
     body: Option<Incoming>,
     /// The answer to a fetch; `None` for others, which have no pack.
-    answer: Option<Answer>,
+    answer: Option<PackReader>,
     /// The part of the answer that arrived and was not read yet.
     rest: Bytes,
 }
@@ -40,10 +40,10 @@ impl Exchange {
     pub(super) fn new(session: Arc<Session>, service: Service, command: &'static str) -> Self {
         let part = match service {
             Service::UploadPackLs | Service::ReceivePackLs => Part::Advertisement,
-            Service::UploadPack | Service::ReceivePack => Part::Answer,
+            Service::UploadPack | Service::ReceivePack => Part::PackReader,
         };
         let answer = match service {
-            Service::UploadPack => Some(Answer::new()),
+            Service::UploadPack => Some(PackReader::new()),
             Service::UploadPackLs | Service::ReceivePackLs | Service::ReceivePack => None,
         };
         Self { session, command, part, request: Vec::new(), body: None, answer, rest: Bytes::new() }
@@ -108,7 +108,7 @@ async fn send(session: &Session, part: Part, command: &str, body: Vec<u8>) -> Re
             let path = format!("{path}/info/refs?service={command}");
             (Method::GET, path, format!("application/x-{command}-advertisement"))
         }
-        Part::Answer => {
+        Part::PackReader => {
             (Method::POST, format!("{path}/{command}"), format!("application/x-{command}-result"))
         }
     };
@@ -117,7 +117,7 @@ async fn send(session: &Session, part: Part, command: &str, body: Vec<u8>) -> Re
         .uri(path)
         .header(HOST, session.remote.authority())
         .header(USER_AGENT, concat!("git/wheelwright-", env!("CARGO_PKG_VERSION")));
-    if part == Part::Answer {
+    if part == Part::PackReader {
         request = request.header(CONTENT_TYPE, format!("application/x-{command}-request"));
     }
     if let Some(login) = session.credentials.basic() {

@@ -17,7 +17,7 @@ const REF_DELTA: u8 = 7;
 
 /// Reads the answer to a request for a pack: lines, of which those of one band carry the pack.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct PackReader {
     /// The digits of the length of the next line that have arrived.
     length: Vec<u8>,
     /// Bytes of the line that are still to come.
@@ -53,7 +53,7 @@ enum State {
     End,
 }
 
-impl Answer {
+impl PackReader {
     pub(super) fn new() -> Self {
         let pack = Pack { state: State::Header(Vec::new()), objects: 0, inflate: Decompress::new(true) };
         Self { length: Vec::new(), rest: 0, is_start: false, is_pack: false, pack }

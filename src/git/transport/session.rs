@@ -53,7 +53,7 @@ pub(super) enum Part {
     /// The list of references.
     Advertisement,
     /// The answer to a request: a pack, or the result of a push.
-    Answer,
+    PackReader,
 }
 
 /// One fetch or push.
@@ -197,7 +197,7 @@ impl Session {
             Part::Advertisement => {
                 (advertisement, self.limits.advertisement_bytes, "a list of references of")
             }
-            Part::Answer => (answer, self.limits.bytes, "an answer of"),
+            Part::PackReader => (answer, self.limits.bytes, "an answer of"),
         };
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         if counter.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= limit {

@@ -79,7 +79,7 @@ pub(super) async fn connect(session: &Session, command: &str) -> Result<Wire, Er
     // The path stands in single quotes, as git itself quotes it.
     let path = session.remote.path().replace('\'', "'\\''");
     channel.exec(true, format!("{command} '{path}'")).await.map_err(failed)?;
-    Ok(Wire::Ssh { channel, rest: Vec::new(), said: String::new(), _connection: connection })
+    Ok(Wire::Ssh { channel, rest: Vec::new(), stderr: String::new(), _connection: connection })
 }
 
 async fn authenticate(session: &Session, connection: &mut Connection, user: &str) -> Result<(), Error> {

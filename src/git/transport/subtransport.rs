@@ -10,7 +10,7 @@ use git2::{Error as Git2Error, ErrorClass, ErrorCode};
 
 use super::duplex::Duplex;
 use super::http::Exchange;
-use super::pack::Answer;
+use super::pack::PackReader;
 use super::{Session, daemon, ssh};
 
 /// Makes libgit2 use our transports.
@@ -57,7 +57,7 @@ impl SmartSubtransport for Connections {
             _ => return Ok(Box::new(Exchange::new(session, service, command))),
         };
         let answer = match service {
-            Service::UploadPackLs | Service::UploadPack => Some(Answer::new()),
+            Service::UploadPackLs | Service::UploadPack => Some(PackReader::new()),
             Service::ReceivePackLs | Service::ReceivePack => None,
         };
         Ok(Box::new(Duplex::new(session, wire.map_err(failed)?, answer)))

@@ -141,11 +141,11 @@ impl SourceController {
                 }
                 Some(ended) = fetches.join_next_with_id() => match ended {
                     Ok((_, fetched)) => finish(&handle, &mut states, fetched),
-                    Err(error) => lost(&handle, &mut states, &error),
+                    Err(error) => fetch_panicked(&handle, &mut states, &error),
                 },
             }
             let Ok(repos) = handle.caches().list::<ConfigRepo>(Query::ALL) else { continue };
-            forget(&handle, &mut states, &repos);
+            drop_deleted(&handle, &mut states, &repos);
             for repo in repos
                 .into_iter()
                 .filter(|repo| !repo.spec.suspend && repo.metadata.deletion_timestamp.is_none())
@@ -193,7 +193,7 @@ fn watch_local(mirrors: &Mirrors, repo: &ConfigRepo, changed: &mpsc::Sender<Key>
 }
 
 /// Drops the states and sources of ConfigRepos that do not exist any more.
-fn forget(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, repos: &[Arc<ConfigRepo>]) {
+fn drop_deleted(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, repos: &[Arc<ConfigRepo>]) {
     let exist: BTreeSet<Key> = repos.iter().map(|repo| Key::of(&**repo)).collect();
     for key in states.keys().filter(|key| !exist.contains(key)) {
         handle.source_changed(key, Source::default());
@@ -202,7 +202,7 @@ fn forget(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, repos: &[Arc<C
 }
 
 /// Ends a fetch that panicked, so that the repository is fetched again.
-fn lost(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, error: &JoinError) {
+fn fetch_panicked(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, error: &JoinError) {
     // A fetch is aborted when its state is dropped, so nobody waits for it.
     if error.is_cancelled() {
         return;

@@ -25,11 +25,11 @@ use reconcile::{Failure, FailureKind, Push, Source};
 
 /// Longest time of a whole fetch or push, and longest wait for others on the same remote. The first fetch of
 /// a large repository takes seconds.
-const LONGEST: Duration = Duration::from_secs(300);
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Time in which an operation that was cancelled ends. It looks at its cancellation at every entry of a tree
 /// and at every answer.
-const GRACE: Duration = Duration::from_secs(5);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Most operations on one remote that do not end. Each holds a thread for ever.
 const MAX_ABANDONED: usize = 3;
@@ -97,7 +97,14 @@ pub(super) struct Mirrors {
 impl Mirrors {
     pub(super) fn new(hub: Client, options: SourceOptions) -> Self {
         let fetches = Semaphore::new(MAX_CONCURRENT_FETCHES);
-        Self { hub, options, slots: Mutex::default(), fetches, longest: LONGEST, grace: GRACE }
+        Self {
+            hub,
+            options,
+            slots: Mutex::default(),
+            fetches,
+            longest: OPERATION_TIMEOUT,
+            grace: CANCEL_TIMEOUT,
+        }
     }
 
     /// The addresses that connections may lead to.

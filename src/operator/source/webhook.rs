@@ -21,7 +21,7 @@ use object::Key;
 use object::names::{is_dns_label, is_dns_subdomain};
 
 /// Number of deliveries that are checked together, so that a flood of forged ones costs the hub little.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT_DELIVERIES: usize = 4;
 /// The key of the Secret.
 const TOKEN: &str = "token";
 /// The name under which the operator writes annotations.
@@ -38,9 +38,9 @@ pub(crate) struct Webhooks {
 impl Webhooks {
     /// Checks deliveries until `stop`.
     pub(crate) async fn run(self, mut deliveries: mpsc::Receiver<Delivery>, stop: CancellationToken) {
-        let (ours, places) = (Arc::new(self), Arc::new(Semaphore::new(AT_ONCE)));
+        let (ours, permits) = (Arc::new(self), Arc::new(Semaphore::new(MAX_CONCURRENT_DELIVERIES)));
         loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
             let delivery = tokio::select! {
                 () = stop.cancelled() => return,
                 delivery = deliveries.recv() => delivery,
@@ -48,15 +48,15 @@ impl Webhooks {
             let Some(delivery) = delivery else { return };
             let ours = Arc::clone(&ours);
             tokio::spawn(async move {
-                if let Err(why) = ours.take(&delivery).await {
+                if let Err(why) = ours.handle(&delivery).await {
                     warn!(repo = %delivery.repo, why, "a webhook is ignored");
                 }
-                drop(place);
+                drop(permit);
             });
         }
     }
 
-    async fn take(&self, delivery: &Delivery) -> Result<(), String> {
+    async fn handle(&self, delivery: &Delivery) -> Result<(), String> {
         let Delivery { repo, headers, body } = delivery;
         // The names stand in the paths of requests.
         if !is_dns_label(&repo.namespace) || !is_dns_subdomain(&repo.name) {

@@ -24,7 +24,7 @@ const RENEWAL: SignedDuration = SignedDuration::from_hours(30 * 24);
 const AUTHORITY_RENEWAL: SignedDuration = SignedDuration::from_hours(180 * 24);
 
 /// The content of the Secret, in PEM.
-pub(super) struct Kept {
+pub(super) struct StoredCertificate {
     /// The authorities that a client trusts: the present one first, then the one before it.
     pub(super) authorities: String,
     authority_key: String,
@@ -32,7 +32,7 @@ pub(super) struct Kept {
     pub(super) key: String,
 }
 
-impl Kept {
+impl StoredCertificate {
     fn read(secret: &Secret) -> Option<Self> {
         let text = |name: &str| {
             let bytes = secret.data.as_ref()?.get(name)?.0.clone();
@@ -106,14 +106,18 @@ fn first(text: &str) -> &str {
 }
 
 /// Reads the Secret, and makes or renews its content if needed.
-pub(super) async fn ensure(client: &kube::Client, namespace: &str, host: &str) -> Result<Kept, Failure> {
+pub(super) async fn ensure(
+    client: &kube::Client,
+    namespace: &str,
+    host: &str,
+) -> Result<StoredCertificate, Failure> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let found = secrets.get_opt(SECRET).await.map_err(failed("read the certificate of the webhook"))?;
-    let kept = match found.as_ref().and_then(Kept::read) {
+    let kept = match found.as_ref().and_then(StoredCertificate::read) {
         Some(kept) if kept.is_fresh(host, now()) => return Ok(kept),
         kept => kept,
     };
-    let new = Kept::renew(kept.as_ref(), host, now())
+    let new = StoredCertificate::renew(kept.as_ref(), host, now())
         .map_err(|error| format!("cannot make a certificate for the webhook: {error}"))?;
     let params = PostParams::default();
     let data = Some(new.write());
@@ -142,30 +146,31 @@ mod tests {
 
     #[test]
     fn a_certificate_is_renewed_in_time_and_its_authority_stays() {
-        let first = Kept::renew(None, "w.ns.svc", at(10_000)).unwrap();
+        let first = StoredCertificate::renew(None, "w.ns.svc", at(10_000)).unwrap();
         assert!(first.is_fresh("w.ns.svc", at(10_059)) && !first.is_fresh("w.ns.svc", at(10_061)));
         assert!(!first.is_fresh("other", at(10_000)));
-        let second = Kept::renew(Some(&first), "w.ns.svc", at(10_061)).unwrap();
+        let second = StoredCertificate::renew(Some(&first), "w.ns.svc", at(10_061)).unwrap();
         assert!(second.is_fresh("w.ns.svc", at(10_061)) && second.certificate != first.certificate);
         assert_eq!(second.authorities, first.authorities);
     }
 
     #[test]
     fn clients_trust_the_authority_before_while_certificates_of_it_are_shown() {
-        let first = Kept::renew(None, "w", at(10_000)).unwrap();
+        let first = StoredCertificate::renew(None, "w", at(10_000)).unwrap();
         let late = at(10_000 + 3650 - 100);
-        let second = Kept::renew(Some(&first), "w", late).unwrap();
+        let second = StoredCertificate::renew(Some(&first), "w", late).unwrap();
         assert!(second.authorities.ends_with(&first.authorities) && second.authorities != first.authorities);
         assert!(second.is_fresh("w", late));
-        let third = Kept::renew(Some(&second), "w", late + SignedDuration::from_hours(61 * 24)).unwrap();
+        let third =
+            StoredCertificate::renew(Some(&second), "w", late + SignedDuration::from_hours(61 * 24)).unwrap();
         assert_eq!(third.authorities, second.authorities);
     }
 
     #[test]
     fn a_secret_keeps_what_was_written() {
-        let kept = Kept::renew(None, "w", at(10_000)).unwrap();
+        let kept = StoredCertificate::renew(None, "w", at(10_000)).unwrap();
         let secret = Secret { data: Some(kept.write()), ..Secret::default() };
-        assert_eq!(Kept::read(&secret).unwrap().write(), kept.write());
-        assert!(Kept::read(&Secret::default()).is_none());
+        assert_eq!(StoredCertificate::read(&secret).unwrap().write(), kept.write());
+        assert!(StoredCertificate::read(&Secret::default()).is_none());
     }
 }

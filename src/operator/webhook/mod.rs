@@ -23,7 +23,7 @@ use crate::serve::conversion::{self, PATH, Serving};
 
 /// Time between two looks at the certificate and the definitions. A replica that renews the certificate
 /// leaves the others 30 days.
-const LOOK: Duration = Duration::from_secs(60);
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Time to wait after a failure.
 const RETRY: Duration = Duration::from_secs(2);
 
@@ -106,8 +106,8 @@ pub(super) async fn run(client: kube::Client, options: WebhookOptions, stop: Can
 /// Keeps the certificate and the definitions until `stop`.
 async fn keep(client: &kube::Client, options: &WebhookOptions, serving: &Serving, stop: &CancellationToken) {
     loop {
-        let pause = match look(client, options, serving).await {
-            Ok(()) => LOOK,
+        let pause = match reconcile(client, options, serving).await {
+            Ok(()) => CHECK_INTERVAL,
             Err(error) => {
                 warn!(%error, "cannot keep the conversion webhook yet");
                 RETRY
@@ -128,7 +128,11 @@ fn failed(attempt: &'static str) -> impl Fn(kube::Error) -> Failure {
 }
 
 /// The definitions name the authorities before the server shows a certificate of theirs.
-async fn look(client: &kube::Client, options: &WebhookOptions, serving: &Serving) -> Result<(), Failure> {
+async fn reconcile(
+    client: &kube::Client,
+    options: &WebhookOptions,
+    serving: &Serving,
+) -> Result<(), Failure> {
     let kept = certificate::ensure(client, &options.namespace, &options.host()).await?;
     definitions::ensure(client, &options.client_config(&kept.authorities)).await?;
     let shown = serving.show(&kept.certificate, &kept.key);

@@ -66,7 +66,7 @@ async fn bodies_that_do_not_end_keep_nobody_waiting() {
     assert_eq!(answer(request(good), &limits).await.status(), StatusCode::OK);
     assert_eq!(began.elapsed(), Duration::ZERO);
     assert!(waiting.join_all().await.iter().all(|status| *status == StatusCode::REQUEST_TIMEOUT));
-    assert_eq!(began.elapsed(), READ);
+    assert_eq!(began.elapsed(), BODY_TIMEOUT);
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn an_answer_counts_until_it_is_written() {
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused() {
     let limits = Limits::default();
-    let refused = answer(request(Body::from(vec![b' '; LARGEST + 1])), &limits).await;
+    let refused = answer(request(Body::from(vec![b' '; MAX_REQUEST_BYTES + 1])), &limits).await;
     assert_eq!(refused.status(), StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(limits.bytes.available_permits(), IN_FLIGHT);
 }

@@ -97,14 +97,14 @@ impl Election {
     }
 
     /// Waits until elected; `false` when `stop` came first.
-    pub async fn win(&mut self, stop: &CancellationToken) -> bool {
+    pub async fn acquire(&mut self, stop: &CancellationToken) -> bool {
         info!(lease = %self.options.name, identity = self.options.identity, "waiting to be elected");
         loop {
             let limit = self.options.renew_deadline;
             match stop.run_until_cancelled(timeout(limit, self.attempt())).await {
                 None => return false,
                 Some(Ok(Ok(Attempt::Ours(sent)))) => {
-                    self.prolong(sent);
+                    self.extend(sent);
                     // An answer that took all the time is no leadership.
                     if self.leadership.holds() {
                         return true;
@@ -122,7 +122,7 @@ impl Election {
 
     /// Keeps leading until `stop`, or until the leadership ends. Call [`release`](Self::release) after the
     /// last write.
-    pub async fn keep(&mut self, stop: &CancellationToken) {
+    pub async fn renew(&mut self, stop: &CancellationToken) {
         loop {
             let until = self.leadership.until();
             let renewal = timeout_at(until, async {
@@ -132,7 +132,7 @@ impl Election {
             });
             match stop.run_until_cancelled(renewal).await {
                 None => return,
-                Some(Ok(Ok(Ok(Attempt::Ours(sent))))) => self.prolong(sent),
+                Some(Ok(Ok(Ok(Attempt::Ours(sent))))) => self.extend(sent),
                 Some(Ok(Ok(Ok(Attempt::Others)))) => break,
                 Some(Ok(Ok(Err(error)))) => warn!(%error, "cannot renew the lease"),
                 Some(Ok(Err(_))) => warn!("cannot renew the lease: the API server does not answer"),
@@ -143,7 +143,7 @@ impl Election {
         warn!("no longer the leader");
     }
 
-    fn prolong(&self, sent: Instant) {
+    fn extend(&self, sent: Instant) {
         self.prolong.send_replace(sent + self.options.renew_deadline);
     }
 

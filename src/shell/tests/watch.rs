@@ -34,7 +34,7 @@ impl Controller for Idle {
 }
 
 /// What a server does with a request.
-enum Answer {
+enum Reply {
     /// An empty list at a resource version.
     Listed(u32),
     /// A stream of these lines, which stays open.
@@ -66,7 +66,7 @@ impl Log {
 
 /// Watches for a while on a server that answers by `answer`, which is given the number of lists and watches
 /// before.
-async fn watched(time: Duration, answer: fn(is_watch: bool, before: (usize, usize)) -> Answer) -> Log {
+async fn watched(time: Duration, answer: fn(is_watch: bool, before: (usize, usize)) -> Reply) -> Log {
     let (log, started) = (Arc::new(Mutex::new(Log::default())), Instant::now());
     let service = tower::service_fn({
         let log = Arc::clone(&log);
@@ -111,25 +111,25 @@ async fn watched(time: Duration, answer: fn(is_watch: bool, before: (usize, usiz
     std::mem::take(&mut log.lock().unwrap())
 }
 
-fn respond(answer: Answer) -> Result<Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError> {
+fn respond(answer: Reply) -> Result<Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError> {
     let json = |code: u16, text: String| {
         let body = Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync();
         Ok(Response::builder().status(code).body(body)?)
     };
     match answer {
-        Answer::Listed(at) => {
+        Reply::Listed(at) => {
             json(200, format!(r#"{{"metadata": {{"resourceVersion": "{at}"}}, "items": []}}"#))
         }
-        Answer::Refused(code, seconds) => {
+        Reply::Refused(code, seconds) => {
             let details = format!(r#"{{"retryAfterSeconds": {seconds}}}"#);
             json(
                 code,
                 format!(r#"{{"kind": "Status", "code": {code}, "message": "no", "details": {details}}}"#),
             )
         }
-        Answer::Ends => json(200, String::new()),
-        Answer::Breaks => Err("the connection broke".into()),
-        Answer::Streams(lines) => {
+        Reply::Ends => json(200, String::new()),
+        Reply::Breaks => Err("the connection broke".into()),
+        Reply::Streams(lines) => {
             let first = futures::stream::once(async move { Ok(Frame::data(lines)) });
             Ok(Response::new(StreamBody::new(first.chain(futures::stream::pending())).boxed_unsync()))
         }
@@ -141,8 +141,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_watches_for_a_while_is_left_alone_for_that_while() {
     let log = watched(Duration::from_secs(10), |is_watch, _| match is_watch {
-        true => Answer::Refused(429, 5),
-        false => Answer::Listed(7),
+        true => Reply::Refused(429, 5),
+        false => Reply::Listed(7),
     });
     let log = log.await;
     assert_eq!((log.count(false), log.count(true) <= 2), (1, true), "{:?}", log.requests);
@@ -152,12 +152,12 @@ async fn a_server_that_refuses_watches_for_a_while_is_left_alone_for_that_while(
 #[tokio::test(start_paused = true)]
 async fn a_server_whose_watches_do_not_last_is_asked_ever_less() {
     for answer in [
-        (|is_watch, _| if is_watch { Answer::Ends } else { Answer::Listed(7) })
-            as fn(bool, (usize, usize)) -> Answer,
-        |is_watch, _| if is_watch { Answer::Breaks } else { Answer::Listed(7) },
-        |is_watch, _| if is_watch { Answer::Refused(403, 0) } else { Answer::Listed(7) },
-        |is_watch, _| if is_watch { Answer::Streams(Bytes::from_static(b"{}\n")) } else { Answer::Listed(7) },
-        |_, _| Answer::Refused(500, 0),
+        (|is_watch, _| if is_watch { Reply::Ends } else { Reply::Listed(7) })
+            as fn(bool, (usize, usize)) -> Reply,
+        |is_watch, _| if is_watch { Reply::Breaks } else { Reply::Listed(7) },
+        |is_watch, _| if is_watch { Reply::Refused(403, 0) } else { Reply::Listed(7) },
+        |is_watch, _| if is_watch { Reply::Streams(Bytes::from_static(b"{}\n")) } else { Reply::Listed(7) },
+        |_, _| Reply::Refused(500, 0),
     ] {
         let log = watched(10 * MINUTE, answer).await;
         assert!((15..70).contains(&log.requests.len()), "{:?}", log.requests);
@@ -167,10 +167,10 @@ async fn a_server_whose_watches_do_not_last_is_asked_ever_less() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_says_nothing_goes_on_from_where_it_was() {
     let log = watched(10 * MINUTE, |is_watch, _| match is_watch {
-        true => Answer::Streams(Bytes::from_static(
+        true => Reply::Streams(Bytes::from_static(
             b"{\"type\": \"BOOKMARK\", \"object\": {\"metadata\": {\"resourceVersion\": \"9\"}}}\n",
         )),
-        false => Answer::Listed(9),
+        false => Reply::Listed(9),
     });
     let log = log.await;
     assert_eq!(log.listed, 1, "one object is read to see that nothing went back: {:?}", log.requests);
@@ -188,9 +188,9 @@ fn written() -> Object {
 /// The watch was away when the object was written, and comes back after the restore.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_older_than_an_own_write_before_it_shows_a_restore() {
-    let older = watched(MINUTE, |_, _| Answer::Listed(5)).await;
+    let older = watched(MINUTE, |_, _| Reply::Listed(5)).await;
     assert_eq!(older.restored, 1, "{:?}", older.requests);
-    let same = watched(MINUTE, |_, _| Answer::Listed(6)).await;
+    let same = watched(MINUTE, |_, _| Reply::Listed(6)).await;
     assert_eq!(same.restored, 0, "{:?}", same.requests);
 }
 
@@ -198,33 +198,33 @@ async fn a_list_that_is_older_than_an_own_write_before_it_shows_a_restore() {
 #[tokio::test(start_paused = true)]
 async fn a_kind_is_listed_again_when_the_resource_version_goes_back() {
     let silent = watched(2 * MINUTE, |is_watch, (lists, _)| match (is_watch, lists) {
-        (true, _) => Answer::Streams(Bytes::new()),
-        (false, 0) => Answer::Listed(100),
-        (false, _) => Answer::Listed(50),
+        (true, _) => Reply::Streams(Bytes::new()),
+        (false, 0) => Reply::Listed(100),
+        (false, _) => Reply::Listed(50),
     });
     let silent = silent.await;
     assert_eq!((silent.listed, silent.count(true)), (2, 2), "{:?}", silent.requests);
     assert_eq!(silent.restored, 1, "the other kinds of the server are told");
 
     let told = watched(MINUTE, |is_watch, (lists, watches)| match (is_watch, lists + watches) {
-        (false, 0) => Answer::Listed(100),
-        (false, _) => Answer::Listed(50),
-        (true, 1) => Answer::Streams(Bytes::from_static(
+        (false, 0) => Reply::Listed(100),
+        (false, _) => Reply::Listed(50),
+        (true, 1) => Reply::Streams(Bytes::from_static(
             b"{\"type\": \"BOOKMARK\", \"object\": {\"metadata\": {\"resourceVersion\": \"50\"}}}\n",
         )),
-        (true, _) => Answer::Streams(Bytes::new()),
+        (true, _) => Reply::Streams(Bytes::new()),
     });
     let told = told.await;
     assert_eq!((told.listed, told.count(true)), (2, 2), "{:?}", told.requests);
 
     // The versions are higher than those of the first list, and lower than those that the watch told.
     let counted_on = watched(2 * MINUTE, |is_watch, (lists, watches)| match (is_watch, lists + watches) {
-        (false, 0) => Answer::Listed(100),
-        (false, _) => Answer::Listed(150),
-        (true, 1) => Answer::Streams(Bytes::from_static(
+        (false, 0) => Reply::Listed(100),
+        (false, _) => Reply::Listed(150),
+        (true, 1) => Reply::Streams(Bytes::from_static(
             b"{\"type\": \"BOOKMARK\", \"object\": {\"metadata\": {\"resourceVersion\": \"200\"}}}\n",
         )),
-        (true, _) => Answer::Streams(Bytes::new()),
+        (true, _) => Reply::Streams(Bytes::new()),
     });
     let counted_on = counted_on.await;
     assert_eq!((counted_on.listed, counted_on.restored), (2, 1), "{:?}", counted_on.requests);
@@ -233,9 +233,9 @@ async fn a_kind_is_listed_again_when_the_resource_version_goes_back() {
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_cannot_be_listed_any_more_is_stale_after_five_minutes() {
     let refused = watched(60 * MINUTE, |is_watch, (lists, _)| match (is_watch, lists) {
-        (true, _) => Answer::Breaks,
-        (false, 0) => Answer::Listed(7),
-        (false, _) => Answer::Refused(403, 0),
+        (true, _) => Reply::Breaks,
+        (false, 0) => Reply::Listed(7),
+        (false, _) => Reply::Refused(403, 0),
     });
     let refused = refused.await;
     assert_eq!(refused.stale.len(), 1, "{:?}", refused.stale);
@@ -243,8 +243,8 @@ async fn a_kind_that_cannot_be_listed_any_more_is_stale_after_five_minutes() {
 
     // A server that is away altogether makes nothing stale.
     let away = watched(60 * MINUTE, |is_watch, (lists, _)| match (is_watch, lists) {
-        (false, 0) => Answer::Listed(7),
-        (_, _) => Answer::Breaks,
+        (false, 0) => Reply::Listed(7),
+        (_, _) => Reply::Breaks,
     });
     assert!(away.await.stale.is_empty());
 }
@@ -252,8 +252,8 @@ async fn a_kind_that_cannot_be_listed_any_more_is_stale_after_five_minutes() {
 #[tokio::test(start_paused = true)]
 async fn an_event_without_end_is_not_read() {
     let log = watched(MINUTE, |is_watch, _| match is_watch {
-        true => Answer::Streams(Bytes::from(vec![b' '; 17 << 20])),
-        false => Answer::Listed(7),
+        true => Reply::Streams(Bytes::from(vec![b' '; 17 << 20])),
+        false => Reply::Listed(7),
     });
     let log = log.await;
     assert!(log.listed > 1, "{:?}", log.requests);

@@ -43,11 +43,11 @@ impl Controller for ClusterStatusController {
         });
         watches.on_site::<ClusterClaim>(Site::Spoke, |_, view| own_cluster(view));
         watches.on_site::<Node>(Site::Spoke, |change, view| {
-            let facts = |node: &Node| {
+            let fields = |node: &Node| {
                 let status = node.status.clone().unwrap_or_default();
                 (node.spec.clone(), status.capacity, status.allocatable)
             };
-            if change.differs_in(facts) { own_cluster(view) } else { Vec::new() }
+            if change.differs_in(fields) { own_cluster(view) } else { Vec::new() }
         });
     }
 

@@ -25,8 +25,8 @@ impl Controller for AddonFeatureController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedClusterAddOn>(|change, _| {
-            let facts = |addon: &ManagedClusterAddOn| (addon.is_terminating(), feature(addon));
-            let addon = change.latest().filter(|_| change.differs_in(facts));
+            let fields = |addon: &ManagedClusterAddOn| (addon.is_terminating(), feature(addon));
+            let addon = change.latest().filter(|_| change.differs_in(fields));
             addon.map(|addon| Key::cluster(addon.namespace())).into_iter().collect()
         });
     }

@@ -20,7 +20,7 @@ impl Controller for AddonHealthController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedCluster>(|change, view| {
-            let cluster = change.latest().filter(|_| change.differs_in(silence));
+            let cluster = change.latest().filter(|_| change.differs_in(unknown_availability));
             let addons =
                 |cluster: &ManagedCluster| view.keys::<ManagedClusterAddOn>(Query::namespace(cluster.name()));
             cluster.map(addons).unwrap_or_default()
@@ -31,7 +31,7 @@ impl Controller for AddonHealthController {
         let mut plan = Plan::nothing();
         let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return Ok(plan) };
         let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
-        if let Some((reason, message)) = cluster.as_deref().and_then(silence) {
+        if let Some((reason, message)) = cluster.as_deref().and_then(unknown_availability) {
             let mut new = ManagedClusterAddOn::clone(&addon);
             let unknown = Observation::new(addon_conditions::AVAILABLE, Unknown, &reason).message(message);
             set_condition(&mut new.status.get_or_insert_default().conditions, unknown, now);
@@ -42,7 +42,7 @@ impl Controller for AddonHealthController {
 }
 
 /// The reason and the message of a cluster with unknown availability.
-fn silence(cluster: &ManagedCluster) -> Option<(String, String)> {
+fn unknown_availability(cluster: &ManagedCluster) -> Option<(String, String)> {
     let available = cluster.condition(cluster_conditions::AVAILABLE)?;
     (available.status == Unknown).then(|| (available.reason.clone(), available.message.clone()))
 }

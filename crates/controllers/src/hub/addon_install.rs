@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use serde_json::{Map, json};
 
 use crate::addon_reads::{self, OnClusters, placements_of};
-use crate::rollout_policy::{Subject, policy_for};
+use crate::rollout_policy::{RolloutOwner, policy_for};
 use api::addon::v1alpha1::{
     ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn, PlacementStrategy,
 };
@@ -142,7 +142,7 @@ fn remove(
 ) -> Read<()> {
     let ours: Vec<_> =
         existing.iter().filter(|addon| is_installed_by_placement(addon) && !addon.is_terminating()).collect();
-    let (policy, granted) = policy_for(Subject::AddOn(cma.name()), view)?;
+    let (policy, granted) = policy_for(RolloutOwner::AddOn(cma.name()), view)?;
     // The engine keeps the removal budget; this input has only the clusters that left.
     let mut input = Input::new(Hash::default(), Ok(Strategy::All(All::default())));
     input.groups = vec![Group { key: GroupKey::default(), clusters: selected.iter().cloned().collect() }];

@@ -19,7 +19,7 @@ use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::cluster_conditions::{AVAILABLE, CLOCK_SYNCED, HUB_ACCEPTED};
 use api::names::{ACCEPT_FAILED, CLUSTER_LEASE, CLUSTER_NAME_LABEL, SKIP_CLOCK_SYNC_ANNOTATION};
 use engine::registration::lease;
-use engine::registration::liveness::{Liveness, SignOfLife};
+use engine::registration::liveness::{Heartbeat, Liveness};
 use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{
     Action, Change, Controller, Event, EventType, Index, Observes, Plan, Read, StatusWrite, View, Watches,
@@ -29,35 +29,35 @@ pub(crate) struct ClusterLeaseController;
 
 /// The observations about the life of each cluster since the process began.
 #[derive(Default)]
-struct Lives(BTreeMap<String, Liveness>);
+struct ClusterLiveness(BTreeMap<String, Liveness>);
 
-impl Index for Lives {
+impl Index for ClusterLiveness {
     fn build(_: &impl View) -> Read<Self> {
         Ok(Self::default())
     }
 
     fn observes<O: Observes<Self>>(observes: &mut O) {
-        observes.on::<ManagedCluster>(|lives, change| {
+        observes.on::<ManagedCluster>(|index, change| {
             if let Change { old: Some(old), new: None } = change {
-                lives.0.remove(old.name());
+                index.0.remove(old.name());
             }
             Vec::new()
         });
     }
 }
 
-impl Lives {
+impl ClusterLiveness {
     fn observe(&mut self, cluster: &ManagedCluster, lease: &Lease, now: Timestamp) -> Liveness {
         let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
         let available = cluster.condition(AVAILABLE).filter(|condition| condition.status != Unknown);
-        let sign = SignOfLife {
+        let heartbeat = Heartbeat {
             renewed: renewed.map(|time| time.0),
             reported: available.map(|condition| (condition.status.clone(), condition.last_transition_time.0)),
         };
         let known = self.0.entry(cluster.name().to_owned());
-        let life = known.or_insert_with(|| Liveness::begin(sign.clone(), now));
-        life.observe(sign, cluster.spec.lease_duration_seconds, now);
-        life.clone()
+        let liveness = known.or_insert_with(|| Liveness::begin(heartbeat.clone(), now));
+        liveness.observe(heartbeat, cluster.spec.lease_duration_seconds, now);
+        liveness.clone()
     }
 }
 
@@ -70,7 +70,7 @@ impl Controller for ClusterLeaseController {
             let lease = change.latest().filter(|lease| lease.name() == CLUSTER_LEASE);
             lease.map(|lease| Key::cluster(lease.namespace())).into_iter().collect()
         });
-        watches.keep::<Lives>();
+        watches.keep::<ClusterLiveness>();
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
@@ -87,14 +87,15 @@ impl Controller for ClusterLeaseController {
             }
             None => {}
             Some(held) => {
-                let life = view.index(|lives: &mut Lives| lives.observe(&cluster, &held, now))?;
-                let expires = life.expires(cluster.spec.lease_duration_seconds);
+                let liveness =
+                    view.index(|index: &mut ClusterLiveness| index.observe(&cluster, &held, now))?;
+                let expires = liveness.expires(cluster.spec.lease_duration_seconds);
                 if expires <= now {
                     set_silent(&mut plan, &cluster, conditions, now);
                 } else {
                     plan.wake(expires);
                 }
-                set_clock_synced(&cluster, &life, conditions, now);
+                set_clock_synced(&cluster, &liveness, conditions, now);
             }
         }
         let available = new.condition(AVAILABLE).map(|condition| &condition.status);
@@ -150,12 +151,12 @@ fn set_silent(plan: &mut Plan, cluster: &ManagedCluster, conditions: &mut Vec<Co
 /// no status, because every time that they write would be wrong.
 fn set_clock_synced(
     cluster: &ManagedCluster,
-    life: &Liveness,
+    liveness: &Liveness,
     conditions: &mut Vec<Condition>,
     now: Timestamp,
 ) {
     let is_skipped = cluster.annotation(SKIP_CLOCK_SYNC_ANNOTATION).is_some_and(|skip| skip == "true");
-    let judged = life.is_clock_synced(cluster.spec.lease_duration_seconds);
+    let judged = liveness.is_clock_synced(cluster.spec.lease_duration_seconds);
     let Some(is_synced) = judged.or(is_skipped.then_some(true)) else { return };
     let is_synced = is_synced || is_skipped;
     let observation = if is_synced {

@@ -13,7 +13,7 @@ use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Observation, set_condition};
 use api::names::cluster_conditions::SET_EMPTY;
 use api::names::{CLUSTER_SET_AUTO_UPDATE_ANNOTATION, DEFAULT_CLUSTER_SET, GLOBAL_CLUSTER_SET};
-use engine::placement::filter::Facts;
+use engine::placement::filter::ClusterAttributes;
 use engine::placement::sets::SetMembers;
 use object::{Key, Object, merge_diff};
 use reconcile::{Action, Change, Controller, Index, Observes, Plan, Query, Read, StatusWrite, View, Watches};
@@ -41,7 +41,8 @@ impl SetCounts {
 
     /// Counts the clusters of a set.
     fn recount(&mut self, members: &SetMembers, clusters: &[Arc<ManagedCluster>]) -> usize {
-        let clusters = clusters.iter().filter(|cluster| members.contains(&Facts::of(cluster))).count();
+        let clusters =
+            clusters.iter().filter(|cluster| members.contains(&ClusterAttributes::of(cluster))).count();
         self.sets.insert(members.name().to_owned(), SetCount { members: members.clone(), clusters });
         clusters
     }
@@ -56,8 +57,10 @@ impl Index for SetCounts {
         observes.on::<ManagedCluster>(|counts, change| {
             let [old, new] = sides(change);
             for count in counts.sets.values_mut() {
-                let held = |facts: &Option<Facts>| {
-                    usize::from(facts.as_ref().is_some_and(|facts| count.members.contains(facts)))
+                let held = |attributes: &Option<ClusterAttributes>| {
+                    usize::from(
+                        attributes.as_ref().is_some_and(|attributes| count.members.contains(attributes)),
+                    )
                 };
                 count.clusters = (count.clusters + held(&new)).saturating_sub(held(&old));
             }
@@ -88,16 +91,16 @@ impl Controller for ClusterSetController {
 }
 
 /// Returns the facts of a cluster before and after a change.
-fn sides(change: &Change<ManagedCluster>) -> [Option<Facts>; 2] {
-    [&change.old, &change.new].map(|cluster| cluster.as_ref().map(|cluster| Facts::of(cluster)))
+fn sides(change: &Change<ManagedCluster>) -> [Option<ClusterAttributes>; 2] {
+    [&change.old, &change.new].map(|cluster| cluster.as_ref().map(|cluster| ClusterAttributes::of(cluster)))
 }
 
 /// Returns the sets a cluster joined or left.
 fn joined_or_left(change: &Change<ManagedCluster>, view: &impl View) -> Vec<Key> {
     let sets = view.readable::<ManagedClusterSet>(Query::ALL);
     let [old, new] = sides(change);
-    let holds = |members: &SetMembers, facts: &Option<Facts>| {
-        facts.as_ref().is_some_and(|facts| members.contains(facts))
+    let holds = |members: &SetMembers, attributes: &Option<ClusterAttributes>| {
+        attributes.as_ref().is_some_and(|attributes| members.contains(attributes))
     };
     let changed = sets.iter().map(|set| SetMembers::of(set));
     let changed = changed.filter(|members| holds(members, &old) != holds(members, &new));

@@ -23,7 +23,7 @@ use api::names::{
     ADDON_NAME_LABEL, AUTO_ACCEPTED_ANNOTATION, AUTO_APPROVE_BINDING, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER,
     REQUESTER_ANNOTATION,
 };
-use engine::registration::csr::{Ask, ask, is_decided};
+use engine::registration::csr::{Certificate, is_decided, requested};
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{
     Action, Controller, Event, EventType, Plan, Precondition, Query, Read, Site, Subresource, View, Watches,
@@ -37,29 +37,29 @@ impl Controller for CsrController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedCluster>(|change, view| {
-            let facts = |cluster: &ManagedCluster| {
+            let fields = |cluster: &ManagedCluster| {
                 let requester = cluster.annotation(REQUESTER_ANNOTATION).map(str::to_owned);
                 (cluster.spec.hub_accepts_client, has_joined(cluster), requester)
             };
-            let cluster = change.latest().filter(|_| change.differs_in(facts));
+            let cluster = change.latest().filter(|_| change.differs_in(fields));
             cluster.map(|cluster| requests_of(cluster.name(), view)).unwrap_or_default()
         });
         watches.on::<ManagedClusterAddOn>(|change, view| {
-            let facts = |addon: &ManagedClusterAddOn| {
+            let fields = |addon: &ManagedClusterAddOn| {
                 let status = addon.status.as_ref();
                 status.map(|status| (status.registrations.clone(), status.config_references.clone()))
             };
-            let addon = change.latest().filter(|_| change.differs_in(facts));
+            let addon = change.latest().filter(|_| change.differs_in(fields));
             addon.map(|addon| requests_of(addon.namespace(), view)).unwrap_or_default()
         });
         watches.on::<ClusterManagementAddOn>(|change, view| {
-            let facts = |addon: &ClusterManagementAddOn| {
+            let fields = |addon: &ClusterManagementAddOn| {
                 let status = addon.status.clone().unwrap_or_default();
                 let placements = status.install_progressions.into_iter();
                 let references = placements.map(|placement| placement.config_references);
                 (status.default_config_references, references.collect::<Vec<_>>())
             };
-            let addon = change.latest().filter(|_| change.differs_in(facts));
+            let addon = change.latest().filter(|_| change.differs_in(fields));
             let requests =
                 |name| view.keys::<CertificateSigningRequest>(Query::label(ADDON_NAME_LABEL, name));
             addon.map(|addon| requests(addon.name())).unwrap_or_default()
@@ -84,25 +84,26 @@ impl Controller for CsrController {
         if is_decided(&request) {
             return Ok(plan);
         }
-        match ask(&request) {
-            Some(Ask::Cluster { cluster, renewal: true }) if is_accepted(&cluster, view)? => {
+        match requested(&request) {
+            Some(Certificate::Cluster { cluster, renewal: true }) if is_accepted(&cluster, view)? => {
                 approve(&mut plan, &request, Approval::RENEWAL, now);
             }
-            Some(Ask::Cluster { cluster, renewal: false }) => {
+            Some(Certificate::Cluster { cluster, renewal: false }) => {
                 join(&mut plan, &request, &cluster, view, now)?;
             }
-            Some(Ask::Addon { cluster, addon })
+            Some(Certificate::Addon { cluster, addon })
                 if is_accepted(&cluster, view)? && is_registered(&cluster, &addon, view)? =>
             {
                 approve(&mut plan, &request, Approval::ADDON, now);
             }
-            Some(Ask::Custom { cluster, addon, subject }) if is_accepted(&cluster, view)? => {
+            Some(Certificate::Custom { cluster, addon, subject }) if is_accepted(&cluster, view)? => {
                 let signer = &request.spec.signer_name;
-                if custom_signer::asked(&cluster, &addon, &subject, signer, view)?.is_some() {
+                if custom_signer::signer_for(&cluster, &addon, &subject, signer, view)?.is_some() {
                     approve(&mut plan, &request, Approval::ADDON, now);
                 }
             }
-            None | Some(Ask::Cluster { .. } | Ask::Addon { .. } | Ask::Custom { .. }) => {}
+            None
+            | Some(Certificate::Cluster { .. } | Certificate::Addon { .. } | Certificate::Custom { .. }) => {}
         }
         Ok(plan)
     }

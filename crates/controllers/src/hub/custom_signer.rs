@@ -15,7 +15,7 @@ use api::addon::v1alpha1::{
 };
 use engine::addon::config::Config;
 use engine::addon::{config_refs, registration, snapshot, spec_hash};
-use engine::registration::csr::{self, Ask, ask};
+use engine::registration::csr::{self, Certificate, requested};
 use object::{Key, Metadata as _};
 use reconcile::{Read, View};
 
@@ -35,19 +35,19 @@ pub struct Signing {
 /// # Errors
 /// The add-on, its templates or its placements could not be read.
 pub fn signing(request: &CertificateSigningRequest, view: &impl View) -> Read<Option<Signing>> {
-    match ask(request) {
-        Some(Ask::Custom { cluster, addon, subject }) => {
-            asked(&cluster, &addon, &subject, &request.spec.signer_name, view)
+    match requested(request) {
+        Some(Certificate::Custom { cluster, addon, subject }) => {
+            signer_for(&cluster, &addon, &subject, &request.spec.signer_name, view)
         }
-        None | Some(Ask::Cluster { .. } | Ask::Addon { .. }) => Ok(None),
+        None | Some(Certificate::Cluster { .. } | Certificate::Addon { .. }) => Ok(None),
     }
 }
 
 /// The signer for `subject`, which the agent of an add-on on a cluster asks for.
-pub(super) fn asked(
+pub(super) fn signer_for(
     cluster: &str,
     addon: &str,
-    subject: &csr::Subject,
+    subject: &csr::RequestedSubject,
     signer: &str,
     view: &impl View,
 ) -> Read<Option<Signing>> {

@@ -97,13 +97,13 @@ pub struct Clusters {
     /// Number of clusters that are available.
     pub available: usize,
     /// The others, by name.
-    pub troubled: Vec<TroubledCluster>,
+    pub troubled: Vec<UnavailableCluster>,
 }
 
 /// A cluster that is not available.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TroubledCluster {
+pub struct UnavailableCluster {
     /// Its name.
     pub name: String,
     /// The reason.
@@ -226,8 +226,10 @@ fn repository(repo: &ConfigRepo) -> Repository {
 fn clusters(view: &impl View) -> Read<Clusters> {
     let unreadable = view.unreadable::<ManagedCluster>(Query::ALL)?;
     let readable = view.list_readable::<ManagedCluster>(Query::ALL)?;
-    let mut troubled: BTreeMap<String, String> =
-        readable.iter().filter_map(|cluster| Some((cluster.name().to_owned(), trouble(cluster)?))).collect();
+    let mut troubled: BTreeMap<String, String> = readable
+        .iter()
+        .filter_map(|cluster| Some((cluster.name().to_owned(), unavailable_reason(cluster)?)))
+        .collect();
     let refused = unreadable.iter().map(|refused| {
         (refused.key.name.clone(), plain(&format!("cannot be read: {}", refused.why), MESSAGE))
     });
@@ -235,12 +237,12 @@ fn clusters(view: &impl View) -> Read<Clusters> {
     let names = readable.iter().map(|cluster| cluster.name()).chain(troubled.keys().map(String::as_str));
     let total = names.collect::<BTreeSet<_>>().len();
     let available = total - troubled.len();
-    let troubled = troubled.into_iter().map(|(name, message)| TroubledCluster { name, message }).collect();
+    let troubled = troubled.into_iter().map(|(name, message)| UnavailableCluster { name, message }).collect();
     Ok(Clusters { total, available, troubled })
 }
 
 /// The reason why a cluster is not available.
-fn trouble(cluster: &ManagedCluster) -> Option<String> {
+fn unavailable_reason(cluster: &ManagedCluster) -> Option<String> {
     if !cluster.spec.hub_accepts_client {
         return Some("waits to be accepted (spec.hubAcceptsClient)".into());
     }

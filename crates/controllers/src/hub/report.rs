@@ -32,9 +32,9 @@ use reconcile::{
 };
 
 /// How long after the last change a report waits for more of them.
-const QUIET: SignedDuration = SignedDuration::from_secs(5);
+const DEBOUNCE: SignedDuration = SignedDuration::from_secs(5);
 /// How long after a refusal by the server the next attempt comes.
-const REFUSED_WAIT: SignedDuration = SignedDuration::from_mins(10);
+const REJECTED_RETRY: SignedDuration = SignedDuration::from_mins(10);
 /// The least time between two reports if the spec has no valid one.
 const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 
@@ -46,19 +46,25 @@ impl Controller for ReportController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on_source(|repo| vec![repo.clone()]);
-        watches.on::<ClusterManagementAddOn>(|change, view| everyone(change, view, |cma| cma.status.clone()));
+        watches.on::<ClusterManagementAddOn>(|change, view| {
+            all_repositories(change, view, |cma| cma.status.clone())
+        });
         watches.on::<ManagedClusterAddOn>(|change, view| {
-            everyone(change, view, |addon| {
+            all_repositories(change, view, |addon| {
                 let status = addon.status.clone().unwrap_or_default();
-                (said(&status.conditions), status.config_references)
+                (condition_summaries(&status.conditions), status.config_references)
             })
         });
         watches.on::<ManagedCluster>(|change, view| {
-            everyone(change, view, |cluster| {
-                said(&cluster.status.clone().map(|status| status.conditions).unwrap_or_default())
+            all_repositories(change, view, |cluster| {
+                condition_summaries(
+                    &cluster.status.clone().map(|status| status.conditions).unwrap_or_default(),
+                )
             })
         });
-        watches.on::<RolloutPolicy>(|change, view| everyone(change, view, |policy| policy.status.clone()));
+        watches.on::<RolloutPolicy>(|change, view| {
+            all_repositories(change, view, |policy| policy.status.clone())
+        });
         // The states of clusters depend on these too; the status of the add-on changes with them.
         watches.read::<Placement>();
         watches.read::<PlacementDecision>();
@@ -139,7 +145,7 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     // A refusal that a person answered by editing the spec is tried again at once.
     let answered = find_condition(&status.conditions, REPORTED)
         .is_some_and(|c| c.observed_generation != repo.metadata.generation);
-    let wait = if refused && !answered { REFUSED_WAIT.max(interval) } else { interval };
+    let wait = if refused && !answered { REJECTED_RETRY.max(interval) } else { interval };
     let at = |time: Timestamp, by| time.saturating_add(by).unwrap_or(Timestamp::MAX);
     // A time in the future was written by a clock that was ahead, so it does not count.
     let past = last.time.as_ref().filter(|time| time.0 <= now && !(refused && answered));
@@ -155,10 +161,10 @@ fn plan(repo: &ConfigRepo, spec: &Report, view: &impl View, now: Timestamp) -> R
     // Changes that keep arriving delay a report by an interval at most.
     let since = last.time.or_else(|| status.seen.as_ref().and_then(|seen| seen.since.clone()));
     let since = since.filter(|time| time.0 <= now);
-    let patience = since.map_or(Timestamp::MIN, |time| at(time.0, interval + interval));
-    let quiet = changed.map_or(Timestamp::MIN, |changed| at(changed, QUIET));
-    if quiet > now && patience > now {
-        plan.wake(quiet.min(patience));
+    let deadline = since.map_or(Timestamp::MIN, |time| at(time.0, interval + interval));
+    let debounced = changed.map_or(Timestamp::MIN, |changed| at(changed, DEBOUNCE));
+    if debounced > now && deadline > now {
+        plan.wake(debounced.min(deadline));
         return Ok(plan);
     }
     let read = add_on_states(&add_ons, &mut plan, view, now)?;
@@ -240,7 +246,7 @@ fn add_on_states(
 }
 
 /// Wakes every repository that reports, if the content of a report has changed.
-fn everyone<K: Kind, V: View, F: PartialEq>(
+fn all_repositories<K: Kind, V: View, F: PartialEq>(
     change: &Change<K>,
     view: &V,
     told: impl Fn(&K) -> F,
@@ -260,7 +266,7 @@ fn reporting(view: &impl View) -> Vec<Key> {
 }
 
 /// The text of conditions, without the parts that change by the minute.
-fn said(conditions: &[Condition]) -> Vec<(String, ConditionStatus, String)> {
+fn condition_summaries(conditions: &[Condition]) -> Vec<(String, ConditionStatus, String)> {
     conditions.iter().map(|c| (c.type_.clone(), c.status.clone(), c.reason.clone())).collect()
 }
 

@@ -165,7 +165,7 @@ mod tests {
         addon
     }
 
-    fn arrive(addon: &mut ManagedClusterAddOn, now: Timestamp) {
+    fn complete(addon: &mut ManagedClusterAddOn, now: Timestamp) {
         let status = addon.status.as_mut().unwrap();
         status.config_references.iter_mut().for_each(|r| r.last_applied_config.clone_from(&r.desired_config));
         set_condition(&mut status.conditions, Observation::new(PROGRESSING, False, COMPLETED), now);
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn success_keeps_its_time_whatever_else_is_told() {
         let mut addon = assigned(&[config("a", "1")], at(10));
-        arrive(&mut addon, at(20));
+        complete(&mut addon, at(20));
         let health = cluster(&addon, &[config("a", "1")]).health.unwrap();
         assert_eq!((health.report, health.since), (Report::Succeeded, Some(at(20))));
     }
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn what_was_good_stays_known_when_a_name_changes() {
         let mut addon = assigned(&[config("a-1", "1")], at(10));
-        arrive(&mut addon, at(20));
+        complete(&mut addon, at(20));
         let good = cluster(&addon, &[config("a-1", "1")]).runs;
         assign(&mut addon, &[config("a-2", "2")], |_| 1, at(30));
         let told = cluster(&addon, &[config("a-2", "2")]);

@@ -126,8 +126,8 @@ impl Decision<'_> {
     /// Returns the group of a cluster; a leaving cluster stays in the group it is published in.
     fn group(&self, id: Id) -> usize {
         let Cycle { policy, fleet, published, .. } = *self.cycle;
-        match (self.removals.contains_key(&id), fleet.facts(id)) {
-            (false, Some(facts)) => policy.groups.of(facts),
+        match (self.removals.contains_key(&id), fleet.attributes(id)) {
+            (false, Some(attributes)) => policy.groups.of(attributes),
             (true, _) | (_, None) => {
                 let group = published.slice_of(id).map(|slice| slice.group.as_str()).unwrap_or_default();
                 policy.groups.named(group).unwrap_or(policy.groups.names.len())

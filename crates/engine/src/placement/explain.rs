@@ -43,7 +43,7 @@ pub struct Explanation {
     /// The conditions: type, status, reason and message.
     pub conditions: Vec<String>,
     /// Every cluster, by name.
-    pub clusters: Vec<Story>,
+    pub clusters: Vec<ClusterExplanation>,
 }
 
 /// The clusters that pass a filter.
@@ -80,7 +80,7 @@ pub struct Aggregated {
 /// The explanation of one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Story {
+pub struct ClusterExplanation {
     /// The cluster.
     pub cluster_name: String,
     /// One word: Selected, Arriving, Leaving, Outranked, Kept, or the filter that removed it.
@@ -162,7 +162,7 @@ fn explain_cycle(cycle: &Cycle<'_>, selection: &Selection, mut explanation: Expl
             let score = i64::from(total(cycle, &selection.ranges, id).value);
             explanation.aggregated_scores.push(Aggregated { cluster_name: name.to_owned(), score });
         }
-        explanation.clusters.push(story(cycle, selection, id));
+        explanation.clusters.push(explained(cycle, selection, id));
     }
     explanation
         .aggregated_scores
@@ -172,17 +172,17 @@ fn explain_cycle(cycle: &Cycle<'_>, selection: &Selection, mut explanation: Expl
 }
 
 /// Returns the clusters whose decisions stay because the spec cannot be followed.
-fn kept(input: &Input<'_>, published: &Published) -> Vec<Story> {
-    let story = |id: Id| {
-        Some(Story {
+fn kept(input: &Input<'_>, published: &Published) -> Vec<ClusterExplanation> {
+    let explained = |id: Id| {
+        Some(ClusterExplanation {
             cluster_name: input.fleet.name(id).to_owned(),
             state: "Kept",
             why: "the spec cannot be followed, so its decision stays".into(),
             decision: Some(published.slice_of(id)?.name.clone()),
-            ..Story::default()
+            ..ClusterExplanation::default()
         })
     };
-    input.fleet.ids().filter_map(story).collect()
+    input.fleet.ids().filter_map(explained).collect()
 }
 
 fn conditions(schedule: &Schedule) -> Vec<String> {
@@ -190,35 +190,35 @@ fn conditions(schedule: &Schedule) -> Vec<String> {
     conditions.map(|c| format!("{}={} {}: {}", c.type_, c.status, c.reason, c.message)).collect()
 }
 
-fn story(cycle: &Cycle<'_>, selection: &Selection, id: Id) -> Story {
+fn explained(cycle: &Cycle<'_>, selection: &Selection, id: Id) -> ClusterExplanation {
     let slice = cycle.published.slice_of(id);
     let selected = selection.is_selected(cycle, id);
-    let mut story = Story {
+    let mut explained = ClusterExplanation {
         cluster_name: cycle.fleet.name(id).to_owned(),
         decision: slice.map(|slice| slice.name.clone()),
         rank: selection.ranking.iter().position(|other| *other == id).map(|place| place + 1),
-        ..Story::default()
+        ..ClusterExplanation::default()
     };
     if selection.is_feasible(id) {
-        story.total = Some(i64::from(total(cycle, &selection.ranges, id).value));
+        explained.total = Some(i64::from(total(cycle, &selection.ranges, id).value));
         for (weighted, score) in scores(cycle, &selection.ranges, id) {
             match score {
-                Score::Valid { value, until: _ } => _ = story.scores.insert(weighted.to_string(), value),
+                Score::Valid { value, until: _ } => _ = explained.scores.insert(weighted.to_string(), value),
                 Score::Unreported => {}
-                Score::Missing => story.unscored.push(format!("{weighted} is missing")),
-                Score::Expired(at) => story.unscored.push(format!("{weighted} expired at {at}")),
+                Score::Missing => explained.unscored.push(format!("{weighted} is missing")),
+                Score::Expired(at) => explained.unscored.push(format!("{weighted} expired at {at}")),
             }
         }
     }
     let (state, why) = reason(cycle, selection, id, selected);
-    story.why = why;
-    story.state = match (selected, slice.is_some()) {
+    explained.why = why;
+    explained.state = match (selected, slice.is_some()) {
         (true, true) => "Selected",
         (true, false) => "Arriving",
         (false, true) => "Leaving",
         (false, false) => state,
     };
-    story
+    explained
 }
 
 /// Returns the filter that removed a cluster, or the reason why it is selected.
@@ -237,12 +237,12 @@ fn reason(cycle: &Cycle<'_>, selection: &Selection, id: Id, selected: bool) -> (
             ("Outside", why)
         }
         FilterResult::Unmatched => {
-            let facts = fleet.facts(id).cloned().unwrap_or_default();
+            let attributes = fleet.attributes(id).cloned().unwrap_or_default();
             let scores = || fleet.valid_scores(id, cycle.now);
             let mut budget = Budget::default();
             let predicates = policy.predicates.iter();
-            let mismatches =
-                predicates.filter_map(|predicate| predicate.mismatch(cluster, &facts, &scores, &mut budget));
+            let mismatches = predicates
+                .filter_map(|predicate| predicate.mismatch(cluster, &attributes, &scores, &mut budget));
             ("Predicate", mismatches.collect::<Vec<_>>().join("; "))
         }
         FilterResult::Tainted | FilterResult::Expired => {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::changes::ChangeLog;
-use super::filter::Facts;
+use super::filter::ClusterAttributes;
 use super::prioritizer::first_invalid;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::AddOnPlacementScore;
@@ -40,7 +40,7 @@ pub struct Fleet {
 #[derive(Debug)]
 struct FleetMember {
     name: Arc<str>,
-    cluster: Option<(Arc<ManagedCluster>, Facts)>,
+    cluster: Option<(Arc<ManagedCluster>, ClusterAttributes)>,
     scores: Vec<Arc<AddOnPlacementScore>>,
     used: u32,
 }
@@ -69,7 +69,7 @@ impl Fleet {
     pub fn set_cluster(&mut self, cluster: Arc<ManagedCluster>) {
         let id = self.id_or_new(cluster.metadata.name.as_deref().unwrap_or_default());
         if let Some(member) = self.members.get_mut(id as usize) {
-            member.cluster = Some((Arc::clone(&cluster), Facts::of(&cluster)));
+            member.cluster = Some((Arc::clone(&cluster), ClusterAttributes::of(&cluster)));
         }
         self.changes.record(id);
     }
@@ -203,8 +203,8 @@ impl Fleet {
     }
 
     /// Returns the facts of a cluster that exists.
-    pub fn facts(&self, id: Id) -> Option<&Facts> {
-        self.members.get(id as usize)?.cluster.as_ref().map(|(_, facts)| facts)
+    pub fn attributes(&self, id: Id) -> Option<&ClusterAttributes> {
+        self.members.get(id as usize)?.cluster.as_ref().map(|(_, attributes)| attributes)
     }
 
     /// Returns a cluster's scores of one name.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::decide::decide;
-use super::filter::{Facts, evaluate};
+use super::filter::{ClusterAttributes, evaluate};
 use super::fleet::{Fleet, Id};
 use super::input::{Cycle, Input};
 use super::policy::{Misconfigured, Policy};
@@ -294,13 +294,13 @@ impl IncrementalSchedule {
 
     /// Returns whether a change of a cluster may concern the placement: its `facts` before or after, and
     /// whether they differ.
-    pub fn concerns(&self, fleet: &Fleet, facts: &Facts, differs: bool) -> bool {
+    pub fn concerns(&self, fleet: &Fleet, attributes: &ClusterAttributes, differs: bool) -> bool {
         let Some(received) = &self.received else { return true };
         let Ok(policy) = &received.policy else { return false };
         (differs || policy.has_expressions())
-            && received.sets.iter().any(|set| set.contains(facts))
+            && received.sets.iter().any(|set| set.contains(attributes))
             && (policy.predicates.is_empty()
-                || policy.predicates.iter().any(|predicate| predicate.could_match(facts))
+                || policy.predicates.iter().any(|predicate| predicate.could_match(attributes))
                 // The condition tells empty sets from sets whose clusters match no predicate, so the first
                 // and the last cluster of the sets concern the placement; at most the clusters that changed
                 // since have come or gone.

@@ -155,7 +155,7 @@ impl<'a> SliceDraft<'a> {
         Self { published: Some(published), ..Self::default() }
     }
 
-    fn room(&self) -> usize {
+    fn remaining_capacity(&self) -> usize {
         SLICE.saturating_sub(self.members.len() + self.moving)
     }
 }
@@ -192,7 +192,7 @@ impl Layout {
         for group in &mut groups {
             let mut open = self.group_size.saturating_sub(size(group));
             for slice in group {
-                let successors = open.min(slice.leaving).min(slice.room()).min(newcomers.len());
+                let successors = open.min(slice.leaving).min(slice.remaining_capacity()).min(newcomers.len());
                 open -= successors;
                 slice.members.extend(newcomers.drain(..successors));
             }
@@ -233,7 +233,7 @@ fn shrink(group: &mut GroupDraft<'_>, group_size: usize) {
 /// Puts clusters into the slices of a decision group that have room, then into new ones.
 fn fill_slices(group: &mut GroupDraft<'_>, mut arrivals: VecDeque<Id>) {
     for slice in group.iter_mut() {
-        let room = slice.room().min(arrivals.len());
+        let room = slice.remaining_capacity().min(arrivals.len());
         slice.members.extend(arrivals.drain(..room));
     }
     while !arrivals.is_empty() {
@@ -246,7 +246,7 @@ fn fill_slices(group: &mut GroupDraft<'_>, mut arrivals: VecDeque<Id>) {
 fn compact(group: &mut GroupDraft<'_>) {
     while group.len() > 1 {
         let Some((last, others)) = group.split_last() else { break };
-        if others.iter().map(SliceDraft::room).sum::<usize>() < last.members.len() {
+        if others.iter().map(SliceDraft::remaining_capacity).sum::<usize>() < last.members.len() {
             break;
         }
         let members = group.pop().map(|slice| slice.members).unwrap_or_default();

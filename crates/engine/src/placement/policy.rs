@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::filter::Facts;
+use super::filter::ClusterAttributes;
 use super::filter::predicate::{Matcher, Predicate};
 use super::filter::taint;
 use super::prioritizer::{AddOnScore, Weighted, weights};
@@ -85,8 +85,8 @@ impl Groups {
     }
 
     /// Returns the position of a cluster's group, or the number of groups for a cluster in none.
-    pub fn of(&self, facts: &Facts) -> usize {
-        let first = self.members.iter().find(|(_, matcher)| matcher.matches(facts));
+    pub fn of(&self, attributes: &ClusterAttributes) -> usize {
+        let first = self.members.iter().find(|(_, matcher)| matcher.matches(attributes));
         first.map_or(self.names.len(), |(position, _)| *position.min(&self.names.len()))
     }
 

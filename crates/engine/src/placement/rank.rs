@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::fleet::Id;
 use super::input::Cycle;
-use super::prioritizer::{Range, Score, Subject, Weighted};
+use super::prioritizer::{Range, Score, ScoreInput, Weighted};
 
 /// The place of a feasible cluster in the ranking: smaller keys come first, equal ones in the order of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,8 +42,8 @@ pub(super) fn scores<'a>(
     id: Id,
 ) -> impl Iterator<Item = (&'a Weighted, Score)> {
     cycle.policy.weights.iter().zip(ranges).map(move |(weighted, range)| {
-        let subject = Subject { cycle, id, range: *range, add_on: weighted.add_on.as_ref() };
-        (weighted, (weighted.prioritizer.score)(&subject))
+        let input = ScoreInput { cycle, id, range: *range, add_on: weighted.add_on.as_ref() };
+        (weighted, (weighted.prioritizer.score)(&input))
     })
 }
 

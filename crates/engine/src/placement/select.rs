@@ -158,7 +158,7 @@ impl Selection {
         if cycle.policy.spread.is_empty() {
             return BTreeSet::new();
         }
-        let ranked = self.ranking.iter().filter_map(|id| Some((*id, cycle.fleet.facts(*id)?)));
+        let ranked = self.ranking.iter().filter_map(|id| Some((*id, cycle.fleet.attributes(*id)?)));
         spread(ranked, &cycle.policy.spread, cycle.policy.wanted)
     }
 
@@ -224,6 +224,7 @@ impl Selection {
         let groups = &cycle.policy.groups;
         !selected
             || cycle.published.leaving.contains_key(&id)
-            || cycle.fleet.facts(id).map(|facts| groups.of(facts)) != groups.named(&slice.group)
+            || cycle.fleet.attributes(id).map(|attributes| groups.of(attributes))
+                != groups.named(&slice.group)
     }
 }

@@ -1,6 +1,6 @@
 //! The members of cluster sets.
 
-use super::filter::Facts;
+use super::filter::ClusterAttributes;
 use api::cluster::v1beta2::{ClusterSelector, ManagedClusterSet, ManagedClusterSetSpec, SelectorType};
 use api::names::CLUSTER_SET_LABEL;
 use object::Selector;
@@ -49,10 +49,10 @@ impl SetMembers {
     }
 
     /// Returns whether a cluster is in the set.
-    pub fn contains(&self, facts: &Facts) -> bool {
+    pub fn contains(&self, attributes: &ClusterAttributes) -> bool {
         match self {
-            Self::Labelled(name) => facts.label(CLUSTER_SET_LABEL) == Some(name),
-            Self::Selected(_, selector) => selector.matches_with(|key| facts.label(key)),
+            Self::Labelled(name) => attributes.label(CLUSTER_SET_LABEL) == Some(name),
+            Self::Selected(_, selector) => selector.matches_with(|key| attributes.label(key)),
             Self::Empty(_) | Self::Unknown(..) => false,
         }
     }

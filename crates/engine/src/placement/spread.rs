@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::filter::Facts;
+use super::filter::ClusterAttributes;
 use super::fleet::Id;
 use api::cluster::v1beta1::{SpreadConstraint, TopologyKeyType, UnsatisfiableAction};
 
@@ -39,8 +39,8 @@ impl Constraint {
     }
 
     /// Returns the domain of a cluster.
-    pub fn domain<'a>(&self, facts: &'a Facts) -> Option<&'a str> {
-        if self.is_claim { facts.claim(&self.key) } else { facts.label(&self.key) }
+    pub fn domain<'a>(&self, attributes: &'a ClusterAttributes) -> Option<&'a str> {
+        if self.is_claim { attributes.claim(&self.key) } else { attributes.label(&self.key) }
     }
 }
 
@@ -49,14 +49,14 @@ type Counts<'a> = BTreeMap<&'a str, usize>;
 
 /// Takes at most `wanted` clusters, given best first.
 pub(super) fn spread<'a>(
-    ranked: impl Iterator<Item = (Id, &'a Facts)>,
+    ranked: impl Iterator<Item = (Id, &'a ClusterAttributes)>,
     constraints: &[Constraint],
     wanted: Option<usize>,
 ) -> BTreeSet<Id> {
     let mut counts: Vec<Counts<'a>> = constraints.iter().map(|_| Counts::new()).collect();
     let mut buckets: BTreeMap<Vec<Option<&'a str>>, VecDeque<(usize, Id)>> = BTreeMap::new();
-    for (rank, (id, facts)) in ranked.enumerate() {
-        let domains: Vec<_> = constraints.iter().map(|constraint| constraint.domain(facts)).collect();
+    for (rank, (id, attributes)) in ranked.enumerate() {
+        let domains: Vec<_> = constraints.iter().map(|constraint| constraint.domain(attributes)).collect();
         for (counts, domain) in counts.iter_mut().zip(&domains) {
             domain.map(|domain| counts.entry(domain).or_default());
         }
@@ -115,9 +115,9 @@ mod tests {
             let mut cluster = ManagedCluster::default();
             cluster.metadata.labels =
                 (!zone.is_empty()).then(|| [("zone".to_owned(), (*zone).to_owned())].into());
-            Facts::of(&cluster)
+            ClusterAttributes::of(&cluster)
         });
-        let clusters: Vec<Facts> = clusters.collect();
+        let clusters: Vec<ClusterAttributes> = clusters.collect();
         let constraint = Constraint { key: "zone".into(), is_claim: false, max_skew, is_hard };
         spread((0..).zip(&clusters), &[constraint], wanted).into_iter().collect()
     }

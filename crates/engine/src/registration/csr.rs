@@ -17,7 +17,7 @@ use api::names::{
 
 /// The certificate that a fitting request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum Certificate {
     /// The certificate of a cluster's agent.
     Cluster {
         /// The cluster.
@@ -39,7 +39,7 @@ pub enum Ask {
         /// The add-on.
         addon: String,
         /// The subject that is asked for.
-        subject: Subject,
+        subject: RequestedSubject,
     },
 }
 
@@ -51,7 +51,7 @@ pub fn is_decided(csr: &CertificateSigningRequest) -> bool {
 
 /// Reads the certificate that a request asks for; returns `None` where the request is for another signer or
 /// does not fit.
-pub fn ask(csr: &CertificateSigningRequest) -> Option<Ask> {
+pub fn requested(csr: &CertificateSigningRequest) -> Option<Certificate> {
     let label =
         |name: &str| csr.metadata.labels.as_ref()?.get(name).filter(|value| !value.is_empty()).cloned();
     let cluster = label(CLUSTER_NAME_LABEL)?;
@@ -60,19 +60,23 @@ pub fn ask(csr: &CertificateSigningRequest) -> Option<Ask> {
     if csr.spec.signer_name != KUBE_CLIENT_SIGNER {
         let is_kubernetes = csr.spec.signer_name.starts_with("kubernetes.io/");
         let addon = addon.filter(|_| !is_kubernetes && is_agent_of(csr, &cluster))?;
-        return Some(Ask::Custom { cluster, addon, subject });
+        return Some(Certificate::Custom { cluster, addon, subject });
     }
     if !subject.organizational_units.is_empty() {
         return None;
     }
     match addon {
-        None => ask_for_cluster(csr, cluster, &subject),
-        Some(addon) => ask_for_addon(csr, cluster, addon, &subject),
+        None => cluster_certificate(csr, cluster, &subject),
+        Some(addon) => addon_certificate(csr, cluster, addon, &subject),
     }
 }
 
 /// Checks that the groups are the cluster's and the common one, and that the user is an agent of the cluster.
-fn ask_for_cluster(csr: &CertificateSigningRequest, cluster: String, subject: &Subject) -> Option<Ask> {
+fn cluster_certificate(
+    csr: &CertificateSigningRequest,
+    cluster: String,
+    subject: &RequestedSubject,
+) -> Option<Certificate> {
     let own = format!("{SUBJECT_PREFIX}{cluster}");
     let groups: BTreeSet<&str> = subject.organizations.iter().map(String::as_str).collect();
     if groups != BTreeSet::from([own.as_str(), MANAGED_CLUSTERS_GROUP]) {
@@ -84,19 +88,19 @@ fn ask_for_cluster(csr: &CertificateSigningRequest, cluster: String, subject: &S
         return None;
     }
     let renewal = csr.spec.username.as_deref() == Some(subject.common_name.as_str());
-    Some(Ask::Cluster { cluster, renewal })
+    Some(Certificate::Cluster { cluster, renewal })
 }
 
 /// Checks that the subject is that of the add-on's agent, and that the agent of the same cluster asks.
 ///
 /// OCM compares the requester by prefix, so that the agent of `cluster10` can ask for the add-ons of
 /// `cluster1`. See docs/hazards.md#csr-prefix.
-fn ask_for_addon(
+fn addon_certificate(
     csr: &CertificateSigningRequest,
     cluster: String,
     addon: String,
-    subject: &Subject,
-) -> Option<Ask> {
+    subject: &RequestedSubject,
+) -> Option<Certificate> {
     if !is_agent_of(csr, &cluster) {
         return None;
     }
@@ -110,7 +114,7 @@ fn ask_for_addon(
         .collect();
     let fits = groups == BTreeSet::from([group.as_str(), everywhere.as_str()]);
     (fits && subject.common_name == format!("{group}:agent:{addon}-agent"))
-        .then_some(Ask::Addon { cluster, addon })
+        .then_some(Certificate::Addon { cluster, addon })
 }
 
 /// Whether the agent of a cluster asks.
@@ -122,13 +126,13 @@ fn is_agent_of(csr: &CertificateSigningRequest, cluster: &str) -> bool {
 
 /// The subject that a request asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subject {
+pub struct RequestedSubject {
     common_name: String,
     organizations: Vec<String>,
     organizational_units: Vec<String>,
 }
 
-impl Subject {
+impl RequestedSubject {
     /// Whether it is the subject of a registration, no more and no less.
     pub fn is(&self, registered: &api::addon::v1alpha1::Subject) -> bool {
         let set = |names: &[String]| names.iter().cloned().collect::<BTreeSet<String>>();
@@ -143,7 +147,7 @@ impl Subject {
 ///
 /// A request whose subject has no or several common names, or attributes beside common name, organization and
 /// organizational unit, is refused: two readers could take it for different things.
-fn subject(csr: &CertificateSigningRequest) -> Option<Subject> {
+fn subject(csr: &CertificateSigningRequest) -> Option<RequestedSubject> {
     let request = CertReq::from_pem(csr.spec.request.0.trim_ascii()).ok()?;
     let (mut common_names, mut organizations, mut organizational_units) =
         (Vec::new(), Vec::new(), Vec::new());
@@ -160,7 +164,9 @@ fn subject(csr: &CertificateSigningRequest) -> Option<Subject> {
         texts.push(utf8.or_else(printable).ok()?);
     }
     match (common_names.pop(), common_names.is_empty()) {
-        (Some(common_name), true) => Some(Subject { common_name, organizations, organizational_units }),
+        (Some(common_name), true) => {
+            Some(RequestedSubject { common_name, organizations, organizational_units })
+        }
         (_, _) => None,
     }
 }
@@ -220,10 +226,20 @@ mod tests {
         CertificateSigningRequest { metadata, spec, ..CertificateSigningRequest::default() }
     }
 
-    fn for_cluster(label: &str, requester: &str, common_name: &str, organizations: &[&str]) -> Option<Ask> {
+    fn for_cluster(
+        label: &str,
+        requester: &str,
+        common_name: &str,
+        organizations: &[&str],
+    ) -> Option<Certificate> {
         let organizations: Vec<String> = organizations.iter().map(|name| format!("{PREFIX}{name}")).collect();
         let organizations: Vec<&str> = organizations.iter().map(String::as_str).collect();
-        ask(&csr(&[("cluster-name", label)], requester, &format!("{PREFIX}{common_name}"), &organizations))
+        requested(&csr(
+            &[("cluster-name", label)],
+            requester,
+            &format!("{PREFIX}{common_name}"),
+            &organizations,
+        ))
     }
 
     #[test]
@@ -233,7 +249,7 @@ mod tests {
             csr.spec.request = ByteString(pem.into());
             super::subject(&csr)
         };
-        let want = Subject {
+        let want = RequestedSubject {
             common_name: "n".into(),
             organizations: vec!["a".into(), "b".into()],
             organizational_units: Vec::new(),
@@ -277,16 +293,16 @@ mod tests {
         let common_name = format!("{PREFIX}c1:agent");
         let groups = [(O, group.as_str()), (O, MANAGED_CLUSTERS_GROUP), (CN, common_name.as_str())];
         csr.spec.request = ByteString(request(groups).into());
-        assert!(ask(&csr).is_some());
+        assert!(requested(&csr).is_some());
         csr.spec.request = ByteString(request(groups.into_iter().chain([(OU, "x")])).into());
-        assert_eq!(ask(&csr), None);
+        assert_eq!(requested(&csr), None);
     }
 
     #[test]
     fn a_cluster_asks_for_exactly_itself() {
-        let join = Some(Ask::Cluster { cluster: "c1".into(), renewal: false });
+        let join = Some(Certificate::Cluster { cluster: "c1".into(), renewal: false });
         assert_eq!(for_cluster("c1", "bootstrap", "c1:agent", &["c1", "managed-clusters"]), join);
-        let renewal = Some(Ask::Cluster { cluster: "c1".into(), renewal: true });
+        let renewal = Some(Certificate::Cluster { cluster: "c1".into(), renewal: true });
         assert_eq!(
             for_cluster("c1", &format!("{PREFIX}c1:agent"), "c1:agent", &["managed-clusters", "c1"]),
             renewal
@@ -312,22 +328,25 @@ mod tests {
 
     #[test]
     fn the_agent_of_one_cluster_cannot_ask_for_the_addons_of_another() {
-        let ask = |requester: &str| {
+        let requested = |requester: &str| {
             let group = format!("{PREFIX}cluster:cluster1:addon:a");
             let organizations = [group.as_str(), "system:open-cluster-management:addon:a"];
             let labels = [("cluster-name", "cluster1"), ("addon-name", "a")];
-            ask(&csr(
+            requested(&csr(
                 &labels,
                 &format!("{PREFIX}{requester}"),
                 &format!("{group}:agent:a-agent"),
                 &organizations,
             ))
         };
-        assert_eq!(ask("cluster1:agent"), Some(Ask::Addon { cluster: "cluster1".into(), addon: "a".into() }));
+        assert_eq!(
+            requested("cluster1:agent"),
+            Some(Certificate::Addon { cluster: "cluster1".into(), addon: "a".into() })
+        );
         for requester in
             ["cluster10:agent", "cluster1", "cluster:cluster1:addon:a:agent:a-agent", "cluster1:x:y"]
         {
-            assert_eq!(ask(requester), None, "{requester}");
+            assert_eq!(requested(requester), None, "{requester}");
         }
     }
 }

@@ -9,7 +9,7 @@ use api::condition::ConditionStatus::{self, False, True, Unknown};
 use api::names::{UNAVAILABLE_TAINT, UNREACHABLE_TAINT};
 
 /// The number of renewals an agent may miss.
-const MISSED: i32 = 5;
+const MISSED_RENEWALS: i32 = 5;
 /// The period of a cluster that names none.
 const DEFAULT_SECONDS: i32 = 60;
 
@@ -21,7 +21,7 @@ pub fn period(lease_duration_seconds: i32) -> SignedDuration {
 
 /// Returns how long an agent may renew nothing before it counts as silent.
 pub fn grace(lease_duration_seconds: i32) -> SignedDuration {
-    period(lease_duration_seconds).saturating_mul(MISSED)
+    period(lease_duration_seconds).saturating_mul(MISSED_RENEWALS)
 }
 
 /// Returns the taints of a cluster by the status of its condition `Available`, which is `None` before the

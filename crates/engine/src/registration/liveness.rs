@@ -10,11 +10,11 @@ use super::lease;
 use api::condition::ConditionStatus;
 
 /// The largest delay of a look at a lease while the hub runs: far more than a plan waits in the queue.
-const LATE_LOOK: SignedDuration = SignedDuration::from_secs(30);
+const LATE_CHECK: SignedDuration = SignedDuration::from_secs(30);
 
 /// The signs of life of an agent, as they are on the hub now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SignOfLife {
+pub struct Heartbeat {
     /// The time in the lease, by the clock of the spoke.
     pub renewed: Option<Timestamp>,
     /// The availability that the agent reported, and since when; `None` if the hub has set it to Unknown.
@@ -24,7 +24,7 @@ pub struct SignOfLife {
 /// The observations of the hub about the life of one cluster.
 #[derive(Clone, Debug)]
 pub struct Liveness {
-    sign: SignOfLife,
+    heartbeat: Heartbeat,
     /// When the sign was seen to change, by the clock of the hub; at first, when it was first seen.
     seen: Timestamp,
     /// When the hub last looked.
@@ -38,8 +38,8 @@ pub struct Liveness {
 impl Liveness {
     /// Starts to observe a cluster. Its last sign of life may be of any age, so the hub notices a silence a
     /// grace period after the start.
-    pub fn begin(sign: SignOfLife, now: Timestamp) -> Self {
-        Self { sign, seen: now, looked: now, waited: false, ahead: None }
+    pub fn begin(heartbeat: Heartbeat, now: Timestamp) -> Self {
+        Self { heartbeat, seen: now, looked: now, waited: false, ahead: None }
     }
 
     /// Observes the cluster again. A lease without a time has not been renewed; see
@@ -48,12 +48,12 @@ impl Liveness {
     /// A look that comes much later than the end of the lease shows that the hub was stopped, or
     /// that its clock was set forward. Then the cluster has another lease time, once, because
     /// renewals may be about to be read. See docs/hazards.md#clock-jumps.
-    pub fn observe(&mut self, sign: SignOfLife, lease_duration_seconds: i32, now: Timestamp) {
+    pub fn observe(&mut self, heartbeat: Heartbeat, lease_duration_seconds: i32, now: Timestamp) {
         let expires = self.expires(lease_duration_seconds);
         let was_alive = self.looked < expires && !self.waited;
-        let is_late = expires.saturating_add(LATE_LOOK).is_ok_and(|late| late < now);
-        let is_renewed = sign.renewed.is_some() && sign.renewed != self.sign.renewed;
-        let is_reported = sign.reported.is_some() && sign.reported != self.sign.reported;
+        let is_late = expires.saturating_add(LATE_CHECK).is_ok_and(|late| late < now);
+        let is_renewed = heartbeat.renewed.is_some() && heartbeat.renewed != self.heartbeat.renewed;
+        let is_reported = heartbeat.reported.is_some() && heartbeat.reported != self.heartbeat.reported;
         if is_renewed || is_reported {
             (self.seen, self.waited) = (now, false);
         } else if was_alive && is_late {
@@ -63,9 +63,9 @@ impl Liveness {
         self.seen = self.seen.min(now);
         self.looked = now;
         if is_renewed {
-            self.ahead = sign.renewed.map(|renewed| renewed.duration_since(now));
+            self.ahead = heartbeat.renewed.map(|renewed| renewed.duration_since(now));
         }
-        self.sign = sign;
+        self.heartbeat = heartbeat;
     }
 
     /// Returns when the cluster counts as silent.
@@ -89,73 +89,77 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn lease(renewed: i64) -> SignOfLife {
-        SignOfLife { renewed: Some(at(renewed)), reported: None }
+    fn lease(renewed: i64) -> Heartbeat {
+        Heartbeat { renewed: Some(at(renewed)), reported: None }
     }
 
     #[test]
     fn a_lease_lives_for_five_periods_after_its_renewal_was_seen() {
         for renewed in [-1_000_000, 100, 253_402_207_200] {
-            let mut life = Liveness::begin(lease(0), at(100));
-            assert_eq!(life.expires(10), at(150), "from the first look");
-            life.observe(lease(renewed), 10, at(120));
-            life.observe(lease(renewed), 10, at(140));
-            assert_eq!((life.expires(10), life.expires(0)), (at(170), at(420)), "renewed at {renewed}");
+            let mut liveness = Liveness::begin(lease(0), at(100));
+            assert_eq!(liveness.expires(10), at(150), "from the first look");
+            liveness.observe(lease(renewed), 10, at(120));
+            liveness.observe(lease(renewed), 10, at(140));
+            assert_eq!(
+                (liveness.expires(10), liveness.expires(0)),
+                (at(170), at(420)),
+                "renewed at {renewed}"
+            );
         }
     }
 
     #[test]
     fn a_lease_whose_time_is_cleared_runs_out_as_one_that_is_not_renewed() {
-        let mut life = Liveness::begin(lease(100), at(100));
-        life.observe(SignOfLife::default(), 10, at(110));
-        assert_eq!(life.expires(10), at(150));
+        let mut liveness = Liveness::begin(lease(100), at(100));
+        liveness.observe(Heartbeat::default(), 10, at(110));
+        assert_eq!(liveness.expires(10), at(150));
     }
 
     #[test]
     fn a_report_is_a_sign_of_life_and_the_word_of_the_hub_is_none() {
-        let reported = |status, since| SignOfLife { reported: Some((status, at(since))), ..lease(0) };
-        let mut life = Liveness::begin(lease(0), at(100));
-        life.observe(reported(True, 7), 10, at(200));
-        assert_eq!(life.expires(10), at(250));
-        life.observe(reported(True, 7), 10, at(220));
-        assert_eq!(life.expires(10), at(250), "the same report says nothing new");
-        life.observe(reported(False, 8), 10, at(240));
-        assert_eq!(life.expires(10), at(290));
-        life.observe(lease(0), 10, at(290));
-        assert_eq!(life.expires(10), at(290), "the hub has said that it is unknown");
+        let reported = |status, since| Heartbeat { reported: Some((status, at(since))), ..lease(0) };
+        let mut liveness = Liveness::begin(lease(0), at(100));
+        liveness.observe(reported(True, 7), 10, at(200));
+        assert_eq!(liveness.expires(10), at(250));
+        liveness.observe(reported(True, 7), 10, at(220));
+        assert_eq!(liveness.expires(10), at(250), "the same report says nothing new");
+        liveness.observe(reported(False, 8), 10, at(240));
+        assert_eq!(liveness.expires(10), at(290));
+        liveness.observe(lease(0), 10, at(290));
+        assert_eq!(liveness.expires(10), at(290), "the hub has said that it is unknown");
     }
 
     #[test]
     fn a_clock_is_judged_by_renewals_that_were_seen_to_happen() {
-        let mut life = Liveness::begin(lease(0), at(1000));
-        assert_eq!(life.is_clock_synced(60), None);
+        let mut liveness = Liveness::begin(lease(0), at(1000));
+        assert_eq!(liveness.is_clock_synced(60), None);
         for (renewed, synced) in [(1010, true), (1309, true), (1310, false), (711, true), (710, false)] {
-            life.observe(lease(0), 60, at(1010));
-            life.observe(lease(renewed), 60, at(1010));
-            assert_eq!(life.is_clock_synced(60), Some(synced), "renewed at {renewed}");
+            liveness.observe(lease(0), 60, at(1010));
+            liveness.observe(lease(renewed), 60, at(1010));
+            assert_eq!(liveness.is_clock_synced(60), Some(synced), "renewed at {renewed}");
         }
     }
 
     #[test]
     fn a_hub_that_stood_still_or_whose_clock_was_set_forward_waits_once_more() {
-        let mut life = Liveness::begin(lease(0), at(100));
-        life.observe(lease(0), 10, at(140));
-        assert_eq!(life.expires(10), at(150));
-        life.observe(lease(0), 10, at(3740));
-        assert_eq!(life.expires(10), at(3790), "the hub did not look when the lease ran out");
-        life.observe(lease(0), 10, at(7340));
-        assert_eq!(life.expires(10), at(3790), "once is enough");
-        life.observe(lease(7340), 10, at(7340));
-        life.observe(lease(7340), 10, at(7420));
-        assert_eq!(life.expires(10), at(7390), "a look within half a minute is no standstill");
-        life.observe(lease(7340), 10, at(9000));
-        assert_eq!(life.expires(10), at(7390), "it was silent before");
+        let mut liveness = Liveness::begin(lease(0), at(100));
+        liveness.observe(lease(0), 10, at(140));
+        assert_eq!(liveness.expires(10), at(150));
+        liveness.observe(lease(0), 10, at(3740));
+        assert_eq!(liveness.expires(10), at(3790), "the hub did not look when the lease ran out");
+        liveness.observe(lease(0), 10, at(7340));
+        assert_eq!(liveness.expires(10), at(3790), "once is enough");
+        liveness.observe(lease(7340), 10, at(7340));
+        liveness.observe(lease(7340), 10, at(7420));
+        assert_eq!(liveness.expires(10), at(7390), "a look within half a minute is no standstill");
+        liveness.observe(lease(7340), 10, at(9000));
+        assert_eq!(liveness.expires(10), at(7390), "it was silent before");
     }
 
     #[test]
     fn a_clock_that_is_set_back_keeps_no_silent_cluster_alive() {
-        let mut life = Liveness::begin(lease(0), at(4000));
-        life.observe(lease(0), 10, at(400));
-        assert_eq!(life.expires(10), at(450));
+        let mut liveness = Liveness::begin(lease(0), at(4000));
+        liveness.observe(lease(0), 10, at(400));
+        assert_eq!(liveness.expires(10), at(450));
     }
 }

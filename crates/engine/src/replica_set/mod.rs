@@ -6,6 +6,6 @@ mod template;
 mod tests;
 mod work;
 
-pub use status::{Facts, status};
+pub use status::{PlacementProgress, status};
 pub use template::{content, hash, snapshot, snapshot_spec};
-pub use work::{Arrival, Marks, Wanted, assigned, cluster, is_owned, kept, name, owner_label};
+pub use work::{SuccessRule, Wanted, WorkRecord, assigned, cluster, is_owned, kept, name, owner_label};

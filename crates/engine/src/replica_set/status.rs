@@ -14,9 +14,9 @@ use api::work::v1alpha1::{
 
 /// The facts about one placement for the status of a set.
 #[derive(Debug)]
-pub struct Facts<'a> {
+pub struct PlacementProgress<'a> {
     /// Name of the placement.
-    pub placement: &'a str,
+    pub name: &'a str,
     /// Whether the placement exists.
     pub exists: bool,
     /// Whether its decisions are complete.
@@ -34,7 +34,7 @@ pub struct Facts<'a> {
 /// The status of a set.
 pub fn status(
     set: &ManifestWorkReplicaSet,
-    placements: &[Facts<'_>],
+    placements: &[PlacementProgress<'_>],
     now: Timestamp,
 ) -> ManifestWorkReplicaSetStatus {
     let mut status = set.status.clone().unwrap_or_default();
@@ -49,27 +49,28 @@ pub fn status(
     status
 }
 
-fn placement_summary(facts: &Facts<'_>) -> PlacementSummary {
-    let summary = summary(facts);
-    let counts = format!("{} ({} / {} clusters applied)", facts.groups, facts.works.len(), facts.selected);
+fn placement_summary(placement: &PlacementProgress<'_>) -> PlacementSummary {
+    let summary = summary(placement);
+    let counts =
+        format!("{} ({} / {} clusters applied)", placement.groups, placement.works.len(), placement.selected);
     PlacementSummary {
-        name: facts.placement.to_owned(),
+        name: placement.name.to_owned(),
         available_decision_groups: counts,
         summary,
         ..PlacementSummary::default()
     }
 }
 
-fn summary(facts: &Facts<'_>) -> ManifestWorkReplicaSetSummary {
-    let updated = || facts.works.iter().filter(|(_, is_updated)| *is_updated).map(|(work, _)| *work);
+fn summary(placement: &PlacementProgress<'_>) -> ManifestWorkReplicaSetSummary {
+    let updated = || placement.works.iter().filter(|(_, is_updated)| *is_updated).map(|(work, _)| *work);
     let holding = |type_: &str| count(updated().filter(|work| work.holds(type_)).count());
     ManifestWorkReplicaSetSummary {
-        total: count(facts.works.len()),
+        total: count(placement.works.len()),
         progressing: holding(PROGRESSING),
         available: holding(AVAILABLE),
         degraded: holding(DEGRADED),
         applied: holding(APPLIED),
-        desired_total: Some(count(facts.selected)),
+        desired_total: Some(count(placement.selected)),
         updated: Some(count(updated().count())),
         ..ManifestWorkReplicaSetSummary::default()
     }
@@ -95,44 +96,44 @@ fn total(placements: &[PlacementSummary]) -> ManifestWorkReplicaSetSummary {
     }
 }
 
-fn verified(placements: &[Facts<'_>], summary: &ManifestWorkReplicaSetSummary) -> Observation {
+fn verified(placements: &[PlacementProgress<'_>], summary: &ManifestWorkReplicaSetSummary) -> Observation {
     let missing: Vec<&str> =
-        placements.iter().filter(|facts| !facts.exists).map(|facts| facts.placement).collect();
+        placements.iter().filter(|placement| !placement.exists).map(|placement| placement.name).collect();
     if !missing.is_empty() {
         let message = format!("no such placement: {}; its works stay as they are", missing.join(", "));
         return Observation::new(PLACEMENT_VERIFIED, False, "PlacementDecisionNotFound").message(message);
     }
     let refused: Vec<String> =
-        placements.iter().filter_map(|facts| facts.decision).flat_map(|d| d.complaints()).collect();
+        placements.iter().filter_map(|placement| placement.decision).flat_map(|d| d.complaints()).collect();
     if !refused.is_empty() {
         return Observation::new(PLACEMENT_VERIFIED, False, "NotAsExpected").message(refused.join("; "));
     }
-    if summary.total == 0 && placements.iter().all(|facts| facts.selected == 0) {
+    if summary.total == 0 && placements.iter().all(|placement| placement.selected == 0) {
         return Observation::new(PLACEMENT_VERIFIED, False, "PlacementDecisionEmpty");
     }
     Observation::new(PLACEMENT_VERIFIED, True, "AsExpected")
 }
 
 /// OCM calls a rollout to no cluster complete. This status does so once it is known that there is no cluster.
-fn rolled_out(placements: &[Facts<'_>]) -> Observation {
-    let is_complete = |facts: &Facts<'_>| {
-        let done = facts.decision.is_some_and(|decision| {
+fn rolled_out(placements: &[PlacementProgress<'_>]) -> Observation {
+    let is_complete = |placement: &PlacementProgress<'_>| {
+        let done = placement.decision.is_some_and(|decision| {
             decision.kept.is_empty()
                 && decision.removed.is_empty()
                 && decision.counts.done + decision.counts.skipped == decision.counts.total
         });
-        facts.exists && facts.settled && done
+        placement.exists && placement.settled && done
     };
     if placements.iter().all(is_complete) {
         return Observation::new(PLACEMENT_ROLLED_OUT, True, "Complete");
     }
-    let told: Vec<String> = placements.iter().filter_map(told).collect();
-    Observation::new(PLACEMENT_ROLLED_OUT, False, "Progressing").message(told.join("; "))
+    let explanation: Vec<String> = placements.iter().filter_map(explanation).collect();
+    Observation::new(PLACEMENT_ROLLED_OUT, False, "Progressing").message(explanation.join("; "))
 }
 
 /// The reason why the rollout on a placement does not go on, if there is one. OCM's controller gives none.
-fn told(facts: &Facts<'_>) -> Option<String> {
-    let decision = facts.decision?;
+fn explanation(placement: &PlacementProgress<'_>) -> Option<String> {
+    let decision = placement.decision?;
     let breach = decision.breach.as_ref().map(|breach| format!("{breach}; the rest waits"));
     let hold = decision.hold.as_ref().map(ToString::to_string);
     let approvals = decision.approvals.iter().map(|token| {
@@ -143,13 +144,13 @@ fn told(facts: &Facts<'_>) -> Option<String> {
         format!("{some} of {of} works are of clusters that are not selected any more, and stay")
     });
     let why: Vec<String> = breach.or(hold).into_iter().chain(kept).chain(approvals).collect();
-    (!why.is_empty()).then(|| format!("placement {}: {}", facts.placement, why.join("; ")))
+    (!why.is_empty()).then(|| format!("placement {}: {}", placement.name, why.join("; ")))
 }
 
-fn applied(placements: &[Facts<'_>], summary: &ManifestWorkReplicaSetSummary) -> Observation {
+fn applied(placements: &[PlacementProgress<'_>], summary: &ManifestWorkReplicaSetSummary) -> Observation {
     let condition = |status, reason| Observation::new(MANIFESTWORK_APPLIED, status, reason);
     if summary.total == 0 {
-        let is_empty = placements.iter().all(|facts| facts.exists && facts.selected == 0);
+        let is_empty = placements.iter().all(|placement| placement.exists && placement.selected == 0);
         return condition(False, if is_empty { "PlacementDecisionEmpty" } else { "NotAsExpected" });
     }
     if summary.available == summary.total && summary.progressing == 0 && summary.degraded == 0 {

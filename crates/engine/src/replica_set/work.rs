@@ -65,7 +65,7 @@ pub fn is_owned(set: &Key, work: &ManifestWork) -> bool {
 
 /// The record in the annotations of a work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
+pub struct WorkRecord {
     /// The template that was assigned.
     pub template: Option<Hash>,
     /// When it was assigned.
@@ -76,7 +76,7 @@ pub struct Marks {
     pub last_good: Option<Hash>,
 }
 
-impl Marks {
+impl WorkRecord {
     /// Reads the annotations of a work; one that cannot be parsed counts as absent.
     pub fn read(work: &ManifestWork) -> Self {
         let hash = |name| work.annotation(name).filter(|hash| !hash.is_empty()).map(Hash::from);
@@ -113,7 +113,7 @@ pub struct Wanted<'a> {
     /// The template that the cluster is assigned.
     pub spec: &'a ManifestWorkSpec,
     /// The annotations.
-    pub marks: &'a Marks,
+    pub record: &'a WorkRecord,
 }
 
 impl Wanted<'_> {
@@ -130,7 +130,7 @@ impl Wanted<'_> {
     pub fn is_met_by(&self, live: &ManifestWork) -> bool {
         let has = |(label, value): (&String, &String)| live.label(label) == Some(value);
         self.labels().iter().all(has)
-            && Marks::read(live) == *self.marks
+            && WorkRecord::read(live) == *self.record
             && (live.spec == *self.spec || content(&live.spec) == *self.spec)
     }
 
@@ -146,7 +146,7 @@ impl Wanted<'_> {
         });
         work.metadata.labels.get_or_insert_default().extend(self.labels());
         let annotations = work.metadata.annotations.get_or_insert_default();
-        for (name, value) in self.marks.annotations() {
+        for (name, value) in self.record.annotations() {
             match value {
                 Some(value) => annotations.insert(name.to_owned(), value),
                 None => annotations.remove(name),
@@ -163,7 +163,7 @@ fn is_tracking(label: &str) -> bool {
 
 /// The facts that decide whether a template has succeeded on a cluster.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival<'a> {
+pub struct SuccessRule<'a> {
     /// The template that the cluster should run.
     pub wants: &'a Hash,
     /// The template that succeeded on all clusters.
@@ -211,11 +211,11 @@ fn has_progressing_rule(spec: &ManifestWorkSpec) -> bool {
 ///
 /// A template that succeeded for the required time stays a success, whatever happens to the objects later: a
 /// pod that restarts a month later does not undo a rollout that is complete.
-pub fn cluster(work: &ManifestWork, runs: Hash, arrival: &Arrival<'_>) -> Cluster {
-    let Arrival { wants, good_everywhere, applied_suffices, soak, now } = *arrival;
-    let marks = Marks::read(work);
-    let is_marked = marks.template.as_ref() == Some(&runs);
-    let succeeded_at = marks.succeeded_at.filter(|_| is_marked);
+pub fn cluster(work: &ManifestWork, runs: Hash, rule: &SuccessRule<'_>) -> Cluster {
+    let SuccessRule { wants, good_everywhere, applied_suffices, soak, now } = *rule;
+    let record = WorkRecord::read(work);
+    let is_marked = record.template.as_ref() == Some(&runs);
+    let succeeded_at = record.succeeded_at.filter(|_| is_marked);
     let soaked = succeeded_at.is_some_and(|at| at.saturating_add(soak).is_ok_and(|until| until <= now));
     let seen = report(work, applied_suffices);
     let report = if soaked { Report::Succeeded } else { seen };
@@ -225,12 +225,12 @@ pub fn cluster(work: &ManifestWork, runs: Hash, arrival: &Arrival<'_>) -> Cluste
     } else if report == Report::Succeeded && runs != *wants {
         Some(runs.clone())
     } else {
-        marks.last_good.filter(|good| good != wants).or_else(|| good_everywhere.cloned())
+        record.last_good.filter(|good| good != wants).or_else(|| good_everywhere.cloned())
     };
     Cluster {
         name: work.namespace().to_owned(),
         wants: wants.clone(),
-        runs_since: marks.assigned_at.filter(|_| is_marked),
+        runs_since: record.assigned_at.filter(|_| is_marked),
         health: Some(Health { of: runs.clone(), report, since }),
         runs: Some(runs),
         last_good,
@@ -239,18 +239,18 @@ pub fn cluster(work: &ManifestWork, runs: Hash, arrival: &Arrival<'_>) -> Cluste
 }
 
 /// The annotations of a work that keeps its template, which record since when the template succeeds.
-pub fn kept(work: &ManifestWork, cluster: &Cluster) -> Marks {
-    let marks = Marks::read(work);
+pub fn kept(work: &ManifestWork, cluster: &Cluster) -> WorkRecord {
+    let record = WorkRecord::read(work);
     let succeeded_at = cluster.health.as_ref().and_then(|health| health.since);
-    if marks.succeeded_at == succeeded_at {
-        return marks;
+    if record.succeeded_at == succeeded_at {
+        return record;
     }
-    Marks { template: cluster.runs.clone(), succeeded_at, ..marks }
+    WorkRecord { template: cluster.runs.clone(), succeeded_at, ..record }
 }
 
 /// The annotations of a work that is assigned a template now.
-pub fn assigned(hash: &Hash, cluster: &Cluster, now: Timestamp) -> Marks {
-    Marks {
+pub fn assigned(hash: &Hash, cluster: &Cluster, now: Timestamp) -> WorkRecord {
+    WorkRecord {
         template: Some(hash.clone()),
         assigned_at: Some(now),
         succeeded_at: None,

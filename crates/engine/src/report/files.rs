@@ -12,7 +12,7 @@ use object::hex;
 use object::text::{clip, markdown, plain};
 
 /// Limit of the clusters that the report names for each add-on.
-const NAMED: usize = 20;
+const MAX_LISTED: usize = 20;
 /// Limit of the characters of a message.
 const MESSAGE: usize = 240;
 /// Limit of the add-ons with a file of their own.
@@ -142,7 +142,7 @@ fn page(fleet: &Fleet, add_on: &AddOn) -> String {
             (markdown(placement, 120), markdown(state, 40), markdown(message, MESSAGE));
         let _ = writeln!(page, "| {placement} | {state} | {message} |");
     }
-    for hold in add_on.holds.iter().take(NAMED) {
+    for hold in add_on.holds.iter().take(MAX_LISTED) {
         let _ = writeln!(page, "\n- {}", markdown(hold, MESSAGE));
     }
     page.push_str("\n## Clusters\n\n| State | Clusters |\n|---|---|\n");
@@ -171,7 +171,7 @@ fn page(fleet: &Fleet, add_on: &AddOn) -> String {
     let total = behind.clone().count();
     if total > 0 {
         page.push_str("\n## What needs attention\n\n| Cluster | State | |\n|---|---|---|\n");
-        for cluster in behind.take(NAMED) {
+        for cluster in behind.take(MAX_LISTED) {
             let _ = writeln!(
                 page,
                 "| {} | {} | {} |",
@@ -180,8 +180,8 @@ fn page(fleet: &Fleet, add_on: &AddOn) -> String {
                 markdown(&cluster.message, MESSAGE)
             );
         }
-        if total > NAMED {
-            let _ = writeln!(page, "\nand {} more.", total - NAMED);
+        if total > MAX_LISTED {
+            let _ = writeln!(page, "\nand {} more.", total - MAX_LISTED);
         }
     }
     page
@@ -209,7 +209,7 @@ fn summary(fleet: &Fleet) -> String {
 }
 
 fn of_add_on(add_on: &AddOn) -> Value {
-    let worst = add_on.clusters.iter().filter(|cluster| cluster.needs_attention()).take(NAMED);
+    let worst = add_on.clusters.iter().filter(|cluster| cluster.needs_attention()).take(MAX_LISTED);
     let worst = worst.map(|cluster| {
         let (name, message) = (plain(&cluster.name, 253), plain(&cluster.message, MESSAGE));
         json!({"cluster": name, "state": cluster.state.word(), "available": cluster.available, "message": message})
@@ -223,7 +223,7 @@ fn of_add_on(add_on: &AddOn) -> Value {
         .take(VERSIONS)
         .map(|(version, count)| (plain(version, 160), count))
         .collect();
-    let holds: Vec<_> = add_on.holds.iter().take(NAMED).map(|hold| plain(hold, MESSAGE)).collect();
+    let holds: Vec<_> = add_on.holds.iter().take(MAX_LISTED).map(|hold| plain(hold, MESSAGE)).collect();
     json!({
         "clusters": add_on.counts(),
         "unavailable": add_on.unavailable(),

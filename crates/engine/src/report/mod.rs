@@ -4,8 +4,8 @@
 //! Texts of spokes and users are redacted, escaped and capped. Clusters are counted, and only the worst few
 //! are named.
 
-mod facts;
 mod files;
+mod input;
 
-pub use facts::{AddOn, Cluster, Fleet, Rollout, last_change, version_of};
 pub use files::{digest, files, message};
+pub use input::{AddOn, Cluster, Fleet, Rollout, last_change, version_of};

@@ -36,7 +36,7 @@ pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
     let breach = if is_remembered { None } else { breach(&plans) };
     let is_quarantined = is_remembered || breach.is_some() && is_rejected(input, policy, &plans);
     let quarantine = is_quarantined.then(|| input.revision.clone());
-    let pass = Pass { input, policy, limits, quarantine: quarantine.as_ref(), now };
+    let pass = StageContext { input, policy, limits, quarantine: quarantine.as_ref(), now };
     let hold = pass.hold(strategy.is_some(), &plans, breach.as_ref());
     let refused = [input.strategy.as_ref().err(), input.policy.as_ref().err()];
     let mut decision = RolloutDecision {
@@ -118,11 +118,11 @@ fn is_rejected(input: &Input, policy: &Policy, plans: &[StagePlan]) -> bool {
     policy.on_breach == OnBreach::Rollback
         && !policy.paused
         && !policy.released.contains(&input.revision)
-        && plans.iter().flat_map(|plan| &plan.members).any(|member| member.way_back().is_some())
+        && plans.iter().flat_map(|plan| &plan.members).any(|member| member.rollback_target().is_some())
 }
 
 /// The facts that hold for every stage of one pass.
-struct Pass<'a> {
+struct StageContext<'a> {
     input: &'a Input,
     policy: &'a Policy,
     limits: Limits,
@@ -130,7 +130,7 @@ struct Pass<'a> {
     now: Timestamp,
 }
 
-impl Pass<'_> {
+impl StageContext<'_> {
     /// Why no cluster may start; the reason that lasts longest comes first.
     fn hold(&self, has_strategy: bool, plans: &[StagePlan], breach: Option<&Breach>) -> Option<Wait> {
         if !has_strategy || self.input.policy.is_err() {
@@ -148,10 +148,10 @@ impl Pass<'_> {
         if let Some((window, until)) = frozen(&self.policy.freezes, self.now) {
             return Some(Wait::Frozen { window: window.into(), until });
         }
-        self.silence(plans).or_else(|| self.unfinished_revision(plans))
+        self.unreachable_hold(plans).or_else(|| self.unfinished_revision(plans))
     }
 
-    fn silence(&self, plans: &[StagePlan]) -> Option<Wait> {
+    fn unreachable_hold(&self, plans: &[StagePlan]) -> Option<Wait> {
         let members = || plans.iter().flat_map(|plan| &plan.members);
         let is_silent = |member: &&Member| member.cluster.is_some_and(|c| c.unreachable && !c.skip);
         let (clusters, allowed) =
@@ -258,7 +258,7 @@ impl Pass<'_> {
             return None;
         }
         let returns = cluster.runs.as_ref() == Some(&cluster.wants) && !self.policy.paused;
-        Some(ClusterState::Quarantined { returns_to: member.way_back().filter(|_| returns).cloned() })
+        Some(ClusterState::Quarantined { returns_to: member.rollback_target().filter(|_| returns).cloned() })
     }
 
     /// The hash that a cluster in this state runs from now on.
@@ -274,7 +274,7 @@ impl Pass<'_> {
                 let joins = member.runs().is_none()
                     && self.policy.joining == Joining::LastGood
                     && !self.policy.paused;
-                if joins { member.way_back().cloned() } else { member.runs().cloned() }
+                if joins { member.rollback_target().cloned() } else { member.runs().cloned() }
             }
             ClusterState::Done
             | ClusterState::Soaking { .. }

@@ -56,6 +56,7 @@ mod advance;
 mod classify;
 mod cron;
 pub mod decision;
+mod display;
 pub mod freeze;
 pub mod input;
 pub mod oracle;
@@ -65,7 +66,6 @@ pub mod simulation;
 pub mod size;
 mod stage;
 pub mod state;
-mod story;
 pub mod strategy;
 
 #[cfg(test)]

@@ -51,9 +51,9 @@ pub struct BrokenPromise {
     pub subject: String,
 }
 
-type Kept = Result<(), BrokenPromise>;
+type CheckResult = Result<(), BrokenPromise>;
 
-fn ensure(holds: bool, promise: &'static str, subject: &str) -> Kept {
+fn ensure(holds: bool, promise: &'static str, subject: &str) -> CheckResult {
     if holds { Ok(()) } else { Err(BrokenPromise { promise, subject: subject.to_owned() }) }
 }
 
@@ -61,18 +61,18 @@ fn ensure(holds: bool, promise: &'static str, subject: &str) -> Kept {
 ///
 /// # Errors
 /// Names the first promise that is broken.
-pub fn check(input: &Input, decision: &RolloutDecision, now: Timestamp) -> Kept {
-    let facts = Facts::read(input, now);
-    facts.check_assignments(decision)?;
-    facts.check_breach(decision)?;
-    facts.check_stages(decision)?;
-    facts.check_removals(decision)?;
+pub fn check(input: &Input, decision: &RolloutDecision, now: Timestamp) -> CheckResult {
+    let checker = Checker::read(input, now);
+    checker.check_assignments(decision)?;
+    checker.check_breach(decision)?;
+    checker.check_stages(decision)?;
+    checker.check_removals(decision)?;
     ensure(decision.recheck.is_none_or(|at| at > now), "the next look is later than now", "")
 }
 
 /// The state of a cluster, computed without the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Truth {
+enum ExpectedState {
     /// It does not run what it should and can be started.
     ToDo,
     /// It was assigned what it should run and has no outcome, or has not soaked.
@@ -91,7 +91,7 @@ enum Truth {
 struct Member<'a> {
     name: &'a str,
     cluster: Option<&'a Cluster>,
-    truth: Truth,
+    truth: ExpectedState,
     /// It joined after the rollout began.
     is_newcomer: bool,
     /// The hash that it should run.
@@ -129,17 +129,17 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn count(&self, truth: Truth) -> usize {
+    fn count(&self, truth: ExpectedState) -> usize {
         self.members.iter().filter(|member| member.truth == truth).count()
     }
 
     fn is_breached(&self) -> bool {
-        self.allowed.is_some_and(|allowed| self.count(Truth::Failed) > allowed)
+        self.allowed.is_some_and(|allowed| self.count(ExpectedState::Failed) > allowed)
     }
 }
 
 /// The facts that the promises are about.
-struct Facts<'a> {
+struct Checker<'a> {
     input: &'a Input,
     now: Timestamp,
     has_strategy: bool,
@@ -153,13 +153,13 @@ struct Facts<'a> {
     left: Vec<String>,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> Checker<'a> {
     fn read(input: &'a Input, now: Timestamp) -> Self {
         let strategy = input.strategy.as_ref().ok().or(input.last_strategy.as_ref());
         let policy = input.policy.clone().unwrap_or_default();
         let limits = strategy.map(Strategy::limits).unwrap_or_default();
         let no_soak = strategy.is_some() && limits.soak.is_none();
-        let mut facts = Self {
+        let mut checker = Self {
             input,
             now,
             has_strategy: strategy.is_some(),
@@ -180,11 +180,11 @@ impl<'a> Facts<'a> {
             let first = known.entry(&cluster.name).or_insert(cluster);
             *first = cluster.min(first);
         }
-        facts.lay_out(strategy, &known);
-        let members: BTreeSet<&str> = facts.members().map(|member| member.name).collect();
-        facts.left =
+        checker.lay_out(strategy, &known);
+        let members: BTreeSet<&str> = checker.members().map(|member| member.name).collect();
+        checker.left =
             known.keys().filter(|name| !members.contains(*name)).map(|name| (*name).to_owned()).collect();
-        facts
+        checker
     }
 
     fn members(&self) -> impl Iterator<Item = &Member<'a>> {
@@ -246,7 +246,7 @@ impl<'a> Facts<'a> {
 
     fn member(&self, name: &'a str, cluster: Option<&'a Cluster>) -> Member<'a> {
         let wants = cluster.map_or(&self.input.revision, |cluster| &cluster.wants);
-        let truth = cluster.map_or(Truth::ToDo, |cluster| self.truth(cluster));
+        let truth = cluster.map_or(ExpectedState::ToDo, |cluster| self.truth(cluster));
         Member { name, cluster, truth, is_newcomer: false, wants }
     }
 
@@ -260,12 +260,16 @@ impl<'a> Facts<'a> {
         self.input.began.or(first)
     }
 
-    fn truth(&self, cluster: &Cluster) -> Truth {
+    fn truth(&self, cluster: &Cluster) -> ExpectedState {
         if cluster.skip {
-            return Truth::Skipped;
+            return ExpectedState::Skipped;
         }
         if cluster.runs.as_ref() != Some(&cluster.wants) {
-            return if cluster.unreachable && !self.starts_silent { Truth::Silent } else { Truth::ToDo };
+            return if cluster.unreachable && !self.starts_silent {
+                ExpectedState::Silent
+            } else {
+                ExpectedState::ToDo
+            };
         }
         let (report, begin) = known_of(cluster, &cluster.wants);
         let is_over = |begin: Timestamp, span| begin.checked_add(span).is_ok_and(|end| end <= self.now);
@@ -273,18 +277,18 @@ impl<'a> Facts<'a> {
         let counted = begin.max(cluster.answers_since).unwrap_or(self.now);
         let is_late = self.deadline.is_some_and(|deadline| is_over(counted, deadline));
         match report {
-            Some(Report::Failed | Report::TimeOut) => Truth::Failed,
-            Some(Report::Succeeded) if is_over(begin.unwrap_or(self.now), self.soak) => Truth::Done,
-            _ if cluster.unreachable => Truth::Silent,
-            Some(Report::Succeeded) => Truth::InFlight,
-            Some(Report::Progressing) if is_late => Truth::Failed,
-            Some(Report::ToApply) | None if begin.is_some() && is_late => Truth::Failed,
-            Some(Report::Progressing | Report::ToApply) | None => Truth::InFlight,
+            Some(Report::Failed | Report::TimeOut) => ExpectedState::Failed,
+            Some(Report::Succeeded) if is_over(begin.unwrap_or(self.now), self.soak) => ExpectedState::Done,
+            _ if cluster.unreachable => ExpectedState::Silent,
+            Some(Report::Succeeded) => ExpectedState::InFlight,
+            Some(Report::Progressing) if is_late => ExpectedState::Failed,
+            Some(Report::ToApply) | None if begin.is_some() && is_late => ExpectedState::Failed,
+            Some(Report::Progressing | Report::ToApply) | None => ExpectedState::InFlight,
         }
     }
 
     /// Promises 1, 2 and 7.
-    fn check_assignments(&self, decision: &RolloutDecision) -> Kept {
+    fn check_assignments(&self, decision: &RolloutDecision) -> CheckResult {
         let names: BTreeSet<&str> = self.members().map(|member| member.name).collect();
         let assigned: BTreeSet<&str> = decision.clusters.keys().map(String::as_str).collect();
         ensure(names == assigned, "every cluster of the groups has an assignment, and no other", "")?;
@@ -298,9 +302,14 @@ impl<'a> Facts<'a> {
         Ok(())
     }
 
-    fn check_assignment(&self, member: &Member, assignment: &Assignment, decision: &RolloutDecision) -> Kept {
+    fn check_assignment(
+        &self,
+        member: &Member,
+        assignment: &Assignment,
+        decision: &RolloutDecision,
+    ) -> CheckResult {
         let assigned = assignment.assigned.as_ref();
-        let is_left_alone = member.truth == Truth::Skipped;
+        let is_left_alone = member.truth == ExpectedState::Skipped;
         // A cluster that has had the revision with success everywhere keeps it.
         let is_concerned = decision.quarantine.is_some()
             && !is_left_alone
@@ -318,7 +327,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Promise 6.
-    fn check_breach(&self, decision: &RolloutDecision) -> Kept {
+    fn check_breach(&self, decision: &RolloutDecision) -> CheckResult {
         let revision = &self.input.revision;
         let is_released = self.policy.released.contains(revision);
         let is_remembered = self.input.quarantined.as_ref() == Some(revision) && !is_released;
@@ -365,13 +374,13 @@ impl<'a> Facts<'a> {
     }
 
     /// Promises 3, 4, 5 and 8.
-    fn check_stages(&self, decision: &RolloutDecision) -> Kept {
+    fn check_stages(&self, decision: &RolloutDecision) -> CheckResult {
         let hold = self.hold(decision);
         let mut is_open = hold.is_none();
         for stage in &self.stages {
             let starting: Vec<&str> =
                 stage.members.iter().filter(|m| m.starts(decision)).map(|m| m.name).collect();
-            let to_do = stage.members.iter().filter(|m| m.truth == Truth::ToDo).map(|m| m.name);
+            let to_do = stage.members.iter().filter(|m| m.truth == ExpectedState::ToDo).map(|m| m.name);
             let token = approval_token(&self.input.revision, &stage.name);
             let is_approved = !stage.needs_approval || self.input.granted.contains(&token);
             if let Some(first) = starting.first() {
@@ -379,14 +388,14 @@ impl<'a> Facts<'a> {
                 ensure(is_open, "a stage waits for the stages before it", first)?;
                 ensure(is_approved, "a stage waits for its approval", first)?;
             }
-            let in_flight = stage.count(Truth::InFlight);
+            let in_flight = stage.count(ExpectedState::InFlight);
             let is_within = starting.is_empty() || in_flight + starting.len() <= stage.slots;
             ensure(is_within, "clusters in flight stay within the slots", &stage.name)?;
             if is_open && is_approved {
                 let free = stage.slots.saturating_sub(in_flight);
                 let expected: Vec<&str> = to_do.take(free).collect();
                 ensure(starting == expected, "no free slot stays empty, and names go in order", &stage.name)?;
-            } else if is_open && stage.count(Truth::ToDo) > 0 {
+            } else if is_open && stage.count(ExpectedState::ToDo) > 0 {
                 let is_asked = decision.approvals.contains(&token);
                 ensure(is_asked, "an approval that is waited for is asked for", &stage.name)?;
                 is_open = false;
@@ -399,7 +408,7 @@ impl<'a> Facts<'a> {
     /// Whether the next stage may start.
     fn is_finished(&self, stage: &Stage) -> bool {
         let waited_for = || stage.members.iter().filter(|member| !member.is_newcomer);
-        let is_open = |member: &Member| matches!(member.truth, Truth::ToDo | Truth::InFlight);
+        let is_open = |member: &Member| matches!(member.truth, ExpectedState::ToDo | ExpectedState::InFlight);
         let ends = waited_for().filter(|member| member.is_moved()).filter_map(|member| {
             let cluster = member.cluster?;
             let (report, begin) = known_of(cluster, member.wants);
@@ -417,7 +426,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Promise 9.
-    fn check_removals(&self, decision: &RolloutDecision) -> Kept {
+    fn check_removals(&self, decision: &RolloutDecision) -> CheckResult {
         let budget = self.policy.removals.of(self.members().count() + self.left.len());
         let is_granted = self.input.granted.contains(&removal_token(&self.left));
         let may_leave = self.has_policy && !self.policy.paused && (self.left.len() <= budget || is_granted);
@@ -439,14 +448,14 @@ fn known_of(cluster: &Cluster, hash: &Hash) -> (Option<Report>, Option<Timestamp
 }
 
 /// Whether a state is true of a cluster.
-fn is_true(state: &ClusterState, truth: Truth, is_quarantined: bool) -> bool {
+fn is_true(state: &ClusterState, truth: ExpectedState, is_quarantined: bool) -> bool {
     match state {
-        ClusterState::Starting | ClusterState::Waiting(_) => truth == Truth::ToDo,
-        ClusterState::Progressing { .. } | ClusterState::Soaking { .. } => truth == Truth::InFlight,
-        ClusterState::Failed { .. } | ClusterState::TimedOut => truth == Truth::Failed,
-        ClusterState::Done => truth == Truth::Done,
-        ClusterState::Unreachable { .. } => truth == Truth::Silent,
-        ClusterState::Skipped => truth == Truth::Skipped,
-        ClusterState::Quarantined { .. } => is_quarantined && truth != Truth::Skipped,
+        ClusterState::Starting | ClusterState::Waiting(_) => truth == ExpectedState::ToDo,
+        ClusterState::Progressing { .. } | ClusterState::Soaking { .. } => truth == ExpectedState::InFlight,
+        ClusterState::Failed { .. } | ClusterState::TimedOut => truth == ExpectedState::Failed,
+        ClusterState::Done => truth == ExpectedState::Done,
+        ClusterState::Unreachable { .. } => truth == ExpectedState::Silent,
+        ClusterState::Skipped => truth == ExpectedState::Skipped,
+        ClusterState::Quarantined { .. } => is_quarantined && truth != ExpectedState::Skipped,
     }
 }

@@ -27,7 +27,7 @@ impl<'a> Member<'a> {
     }
 
     /// The last good hash, if it differs from the one that the cluster should run.
-    pub(super) fn way_back(&self) -> Option<&'a Hash> {
+    pub(super) fn rollback_target(&self) -> Option<&'a Hash> {
         self.cluster.and_then(|cluster| cluster.last_good.as_ref().filter(|good| **good != cluster.wants))
     }
 }

@@ -10,7 +10,7 @@ use super::{ObjectId, Problem};
 use api::{crds, names};
 use object::builtin_lists::BUILTIN;
 use object::hex;
-use object::{Gvk, Key, Object, ObjectRef, Place, RenderedObject};
+use object::{Gvk, Key, Location, Object, ObjectRef, RenderedObject};
 
 /// The completed objects of a commit. It is made once for a commit and shared by all plans for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct DesiredObject {
     /// Digest of the object. The live object carries it as an annotation.
     pub digest: String,
     /// The place in the repository that it comes from.
-    pub origin: Place,
+    pub origin: Location,
 }
 
 /// Metadata that only the API server writes, or that names other objects of one cluster by uid.
@@ -107,7 +107,7 @@ impl Desired {
     }
 
     /// The place in the repository that an object comes from.
-    pub fn origin(&self, reference: &ObjectRef) -> Option<&Place> {
+    pub fn origin(&self, reference: &ObjectRef) -> Option<&Location> {
         self.objects.iter().find(|desired| desired.reference == *reference).map(|desired| &desired.origin)
     }
 
@@ -184,7 +184,7 @@ impl DesiredObject {
             ));
         }
         let digest = short_hex(Sha256::new_with_prefix(bytes));
-        Ok(Self { reference: object.reference(), object, digest, origin: Place::default() })
+        Ok(Self { reference: object.reference(), object, digest, origin: Location::default() })
     }
 }
 

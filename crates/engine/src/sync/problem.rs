@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter};
 
-use object::{Place, text};
+use object::{Location, text};
 
 /// Why an object of a commit is not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,13 +12,13 @@ pub struct Problem {
     /// Names the object, the problem and the correction.
     pub message: String,
     /// The place that the object comes from; empty if it is not known.
-    pub origin: Place,
+    pub origin: Location,
 }
 
 impl Problem {
     /// A problem of the commit as a whole.
     pub fn of_commit(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), origin: Place::default() }
+        Self { reason, message: message.into(), origin: Location::default() }
     }
 }
 

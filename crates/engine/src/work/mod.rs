@@ -13,4 +13,4 @@ pub use decide::{Decision, Refusal, decide, refusal};
 pub use executor::{Executor, Permissions};
 pub use inventory::{Removal, inventory, removal};
 pub use manifest::{Served, Wanted, read};
-pub use status::{Attempt, Live, Seen, is_complete, was_applied, work_status};
+pub use status::{Attempt, Live, ManifestResult, is_complete, was_applied, work_status};

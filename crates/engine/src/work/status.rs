@@ -17,7 +17,7 @@ use object::Object;
 
 /// The result of a reconciliation for one manifest.
 #[derive(Clone, Debug)]
-pub struct Seen<'a> {
+pub struct ManifestResult<'a> {
     /// The newest state of its object.
     pub live: Live<'a>,
     /// The outcome of its write.
@@ -73,7 +73,7 @@ fn stored<'a>(work: &'a ManifestWork, meta: &ManifestResourceMeta) -> Option<&'a
 pub fn work_status(
     work: &ManifestWork,
     wanted: &[Wanted],
-    seen: &[Seen<'_>],
+    seen: &[ManifestResult<'_>],
     now: Timestamp,
 ) -> ManifestWorkStatus {
     let generation = work.metadata.generation.unwrap_or_default();
@@ -117,7 +117,7 @@ fn drop_old_rules(conditions: &mut Vec<Condition>, generation: i64) {
 fn manifest_status(
     work: &ManifestWork,
     wanted: &Wanted,
-    seen: &Seen<'_>,
+    seen: &ManifestResult<'_>,
     now: Timestamp,
 ) -> ManifestCondition {
     let generation = work.metadata.generation.unwrap_or_default();

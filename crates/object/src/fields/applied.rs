@@ -53,30 +53,33 @@ pub fn first_difference(live: &Object, desired: &Object) -> Option<String> {
     desired.0.iter().find_map(|(name, value)| {
         // Metadata has the same fields in every kind, so any kind of the table leads to it.
         let parent = if name == "metadata" { BUILTIN.root("v1", "ConfigMap") } else { root };
-        let path =
-            field_difference(live.0.get(name), value, Place { at: parent.field(name), in_atomic: false })?;
+        let path = field_difference(
+            live.0.get(name),
+            value,
+            FieldContext { at: parent.field(name), in_atomic: false },
+        )?;
         Some(format!("{name}{path}"))
     })
 }
 
 /// A place in an object, and whether an object around it is one value.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct FieldContext<'a> {
     at: Position<'a>,
     in_atomic: bool,
 }
 
-fn field_difference(live: Option<&Value>, desired: &Value, place: Place<'_>) -> Option<String> {
+fn field_difference(live: Option<&Value>, desired: &Value, context: FieldContext<'_>) -> Option<String> {
     match live {
         _ if desired.is_null() => None,
-        Some(live) => difference(live, desired, place),
+        Some(live) => difference(live, desired, context),
         None => (!is_empty(desired)).then(String::new),
     }
 }
 
 /// The path from here to the first value that differs; empty where it is the one here.
-fn difference(live: &Value, desired: &Value, place: Place<'_>) -> Option<String> {
-    let Place { at, in_atomic } = place;
+fn difference(live: &Value, desired: &Value, context: FieldContext<'_>) -> Option<String> {
+    let FieldContext { at, in_atomic } = context;
     let differs = |differs: bool| differs.then(String::new);
     match (live, desired) {
         (Value::Object(live), Value::Object(desired)) => {
@@ -86,12 +89,12 @@ fn difference(live: &Value, desired: &Value, place: Place<'_>) -> Option<String>
             }
             // The server may add defaults to an object with declared fields, even to an atomic one.
             desired.iter().find_map(|(name, value)| {
-                let place = Place { at: at.field(name), in_atomic: is_atomic };
-                field_difference(live.get(name), value, place).map(|path| format!(".{name}{path}"))
+                let context = FieldContext { at: at.field(name), in_atomic: is_atomic };
+                field_difference(live.get(name), value, context).map(|path| format!(".{name}{path}"))
             })
         }
         (Value::Array(live), Value::Array(desired)) => {
-            let items = Place { at: at.items(), in_atomic: false };
+            let items = FieldContext { at: at.items(), in_atomic: false };
             match at.list_type() {
                 ListType::Set => differs(!desired.iter().all(|item| live.contains(item))),
                 ListType::Map(keys) => differs(!desired.iter().all(|item| {

@@ -9,7 +9,7 @@ use super::command::Command;
 use super::feed::Feed;
 use super::lookups::LookupChanges;
 use super::state::Dispatcher;
-use crate::caches::Answer;
+use crate::caches::LookupResult;
 use crate::{
     AccessReview, Backoff, Decoded, Failure, FailureKind, Lookup, LookupAnswer, Representation, ServerHealth,
     Site, Wake, WatchEvent, WatchedKind,
@@ -21,11 +21,11 @@ const NOT_SERVED: SignedDuration = SignedDuration::from_secs(30);
 
 impl Dispatcher {
     /// Replaces the lookups of a key.
-    pub(super) fn look_up(&mut self, asker: (usize, Key), lookups: BTreeSet<Lookup>, now: Timestamp) {
-        if self.lookups.of(&asker).map_or(lookups.is_empty(), |held| *held == lookups) {
+    pub(super) fn look_up(&mut self, requester: (usize, Key), lookups: BTreeSet<Lookup>, now: Timestamp) {
+        if self.lookups.of(&requester).map_or(lookups.is_empty(), |held| *held == lookups) {
             return;
         }
-        let LookupChanges { started, ended, dropped } = self.lookups.ask(asker, lookups, now);
+        let LookupChanges { started, ended, dropped } = self.lookups.request(requester, lookups, now);
         let site = self.observed_site();
         let metadata = |gvk| Arc::new(WatchedKind::metadata(site, gvk));
         self.commands.extend(ended.into_iter().map(metadata).map(Command::Unwatch));
@@ -82,7 +82,7 @@ impl Dispatcher {
     }
 
     /// Keeps an answer, and wakes the keys that ask for it if the answer changed.
-    fn take_answer(&mut self, lookup: &Lookup, answer: Answer, now: Timestamp) {
+    fn take_answer(&mut self, lookup: &Lookup, answer: LookupResult, now: Timestamp) {
         let held = self.caches.answer(lookup);
         let is_older = match (held, &answer) {
             // The watch reports its deletion.
@@ -98,10 +98,10 @@ impl Dispatcher {
         }
     }
 
-    fn keep_answer(&mut self, lookup: &Lookup, answer: Answer, now: Timestamp) {
+    fn keep_answer(&mut self, lookup: &Lookup, answer: LookupResult, now: Timestamp) {
         self.caches.set_answer(lookup.clone(), answer);
         let at = self.coalesced(now);
-        self.wake(self.lookups.askers(lookup), Wake::changed(at));
+        self.wake(self.lookups.requesters(lookup), Wake::changed(at));
     }
 
     /// Stores an object that an own write returned.

@@ -19,11 +19,11 @@ impl Dispatcher {
             return;
         }
         self.latest = now;
-        for lane in &mut self.lanes {
-            lane.queue.bring_forward(back);
+        for registered in &mut self.controllers {
+            registered.queue.bring_forward(back);
         }
-        for turn in self.turns.values_mut() {
-            turn.bring_forward(back);
+        for reconciliation in self.reconciliations.values_mut() {
+            reconciliation.bring_forward(back);
         }
         self.memos.bring_forward(back);
         self.lookups.bring_forward(back);

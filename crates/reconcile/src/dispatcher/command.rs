@@ -25,7 +25,7 @@ pub enum Command {
     ///
     /// [`computed`]: super::Dispatcher::computed
     Compute(Computation),
-    /// Ask an API server; the answer goes to [`looked_up`].
+    /// MemoRequest an API server; the answer goes to [`looked_up`].
     ///
     /// [`looked_up`]: super::Dispatcher::looked_up
     LookUp(Site, Lookup),
@@ -39,7 +39,7 @@ pub enum Command {
     /// Stop watching a kind.
     Unwatch(Arc<WatchedKind>),
     /// Log and count the end of a reconciliation, and record its events.
-    Ended(Ended),
+    Reconciled(ReconcileResult),
     /// Log that an object does not fit its type, and record the event.
     Refused(Event),
 }
@@ -47,9 +47,9 @@ pub enum Command {
 /// One action of a reconciliation.
 pub struct Act {
     /// The reconciliation it belongs to.
-    pub turn: u64,
+    pub reconcile_id: u64,
     /// The index of the controller.
-    pub lane: usize,
+    pub controller_id: usize,
     /// The name of the controller, which is the field manager of its writes.
     pub controller: &'static str,
     /// The key that was planned.
@@ -65,7 +65,7 @@ pub struct Act {
 
 /// An action that was attempted.
 pub struct Acted {
-    pub(super) turn: u64,
+    pub(super) reconcile_id: u64,
     pub(super) position: (usize, usize),
     /// The API server it went to; `None` for a push.
     pub(super) site: Option<Site>,
@@ -97,18 +97,18 @@ impl Act {
             Ok(None) | Err(_) => Vec::new(),
         };
         let (site, gvk) = (self.action().site(), self.action().gvk());
-        let Self { turn, position, restores, .. } = self;
-        Acted { turn, position, site, gvk, outcome, written, restores }
+        let Self { reconcile_id, position, restores, .. } = self;
+        Acted { reconcile_id, position, site, gvk, outcome, written, restores }
     }
 }
 
 /// The end of a reconciliation: a key was planned, and the plan executed as far as possible.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct ReconcileResult {
     /// Identifies the reconciliation.
-    pub turn: u64,
+    pub reconcile_id: u64,
     /// The index of the controller.
-    pub lane: usize,
+    pub controller_id: usize,
     /// The name of the controller.
     pub controller: &'static str,
     /// The key.

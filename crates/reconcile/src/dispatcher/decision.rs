@@ -5,7 +5,7 @@ use std::any::Any;
 use jiff::Timestamp;
 
 use crate::controller::ErasedController;
-use crate::snapshot::{Asked, Snapshot};
+use crate::snapshot::{Requests, Snapshot};
 use crate::{Caches, Executed, Plan, Read, StatusWrite};
 use object::Key;
 
@@ -14,17 +14,17 @@ use object::Key;
 /// A dispatcher hands out one decision of a controller at a time.
 pub struct Decision {
     /// The index of the controller; decisions of different controllers must not wait for each other.
-    pub lane: usize,
+    pub controller_id: usize,
     /// The name of the controller.
     pub controller: &'static str,
     /// The key it is about; `None` if it only updates an index.
     pub key: Option<Key>,
     /// The reconciliation it belongs to.
-    pub turn: Option<u64>,
+    pub reconcile_id: Option<u64>,
     run: Run,
 }
 
-type Run = Box<dyn FnOnce(Option<Inspect<'_>>) -> Answer + Send>;
+type Run = Box<dyn FnOnce(Option<Inspect<'_>>) -> DecisionOutput + Send>;
 type Inspect<'a> = &'a mut dyn FnMut(&Planning<'_>);
 
 /// A plan and its input, for a simulator that checks both.
@@ -41,12 +41,12 @@ pub struct Planning<'a> {
 
 /// The result of a [`Decision`].
 pub struct Decided {
-    pub(super) lane: usize,
+    pub(super) controller_id: usize,
     /// `None` where it panicked.
-    pub(super) answer: Option<Answer>,
+    pub(super) output: Option<DecisionOutput>,
 }
 
-pub(super) struct Answer {
+pub(super) struct DecisionOutput {
     /// The controller's index, as the decision left it.
     pub(super) index: Option<Box<dyn Any + Send>>,
     /// The keys that the changes concern which the index applied.
@@ -62,7 +62,7 @@ pub(super) enum DecisionResult {
 
 pub(super) struct Planned {
     pub(super) plan: Read<Plan>,
-    pub(super) asked: Asked,
+    pub(super) requested: Requests,
     /// The conclusion, if the plan has no steps to wait for.
     pub(super) status: Option<StatusWrite>,
 }
@@ -70,34 +70,34 @@ pub(super) struct Planned {
 impl Decision {
     /// Makes the decision.
     pub fn run(self) -> Decided {
-        Decided { lane: self.lane, answer: Some((self.run)(None)) }
+        Decided { controller_id: self.controller_id, output: Some((self.run)(None)) }
     }
 
     /// Makes the decision, and shows the plan to `inspect` before it is executed. It plans twice, because the
     /// same input must give the same plan.
     pub fn run_inspected(self, inspect: &mut dyn FnMut(&Planning<'_>)) -> Decided {
-        Decided { lane: self.lane, answer: Some((self.run)(Some(inspect))) }
+        Decided { controller_id: self.controller_id, output: Some((self.run)(Some(inspect))) }
     }
 }
 
 impl Decided {
     /// The result of a decision that panicked.
-    pub fn panicked(lane: usize) -> Self {
-        Self { lane, answer: None }
+    pub fn panicked(controller_id: usize) -> Self {
+        Self { controller_id, output: None }
     }
 }
 
 /// Where a decision is made.
-pub(super) struct Place<'a> {
-    pub(super) lane: usize,
+pub(super) struct DecisionContext<'a> {
+    pub(super) controller_id: usize,
     pub(super) controller: &'a ErasedController,
     pub(super) snapshot: Snapshot,
     pub(super) now: Timestamp,
 }
 
-pub(super) fn plan(place: Place<'_>, turn: u64, key: Key) -> Decision {
-    let (plan, conclude) = (place.controller.plan, place.controller.conclude);
-    let Place { lane, controller, snapshot, now } = place;
+pub(super) fn plan(context: DecisionContext<'_>, reconcile_id: u64, key: Key) -> Decision {
+    let (plan, conclude) = (context.controller.plan, context.controller.conclude);
+    let DecisionContext { controller_id, controller, snapshot, now } = context;
     let planned = key.clone();
     let run = move |inspect: Option<Inspect<'_>>| {
         let woken = snapshot.catch_up();
@@ -116,30 +116,51 @@ pub(super) fn plan(place: Place<'_>, turn: u64, key: Key) -> Decision {
             Ok(plan) => (Ok(plan), None),
             Err(error) => (Err(error), None),
         };
-        let (lent, asked) = snapshot.into_parts();
-        let result = DecisionResult::Planned(Box::new(Planned { plan, asked, status }));
-        Answer { index: lent.index, woken, result }
+        let (lent, requested) = snapshot.into_parts();
+        let result = DecisionResult::Planned(Box::new(Planned { plan, requested, status }));
+        DecisionOutput { index: lent.index, woken, result }
     };
-    Decision { lane, controller: controller.name, key: Some(key), turn: Some(turn), run: Box::new(run) }
+    Decision {
+        controller_id,
+        controller: controller.name,
+        key: Some(key),
+        reconcile_id: Some(reconcile_id),
+        run: Box::new(run),
+    }
 }
 
-pub(super) fn conclude(place: Place<'_>, turn: u64, key: Key, done: Executed) -> Decision {
-    let conclude = place.controller.conclude;
-    let Place { lane, controller, snapshot, now } = place;
+pub(super) fn conclude(
+    context: DecisionContext<'_>,
+    reconcile_id: u64,
+    key: Key,
+    done: Executed,
+) -> Decision {
+    let conclude = context.controller.conclude;
+    let DecisionContext { controller_id, controller, snapshot, now } = context;
     let concluded = key.clone();
     let run = move |_: Option<Inspect<'_>>| {
         let woken = snapshot.catch_up();
         let status = conclude(&concluded, &snapshot, &done, now);
-        Answer { index: snapshot.into_parts().0.index, woken, result: DecisionResult::Concluded(status) }
+        DecisionOutput {
+            index: snapshot.into_parts().0.index,
+            woken,
+            result: DecisionResult::Concluded(status),
+        }
     };
-    Decision { lane, controller: controller.name, key: Some(key), turn: Some(turn), run: Box::new(run) }
+    Decision {
+        controller_id,
+        controller: controller.name,
+        key: Some(key),
+        reconcile_id: Some(reconcile_id),
+        run: Box::new(run),
+    }
 }
 
-pub(super) fn catch_up(place: Place<'_>) -> Decision {
-    let Place { lane, controller, snapshot, now: _ } = place;
+pub(super) fn catch_up(context: DecisionContext<'_>) -> Decision {
+    let DecisionContext { controller_id, controller, snapshot, now: _ } = context;
     let run = move |_: Option<Inspect<'_>>| {
         let woken = snapshot.catch_up();
-        Answer { index: snapshot.into_parts().0.index, woken, result: DecisionResult::CaughtUp }
+        DecisionOutput { index: snapshot.into_parts().0.index, woken, result: DecisionResult::CaughtUp }
     };
-    Decision { lane, controller: controller.name, key: None, turn: None, run: Box::new(run) }
+    Decision { controller_id, controller: controller.name, key: None, reconcile_id: None, run: Box::new(run) }
 }

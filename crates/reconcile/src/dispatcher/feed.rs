@@ -21,17 +21,17 @@ pub(super) enum Feed {
 pub(super) type FeedFn = fn(&mut Dispatcher, Site, Feed, Timestamp);
 
 /// The keys that a change concerns, and how urgent the change is.
-struct Taken<K> {
+struct Enqueued<K> {
     changes: Vec<Change<K>>,
     priority: Priority,
-    restarts: Restarts,
+    restarts: ResetBackoff,
     /// Objects whose newest state does not fit the type.
     refused: Vec<Unreadable>,
 }
 
 /// Which keys forget their failures.
 #[derive(Clone, Copy)]
-enum Restarts {
+enum ResetBackoff {
     /// None: an own write says nothing new.
     Never,
     /// The keys of objects that people changed.
@@ -89,16 +89,16 @@ impl Dispatcher {
             return;
         }
         let wake = Wake { restarts: true, ..Wake::changed(self.coalesced(now)) };
-        for (lane, wakes) in self.routes.sources.clone() {
-            self.wake(wakes(repo).into_iter().map(|key| (lane, key)), wake);
+        for (controller_id, wakes) in self.routes.sources.clone() {
+            self.wake(wakes(repo).into_iter().map(|key| (controller_id, key)), wake);
         }
     }
 
     /// Records that an API server can be reached.
     pub(super) fn answered(&mut self, site: Site, now: Timestamp) {
         if self.outages.answered(site, now) {
-            for lane in &mut self.lanes {
-                lane.queue.release(now);
+            for registered in &mut self.controllers {
+                registered.queue.release(now);
             }
         }
     }
@@ -109,15 +109,15 @@ impl Dispatcher {
     }
 
     pub(super) fn wake(&mut self, keys: impl IntoIterator<Item = (usize, Key)>, wake: Wake) {
-        for (lane, key) in keys {
-            if let Some(lane) = self.lanes.get_mut(lane) {
-                lane.queue.wake(key, wake);
+        for (controller_id, key) in keys {
+            if let Some(registered) = self.controllers.get_mut(controller_id) {
+                registered.queue.wake(key, wake);
             }
         }
     }
 
     /// Reports the objects that do not fit their type and so block the keys that they concern.
-    fn tell_refused(&mut self, gvk: &Gvk, refused: Vec<Unreadable>) {
+    fn report_unreadable(&mut self, gvk: &Gvk, refused: Vec<Unreadable>) {
         let event = |refused: Unreadable| Event {
             regarding: ObjectRef { gvk: gvk.clone(), key: refused.key },
             uid: String::new(),
@@ -142,16 +142,16 @@ impl Dispatcher {
         let is_list = matches!(feed, Feed::Watch(WatchEvent::Listed { .. }));
         if is_list {
             // A key that waits for the kind may be planned now, whether or not the kind has objects.
-            let askers: Vec<_> = self.observed.askers(&kind.gvk).cloned().collect();
-            self.wake(askers, Wake::changed(at));
+            let requesters: Vec<_> = self.observed.requesters(&kind.gvk).cloned().collect();
+            self.wake(requesters, Wake::changed(at));
         }
         let Some(cached) = self.caches.observed_mut(&kind.gvk, is_list) else { return };
-        let Taken { changes, priority: _, restarts: _, refused } = take(cached, feed);
-        self.tell_refused(&kind.gvk, refused);
+        let Enqueued { changes, priority: _, restarts: _, refused } = take(cached, feed);
+        self.report_unreadable(&kind.gvk, refused);
         let mut woken = Vec::new();
-        for (lane, wakes) in &self.routes.observed {
+        for (controller_id, wakes) in &self.routes.observed {
             for change in &changes {
-                woken.extend(wakes(change, &self.caches).into_iter().map(|key| (*lane, key)));
+                woken.extend(wakes(change, &self.caches).into_iter().map(|key| (*controller_id, key)));
             }
         }
         self.wake(woken, Wake::changed(at));
@@ -166,26 +166,26 @@ pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed
         Feed::Watch(WatchEvent::Applied(_) | WatchEvent::Deleted { .. }) | Feed::Own(_) => {}
     }
     let taken = take(dispatcher.caches.kind_mut::<K>(site), feed);
-    let Taken { changes, priority, restarts, refused } = taken;
-    dispatcher.tell_refused(&Gvk::of::<K>(), refused);
+    let Enqueued { changes, priority, restarts, refused } = taken;
+    dispatcher.report_unreadable(&Gvk::of::<K>(), refused);
     let at = dispatcher.coalesced(now);
-    let Dispatcher { caches, routes, lanes, .. } = dispatcher;
+    let Dispatcher { caches, routes, controllers, .. } = dispatcher;
     let Some(routes) = routes.of::<K>(site) else { return };
     for change in &changes {
-        for (lane, log) in &routes.logs {
-            if let Some(lane) = lanes.get_mut(*lane) {
-                lane.index.log(log(change));
+        for (controller_id, log) in &routes.logs {
+            if let Some(registered) = controllers.get_mut(*controller_id) {
+                registered.index.log(log(change));
             }
         }
         for route in &routes.wakes {
             let restarts = match restarts {
-                Restarts::Never => false,
-                Restarts::OfChangedSpec => route.is_primary && is_changed_by_people(change),
-                Restarts::All => true,
+                ResetBackoff::Never => false,
+                ResetBackoff::OfChangedSpec => route.is_primary && is_changed_by_people(change),
+                ResetBackoff::All => true,
             };
-            let Some(lane) = lanes.get_mut(route.lane) else { continue };
+            let Some(registered) = controllers.get_mut(route.controller_id) else { continue };
             for key in (route.wakes)(change, caches) {
-                lane.queue.wake(key, Wake { at, priority, restarts });
+                registered.queue.wake(key, Wake { at, priority, restarts });
             }
         }
     }
@@ -202,8 +202,8 @@ fn is_changed_by_people<K: Kind>(change: &Change<K>) -> bool {
         || old.annotations != new.annotations
 }
 
-fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Taken<K> {
-    let (mut priority, mut restarts) = (Priority::Changed, Restarts::OfChangedSpec);
+fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Enqueued<K> {
+    let (mut priority, mut restarts) = (Priority::Changed, ResetBackoff::OfChangedSpec);
     let mut news = Vec::new();
     let changes: Vec<Change<K>> = match feed {
         Feed::Watch(WatchEvent::Listed { objects, resource_version }) => {
@@ -223,7 +223,7 @@ fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Taken<K
         Feed::Watch(WatchEvent::Applied(Decoded::Object(object))) => {
             let object: Option<Arc<K>> = object.downcast().ok();
             if object.as_ref().is_some_and(|object| cached.is_unreadable(&object.key())) {
-                restarts = Restarts::All;
+                restarts = ResetBackoff::All;
             }
             object.and_then(|object| cached.see(object)).into_iter().collect()
         }
@@ -234,7 +234,7 @@ fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Taken<K
         }
         Feed::Watch(WatchEvent::Deleted { key, resource_version }) => {
             if cached.is_unreadable(&key) {
-                restarts = Restarts::All;
+                restarts = ResetBackoff::All;
             }
             cached.lose(&key, &resource_version).into_iter().collect()
         }
@@ -247,12 +247,12 @@ fn take<K: Stored>(cached: &mut crate::cached::Cached<K>, feed: Feed) -> Taken<K
             Vec::new()
         }
         Feed::Own(Decoded::Object(object)) => {
-            restarts = Restarts::Never;
+            restarts = ResetBackoff::Never;
             let object = object.downcast::<K>().ok();
             object.and_then(|object| cached.write(object)).into_iter().collect()
         }
         // The watch brings it too, and says why it does not fit.
         Feed::Own(Decoded::Unreadable(_)) => Vec::new(),
     };
-    Taken { changes, priority, restarts, refused: news }
+    Enqueued { changes, priority, restarts, refused: news }
 }

@@ -9,14 +9,14 @@ use crate::queue::earlier;
 use object::{Gvk, Key, ObjectRef};
 
 /// The limit of lookups in flight: as many as writes of one controller.
-const AT_ONCE: usize = 32;
+const MAX_IN_FLIGHT: usize = 32;
 
-type Asker = (usize, Key);
+type Requester = (usize, Key);
 
 /// The lookups that keys ask for.
 #[derive(Default)]
 pub(super) struct Lookups {
-    asked: BTreeMap<Asker, BTreeSet<Lookup>>,
+    requested: BTreeMap<Requester, BTreeSet<Lookup>>,
     states: BTreeMap<Lookup, LookupState>,
     schedule: BTreeSet<(Timestamp, Lookup)>,
     /// The kinds of the objects among them, whose metadata is watched.
@@ -27,7 +27,7 @@ pub(super) struct Lookups {
 /// The state of one lookup beside its answer.
 #[derive(Default)]
 pub(super) struct LookupState {
-    askers: BTreeSet<Asker>,
+    requesters: BTreeSet<Requester>,
     due: Option<Timestamp>,
     is_running: bool,
     /// Failures in a row.
@@ -59,13 +59,13 @@ pub(super) struct LookupChanges {
 
 impl Lookups {
     /// The lookups of a key.
-    pub(super) fn of(&self, asker: &Asker) -> Option<&BTreeSet<Lookup>> {
-        self.asked.get(asker)
+    pub(super) fn of(&self, requester: &Requester) -> Option<&BTreeSet<Lookup>> {
+        self.requested.get(requester)
     }
 
     /// The keys that ask for a lookup.
-    pub(super) fn askers(&self, lookup: &Lookup) -> Vec<Asker> {
-        self.states.get(lookup).map(|state| state.askers.iter().cloned().collect()).unwrap_or_default()
+    pub(super) fn requesters(&self, lookup: &Lookup) -> Vec<Requester> {
+        self.states.get(lookup).map(|state| state.requesters.iter().cloned().collect()).unwrap_or_default()
     }
 
     /// The state of a lookup; `None` if no key asks for it.
@@ -89,25 +89,30 @@ impl Lookups {
     }
 
     /// Replaces the lookups of a key.
-    pub(super) fn ask(&mut self, asker: Asker, lookups: BTreeSet<Lookup>, now: Timestamp) -> LookupChanges {
+    pub(super) fn request(
+        &mut self,
+        requester: Requester,
+        lookups: BTreeSet<Lookup>,
+        now: Timestamp,
+    ) -> LookupChanges {
         let mut changes = LookupChanges::default();
-        let before = self.asked.remove(&asker).unwrap_or_default();
+        let before = self.requested.remove(&requester).unwrap_or_default();
         for lookup in before.difference(&lookups) {
             let Some(state) = self.states.get_mut(lookup) else { continue };
-            state.askers.remove(&asker);
-            if state.askers.is_empty() {
+            state.requesters.remove(&requester);
+            if state.requesters.is_empty() {
                 self.drop(lookup, &mut changes);
             }
         }
         for lookup in lookups.difference(&before) {
             let is_new = !self.states.contains_key(lookup);
-            self.states.entry(lookup.clone()).or_default().askers.insert(asker.clone());
+            self.states.entry(lookup.clone()).or_default().requesters.insert(requester.clone());
             if is_new && self.may_ask(lookup, &mut changes) {
                 self.schedule(lookup, now);
             }
         }
         if !lookups.is_empty() {
-            self.asked.insert(asker, lookups);
+            self.requested.insert(requester, lookups);
         }
         changes
     }
@@ -183,7 +188,7 @@ impl Lookups {
 
     /// The next lookup that is due, if the limit allows one more.
     pub(super) fn start(&mut self, now: Timestamp) -> Option<Lookup> {
-        if self.running >= AT_ONCE {
+        if self.running >= MAX_IN_FLIGHT {
             return None;
         }
         let is_due = |(at, lookup): &&(Timestamp, Lookup)| {
@@ -209,7 +214,7 @@ impl Lookups {
 
     /// When the next lookup is due.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
-        let may_start = self.running < AT_ONCE;
+        let may_start = self.running < MAX_IN_FLIGHT;
         let waits = |lookup: &Lookup| self.states.get(lookup).is_some_and(|state| !state.is_running);
         let next = self.schedule.iter().find(|(_, lookup)| waits(lookup));
         next.filter(|_| may_start).map(|(at, _)| *at)

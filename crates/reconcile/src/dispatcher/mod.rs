@@ -6,7 +6,7 @@
 //! it from stores and executes in an order that a seed decides.
 //!
 //! ```text
-//! watch events ──▶ Caches ──routes──▶ WorkQueue (per controller) ──due──▶ Decision ──▶ Act… ──▶ Decision ──▶ Act ──▶ Ended
+//! watch events ──▶ Caches ──routes──▶ WorkQueue (per controller) ──due──▶ Decision ──▶ Act… ──▶ Decision ──▶ Act ──▶ ReconcileResult
 //!                    ▲                                                    plan         steps    conclude     status
 //!                    └──────────────────────── results of own writes ◀─────────────────┴────────────────────┘
 //! ```
@@ -20,11 +20,11 @@ mod feed;
 mod lookups;
 mod observed;
 mod outage;
+mod reconciliation;
 mod register;
 mod state;
-mod turn;
 
-pub use command::{Act, Acted, Command, Ended};
+pub use command::{Act, Acted, Command, ReconcileResult};
 pub use decision::{Decided, Decision, Planning};
 pub use state::{ControllerInfo, Dispatcher, Limits};
 

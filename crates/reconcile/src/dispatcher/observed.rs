@@ -8,8 +8,8 @@ use object::{Gvk, Key};
 /// keys that it concerns.
 #[derive(Default)]
 pub(super) struct Observed {
-    asked: BTreeMap<(usize, Key), BTreeSet<Gvk>>,
-    askers: BTreeMap<Gvk, BTreeSet<(usize, Key)>>,
+    requested: BTreeMap<(usize, Key), BTreeSet<Gvk>>,
+    requesters: BTreeMap<Gvk, BTreeSet<(usize, Key)>>,
 }
 
 /// The kinds for which a watch has to start or end.
@@ -21,42 +21,42 @@ pub(super) struct Watching {
 
 impl Observed {
     /// The kinds that a key asks for.
-    pub(super) fn of(&self, asker: &(usize, Key)) -> Option<&BTreeSet<Gvk>> {
-        self.asked.get(asker)
+    pub(super) fn of(&self, requester: &(usize, Key)) -> Option<&BTreeSet<Gvk>> {
+        self.requested.get(requester)
     }
 
     /// The keys that ask for a kind.
-    pub(super) fn askers(&self, gvk: &Gvk) -> impl Iterator<Item = &(usize, Key)> {
-        self.askers.get(gvk).into_iter().flatten()
+    pub(super) fn requesters(&self, gvk: &Gvk) -> impl Iterator<Item = &(usize, Key)> {
+        self.requesters.get(gvk).into_iter().flatten()
     }
 
     /// Whether any key asks for a kind.
     pub(super) fn is_asked(&self, gvk: &Gvk) -> bool {
-        self.askers.contains_key(gvk)
+        self.requesters.contains_key(gvk)
     }
 
     /// Replaces the kinds that a key asks for.
-    pub(super) fn ask(&mut self, asker: (usize, Key), kinds: BTreeSet<Gvk>) -> Watching {
+    pub(super) fn request(&mut self, requester: (usize, Key), kinds: BTreeSet<Gvk>) -> Watching {
         let mut watching = Watching::default();
-        let before = self.asked.remove(&asker).unwrap_or_default();
+        let before = self.requested.remove(&requester).unwrap_or_default();
         for gvk in before.difference(&kinds) {
-            if let Some(askers) = self.askers.get_mut(gvk) {
-                askers.remove(&asker);
-                if askers.is_empty() {
-                    self.askers.remove(gvk);
+            if let Some(requesters) = self.requesters.get_mut(gvk) {
+                requesters.remove(&requester);
+                if requesters.is_empty() {
+                    self.requesters.remove(gvk);
                     watching.ended.push(gvk.clone());
                 }
             }
         }
         for gvk in kinds.difference(&before) {
-            let askers = self.askers.entry(gvk.clone()).or_insert_with(|| {
+            let requesters = self.requesters.entry(gvk.clone()).or_insert_with(|| {
                 watching.started.push(gvk.clone());
                 BTreeSet::new()
             });
-            askers.insert(asker.clone());
+            requesters.insert(requester.clone());
         }
         if !kinds.is_empty() {
-            self.asked.insert(asker, kinds);
+            self.requested.insert(requester, kinds);
         }
         watching
     }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::Command;
 use super::feed;
-use super::state::{Dispatcher, Kind as KnownKind, Lane};
+use super::state::{Dispatcher, Kind as KnownKind, RegisteredController};
 use crate::index::{LogEntry, log_entry};
 use crate::{
     Caches, Change, Controller, Index, Observes, Priority, Register, Site, Wake, Wakes, WatchedKind, Watches,
@@ -36,7 +36,7 @@ pub(super) struct KindRoutes<K> {
 pub(super) type Log<K> = Box<dyn Fn(&Change<K>) -> LogEntry + Send + Sync>;
 
 pub(super) struct Route<K> {
-    pub(super) lane: usize,
+    pub(super) controller_id: usize,
     /// Whether the kind is the primary one of the controller.
     pub(super) is_primary: bool,
     pub(super) wakes: Wakes<K, Caches>,
@@ -60,9 +60,9 @@ impl Dispatcher {
     fn need<K: Kind>(&mut self, site: Site) {
         let kind = WatchedKind::typed::<K>(site);
         let id = (site, kind.gvk.clone());
-        if let Some(lane) = self.lanes.last_mut() {
-            lane.needs.insert(id.clone());
-            lane.missing.insert(id.clone());
+        if let Some(registered) = self.controllers.last_mut() {
+            registered.needs.insert(id.clone());
+            registered.missing.insert(id.clone());
         }
         if !self.kinds.contains_key(&id) {
             let kind = Arc::new(kind);
@@ -75,20 +75,20 @@ impl Dispatcher {
     }
 
     fn last(&self) -> usize {
-        self.lanes.len().saturating_sub(1)
+        self.controllers.len().saturating_sub(1)
     }
 }
 
 impl Register for Dispatcher {
     fn add<C: Controller>(&mut self) {
-        let mut lane = Lane::of::<C>(self.limits.coalesce);
+        let mut registered = RegisteredController::of::<C>(self.limits.coalesce);
         for name in C::EXPECTED {
             let first = Wake { priority: Priority::Initial, ..Wake::changed(Timestamp::MIN) };
-            lane.queue.wake(Key::cluster(*name), first);
+            registered.queue.wake(Key::cluster(*name), first);
         }
-        self.lanes.push(lane);
+        self.controllers.push(registered);
         let route = Route::<C::Primary> {
-            lane: self.last(),
+            controller_id: self.last(),
             is_primary: true,
             wakes: |change, _| change.sides().take(1).map(Key::of).collect(),
         };
@@ -103,9 +103,9 @@ impl Watches for Dispatcher {
     type View = Caches;
 
     fn on_site<K: Kind>(&mut self, site: Site, wakes: Wakes<K, Caches>) {
-        let lane = self.last();
+        let controller_id = self.last();
         self.need::<K>(site);
-        self.routes.of_mut(site).wakes.push(Route { lane, is_primary: false, wakes });
+        self.routes.of_mut(site).wakes.push(Route { controller_id, is_primary: false, wakes });
     }
 
     fn on_observed(&mut self, wakes: Wakes<Object, Caches>) {
@@ -117,8 +117,8 @@ impl Watches for Dispatcher {
     }
 
     fn keep<I: Index>(&mut self) {
-        if let Some(lane) = self.lanes.last_mut() {
-            lane.index.type_id = Some(TypeId::of::<I>());
+        if let Some(registered) = self.controllers.last_mut() {
+            registered.index.type_id = Some(TypeId::of::<I>());
         }
         I::observes(&mut Observing(self));
     }
@@ -129,9 +129,9 @@ struct Observing<'a>(&'a mut Dispatcher);
 
 impl<I: Index> Observes<I> for Observing<'_> {
     fn on<K: Kind>(&mut self, observe: fn(&mut I, &Change<K>) -> Vec<Key>) {
-        let lane = self.0.last();
+        let controller_id = self.0.last();
         self.0.need::<K>(Site::Hub);
         let log: Log<K> = Box::new(move |change| log_entry(observe, change));
-        self.0.routes.of_mut(Site::Hub).logs.push((lane, log));
+        self.0.routes.of_mut(Site::Hub).logs.push((controller_id, log));
     }
 }

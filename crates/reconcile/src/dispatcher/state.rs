@@ -6,13 +6,13 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::command::Command;
-use super::decision::{self, Decision, Place};
+use super::decision::{self, Decision, DecisionContext};
 use super::feed::FeedFn;
 use super::lookups::Lookups;
 use super::observed::Observed;
 use super::outage::Outages;
+use super::reconciliation::Reconciliation;
 use super::register::Routes;
-use super::turn::Turn;
 use crate::controller::ErasedController;
 use crate::index::IndexSlot;
 use crate::memo::{Computed, Memos};
@@ -21,7 +21,7 @@ use crate::{Caches, Controller, Executed, Site, Wake, WatchedKind, WorkQueue};
 use object::{Gvk, Key};
 
 /// The limit of keys of one controller that are planned or executed at the same time.
-const KEYS_AT_ONCE: usize = 16;
+const MAX_CONCURRENT_RECONCILES: usize = 16;
 
 /// Limits on the work of a dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +40,9 @@ pub struct Dispatcher {
     pub(super) routes: Routes,
     pub(super) kinds: BTreeMap<(Site, Gvk), Kind>,
     /// The controllers, in the order of registration.
-    pub(super) lanes: Vec<Lane>,
-    pub(super) turns: BTreeMap<u64, Turn>,
-    pub(super) next_turn: u64,
+    pub(super) controllers: Vec<RegisteredController>,
+    pub(super) reconciliations: BTreeMap<u64, Reconciliation>,
+    pub(super) next_reconcile_id: u64,
     pub(super) observed: Observed,
     pub(super) lookups: Lookups,
     pub(super) outages: Outages,
@@ -64,7 +64,7 @@ pub(super) struct Kind {
 }
 
 /// One controller with its keys.
-pub(super) struct Lane {
+pub(super) struct RegisteredController {
     pub(super) controller: ErasedController,
     pub(super) queue: WorkQueue,
     /// The kinds that it registered.
@@ -82,7 +82,7 @@ pub(super) struct Lane {
 pub(super) enum Deciding {
     Nothing,
     CatchingUp,
-    Turn(u64),
+    Reconciliation(u64),
 }
 
 /// Facts about a registered controller, for metrics and health.
@@ -98,7 +98,7 @@ pub struct ControllerInfo {
     pub is_ready: bool,
 }
 
-impl Lane {
+impl RegisteredController {
     pub(super) fn of<C: Controller>(spacing: SignedDuration) -> Self {
         Self {
             controller: ErasedController::of::<C>(),
@@ -112,7 +112,7 @@ impl Lane {
     }
 
     fn may_start(&self) -> bool {
-        let at_once = if self.controller.one_by_one { 1 } else { KEYS_AT_ONCE };
+        let at_once = if self.controller.one_by_one { 1 } else { MAX_CONCURRENT_RECONCILES };
         self.missing.is_empty() && self.deciding == Deciding::Nothing && self.queue.running() < at_once
     }
 }
@@ -127,9 +127,9 @@ impl Dispatcher {
             caches: Caches::default(),
             routes: Routes::default(),
             kinds: BTreeMap::new(),
-            lanes: Vec::new(),
-            turns: BTreeMap::new(),
-            next_turn: 0,
+            controllers: Vec::new(),
+            reconciliations: BTreeMap::new(),
+            next_reconcile_id: 0,
             observed: Observed::default(),
             lookups: Lookups::default(),
             outages: Outages::default(),
@@ -145,13 +145,13 @@ impl Dispatcher {
         self.caches.clone()
     }
 
-    /// The registered controllers; the position of each is its [`lane`](Decision::lane).
+    /// The registered controllers; the position of each is its [`controller_id`](Decision::controller_id).
     pub fn controllers(&self) -> impl Iterator<Item = ControllerInfo> {
-        self.lanes.iter().map(|lane| ControllerInfo {
-            name: lane.controller.name,
-            reporter: lane.controller.reporter,
-            depth: lane.queue.len(),
-            is_ready: lane.missing.is_empty(),
+        self.controllers.iter().map(|registered| ControllerInfo {
+            name: registered.controller.name,
+            reporter: registered.controller.reporter,
+            depth: registered.queue.len(),
+            is_ready: registered.missing.is_empty(),
         })
     }
 
@@ -170,9 +170,9 @@ impl Dispatcher {
     /// Marks a typed kind as not read any more: controllers that need it make no decision.
     pub(super) fn expired<K: object::Kind>(&mut self, site: Site) {
         let id = (site, Gvk::of::<K>());
-        for lane in &mut self.lanes {
-            if lane.needs.contains(&id) {
-                lane.missing.insert(id.clone());
+        for registered in &mut self.controllers {
+            if registered.needs.contains(&id) {
+                registered.missing.insert(id.clone());
             }
         }
     }
@@ -180,8 +180,8 @@ impl Dispatcher {
     /// Marks a typed kind as read.
     pub(super) fn listed<K: object::Kind>(&mut self, site: Site) {
         let id = (site, Gvk::of::<K>());
-        for lane in &mut self.lanes {
-            lane.missing.remove(&id);
+        for registered in &mut self.controllers {
+            registered.missing.remove(&id);
         }
     }
 
@@ -191,8 +191,8 @@ impl Dispatcher {
         self.follow_clock(now);
         let expired = self.memos.expire(now);
         self.wake(expired, Wake::changed(now));
-        for lane in 0..self.lanes.len() {
-            if let Some(decision) = self.decide(lane, now) {
+        for controller_id in 0..self.controllers.len() {
+            if let Some(decision) = self.decide(controller_id, now) {
                 self.commands.push(Command::Decide(decision));
             }
         }
@@ -208,7 +208,11 @@ impl Dispatcher {
 
     /// The time of the next command if nothing happens before.
     pub fn next_at(&self) -> Option<Timestamp> {
-        let keys = self.lanes.iter().filter(|lane| lane.may_start()).filter_map(|lane| lane.queue.next_at());
+        let keys = self
+            .controllers
+            .iter()
+            .filter(|registered| registered.may_start())
+            .filter_map(|registered| registered.queue.next_at());
         keys.chain(self.memos.next_expiry()).chain(self.lookups.next_at()).min()
     }
 
@@ -220,35 +224,35 @@ impl Dispatcher {
 
     /// The next decision of a controller, unless one is running.
     fn decide(&mut self, index: usize, now: Timestamp) -> Option<Decision> {
-        let lane = self.lanes.get_mut(index)?;
-        if lane.deciding != Deciding::Nothing {
+        let registered = self.controllers.get_mut(index)?;
+        if registered.deciding != Deciding::Nothing {
             return None;
         }
-        if let Some((id, done)) = lane.concluding.pop_front() {
-            let key = self.turns.get(&id)?.key.clone();
-            lane.deciding = Deciding::Turn(id);
-            return Some(decision::conclude(self.place(index, &key, now)?, id, key, done));
+        if let Some((id, done)) = registered.concluding.pop_front() {
+            let key = self.reconciliations.get(&id)?.key.clone();
+            registered.deciding = Deciding::Reconciliation(id);
+            return Some(decision::conclude(self.context(index, &key, now)?, id, key, done));
         }
-        if lane.may_start()
-            && let Some(key) = lane.queue.start(now)
+        if registered.may_start()
+            && let Some(key) = registered.queue.start(now)
         {
-            let id = self.next_turn;
-            self.next_turn += 1;
-            lane.deciding = Deciding::Turn(id);
-            self.turns.insert(id, Turn::new(index, key.clone(), now));
-            return Some(decision::plan(self.place(index, &key, now)?, id, key));
+            let id = self.next_reconcile_id;
+            self.next_reconcile_id += 1;
+            registered.deciding = Deciding::Reconciliation(id);
+            self.reconciliations.insert(id, Reconciliation::new(index, key.clone(), now));
+            return Some(decision::plan(self.context(index, &key, now)?, id, key));
         }
-        if lane.index.is_behind() {
-            lane.deciding = Deciding::CatchingUp;
-            return Some(decision::catch_up(self.place(index, &Key::default(), now)?));
+        if registered.index.is_behind() {
+            registered.deciding = Deciding::CatchingUp;
+            return Some(decision::catch_up(self.context(index, &Key::default(), now)?));
         }
         None
     }
 
-    fn place(&mut self, index: usize, key: &Key, now: Timestamp) -> Option<Place<'_>> {
+    fn context(&mut self, index: usize, key: &Key, now: Timestamp) -> Option<DecisionContext<'_>> {
         let memos = self.memos.of(index, key);
-        let lane = self.lanes.get_mut(index)?;
-        let snapshot = Snapshot::new(self.caches.clone(), memos, lane.index.lend());
-        Some(Place { lane: index, controller: &lane.controller, snapshot, now })
+        let registered = self.controllers.get_mut(index)?;
+        let snapshot = Snapshot::new(self.caches.clone(), memos, registered.index.lend());
+        Some(DecisionContext { controller_id: index, controller: &registered.controller, snapshot, now })
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn make(mut config: ConfigObject<'_>) -> Result<Resource> {
     if cloud != "gke" {
         return Err(config.located.error(Reason::InvalidValue, format!("cloud must be gke, not {cloud:?}")));
     }
-    let mut resource = Resource::new(Node::empty_map(), config.object.place.clone());
+    let mut resource = Resource::new(Node::empty_map(), config.object.location.clone());
     resource.node.set("apiVersion", Node::string("v1"));
     resource.node.set("kind", Node::string("ServiceAccount"));
     let address = format!("{account}@{project}.iam.gserviceaccount.com");

@@ -41,7 +41,7 @@ pub(super) fn make(
     let mut node = Node::empty_map();
     node.set("apiVersion", Node::string("v1"));
     node.set("kind", Node::string(if kind == GeneratedKind::Secret { "Secret" } else { "ConfigMap" }));
-    let mut resource = Resource::new(node, generator.place.clone());
+    let mut resource = Resource::new(node, generator.location.clone());
     resource.set_name(&generator.name);
     resource.set_namespace(&generator.namespace);
     match kind {

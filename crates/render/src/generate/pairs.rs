@@ -48,8 +48,8 @@ pub(super) fn read(
 /// Gives an error the place of a text, unless it has one.
 pub(crate) fn at(text: &Text, mut error: Box<RenderError>) -> Box<RenderError> {
     if error.file.is_empty() {
-        error.file = text.place.file.clone();
-        return Box::new(error.line(text.place.line).field(text.field.clone()));
+        error.file = text.location.file.clone();
+        return Box::new(error.line(text.location.line).field(text.field.clone()));
     }
     error
 }

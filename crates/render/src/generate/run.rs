@@ -69,7 +69,7 @@ pub(crate) fn run(
             *own = named.to_owned();
         }
     }
-    generator.place = object.place.clone();
+    generator.location = object.location.clone();
     let options = GeneratorOptions::merged(generator.options.as_ref(), None);
     let mut resource = make(kind, &generator, options, pairs::read(&build.source, dir, &generator)?);
     resource.origin = origin;

@@ -123,8 +123,8 @@ fn read_type(fields: &mut Fields<'_>, root: &Located<'_>) -> Result<bool> {
         None | Some("" | KUSTOMIZATION) => false,
         Some(COMPONENT) => true,
         Some(other) => {
-            let place = kind.as_ref().unwrap_or(root);
-            return Err(place.error(
+            let location = kind.as_ref().unwrap_or(root);
+            return Err(location.error(
                 Reason::InvalidValue,
                 format!("must be {KUSTOMIZATION} or {COMPONENT}, not {other}"),
             ));

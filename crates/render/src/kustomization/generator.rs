@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::parts::{Text, place_of};
+use super::parts::{Text, location_of};
 use crate::decode::{Fields, Located, Result};
 use crate::error::Reason;
-use object::Place;
+use object::Location;
 
 /// A ConfigMap or Secret that is made of files and texts.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,7 @@ pub(crate) struct Generator {
     /// Its own options.
     pub options: Option<GeneratorOptions>,
     /// Its place.
-    pub place: Place,
+    pub location: Location,
     /// Its path in the file.
     pub field: String,
 }
@@ -82,7 +82,7 @@ impl Generator {
             files: fields.list("files", Text::read)?,
             secret_type: String::new(),
             options: fields.one("options", GeneratorOptions::read)?,
-            place: place_of(located),
+            location: location_of(located),
             field: located.field.clone(),
         })
     }

@@ -10,5 +10,5 @@ mod selector;
 
 pub(super) use document::{BuildMetadata, FILE_NAMES, Kustomization};
 pub(super) use generator::{Behavior, Generator, GeneratorOptions};
-pub(super) use parts::{FieldSpec, InlineOrFile, SortOptions, Text, Var, place_of, take_gvk};
+pub(super) use parts::{FieldSpec, InlineOrFile, SortOptions, Text, Var, location_of, take_gvk};
 pub(super) use selector::Selector;

@@ -3,7 +3,7 @@
 use crate::decode::{Fields, Located, Result};
 use crate::error::Reason;
 use object::Gvk;
-use object::Place;
+use object::Location;
 
 /// A string and its place.
 #[derive(Clone, Debug, Default)]
@@ -11,7 +11,7 @@ pub(crate) struct Text {
     /// The string.
     pub text: String,
     /// Its place.
-    pub place: Place,
+    pub location: Location,
     /// Its path in the file.
     pub field: String,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Var {
     /// The field of the object.
     pub field_path: String,
     /// Its place.
-    pub place: Place,
+    pub location: Location,
     /// Its path in the file.
     pub field: String,
 }
@@ -69,14 +69,14 @@ pub(crate) enum SortOptions {
     },
 }
 
-pub(crate) fn place_of(located: &Located<'_>) -> Place {
-    Place { file: located.file.into(), line: located.line }
+pub(crate) fn location_of(located: &Located<'_>) -> Location {
+    Location { file: located.file.into(), line: located.line }
 }
 
 impl Text {
     /// Reads a string.
     pub(crate) fn read(located: &Located<'_>) -> Result<Self> {
-        Ok(Self { text: located.string()?, place: place_of(located), field: located.field.clone() })
+        Ok(Self { text: located.string()?, location: location_of(located), field: located.field.clone() })
     }
 }
 
@@ -108,7 +108,7 @@ impl Var {
         let mut fields = located.fields()?;
         let mut var = Self {
             name: fields.string("name")?,
-            place: place_of(located),
+            location: location_of(located),
             field: located.field.clone(),
             ..Self::default()
         };
@@ -183,7 +183,7 @@ impl SortOptions {
         let legacy = fields.take("legacySortOptions");
         fields.finish()?;
         let order_text = order.as_ref().map(Located::string).transpose()?.unwrap_or_default();
-        let place = order.as_ref().unwrap_or(located);
+        let location = order.as_ref().unwrap_or(located);
         match (order_text.as_str(), legacy) {
             ("fifo", Some(legacy)) => {
                 Err(legacy.error(Reason::InvalidValue, "goes with order legacy, not with fifo"))
@@ -198,7 +198,7 @@ impl SortOptions {
                 Ok(options)
             }
             (other, _) => {
-                Err(place.error(Reason::InvalidValue, format!("must be legacy or fifo, not {other:?}")))
+                Err(location.error(Reason::InvalidValue, format!("must be legacy or fifo, not {other:?}")))
             }
         }
     }

@@ -7,12 +7,12 @@ use crate::configured::ConfigObject;
 use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, set_scalar, visit};
-use crate::kustomization::{FieldSpec, place_of};
+use crate::kustomization::{FieldSpec, location_of};
 use crate::pattern::compile_between;
 use crate::resource::Resource;
 use crate::transform::transformer::{Transformation, Transformer};
 use crate::yaml::{Node, Tag, Value};
-use object::Place;
+use object::Location;
 
 /// Changes names, tags and digests of images.
 pub(super) const IMAGE_TAG: Transformer =
@@ -49,7 +49,7 @@ struct Image {
     /// The new digest.
     digest: String,
     /// Its place.
-    place: Place,
+    location: Location,
 }
 
 impl Image {
@@ -62,7 +62,7 @@ impl Image {
             new_tag: fields.string("newTag")?,
             tag_suffix: fields.string("tagSuffix")?,
             digest: fields.string("digest")?,
-            place: place_of(located),
+            location: location_of(located),
         };
         fields.finish()?;
         Ok(image)
@@ -103,7 +103,7 @@ impl Matcher {
         let pattern = compile_between("^", &image.name, "(:[a-zA-Z0-9_.{}-]*)?(@sha256:[a-zA-Z0-9_.{}-]*)?$");
         pattern.map(Self::Pattern).map_err(|why| {
             let message = format!("{:?} is not a pattern of image names: {why}", image.name);
-            Box::new(RenderError::at(Reason::InvalidValue, &image.place, message).field("images"))
+            Box::new(RenderError::at(Reason::InvalidValue, &image.location, message).field("images"))
         })
     }
 

@@ -8,12 +8,12 @@ use crate::configured::ConfigObject;
 use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, set_scalar, visit};
-use crate::kustomization::{FieldSpec, place_of};
+use crate::kustomization::{FieldSpec, location_of};
 use crate::limits::VALUE_BYTES;
 use crate::resource::Resource;
 use crate::transform::transformer::{Transformation, Transformer};
 use crate::yaml::{Node, Tag};
-use object::Place;
+use object::Location;
 
 /// Adds labels.
 pub(super) const LABEL: Transformer = Transformer {
@@ -37,7 +37,7 @@ fn read_labels(fields: &mut Fields<'_>) -> Result<Vec<Transformation>> {
     let transformation = |label: Label| -> Transformation {
         Box::new(move |pass| {
             let specs = fields_of(&label, &pass.config).map_err(|mut error| {
-                (error.file, error.line) = (label.place.file.clone(), Some(label.place.line));
+                (error.file, error.line) = (label.location.file.clone(), Some(label.location.line));
                 error
             })?;
             apply(&mut pass.accumulator.resmap, &label.pairs, &specs, &pass.build.source.budget)
@@ -85,7 +85,7 @@ struct Label {
     /// Also into these fields.
     fields: Vec<FieldSpec>,
     /// Its place.
-    place: Place,
+    location: Location,
 }
 
 impl Label {
@@ -96,7 +96,7 @@ impl Label {
             include_selectors: fields.bool("includeSelectors")?,
             include_templates: fields.bool("includeTemplates")?,
             fields: fields.list("fields", FieldSpec::read)?,
-            place: place_of(located),
+            location: location_of(located),
         };
         fields.finish()?;
         Ok(label)

@@ -126,7 +126,7 @@ fn apply(resources: &mut [Resource], affix: &Affix, specs: &[FieldSpec], budget:
 pub(crate) fn add_hashes(resources: &mut [Resource]) -> Result<()> {
     for resource in resources.iter_mut().filter(|resource| resource.needs_hash) {
         let hash = name_hash(&resource.node).map_err(|(line, why)| {
-            Box::new(RenderError::at(Reason::InvalidValue, &resource.place, why.0).line(line))
+            Box::new(RenderError::at(Reason::InvalidValue, &resource.location, why.0).line(line))
         })?;
         resource.remember();
         let name = format!("{}-{hash}", resource.name());

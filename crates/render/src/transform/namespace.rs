@@ -11,7 +11,7 @@ use crate::kustomization::FieldSpec;
 use crate::resource::{Id, Resource};
 use crate::transform::transformer::{Transformation, Transformer};
 use crate::yaml::{Node, Scalar, Tag, Value};
-use object::Place;
+use object::Location;
 
 /// Sets the namespace of objects.
 pub(super) const NAMESPACE: Transformer =
@@ -94,15 +94,16 @@ pub(crate) fn apply(
         resource.remember();
         set_all(resource, namespace, specs, budget)?;
     }
-    let mut seen: BTreeMap<Id, &Place> = BTreeMap::new();
+    let mut seen: BTreeMap<Id, &Location> = BTreeMap::new();
     for resource in resources.iter() {
-        if let Some(first) = seen.insert(resource.id(), &resource.place) {
+        if let Some(first) = seen.insert(resource.id(), &resource.location) {
             let message = format!(
                 "{} becomes the same object as another when the namespace is {}",
                 resource.id(),
                 namespace.name
             );
-            let error = RenderError::at(Reason::DuplicateObject, &resource.place, message).field("namespace");
+            let error =
+                RenderError::at(Reason::DuplicateObject, &resource.location, message).field("namespace");
             return Err(Box::new(error.related(first)));
         }
     }

@@ -12,7 +12,7 @@ use crate::kustomization::FieldSpec;
 use crate::resource::{DEFAULT_NAMESPACE, Id, NOT_NAMESPACED, Resource, set_text};
 use crate::yaml::{Node, Scalar, Tag, Value};
 use object::Gvk;
-use object::Place;
+use object::Location;
 
 /// The facts about an object that others refer to.
 struct Candidate {
@@ -22,7 +22,7 @@ struct Candidate {
     namespace: String,
     prefixes: Vec<String>,
     suffixes: Vec<String>,
-    place: Place,
+    location: Location,
 }
 
 /// All objects, by the names they had.
@@ -87,7 +87,7 @@ impl Candidates {
             namespace: resource.namespace().into(),
             prefixes: resource.prefixes.clone(),
             suffixes: resource.suffixes.clone(),
-            place: resource.place.clone(),
+            location: resource.location.clone(),
         };
         let all: Vec<Candidate> = resources.iter().map(candidate).collect();
         let mut by_name: BTreeMap<(String, String), BTreeSet<usize>> = BTreeMap::new();
@@ -307,7 +307,7 @@ impl Lookup<'_> {
                     format!("{name:?} could mean any of {}", ids.join(", ")),
                 );
                 for candidate in several {
-                    error = error.related(&candidate.place);
+                    error = error.related(&candidate.location);
                 }
                 Err(Box::new(error.hint("give them different names before prefixes and suffixes")))
             }

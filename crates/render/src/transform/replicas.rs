@@ -5,11 +5,11 @@ use crate::configured::ConfigObject;
 use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError, did_you_mean};
 use crate::fieldspec::{Create, set_scalar, visit};
-use crate::kustomization::{FieldSpec, place_of};
+use crate::kustomization::{FieldSpec, location_of};
 use crate::resource::Resource;
 use crate::transform::transformer::{Transformation, Transformer};
 use crate::yaml::Tag;
-use object::Place;
+use object::Location;
 
 /// Sets numbers of replicas.
 pub(super) const REPLICA_COUNT: Transformer =
@@ -36,7 +36,7 @@ struct Replica {
     /// The number.
     count: i64,
     /// Its place.
-    place: Place,
+    location: Location,
     /// Its path in the file.
     field: String,
 }
@@ -49,7 +49,7 @@ impl Replica {
         let replica = Self {
             name: fields.string("name")?,
             count,
-            place: place_of(located),
+            location: location_of(located),
             field: located.field.clone(),
         };
         fields.finish()?;
@@ -80,6 +80,6 @@ fn apply(resources: &mut [Resource], replica: &Replica, specs: &[FieldSpec]) -> 
     let kinds: Vec<&str> = specs.iter().map(|spec| spec.gvk.kind.as_str()).collect();
     let names = resources.iter().filter(|resource| kinds.contains(&resource.kind())).map(Resource::name);
     let message = format!("there is no {} {:?}", kinds.join(", "), replica.name);
-    let error = RenderError::at(Reason::Target, &replica.place, message).field(replica.field.clone());
+    let error = RenderError::at(Reason::Target, &replica.location, message).field(replica.field.clone());
     Err(Box::new(error.hint_maybe(did_you_mean(&replica.name, names))))
 }

@@ -83,9 +83,9 @@ fn apply(resource: &mut Resource, target: &AddTarget, value: &str, budget: &Budg
         let namespace = Namespace { name: value.to_owned(), ..Namespace::default() };
         return namespace::apply(std::slice::from_mut(resource), &namespace, &[], budget);
     }
-    let place = resource.place.clone();
+    let location = resource.location.clone();
     let wrong = |message: &str| {
-        Box::new(RenderError::at(Reason::Target, &place, message).field(target.field_path.clone()))
+        Box::new(RenderError::at(Reason::Target, &location, message).field(target.field_path.clone()))
     };
     let parts = fieldspec::split(&target.field_path, '/');
     let (last, parents) = parts.split_last().ok_or_else(|| wrong("the path is empty"))?;

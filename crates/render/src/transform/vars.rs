@@ -31,7 +31,7 @@ pub(crate) fn declare(resources: &mut [Resource], known: &mut Vec<Var>, vars: &[
             [one] => one.vars.push(var.name.clone()),
             several => {
                 let message = format!("{} objects are called {:?}", several.len(), var.object);
-                let error = RenderError::at(Reason::Target, &var.place, message).field(var.field.clone());
+                let error = RenderError::at(Reason::Target, &var.location, message).field(var.field.clone());
                 return Err(Box::new(error.hint("name the namespace in objref")));
             }
         }
@@ -48,10 +48,10 @@ pub(crate) fn add(known: &mut Vec<Var>, vars: &[Var]) -> Result<()> {
         if let Some(first) = known.iter().find(|known| known.name == var.name) {
             let error = RenderError::at(
                 Reason::InvalidValue,
-                &var.place,
+                &var.location,
                 format!("the variable {:?} is declared twice", var.name),
             );
-            return Err(Box::new(error.field(var.field.clone()).related(&first.place)));
+            return Err(Box::new(error.field(var.field.clone()).related(&first.location)));
         }
         known.push(var.clone());
     }
@@ -88,7 +88,7 @@ pub(crate) fn resolve(
 
 fn value_of(resources: &[Resource], var: &Var) -> Result<Scalar> {
     let error = |message: String| {
-        Box::new(RenderError::at(Reason::Target, &var.place, message).field(var.field.clone()))
+        Box::new(RenderError::at(Reason::Target, &var.location, message).field(var.field.clone()))
     };
     let Some(resource) = resources.iter().find(|resource| resource.vars.contains(&var.name)) else {
         let id = format!("{} {:?}", var.gvk, var.object);

@@ -17,7 +17,7 @@ const CORE_TAGS: &str = "tag:yaml.org,2002:";
 
 /// Decides about a key that a map has twice.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Repeated {
+pub(super) enum DuplicateKeys {
     Refused,
     LastCounts,
 }
@@ -38,7 +38,7 @@ pub(super) struct Builder {
     /// The values and bytes among them that are copies.
     pub(super) copied: Copied,
     anchors: BTreeMap<usize, Node>,
-    repeated: Repeated,
+    repeated: DuplicateKeys,
     /// The position of a dash in `[-]` or `{a: -}` that ended the parsing: kustomize reads it as a text, and
     /// our parser refuses it.
     pub(super) lone_dash: Option<usize>,
@@ -61,7 +61,7 @@ struct Key {
 
 impl Builder {
     /// Prepares to read a document after `line_offset` lines of the file.
-    pub(super) fn new(line_offset: u32, repeated: Repeated, values: usize, copied: Copied) -> Self {
+    pub(super) fn new(line_offset: u32, repeated: DuplicateKeys, values: usize, copied: Copied) -> Self {
         Self {
             unbroken_end: None,
             line_offset,
@@ -246,12 +246,12 @@ fn keep_time(node: &mut Node) {
 }
 
 impl Frame {
-    fn add(&mut self, node: Node, repeated: Repeated) -> Result<()> {
+    fn add(&mut self, node: Node, repeated: DuplicateKeys) -> Result<()> {
         match (&mut self.node.value, self.key.take()) {
             (Value::List(items), _) => items.push(node),
             (Value::Map(_), Some(key)) if key.text == MERGE_KEY && key.style == Style::Plain => {
                 match node.value {
-                    _ if !self.merges.is_empty() && repeated == Repeated::Refused => {
+                    _ if !self.merges.is_empty() && repeated == DuplicateKeys::Refused => {
                         return Err(Malformed {
                             line: key.line,
                             why: "\"<<\" stands twice in this map; give it a list of maps".into(),
@@ -270,7 +270,7 @@ impl Frame {
                 }
             }
             (Value::Map(map), Some(key)) => {
-                if let (Some(first), Repeated::Refused) = (map.get(&key.text), repeated) {
+                if let (Some(first), DuplicateKeys::Refused) = (map.get(&key.text), repeated) {
                     let why = format!(
                         "the key {:?} stands twice in this map, first in line {}",
                         key.text, first.line

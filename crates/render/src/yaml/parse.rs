@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::builder::{Builder, Copied, Repeated};
+use super::builder::{Builder, Copied, DuplicateKeys};
 use super::node::Node;
 use crate::limits::{MAX_DOCUMENTS, MAX_FILE_BYTES, MAX_LONE_DASHES};
 
@@ -22,7 +22,7 @@ pub(super) type Result<T> = std::result::Result<T, Malformed>;
 /// # Errors
 /// [`Malformed`] names the first line that cannot be read.
 pub fn documents(bytes: &[u8]) -> Result<Vec<Node>> {
-    read(bytes, Repeated::Refused)
+    read(bytes, DuplicateKeys::Refused)
 }
 
 /// Reads all documents of a kustomization. If a map has a key twice, the last one counts, as it does to
@@ -31,10 +31,10 @@ pub fn documents(bytes: &[u8]) -> Result<Vec<Node>> {
 /// # Errors
 /// [`Malformed`] names the first line that cannot be read.
 pub fn kustomization(bytes: &[u8]) -> Result<Vec<Node>> {
-    read(bytes, Repeated::LastCounts)
+    read(bytes, DuplicateKeys::LastCounts)
 }
 
-fn read(bytes: &[u8], repeated: Repeated) -> Result<Vec<Node>> {
+fn read(bytes: &[u8], repeated: DuplicateKeys) -> Result<Vec<Node>> {
     let text = decode(bytes)?;
     let parts = split(&text)?;
     let (mut values, mut copied) = (0, Copied::default());

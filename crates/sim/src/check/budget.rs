@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Broken, Check, Checker, Decided, Invariant};
+use super::{Broken, Check, CheckedDecision, Checker, Invariant};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
 use api::names::APPROVE_DELETION_ANNOTATION;
@@ -38,8 +38,10 @@ fn approval(objects: &BTreeSet<ObjectId>) -> String {
 impl Checker {
     /// All deletions for one commit of a repository are within its budget, or a person approved exactly
     /// these.
-    pub(super) fn prunes_within_budget(&mut self, decided: &Decided<'_>) -> Check {
-        let Decided { controller: "config-repo", key, view, plan, .. } = decided else { return Ok(()) };
+    pub(super) fn prunes_within_budget(&mut self, decided: &CheckedDecision<'_>) -> Check {
+        let CheckedDecision { controller: "config-repo", key, view, plan, .. } = decided else {
+            return Ok(());
+        };
         let now: BTreeSet<ObjectId> = deleted(plan).map(ObjectId::of).collect();
         let Ok(Some(repo)) = view.get::<ConfigRepo>(key) else { return Ok(()) };
         if now.is_empty() || repo.metadata.deletion_timestamp.is_some() {
@@ -66,8 +68,10 @@ impl Checker {
     }
 
     /// An add-on leaves no more clusters at once than its policy allows, and none under a pause.
-    pub(super) fn removals_within_budget(&self, decided: &Decided<'_>) -> Check {
-        let Decided { controller: "addon-install", key, view, plan, .. } = decided else { return Ok(()) };
+    pub(super) fn removals_within_budget(&self, decided: &CheckedDecision<'_>) -> Check {
+        let CheckedDecision { controller: "addon-install", key, view, plan, .. } = decided else {
+            return Ok(());
+        };
         let removed = deleted(plan).filter(|target| target.gvk.kind == "ManagedClusterAddOn").count();
         if removed == 0 {
             return Ok(());

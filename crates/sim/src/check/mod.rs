@@ -54,7 +54,7 @@ pub(crate) struct Author<'a> {
 }
 
 /// A decision of a controller.
-pub(crate) struct Decided<'a> {
+pub(crate) struct CheckedDecision<'a> {
     /// Name of the controller.
     pub(crate) controller: &'a str,
     /// The key that it reconciles.
@@ -142,7 +142,7 @@ impl Checker {
     }
 
     /// Checks a decision before any of its writes happens.
-    pub(crate) fn planned(&mut self, decided: &Decided<'_>) {
+    pub(crate) fn planned(&mut self, decided: &CheckedDecision<'_>) {
         let checked = self.check_plan(decided);
         self.note(checked, decided.now);
     }
@@ -191,7 +191,7 @@ impl Checker {
         self.inventory(write)
     }
 
-    fn check_plan(&mut self, decided: &Decided<'_>) -> Check {
+    fn check_plan(&mut self, decided: &CheckedDecision<'_>) -> Check {
         if decided.plan != decided.again {
             let why = format!("{} gives two plans for the same input", decided.controller);
             return Err(Broken::new(Invariant::SameInputSamePlan, decided.key, why));

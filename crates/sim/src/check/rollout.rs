@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{Broken, Check, Checker, Decided, Invariant};
+use super::{Broken, Check, CheckedDecision, Checker, Invariant};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use controllers::hub::addon_config::explain;
 use engine::addon::config::address;
@@ -19,8 +19,10 @@ use reconcile::{Action, Plan, Subresource, View};
 
 impl Checker {
     /// The moves of one plan keep the promises of a rollout.
-    pub(super) fn rollout(&self, decided: &Decided<'_>) -> Check {
-        let Decided { controller: "addon-config", key, view, plan, now, .. } = decided else { return Ok(()) };
+    pub(super) fn rollout(&self, decided: &CheckedDecision<'_>) -> Check {
+        let CheckedDecision { controller: "addon-config", key, view, plan, now, .. } = decided else {
+            return Ok(());
+        };
         let Ok(Some(explanation)) = explain(&key.name, *view, *now) else { return Ok(()) };
         let moves = moves(plan, *view);
         for rollout in explanation.rollouts {

@@ -52,7 +52,7 @@ fn event(random: &mut Random, content: &mut Content) -> Event {
         69..74 => Event::Policy(random.chance(700).then(|| small(random, 6))),
         74..75 => Event::DeletePlacement,
         75..81 => Event::Work { cluster, maps: small(random, 8), value: small(random, 3) },
-        81..90 => Event::Stranger(edit(random, cluster)),
+        81..90 => Event::ExternalEdit(edit(random, cluster)),
         90..94 => Event::KillOperator(small(random, 12)),
         94..95 => Event::RestartOperator,
         95..97 => Event::RestartAgent(cluster),

@@ -9,7 +9,7 @@ mod draw;
 mod play;
 
 pub use content::Content;
-pub use play::{Ended, play};
+pub use play::{HistoryResult, play};
 
 use object::Random;
 
@@ -73,7 +73,7 @@ pub enum Event {
         value: u8,
     },
     /// A stranger edits something.
-    Stranger(Edit),
+    ExternalEdit(Edit),
     /// The operator dies after so many writes more.
     KillOperator(u8),
     /// The operator restarts.

@@ -20,7 +20,7 @@ use reconcile::SourceFailure;
 use store::{DeleteOptions, Patch, ResourcePath, Store, WriteOptions};
 
 /// The end of a history.
-pub struct Ended {
+pub struct HistoryResult {
     /// Every write, if the history was asked to keep them.
     pub writes: Vec<Write>,
     /// The number of events that were played.
@@ -30,7 +30,7 @@ pub struct Ended {
 }
 
 /// Plays events in a new world and lets it come to rest.
-pub fn play(setup: Setup, seed: u64, events: &[Event], keep_writes: bool) -> Ended {
+pub fn play(setup: Setup, seed: u64, events: &[Event], keep_writes: bool) -> HistoryResult {
     let start = Timestamp::from_second(1_800_000_000).unwrap_or_default();
     let mut play = Play { world: World::with(setup, seed, start), commits: 0, suspended: false };
     if keep_writes {
@@ -38,7 +38,7 @@ pub fn play(setup: Setup, seed: u64, events: &[Event], keep_writes: bool) -> End
     }
     play.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config", "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}));
     play.repo();
-    let mut ended = Ended { writes: Vec::new(), events: 0, violation: None };
+    let mut ended = HistoryResult { writes: Vec::new(), events: 0, violation: None };
     for event in events {
         ended.events += 1;
         if let Err(violation) = play.event(event) {
@@ -102,7 +102,7 @@ impl Play {
             Event::Policy(policy) => self.policy(*policy),
             Event::DeletePlacement => self.delete::<Placement>(&Key::namespaced("config", "fleet")),
             Event::Work { cluster, maps, value } => self.work(&name(*cluster), *maps, *value),
-            Event::Stranger(edit) => self.stranger(*edit),
+            Event::ExternalEdit(edit) => self.external_edit(*edit),
             Event::KillOperator(writes) => self.world.kill_operator_after(usize::from(*writes)),
             Event::RestartOperator => self.world.restart_operator(),
             Event::RestartAgent(cluster) => self.world.restart_agent(&name(*cluster)),
@@ -183,7 +183,7 @@ impl Play {
             "spec": {"workload": {"manifests": manifests}}}));
     }
 
-    fn stranger(&mut self, edit: Edit) {
+    fn external_edit(&mut self, edit: Edit) {
         let map = |number: u8| Key::namespaced("config", format!("m{number}"));
         let now = self.world.now;
         match edit {

@@ -41,7 +41,7 @@ pub struct FieldChange {
 
 /// Where a value stands in an object.
 #[derive(Default)]
-struct Place {
+struct FieldContext {
     path: String,
     /// Whether the value is one of a Secret.
     is_hidden: bool,
@@ -51,7 +51,7 @@ struct Place {
 /// writes. Values of Secrets are hidden, also of those inside another object.
 pub(super) fn field_changes(before: &Object, after: &Object) -> Vec<FieldChange> {
     let mut found = Vec::new();
-    compare(&Place::default(), Some(&content(before)), Some(&content(after)), &mut found);
+    compare(&FieldContext::default(), Some(&content(before)), Some(&content(after)), &mut found);
     found.truncate(MAX_FIELDS);
     found
 }
@@ -73,11 +73,16 @@ fn content(object: &Object) -> Value {
     object.into_value()
 }
 
-fn compare(place: &Place, before: Option<&Value>, after: Option<&Value>, found: &mut Vec<FieldChange>) {
+fn compare(
+    context: &FieldContext,
+    before: Option<&Value>,
+    after: Option<&Value>,
+    found: &mut Vec<FieldChange>,
+) {
     match (before, after) {
         (before, after) if before == after => {}
         (Some(Value::Object(before)), Some(Value::Object(after))) => {
-            compare_fields(place, before, after, found)
+            compare_fields(context, before, after, found)
         }
         (Some(Value::Array(before)), Some(Value::Array(after))) => {
             let (before, after) = match (named(before), named(after)) {
@@ -86,14 +91,14 @@ fn compare(place: &Place, before: Option<&Value>, after: Option<&Value>, found: 
             };
             let new = after.keys().filter(|item| !before.contains_key(*item));
             for item in before.keys().chain(new) {
-                let place = Place { path: format!("{}[{item}]", place.path), ..*place };
-                compare(&place, before.get(item).copied(), after.get(item).copied(), found);
+                let context = FieldContext { path: format!("{}[{item}]", context.path), ..*context };
+                compare(&context, before.get(item).copied(), after.get(item).copied(), found);
             }
         }
         (before, after) => {
-            let shown = |value| shown(value, place.is_hidden);
+            let shown = |value| shown(value, context.is_hidden);
             found.push(FieldChange {
-                path: place.path.clone(),
+                path: context.path.clone(),
                 before: before.map(shown),
                 after: after.map(shown),
             });
@@ -102,7 +107,7 @@ fn compare(place: &Place, before: Option<&Value>, after: Option<&Value>, found: 
 }
 
 fn compare_fields(
-    place: &Place,
+    context: &FieldContext,
     before: &Map<String, Value>,
     after: &Map<String, Value>,
     found: &mut Vec<FieldChange>,
@@ -111,12 +116,12 @@ fn compare_fields(
     let new = after.keys().filter(|field| !before.contains_key(*field));
     for field in before.keys().chain(new) {
         let path = match field.contains(['.', '/', '[']) {
-            true => format!("{}[{field:?}]", place.path),
-            false if place.path.is_empty() => field.clone(),
-            false => format!("{}.{field}", place.path),
+            true => format!("{}[{field:?}]", context.path),
+            false if context.path.is_empty() => field.clone(),
+            false => format!("{}.{field}", context.path),
         };
-        let is_hidden = place.is_hidden || (is_secret && !SHOWN_OF_SECRETS.contains(&field.as_str()));
-        compare(&Place { path, is_hidden }, before.get(field), after.get(field), found);
+        let is_hidden = context.is_hidden || (is_secret && !SHOWN_OF_SECRETS.contains(&field.as_str()));
+        compare(&FieldContext { path, is_hidden }, before.get(field), after.get(field), found);
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::error::PreviewError;
 use crate::check::Checker;
-use crate::execute::{Branches, Sites, execute, path};
+use crate::execute::{Branches, Servers, execute, path};
 use crate::process::{Faults, read};
 use engine::sync::ObjectId;
 use object::{Gvk, Key, Object, ObjectRef};
@@ -25,7 +25,7 @@ const ROUNDS: u32 = 100_000;
 const APPLIES: &str = "config-repo";
 /// Controllers that are about a fleet and a remote that are not there: agents renew leases and ask for
 /// certificates, reports are pushed.
-const LEFT_OUT: [&str; 4] = ["cluster-lease", "bootstrap", "csr", "report"];
+const EXCLUDED: [&str; 4] = ["cluster-lease", "bootstrap", "csr", "report"];
 
 /// An object before and after.
 pub(super) type Sides = (Option<Arc<Object>>, Option<Arc<Object>>);
@@ -48,11 +48,11 @@ struct Feed {
     watch: Option<Watch>,
 }
 
-struct Kept<'a>(&'a mut Dispatcher);
+struct Registrar<'a>(&'a mut Dispatcher);
 
-impl Register for Kept<'_> {
+impl Register for Registrar<'_> {
     fn add<C: Controller>(&mut self) {
-        if !LEFT_OUT.contains(&C::NAME) {
+        if !EXCLUDED.contains(&C::NAME) {
             self.0.add::<C>();
         }
     }
@@ -61,7 +61,7 @@ impl Register for Kept<'_> {
 impl Runner {
     pub(super) fn new() -> Self {
         let mut dispatcher = Dispatcher::new(LIMITS, false);
-        controllers::hub(&mut Kept(&mut dispatcher));
+        controllers::hub(&mut Registrar(&mut dispatcher));
         Self {
             dispatcher,
             feeds: BTreeMap::new(),
@@ -124,7 +124,7 @@ impl Runner {
             Command::Decide(_) | Command::Compute(_) | Command::Act(_) | Command::LookUp(..) => {
                 self.waiting.push_back(command);
             }
-            Command::Ended(_) | Command::Refused(_) => {}
+            Command::Reconciled(_) | Command::Refused(_) => {}
         }
     }
 
@@ -140,7 +140,7 @@ impl Runner {
                 let answer = at_hub(hub, |sites| sites.look_up(site, &lookup, now));
                 self.dispatcher.looked_up(site, &lookup, answer, now);
             }
-            Command::Watch(_) | Command::Unwatch(_) | Command::Ended(_) | Command::Refused(_) => {
+            Command::Watch(_) | Command::Unwatch(_) | Command::Reconciled(_) | Command::Refused(_) => {
                 self.take(command)
             }
         }
@@ -174,9 +174,9 @@ fn live(hub: &Store, object: &ObjectRef) -> Option<Arc<Object>> {
     hub.get(&path(hub, object).ok()?).ok()
 }
 
-fn at_hub<T>(hub: &mut Store, run: impl FnOnce(&mut Sites<'_>) -> T) -> T {
+fn at_hub<T>(hub: &mut Store, run: impl FnOnce(&mut Servers<'_>) -> T) -> T {
     let (mut branches, mut checker) = (Branches::new(), Checker::default());
-    run(&mut Sites {
+    run(&mut Servers {
         hub: Some(hub),
         spoke: None,
         branches: &mut branches,

@@ -15,7 +15,7 @@ use api::names::addon_conditions::PROGRESSING;
 use api::names::{ADDON_NAME_LABEL, WORK_FINALIZER, cluster_conditions, work_conditions};
 use api::work::v1::ManifestWork;
 use engine::addon::{config_refs, progress};
-use engine::work::{Attempt, Live, Seen, Served, Wanted, read, work_status};
+use engine::work::{Attempt, Live, ManifestResult, Served, Wanted, read, work_status};
 use object::{Gvk, Key, Kind, Metadata as _, Object};
 use store::{Entry, Patch, ResourcePath, Store, WriteOptions};
 
@@ -140,8 +140,10 @@ fn report_work(hub: &mut Store, key: &Key, now: Timestamp) {
     }
     let wanted = read(&work, |gvk| served(hub, gvk));
     let live: Vec<Object> = wanted.iter().map(|wanted| healthy(wanted, now)).collect();
-    let seen: Vec<Seen<'_>> =
-        live.iter().map(|live| Seen { live: Live::Read(Some(live)), attempt: Attempt::Done }).collect();
+    let seen: Vec<ManifestResult<'_>> = live
+        .iter()
+        .map(|live| ManifestResult { live: Live::Read(Some(live)), attempt: Attempt::Done })
+        .collect();
     let status = work_status(&work, &wanted, &seen, now);
     write::<ManifestWork>(hub, key, "status", json!({ "status": status }), now);
 }

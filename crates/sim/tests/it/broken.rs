@@ -18,7 +18,7 @@ use reconcile::{
     Register, Site, Source, StatusWrite, Subresource, Unreadable, View, Watches,
 };
 use sim::history::{self, Event};
-use sim::{Faults, Invariant, Setup, Sites};
+use sim::{Faults, Invariant, Servers, Setup};
 
 /// The number of histories in which a bug must show.
 const SEEDS: u64 = 200;
@@ -315,7 +315,7 @@ fn executed_by(execute: sim::Execute) -> Setup {
 }
 
 /// Executes actions whatever has changed since they were planned.
-fn without_preconditions(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+fn without_preconditions(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     let mut action = action.clone();
     if let Action::Patch { precondition, .. } | Action::Delete { precondition, .. } = &mut action {
         *precondition = Precondition::default();
@@ -324,12 +324,12 @@ fn without_preconditions(sites: &mut Sites<'_>, manager: &str, action: &Action, 
 }
 
 /// Hands no written object back, so that no plan sees it before the watch does.
-fn without_feedback(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+fn without_feedback(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     sim::execute(sites, manager, action, now).map(|_| None)
 }
 
 /// Reports every write as done, so that the next step starts although one failed.
-fn without_failures(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+fn without_failures(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     sim::execute(sites, manager, action, now).or(Ok(None))
 }
 

@@ -17,7 +17,7 @@ use api::work::v1::ManifestWork;
 use object::tree::FileTree;
 use object::{Key, Object};
 use reconcile::{Action, Failure, FailureKind, Outcome};
-use sim::{Setup, Sites, World, Write, execute};
+use sim::{Servers, Setup, World, Write, execute};
 
 const ADDON_GROUP: &str = "addon.open-cluster-management.io";
 const CLUSTER_GROUP: &str = "cluster.open-cluster-management.io";
@@ -50,7 +50,7 @@ thread_local! {
 }
 
 /// Executes an action, or dies.
-fn execute_or_die(sites: &mut Sites<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+fn execute_or_die(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     let dead = || Err(Failure { kind: FailureKind::Unavailable, message: "the process is dead".into() });
     let moment = CRASH.with_borrow_mut(|crash| {
         if crash.is_dead {

@@ -251,7 +251,7 @@ fn an_operator_that_dies_after_any_write_returns_the_canary_once_and_moves_nobod
         assert_eq!(canary, ["0.4.0", "0.4.9", "0.4.0"], "death {deaths}: {:?}", progress(&world));
         let policy: RolloutPolicy = world.get(&Key::cluster("p")).unwrap();
         assert!(!policy.status.unwrap().rollouts[0].quarantined.is_empty(), "death {deaths}");
-        if world.is_operator_doomed() {
+        if world.crashes_operator() {
             break;
         }
         deaths += 1;

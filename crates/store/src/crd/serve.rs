@@ -63,7 +63,7 @@ impl Store {
     }
 
     /// Whether no other definition of the group holds the names, as conditions.
-    fn judge_names(&self, definition: &Object) -> Judgement {
+    fn judge_names(&self, definition: &Object) -> Acceptance {
         let id = resource_id(definition);
         let empty = Value::Null;
         let wanted = spec(definition).get("names").unwrap_or(&empty);
@@ -128,11 +128,11 @@ impl Store {
         }
         conditions.extend(kept);
         let names = if served { wanted.clone() } else { json!({ "plural": "", "kind": "" }) };
-        Judgement { conditions, names, served }
+        Acceptance { conditions, names, served }
     }
 }
 
-struct Judgement {
+struct Acceptance {
     conditions: Vec<Value>,
     names: Value,
     served: bool,

@@ -5,8 +5,8 @@ mod plan;
 mod progress;
 mod repository;
 mod screen;
+mod script;
 mod setup;
-mod story;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let background = Background { tasks: TaskTracker::new(), stop: stop_on_signal() };
         let result = tokio::select! {
-            result = story::tell(args, &dir, Screen::new(ui), &background) => {
+            result = script::run(args, &dir, Screen::new(ui), &background) => {
                 result.map(|()| ExitCode::SUCCESS)
             }
             () = background.stop.cancelled() => Ok(ExitCode::FAILURE),

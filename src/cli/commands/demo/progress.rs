@@ -103,7 +103,7 @@ impl Fleet {
     }
 
     /// What changed since `before`, a sentence each.
-    pub(super) fn story(&self, before: &Self) -> Vec<String> {
+    pub(super) fn changes_since(&self, before: &Self) -> Vec<String> {
         let mut told: BTreeMap<(u8, String), Vec<&str>> = BTreeMap::new();
         let mut tell = |order: u8, what: String, name: &'_ str| {
             let name = self.clusters.get_key_value(name).map_or("", |(name, _)| name.as_str());
@@ -209,12 +209,12 @@ mod tests {
     }
 
     #[test]
-    fn a_story_tells_what_changed_and_nothing_else() {
+    fn the_changes_since_a_state_are_what_changed_and_nothing_else() {
         let before = fleet(&[("aws-1", "0.4.0", ClusterState::Done)]);
-        assert!(before.story(&before).is_empty());
+        assert!(before.changes_since(&before).is_empty());
         let after = fleet(&[("aws-1", "0.4.1", PROGRESSING), ("aws-2", "0.4.1", PROGRESSING)]);
         assert_eq!(
-            after.story(&before),
+            after.changes_since(&before),
             ["placed: fleet/aws canary: aws-2", "0.4.1 Progressing: aws-1 aws-2"]
         );
     }

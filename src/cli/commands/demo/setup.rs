@@ -16,10 +16,10 @@ use super::clusters;
 use super::progress::{Fleet, overview};
 use super::repository::ConfigRepository;
 use super::screen::Screen;
-use super::story::REPORTS;
+use super::script::REPORTS;
 use crate::agent::{self, AgentOptions, Bootstrap};
 use crate::apiserver::Server;
-use crate::dashboard::{Dashboard, Look};
+use crate::dashboard::{Dashboard, ReadOverview};
 use crate::operator::source::SourceOptions;
 use crate::operator::{self, OperatorOptions};
 use crate::shell::Selection;
@@ -85,7 +85,7 @@ impl<'a> Demo<'a> {
         let dashboard = Dashboard::listen(0).await?;
         demo.screen.heading(&format!("dashboard at {}", dashboard.url))?;
         let hub = Arc::clone(&demo.hub);
-        let look: Look = Arc::new(move || Ok(hub.with_store(|store, now| overview(store, now))));
+        let look: ReadOverview = Arc::new(move || Ok(hub.with_store(|store, now| overview(store, now))));
         background.tasks.spawn(dashboard.serve(look, background.stop.clone()));
         Ok(demo)
     }

@@ -9,18 +9,18 @@ use crate::cli::{CommandResult, output::Ui};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: Topic,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum Topic {
     Placement(placement::Args),
     Rollout(rollout::Args),
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     match &args.what {
-        What::Placement(args) => placement::run(args, ui),
-        What::Rollout(args) => rollout::run(args, ui),
+        Topic::Placement(args) => placement::run(args, ui),
+        Topic::Rollout(args) => rollout::run(args, ui),
     }
 }

@@ -9,7 +9,7 @@ use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
 use controllers::hub::placement::{PlacementController, explain};
-use engine::placement::explain::{Explanation, Story};
+use engine::placement::explain::{ClusterExplanation, Explanation};
 use object::Key;
 
 /// Explain which clusters a placement selects: which filter removed a cluster, and what each prioritizer gave
@@ -77,16 +77,18 @@ fn text(explanation: &Explanation) -> String {
         None => page += &pipeline(explanation),
     }
     page.extend(explanation.conditions.iter().map(|condition| format!("  {}\n", indented(condition))));
-    let width = explanation.clusters.iter().map(|story| story.cluster_name.len()).max().unwrap_or_default();
-    let place = |story: &Story| STATES.iter().position(|state| *state == story.state);
-    let mut stories: Vec<&Story> = explanation.clusters.iter().collect();
-    stories.sort_by_key(|story| (place(story), story.rank));
-    let counts =
-        STATES.iter().map(|state| (state, stories.iter().filter(|story| story.state == *state).count()));
+    let width =
+        explanation.clusters.iter().map(|explained| explained.cluster_name.len()).max().unwrap_or_default();
+    let place = |explained: &ClusterExplanation| STATES.iter().position(|state| *state == explained.state);
+    let mut explained: Vec<&ClusterExplanation> = explanation.clusters.iter().collect();
+    explained.sort_by_key(|explained| (place(explained), explained.rank));
+    let counts = STATES
+        .iter()
+        .map(|state| (state, explained.iter().filter(|explained| explained.state == *state).count()));
     let counts: Vec<_> =
         counts.filter(|(_, count)| *count > 0).map(|(state, count)| format!("{count} {state}")).collect();
     page += &format!("  clusters: {}\n", if counts.is_empty() { "none".into() } else { counts.join(", ") });
-    page.extend(stories.into_iter().map(|story| line(story, width)));
+    page.extend(explained.into_iter().map(|explained| line(explained, width)));
     page
 }
 
@@ -113,34 +115,40 @@ fn indented(text: &str) -> String {
     text.replace('\n', "\n    ")
 }
 
-fn line(story: &Story, width: usize) -> String {
-    let Story { cluster_name, state, why, decision, rank, scores, unscored, total } = story;
-    let mut facts = vec![indented(why)];
-    facts.extend(decision.as_ref().map(|decision| format!("in {decision}")));
-    facts.extend(rank.map(|rank| format!("rank {rank}")));
+fn line(explained: &ClusterExplanation, width: usize) -> String {
+    let ClusterExplanation { cluster_name, state, why, decision, rank, scores, unscored, total } = explained;
+    let mut fields = vec![indented(why)];
+    fields.extend(decision.as_ref().map(|decision| format!("in {decision}")));
+    fields.extend(rank.map(|rank| format!("rank {rank}")));
     let scores: Vec<_> = scores
         .iter()
         .map(|(name, score)| format!("{name} {score}"))
         .chain(unscored.iter().cloned())
         .collect();
-    facts.extend(total.map(|total| format!("score {total} ({})", scores.join(", "))));
-    format!("{cluster_name:width$}  {state:15} {}\n", facts.join("; "))
+    fields.extend(total.map(|total| format!("score {total} ({})", scores.join(", "))));
+    format!("{cluster_name:width$}  {state:15} {}\n", fields.join("; "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn story(cluster_name: &str, state: &'static str, rank: Option<usize>) -> Story {
-        Story { cluster_name: cluster_name.into(), state, why: "why".into(), rank, ..Story::default() }
+    fn explained(cluster_name: &str, state: &'static str, rank: Option<usize>) -> ClusterExplanation {
+        ClusterExplanation {
+            cluster_name: cluster_name.into(),
+            state,
+            why: "why".into(),
+            rank,
+            ..ClusterExplanation::default()
+        }
     }
 
     #[test]
     fn what_was_chosen_comes_first_and_is_counted() {
         let clusters = vec![
-            story("a", "Predicate", None),
-            story("b", "Outranked", Some(2)),
-            story("c", "Selected", Some(1)),
+            explained("a", "Predicate", None),
+            explained("b", "Outranked", Some(2)),
+            explained("c", "Selected", Some(1)),
         ];
         let page = text(&Explanation { clusters, ..Explanation::default() });
         assert!(page.ends_with(

@@ -21,12 +21,12 @@ pub(super) async fn addons(
 fn addon(addon: &ClusterManagementAddOn, on_clusters: &[ManagedClusterAddOn]) -> Tree {
     let own = on_clusters.iter().filter(|on| on.name() == addon.name());
     let rollouts = addon.status.iter().flat_map(|status| &status.install_progressions);
-    let mut facts: Vec<Tree> = rollouts.map(rollout).collect();
-    facts.push(Tree::new("Clusters").with(own.map(on_cluster)));
-    if facts.len() > 1 {
-        facts.push(Tree::new(format!("why: wheelwright explain rollout {}", addon.name())));
+    let mut fields: Vec<Tree> = rollouts.map(rollout).collect();
+    fields.push(Tree::new("Clusters").with(own.map(on_cluster)));
+    if fields.len() > 1 {
+        fields.push(Tree::new(format!("why: wheelwright explain rollout {}", addon.name())));
     }
-    Tree::new(addon.name()).with(facts)
+    Tree::new(addon.name()).with(fields)
 }
 
 fn rollout(progression: &InstallProgression) -> Tree {
@@ -36,14 +36,14 @@ fn rollout(progression: &InstallProgression) -> Tree {
 
 fn on_cluster(addon: &ManagedClusterAddOn) -> Tree {
     let conditions = addon.conditions();
-    let mut facts = vec![condition("Available", conditions, AVAILABLE, true)];
-    facts.push(Tree::fact("Configuration", &version_of(addon)));
+    let mut fields = vec![condition("Available", conditions, AVAILABLE, true)];
+    fields.push(Tree::field("Configuration", &version_of(addon)));
     for (name, type_, good) in
         [("Configured", CONFIGURED, true), ("Progressing", PROGRESSING, false), ("Degraded", DEGRADED, false)]
     {
         if conditions.iter().any(|c| c.type_ == type_ && c.is_true() != good) {
-            facts.push(condition(name, conditions, type_, good));
+            fields.push(condition(name, conditions, type_, good));
         }
     }
-    Tree::new(addon.namespace()).with(facts)
+    Tree::new(addon.namespace()).with(fields)
 }

@@ -28,19 +28,19 @@ fn cluster(cluster: &ManagedCluster) -> Tree {
     let taints: Vec<String> = cluster.spec.taints.iter().map(taint).collect();
     let capacity =
         |name: &str| status.capacity.get(name).map(|quantity| quantity.0.as_str()).unwrap_or_default();
-    let mut facts = vec![
+    let mut fields = vec![
         condition("Accepted", conditions, HUB_ACCEPTED, true),
         condition("Joined", conditions, JOINED, true),
         condition("Available", conditions, AVAILABLE, true),
     ];
     if conditions.iter().any(|condition| condition.type_ == CLOCK_SYNCED && !condition.is_true()) {
-        facts.push(condition("ClockSynced", conditions, CLOCK_SYNCED, true));
+        fields.push(condition("ClockSynced", conditions, CLOCK_SYNCED, true));
     }
-    facts.push(Tree::fact("ClusterSet", cluster.label(CLUSTER_SET_LABEL).unwrap_or_default()));
-    facts.push(Tree::fact("Taints", &taints.join(" ")));
-    facts.push(Tree::fact("KubernetesVersion", &status.version.kubernetes));
-    facts.push(Tree::new("Capacity").with(["cpu", "memory"].map(|name| Tree::fact(name, capacity(name)))));
-    Tree::new(cluster.name()).with(facts)
+    fields.push(Tree::field("ClusterSet", cluster.label(CLUSTER_SET_LABEL).unwrap_or_default()));
+    fields.push(Tree::field("Taints", &taints.join(" ")));
+    fields.push(Tree::field("KubernetesVersion", &status.version.kubernetes));
+    fields.push(Tree::new("Capacity").with(["cpu", "memory"].map(|name| Tree::field(name, capacity(name)))));
+    Tree::new(cluster.name()).with(fields)
 }
 
 pub(super) async fn sets(
@@ -59,8 +59,8 @@ fn set(set: &ManagedClusterSet, bindings: &[ManagedClusterSetBinding], clusters:
     let members = clusters.iter().filter(|cluster| cluster.label(CLUSTER_SET_LABEL) == Some(name));
     let members: Vec<&str> = members.map(|cluster| cluster.name()).collect();
     Tree::new(name).with([
-        Tree::fact("BoundNamespace", &bound.join(",")),
+        Tree::field("BoundNamespace", &bound.join(",")),
         condition("Empty", set.conditions(), SET_EMPTY, false),
-        Tree::fact("Clusters", &members.join(",")),
+        Tree::field("Clusters", &members.join(",")),
     ])
 }

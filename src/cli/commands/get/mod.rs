@@ -16,11 +16,11 @@ use crate::cli::output::Ui;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: Kind,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum Kind {
     /// Show clusters: whether they are accepted and available, their set, taints and version.
     #[command(visible_alias = "cluster")]
     Clusters(Options),
@@ -43,12 +43,12 @@ enum What {
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         match &args.what {
-            What::Clusters(options) => options.show(ui, clusters::clusters).await,
-            What::Clustersets(options) => options.show(ui, clusters::sets).await,
-            What::Placements(options) => options.show(ui, placements::placements).await,
-            What::Addons(options) => options.show(ui, addons::addons).await,
-            What::Works(options) => options.show(ui, works::works).await,
-            What::Token(args) => token::run(args, ui).await,
+            Kind::Clusters(options) => options.show(ui, clusters::clusters).await,
+            Kind::Clustersets(options) => options.show(ui, clusters::sets).await,
+            Kind::Placements(options) => options.show(ui, placements::placements).await,
+            Kind::Addons(options) => options.show(ui, addons::addons).await,
+            Kind::Works(options) => options.show(ui, works::works).await,
+            Kind::Token(args) => token::run(args, ui).await,
         }
     })
 }

@@ -26,8 +26,8 @@ fn placement(placement: &Placement, decisions: &[PlacementDecision]) -> Tree {
     let selected = placement.status.as_ref().map(|status| status.number_of_selected_clusters);
     let conditions = placement.conditions();
     Tree::new(key.to_string()).with([
-        Tree::fact("ClusterSets", &placement.spec.cluster_sets.join(",")),
-        Tree::fact("Selected", &selected.map(|number| number.to_string()).unwrap_or_default()),
+        Tree::field("ClusterSets", &placement.spec.cluster_sets.join(",")),
+        Tree::field("Selected", &selected.map(|number| number.to_string()).unwrap_or_default()),
         condition("Satisfied", conditions, SATISFIED, true),
         condition("Misconfigured", conditions, MISCONFIGURED, false),
         Tree::new("Decisions").with(own.map(decision)),
@@ -40,5 +40,5 @@ fn decision(decision: &PlacementDecision) -> Tree {
     let clusters: Vec<&str> = clusters.map(|decision| decision.cluster_name.as_str()).collect();
     let group = decision.label(DECISION_GROUP_NAME_LABEL).filter(|group| !group.is_empty());
     let name = group.map_or(decision.name().to_owned(), |group| format!("{} ({group})", decision.name()));
-    Tree::fact(&name, &clusters.join(","))
+    Tree::field(&name, &clusters.join(","))
 }

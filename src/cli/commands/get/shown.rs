@@ -60,12 +60,12 @@ impl Options {
 
 /// A condition as `name: True`, with reason and message where it is not as `good` says.
 pub(super) fn condition(name: &str, conditions: &[Condition], type_: &str, good: bool) -> Tree {
-    let Some(found) = find_condition(conditions, type_) else { return Tree::fact(name, "") };
+    let Some(found) = find_condition(conditions, type_) else { return Tree::field(name, "") };
     let is_good = if good { found.is_true() } else { found.is_false() };
     if is_good {
-        return Tree::fact(name, found.status.as_str());
+        return Tree::field(name, found.status.as_str());
     }
     let message = plain(&found.message, LONGEST_MESSAGE);
     let why = if message.is_empty() { String::new() } else { format!(", {message}") };
-    Tree::fact(name, &format!("{} ({}{why})", found.status, found.reason))
+    Tree::field(name, &format!("{} ({}{why})", found.status, found.reason))
 }

@@ -29,14 +29,14 @@ pub(super) struct Args {
     duration: i64,
     /// How the token is printed.
     #[arg(short, long, value_enum, default_value_t)]
-    output: Shape,
+    output: TokenFormat,
     #[command(flatten)]
     hub: HubArgs,
 }
 
 /// `--output` of the command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Shape {
+enum TokenFormat {
     /// The token, and the command to run on a cluster.
     #[default]
     Text,
@@ -69,9 +69,9 @@ pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         hub_ca_data: ca_data(config.root_cert.as_deref().unwrap_or_default()),
     };
     match args.output {
-        Shape::Json => ui.json(&bootstrap)?,
-        Shape::Kubeconfig => ui.text(serde_saphyr::to_string(&bootstrap.kubeconfig(None))?)?,
-        Shape::Text => ui.text(text(&bootstrap))?,
+        TokenFormat::Json => ui.json(&bootstrap)?,
+        TokenFormat::Kubeconfig => ui.text(serde_saphyr::to_string(&bootstrap.kubeconfig(None))?)?,
+        TokenFormat::Text => ui.text(text(&bootstrap))?,
     }
     Ok(ExitCode::SUCCESS)
 }

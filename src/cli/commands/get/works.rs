@@ -21,8 +21,8 @@ pub(super) async fn works(_: &kube::Client, works: &[ManifestWork]) -> Result<Ve
 fn work(work: &ManifestWork) -> Tree {
     let status = work.status.clone().unwrap_or_default();
     let manifests = &work.spec.workload.manifests;
-    let mut facts = vec![
-        Tree::fact("Manifests", &manifests.len().to_string()),
+    let mut fields = vec![
+        Tree::field("Manifests", &manifests.len().to_string()),
         condition("Applied", work.conditions(), APPLIED, true),
         condition("Available", work.conditions(), AVAILABLE, true),
     ];
@@ -31,10 +31,10 @@ fn work(work: &ManifestWork) -> Tree {
         .iter()
         .any(|c| c.observed_generation.is_some() && c.observed_generation != work.metadata.generation)
     {
-        facts.push(Tree::new("the conditions are those of an earlier spec; the agent has not answered yet"));
+        fields.push(Tree::new("the conditions are those of an earlier spec; the agent has not answered yet"));
     }
-    facts.push(Tree::new("Resources").with(status.resource_status.manifests.iter().map(resource)));
-    Tree::new(work.name()).with(facts)
+    fields.push(Tree::new("Resources").with(status.resource_status.manifests.iter().map(resource)));
+    Tree::new(work.name()).with(fields)
 }
 
 fn resource(manifest: &ManifestCondition) -> Tree {

@@ -37,7 +37,7 @@ pub(super) fn plan(
             }
             match plan(&snapshot)? {
                 Err(PreviewError::Unread(kinds)) => wanted.extend(kinds),
-                told => return Ok(told),
+                preview => return Ok(preview),
             }
         }
         Err(anyhow!("the plan still asks for kinds after {ROUNDS} rounds: {wanted:?}").into())
@@ -58,6 +58,6 @@ async fn read(hub: &Client, kind: &Gvk) -> Result<Vec<object::Object>, CommandEr
         }
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
         Err(kube::Error::Discovery(_)) => Ok(Vec::new()),
-        Err(error) => Err(anyhow!("cannot discover {kind}: {}", crate::shell::said(&error)).into()),
+        Err(error) => Err(anyhow!("cannot discover {kind}: {}", crate::shell::message(&error)).into()),
     }
 }

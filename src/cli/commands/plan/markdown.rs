@@ -15,11 +15,14 @@ const MAX_BYTES: usize = 60_000;
 const HEAD: usize = 800;
 
 /// The plan as Markdown.
-pub(super) fn page(told: &Preview) -> String {
-    let mut page =
-        format!("### Plan of {}\n\n**{}**\n", markdown(&title(told), HEAD), markdown(&verdict(told), HEAD));
+pub(super) fn page(preview: &Preview) -> String {
+    let mut page = format!(
+        "### Plan of {}\n\n**{}**\n",
+        markdown(&title(preview), HEAD),
+        markdown(&verdict(preview), HEAD)
+    );
     let is_short = |page: &String, more: usize| page.len() + more < MAX_BYTES;
-    for (heading, lines) in sections(told) {
+    for (heading, lines) in sections(preview) {
         if !is_short(&page, 200) {
             page.push_str("\nThe rest does not fit here; `wheelwright plan` prints it.\n");
             break;
@@ -44,16 +47,16 @@ pub(super) fn page(told: &Preview) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::tests::told;
+    use super::super::text::tests::example;
     use super::*;
 
     #[test]
     fn a_stranger_cannot_leave_the_block_or_call_people() {
-        let mut told = told();
-        told.objects[0].fields[0].after = Some("```\n# Approved @everyone".into());
-        told.refused = Some("<img src=x> @everyone [click](https://evil.example)".into());
-        told.verdict = sim::preview::Verdict::Refused;
-        let page = page(&told);
+        let mut preview = example();
+        preview.objects[0].fields[0].after = Some("```\n# Approved @everyone".into());
+        preview.refused = Some("<img src=x> @everyone [click](https://evil.example)".into());
+        preview.verdict = sim::preview::Verdict::Refused;
+        let page = page(&preview);
         let fences = page.lines().filter(|line| line.starts_with("```")).count();
         assert_eq!(fences, 2 * page.matches("<details>").count(), "{page}");
         assert!(!page.contains("<img") && !page.contains("**Refused: @"), "{page}");
@@ -62,12 +65,12 @@ mod tests {
 
     #[test]
     fn a_page_fits_into_a_comment() {
-        let mut told = told();
-        let object = told.objects[0].clone();
-        told.objects = vec![object; 10_000];
-        let work = told.works[0].clone();
-        told.works = vec![work; 3000];
-        let page = page(&told);
+        let mut preview = example();
+        let object = preview.objects[0].clone();
+        preview.objects = vec![object; 10_000];
+        let work = preview.works[0].clone();
+        preview.works = vec![work; 3000];
+        let page = page(&preview);
         assert!(page.len() <= MAX_BYTES, "{}", page.len());
         assert!(page.contains("more lines") || page.contains("does not fit"), "{page}");
     }

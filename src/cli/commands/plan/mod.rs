@@ -102,20 +102,20 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             Commit { repo, base: base.clone(), head: head.clone(), succeeds_after: args.succeeds_after };
         Ok(preview(snapshot, &commit, now))
     };
-    let told = match (&args.snapshot, &args.hub) {
+    let planned = match (&args.snapshot, &args.hub) {
         (Some(file), _) => plan(&HubSnapshot { objects: crate::cli::objects::of_file(file)?, kinds: None })?,
         (None, hub) => {
             let kinds = HubSnapshot::kinds_of_controllers(now)?;
             hub::plan(hub.as_deref(), args.context.as_deref(), kinds, plan)?
         }
     };
-    let told = told.map_err(hinted)?;
+    let planned = planned.map_err(hinted)?;
     match args.output {
-        Format::Text => ui.text(text::page(&told))?,
-        Format::Markdown => ui.text(markdown::page(&told))?,
-        Format::Json => ui.json(&told)?,
+        Format::Text => ui.text(text::page(&planned))?,
+        Format::Markdown => ui.text(markdown::page(&planned))?,
+        Format::Json => ui.json(&planned)?,
     }
-    Ok(ExitCode::from(match told.verdict {
+    Ok(ExitCode::from(match planned.verdict {
         Verdict::NoChange => 0,
         Verdict::Change => 10,
         Verdict::NeedsApproval => 11,

@@ -23,9 +23,9 @@ const VALUE: usize = 80;
 const MESSAGE: usize = 600;
 
 /// The plan as a page.
-pub(in crate::cli::commands) fn page(told: &Preview) -> String {
-    let mut page = format!("{}\n{}\n", title(told), verdict(told));
-    for (heading, lines) in sections(told) {
+pub(in crate::cli::commands) fn page(preview: &Preview) -> String {
+    let mut page = format!("{}\n{}\n", title(preview), verdict(preview));
+    for (heading, lines) in sections(preview) {
         let _ = writeln!(page, "\n{heading}");
         for line in lines {
             let _ = writeln!(page, "  {line}");
@@ -35,47 +35,47 @@ pub(in crate::cli::commands) fn page(told: &Preview) -> String {
 }
 
 /// The heading of the plan.
-pub(super) fn title(told: &Preview) -> String {
+pub(super) fn title(preview: &Preview) -> String {
     let short = |commit: &str| match commit {
         "" => "nothing".to_owned(),
         commit => commit.get(..12).unwrap_or(commit).to_owned(),
     };
-    format!("ConfigRepo {}: {} to {}", told.repo, short(&told.applied), short(&told.commit))
+    format!("ConfigRepo {}: {} to {}", preview.repo, short(&preview.applied), short(&preview.commit))
 }
 
 /// The verdict, with its counts.
-pub(super) fn verdict(told: &Preview) -> String {
-    let count = |change| told.objects.iter().filter(|object| object.change == change).count();
+pub(super) fn verdict(preview: &Preview) -> String {
+    let count = |change| preview.objects.iter().filter(|object| object.change == change).count();
     let objects = format!(
         "{} objects created, {} changed, {} deleted",
         count(Change::Created),
         count(Change::Changed),
         count(Change::Deleted)
     );
-    match told.verdict {
+    match preview.verdict {
         Verdict::NoChange => "Nothing changes.".into(),
         Verdict::Change => format!("Change: {objects}."),
         Verdict::NeedsApproval => format!("Needs approval: {objects}."),
         Verdict::Refused => {
-            format!("Refused: {}", plain(told.refused.as_deref().unwrap_or_default(), MESSAGE))
+            format!("Refused: {}", plain(preview.refused.as_deref().unwrap_or_default(), MESSAGE))
         }
     }
 }
 
 /// The sections that have something to tell: headings and lines.
-pub(super) fn sections(told: &Preview) -> Vec<(String, Vec<String>)> {
+pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
     let mut sections = Vec::new();
     let mut add = |heading: &str, lines: Vec<String>| {
         if !lines.is_empty() {
             sections.push((heading.to_owned(), lines));
         }
     };
-    add("Objects of the hub", objects(&told.objects));
-    add("Deletions that wait for approval", held(told));
-    add("Placements", told.placements.iter().map(placement).collect());
-    add("Add-ons", told.add_ons.iter().flat_map(add_on).collect());
-    add("Works on clusters", told.works.iter().flat_map(work).collect());
-    let approvals = told.approvals.iter().map(|approval| {
+    add("Objects of the hub", objects(&preview.objects));
+    add("Deletions that wait for approval", held(preview));
+    add("Placements", preview.placements.iter().map(placement).collect());
+    add("Add-ons", preview.add_ons.iter().flat_map(add_on).collect());
+    add("Works on clusters", preview.works.iter().flat_map(work).collect());
+    let approvals = preview.approvals.iter().map(|approval| {
         let (policy, token) = (plain(&approval.policy, VALUE), plain(&approval.token, MESSAGE));
         format!(
             "at {}: {} waits until spec.approved of RolloutPolicy {policy} has {token}",
@@ -84,15 +84,15 @@ pub(super) fn sections(told: &Preview) -> Vec<(String, Vec<String>)> {
         )
     });
     add("Approvals", approvals.collect());
-    let open = told
+    let open = preview
         .outcomes
         .iter()
         .map(|open| format!("{} in {}: {}", open.add_on, open.placement, plain(&open.message, MESSAGE)));
     add("Rollouts that do not complete", open.collect());
-    if told.ends_after > 0 {
+    if preview.ends_after > 0 {
         let end = format!(
             "after {}, if every cluster succeeds and approvals are granted at once",
-            time(told.ends_after)
+            time(preview.ends_after)
         );
         add("Nothing more happens", vec![end]);
     }
@@ -137,8 +137,8 @@ fn field(FieldChange { path, before, after }: &FieldChange) -> String {
     }
 }
 
-fn held(told: &Preview) -> Vec<String> {
-    let Some(held) = &told.held else { return Vec::new() };
+fn held(preview: &Preview) -> Vec<String> {
+    let Some(held) = &preview.held else { return Vec::new() };
     let mut lines = vec![plain(&held.why, MESSAGE)];
     lines.extend(held.objects.iter().map(|object| format!("- {}", plain(object, MESSAGE))));
     lines.extend(more(held.total, held.objects.len(), "objects"));
@@ -194,7 +194,7 @@ pub(super) mod tests {
     use super::*;
     use sim::preview::{Approval, HeldObjects, Outcome, Wave};
 
-    pub(in crate::cli::commands::plan) fn told() -> Preview {
+    pub(in crate::cli::commands::plan) fn example() -> Preview {
         let changed = ObjectChange {
             object: "ConfigMap config/a".into(),
             change: Change::Changed,
@@ -298,6 +298,6 @@ Rollouts that do not complete
 Nothing more happens
   after 2m10s, if every cluster succeeds and approvals are granted at once
 ";
-        assert_eq!(page(&told()), expected);
+        assert_eq!(page(&example()), expected);
     }
 }

@@ -59,7 +59,7 @@ async fn a_delivery_costs_the_hub_no_list_before_it_is_verified() {
         let headers = HeaderMap::from_iter([("x-gitlab-token".parse().unwrap(), token.parse().unwrap())]);
         let body = json!({"ref": "refs/heads/main", "url": "https://git.example/x"}).to_string().into();
         let delivery = Delivery { repo: Key::namespaced(namespace, name), headers, body };
-        assert_eq!(webhooks.take(&delivery).await.err().as_deref(), why, "{namespace}/{name}");
+        assert_eq!(webhooks.handle(&delivery).await.err().as_deref(), why, "{namespace}/{name}");
         assert_eq!(std::mem::take(&mut *paths.lock().unwrap()), want, "{namespace}/{name}");
     }
     assert_eq!(hinted.try_recv().unwrap(), Key::namespaced("fleet", "a"));

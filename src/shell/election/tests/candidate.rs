@@ -105,11 +105,11 @@ fn candidate(server: &Server, host: &str) -> Election {
 async fn kept(behaviour: Behaviour) -> Duration {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let mut election = candidate(&server, "a");
-    assert!(election.win(&stop).await);
+    assert!(election.acquire(&stop).await);
     let (renewed, leadership) = (Instant::now(), election.leadership());
     server.behave(behaviour);
     assert!(leadership.holds());
-    timeout(Duration::from_secs(600), election.keep(&stop)).await.expect("it ends");
+    timeout(Duration::from_secs(600), election.renew(&stop)).await.expect("it ends");
     assert!(!leadership.holds());
     renewed.elapsed()
 }
@@ -132,7 +132,7 @@ async fn an_answer_that_comes_late_prolongs_nothing() {
     let server = Server::default();
     server.behave(Behaviour::After(deadline * 3 / 5));
     let mut election = candidate(&server, "a");
-    let won = timeout(Duration::from_secs(120), election.win(&CancellationToken::new())).await;
+    let won = timeout(Duration::from_secs(120), election.acquire(&CancellationToken::new())).await;
     assert!(won.is_err(), "an answer to the read and one to the write take longer than the deadline");
 }
 
@@ -140,9 +140,9 @@ async fn an_answer_that_comes_late_prolongs_nothing() {
 async fn a_server_that_is_slow_keeps_its_leader() {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let mut election = candidate(&server, "a");
-    assert!(election.win(&stop).await);
+    assert!(election.acquire(&stop).await);
     server.behave(Behaviour::After(Duration::from_secs(1)));
-    assert!(timeout(Duration::from_secs(600), election.keep(&stop)).await.is_err());
+    assert!(timeout(Duration::from_secs(600), election.renew(&stop)).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,13 +150,14 @@ async fn a_leader_that_dies_is_replaced_within_fifteen_seconds_and_after_its_dea
     for later in 0..20 {
         let (server, stop) = (Server::default(), CancellationToken::new());
         let (mut first, mut second) = (candidate(&server, "a"), candidate(&server, "b"));
-        assert!(first.win(&stop).await);
+        assert!(first.acquire(&stop).await);
         let leadership = first.leadership();
         let lives = Duration::from_millis(20_000 + 100 * later);
-        let (_, waited) = tokio::join!(timeout(lives, first.keep(&stop)), timeout(lives, second.win(&stop)));
+        let (_, waited) =
+            tokio::join!(timeout(lives, first.renew(&stop)), timeout(lives, second.acquire(&stop)));
         assert!(waited.is_err(), "the first renewed it all the time");
         let died = Instant::now();
-        assert!(second.win(&stop).await);
+        assert!(second.acquire(&stop).await);
         assert!(died.elapsed() <= Duration::from_secs(15), "{:?}", died.elapsed());
         assert!(!leadership.holds(), "never two at one time");
     }
@@ -166,7 +167,7 @@ async fn a_leader_that_dies_is_replaced_within_fifteen_seconds_and_after_its_dea
 async fn giving_the_lease_back_takes_two_seconds_at_most() {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let mut election = candidate(&server, "a");
-    assert!(election.win(&stop).await);
+    assert!(election.acquire(&stop).await);
     server.behave(Behaviour::FailsAndHangs(0));
     let since = Instant::now();
     election.release().await;

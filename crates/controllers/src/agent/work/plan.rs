@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, Value, json};
 
-use super::verdict::{Verdict, served};
+use super::verdict::{ManifestDecision, served};
 use crate::agent_identity::{self, Identity};
 use api::condition::Conditions as _;
 use api::names::{APPLIED_WORK_FINALIZER, WORK_FINALIZER, work_conditions};
@@ -115,8 +115,8 @@ impl WorkOnSpoke {
         if Self::is_complete(work) {
             return;
         }
-        let verdicts: Vec<Verdict> =
-            self.wanted.iter().map(|wanted| Verdict::of(wanted, work, &owner, view)).collect();
+        let verdicts: Vec<ManifestDecision> =
+            self.wanted.iter().map(|wanted| ManifestDecision::of(wanted, work, &owner, view)).collect();
         let live = |object: &ObjectRef| {
             let mut all = self.wanted.iter().zip(&verdicts);
             all.find(|(wanted, _)| wanted.reference == *object).and_then(|(_, verdict)| verdict.live())
@@ -147,8 +147,8 @@ impl WorkOnSpoke {
     }
 
     /// The missing namespaces of the work, which this plan creates; objects in them wait.
-    fn created_namespaces(&self, verdicts: &[Verdict]) -> BTreeSet<String> {
-        let is_created = |(wanted, verdict): &(&Wanted, &Verdict)| {
+    fn created_namespaces(&self, verdicts: &[ManifestDecision]) -> BTreeSet<String> {
+        let is_created = |(wanted, verdict): &(&Wanted, &ManifestDecision)| {
             wanted.is_namespace()
                 && verdict.live().is_none()
                 && matches!(verdict.decision, Some(Decision::Apply { .. } | Decision::Create(_)))
@@ -217,7 +217,7 @@ impl WorkOnSpoke {
 }
 
 /// The write that a verdict asks for.
-fn action(wanted: &Wanted, verdict: Verdict) -> Option<Action> {
+fn action(wanted: &Wanted, verdict: ManifestDecision) -> Option<Action> {
     let precondition = verdict.live().map(|live| Precondition {
         uid: live.uid().to_owned(),
         resource_version: live.resource_version().to_owned(),

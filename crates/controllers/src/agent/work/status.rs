@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::plan::WorkOnSpoke;
-use super::verdict::Verdict;
+use super::verdict::ManifestDecision;
 use api::condition::ConditionStatus::True;
 use api::condition::{Observation, set_condition};
 use api::names::{WORK_FINALIZER, work_conditions};
 use api::work::v1::{ManifestWork, ManifestWorkStatus};
-use engine::work::{Attempt, Live, Refusal, Seen, Wanted, work_status};
+use engine::work::{Attempt, Live, ManifestResult, Refusal, Wanted, work_status};
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{Action, Executed, Outcome, Site, View};
 
@@ -36,8 +36,8 @@ impl WorkOnSpoke {
         if done.outcomes.len() < done.plan.steps.len() && !is_reached {
             return None;
         }
-        let verdicts: Vec<Verdict> =
-            self.wanted.iter().map(|wanted| Verdict::of(wanted, work, &owner, view)).collect();
+        let verdicts: Vec<ManifestDecision> =
+            self.wanted.iter().map(|wanted| ManifestDecision::of(wanted, work, &owner, view)).collect();
         // One status write reports all manifests, as soon as all are known.
         if !is_reached && verdicts.iter().any(|verdict| verdict.decision.is_none()) {
             return None;
@@ -47,8 +47,8 @@ impl WorkOnSpoke {
             // The object that a write returned is newer than the one that the plan read.
             let outcome = writes.get(&wanted.reference).and_then(|(_, outcome)| *outcome);
             let returned = outcome.and_then(|outcome| outcome.as_ref().ok()).and_then(Option::as_ref);
-            let live = returned.map_or_else(|| verdict.seen(), |returned| Live::Read(Some(returned)));
-            Seen { live, attempt }
+            let live = returned.map_or_else(|| verdict.live_state(), |returned| Live::Read(Some(returned)));
+            ManifestResult { live, attempt }
         });
         Some(work_status(work, &self.wanted, &seen.collect::<Vec<_>>(), now))
     }

@@ -13,7 +13,7 @@ use object::{Gvk, Object};
 use reconcile::{Access, AccessReview, Gvr, Mapping, Read, View};
 
 /// The facts about one manifest and the decision.
-pub(super) struct Verdict {
+pub(super) struct ManifestDecision {
     /// The live object; `None` if the plan did not ask for it.
     live: Option<Read<Option<Arc<Object>>>>,
     /// The decision; `None` until all its facts are known.
@@ -29,7 +29,7 @@ pub(super) fn served(gvk: &Gvk, view: &impl View) -> Served {
     }
 }
 
-impl Verdict {
+impl ManifestDecision {
     pub(super) fn of(wanted: &Wanted, work: &ManifestWork, owner: &OwnerReference, view: &impl View) -> Self {
         if let Some(why) = refusal(wanted) {
             return Self { live: None, decision: Some(Decision::Refuse(why)) };
@@ -62,7 +62,7 @@ impl Verdict {
     }
 
     /// The facts that the status reports about the object.
-    pub(super) fn seen(&self) -> Live<'_> {
+    pub(super) fn live_state(&self) -> Live<'_> {
         match &self.live {
             Some(Ok(live)) => Live::Read(live.as_deref()),
             Some(Err(error)) if !error.is_coming() => Live::Refused(error.to_string()),

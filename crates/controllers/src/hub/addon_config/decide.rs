@@ -6,9 +6,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::PlacementRollout;
-use super::facts::{INVALID, MISSING, Node, Problem, Rollout};
+use super::input::{INVALID, MISSING, Node, Problem, Rollout};
 use crate::placement_reads::answers_since;
-use crate::rollout_policy::{self, Subject};
+use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOnStatus, InstallProgression};
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::False;
@@ -24,7 +24,7 @@ use reconcile::{Read, View};
 
 /// The rollouts of an add-on, decided but not written.
 #[derive(Default)]
-pub(super) struct Decided {
+pub(super) struct DecidedRollouts {
     /// The rollout of each placement.
     pub(super) rollouts: Vec<PlacementRollout>,
     /// The entries of the placements in the status of the add-on.
@@ -38,7 +38,7 @@ pub(super) struct Decided {
 }
 
 /// The facts that hold for every placement of an add-on.
-struct Pass<'a, V> {
+struct AddOnContext<'a, V> {
     view: &'a V,
     now: Timestamp,
     status: ClusterManagementAddOnStatus,
@@ -58,15 +58,15 @@ struct Candidate {
 
 impl Rollout {
     /// Calls the rollout engine for every placement; an add-on that the hub does not manage has no rollout.
-    pub(super) fn decide(&mut self, view: &impl View, now: Timestamp) -> Read<Decided> {
-        let mut decided = Decided::default();
+    pub(super) fn decide(&mut self, view: &impl View, now: Timestamp) -> Read<DecidedRollouts> {
+        let mut decided = DecidedRollouts::default();
         if !config_refs::is_managed(&self.cma) {
             return Ok(decided);
         }
-        let (policy, granted) = rollout_policy::policy_for(Subject::AddOn(&self.name), view)?;
-        let memory = rollout_policy::object_for(Subject::AddOn(&self.name), view)?;
+        let (policy, granted) = rollout_policy::policy_for(RolloutOwner::AddOn(&self.name), view)?;
+        let memory = rollout_policy::object_for(RolloutOwner::AddOn(&self.name), view)?;
         let status = self.cma.status.clone().unwrap_or_default();
-        let pass = Pass { view, now, status, policy, granted, memory };
+        let pass = AddOnContext { view, now, status, policy, granted, memory };
         let placements = std::mem::take(&mut self.placements);
         for node in &placements {
             self.decide_placement(node, &pass, &mut decided)?;
@@ -79,8 +79,8 @@ impl Rollout {
     fn decide_placement<V: View>(
         &mut self,
         node: &Node,
-        pass: &Pass<'_, V>,
-        decided: &mut Decided,
+        pass: &AddOnContext<'_, V>,
+        decided: &mut DecidedRollouts,
     ) -> Read<()> {
         let desired = resolve([self.defaults.as_slice(), &node.configs]);
         let revision = Hash(address(&desired));
@@ -107,7 +107,7 @@ impl Rollout {
         input.granted = pass.granted.clone();
         input.began = progress::began(&mut progression, &desired, pass.now);
         let name = self.name.clone();
-        let subject = Subject::AddOn(&name);
+        let subject = RolloutOwner::AddOn(&name);
         let memory = pass.memory.as_ref();
         let remembered =
             memory.and_then(|policy| rollout_policy::remembered(policy, subject, &node.placement));
@@ -146,7 +146,7 @@ impl Rollout {
         input: &mut Input,
         node: &Node,
         progression: &InstallProgression,
-        pass: &Pass<'_, V>,
+        pass: &AddOnContext<'_, V>,
     ) -> Read<Contents> {
         let good = config_refs::last_known_good(&progression.config_references);
         let mut contents = Contents::new();
@@ -216,7 +216,7 @@ impl Rollout {
 
     /// Assigns add-ons outside of every placement their configurations at once, but not while placements are
     /// unsettled: then a placement may still select them.
-    fn decide_rest(&mut self, decided: &mut Decided, view: &impl View) -> Read<()> {
+    fn decide_rest(&mut self, decided: &mut DecidedRollouts, view: &impl View) -> Read<()> {
         if !self.settled {
             return Ok(());
         }
@@ -243,7 +243,7 @@ impl Rollout {
 
     /// The state of every cluster that has the add-on or gets it: the decision of its rollout or, without a
     /// rollout, the report of its add-on.
-    pub(super) fn states(&self, decided: &Decided, now: Timestamp) -> BTreeMap<String, ClusterState> {
+    pub(super) fn states(&self, decided: &DecidedRollouts, now: Timestamp) -> BTreeMap<String, ClusterState> {
         let observe = |(name, addon): (&String, &Arc<_>)| {
             let runs = config_refs::assigned(addon);
             let wants = decided.assigned.get(name).cloned().or(runs).unwrap_or_default();
@@ -260,7 +260,7 @@ impl Rollout {
     }
 }
 
-impl Decided {
+impl DecidedRollouts {
     /// Collects the assignments of the engine: the clusters that get other configurations, and the clusters
     /// that keep theirs.
     fn assign(&mut self, input: &Input, decision: &RolloutDecision, contents: &Contents) {

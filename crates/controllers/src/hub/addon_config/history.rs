@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
-use super::decide::Decided;
-use super::facts::Rollout;
+use super::decide::DecidedRollouts;
+use super::input::Rollout;
 use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOnStatus, ConfigSpecHash};
 use api::names::{ADDON_NAME_LABEL, SYSTEM_NAMESPACE};
@@ -18,7 +18,7 @@ use object::Metadata as _;
 use reconcile::{Action, Query, Read, View};
 
 /// Limit of the unused snapshots of one add-on: `revisionHistoryLimit` of a Deployment.
-const LIMIT: usize = 10;
+const REVISION_HISTORY_LIMIT: usize = 10;
 
 /// The snapshots of an add-on.
 fn of_addon(addon: &str, view: &impl View) -> Read<Vec<Arc<ControllerRevision>>> {
@@ -26,7 +26,7 @@ fn of_addon(addon: &str, view: &impl View) -> Read<Vec<Arc<ControllerRevision>>>
 }
 
 /// Deletes the snapshots of an add-on that no longer exists on the hub or on a cluster.
-pub(super) fn forget(addon: &str, view: &impl View) -> Read<Vec<Action>> {
+pub(super) fn delete_all(addon: &str, view: &impl View) -> Read<Vec<Action>> {
     let on_clusters = addon_reads::of_clusters(addon, view)?;
     if !on_clusters.addons.is_empty() || !on_clusters.unreadable.is_empty() {
         return Ok(Vec::new());
@@ -36,14 +36,14 @@ pub(super) fn forget(addon: &str, view: &impl View) -> Read<Vec<Action>> {
 
 impl Rollout {
     /// The unused snapshots beyond the limit. A cluster that cannot be read may use any of them.
-    pub(super) fn surplus(
+    pub(super) fn truncate_history(
         &self,
-        decided: &Decided,
+        decided: &DecidedRollouts,
         status: &ClusterManagementAddOnStatus,
         view: &impl View,
     ) -> Read<Vec<Action>> {
         let mut held = of_addon(&self.name, view)?;
-        if held.len() <= LIMIT || !self.unreadable.is_empty() {
+        if held.len() <= REVISION_HISTORY_LIMIT || !self.unreadable.is_empty() {
             return Ok(Vec::new());
         }
         let used = self.used(decided, status);
@@ -57,11 +57,15 @@ impl Rollout {
             (std::cmp::Reverse(created), snapshot.name().to_owned())
         };
         held.sort_by_key(age);
-        Ok(held.iter().skip(LIMIT).map(|snapshot| Action::delete(snapshot.as_ref())).collect())
+        Ok(held
+            .iter()
+            .skip(REVISION_HISTORY_LIMIT)
+            .map(|snapshot| Action::delete(snapshot.as_ref()))
+            .collect())
     }
 
     /// The hashes in use.
-    fn used(&self, decided: &Decided, status: &ClusterManagementAddOnStatus) -> BTreeSet<String> {
+    fn used(&self, decided: &DecidedRollouts, status: &ClusterManagementAddOnStatus) -> BTreeSet<String> {
         let present = self.contents.keys().chain(decided.assigned.values().flatten());
         let mut used: BTreeSet<String> = present.map(|config| config.hash.clone()).collect();
         let mut name = |entries: [&Option<ConfigSpecHash>; 3]| {

@@ -4,8 +4,8 @@
 //! quarantine is recorded before any cluster returns from the revision.
 
 mod decide;
-mod facts;
 mod history;
+mod input;
 mod write;
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
-use self::facts::Rollout;
+use self::input::Rollout;
 use crate::addon_reads;
 use crate::placement_reads::is_unreachable;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -60,7 +60,7 @@ impl Controller for AddonConfigController {
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let Some(cma) = view.get::<ClusterManagementAddOn>(key)? else {
             let mut plan = Plan::nothing();
-            plan.step(history::forget(&key.name, view)?);
+            plan.step(history::delete_all(&key.name, view)?);
             return Ok(plan);
         };
         if cma.metadata.deletion_timestamp.is_some() {
@@ -151,7 +151,7 @@ fn config_gvks() -> Vec<Gvk> {
 /// Whether a change of a cluster's add-on can change what the rollout decides.
 fn concerns(change: &Change<ManagedClusterAddOn>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
-    let facts = |addon: &ManagedClusterAddOn| {
+    let fields = |addon: &ManagedClusterAddOn| {
         let status = addon.status.clone().unwrap_or_default();
         let progressing = find_condition(&status.conditions, addon_conditions::PROGRESSING).cloned();
         let configured = find_condition(&status.conditions, addon_conditions::CONFIGURED).cloned();
@@ -163,5 +163,5 @@ fn concerns(change: &Change<ManagedClusterAddOn>) -> bool {
             configured,
         )
     };
-    facts(old) != facts(new)
+    fields(old) != fields(new)
 }

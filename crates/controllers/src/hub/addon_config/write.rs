@@ -5,9 +5,9 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::decide::Decided;
-use super::facts::Rollout;
-use crate::rollout_policy::{self, Subject};
+use super::decide::DecidedRollouts;
+use super::input::Rollout;
+use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ClusterManagementAddOnStatus, ManagedClusterAddOn};
 use api::condition::set_condition;
 use api::names::SYSTEM_NAMESPACE;
@@ -33,17 +33,17 @@ impl Rollout {
             install_progressions: std::mem::take(&mut decided.progressions),
             ..self.cma.status.clone().unwrap_or_default()
         };
-        let surplus = self.surplus(&decided, &status, view)?;
+        let truncate_history = self.truncate_history(&decided, &status, view)?;
         self.write(&mut plan, decided, view, now)?;
-        plan.step(surplus);
+        plan.step(truncate_history);
         let new = ClusterManagementAddOn { status: Some(status), ..ClusterManagementAddOn::clone(&self.cma) };
         plan.status = StatusWrite::between(self.cma.as_ref(), &new);
         Ok(plan)
     }
 
     /// Snapshots first, then the records of the policy, then the clusters.
-    fn write(&self, plan: &mut Plan, decided: Decided, view: &impl View, now: Timestamp) -> Read<()> {
-        let Decided { assigned, ready, memories, .. } = decided;
+    fn write(&self, plan: &mut Plan, decided: DecidedRollouts, view: &impl View, now: Timestamp) -> Read<()> {
+        let DecidedRollouts { assigned, ready, memories, .. } = decided;
         let mut snapshots = Vec::new();
         for (config, content) in self.contents.iter().filter(|_| !assigned.is_empty()) {
             if view.get::<ControllerRevision>(&snapshot::key(&self.name, config))?.is_none() {
@@ -56,7 +56,7 @@ impl Rollout {
             plan.step([Action::create(Object::from_typed(&Namespace { metadata, ..Namespace::default() }))]);
         }
         plan.step(snapshots);
-        let subject = Subject::AddOn(&self.name);
+        let subject = RolloutOwner::AddOn(&self.name);
         let policy = rollout_policy::object_for(subject, view)?;
         plan.step(policy.and_then(|policy| rollout_policy::remember(&policy, subject, memories)));
         let mut writes = Vec::new();

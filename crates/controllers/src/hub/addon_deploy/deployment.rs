@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
-use super::status::Verdict;
-use crate::rollout_policy::{self, Subject};
+use super::status::DeployFailures;
+use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::Success;
@@ -71,7 +71,7 @@ impl Deployment {
             || configs.iter().any(config_refs::is_template),
             |cma| config_refs::has_template(cma),
         );
-        let policy = rollout_policy::object_for(Subject::AddOn(name), view)?;
+        let policy = rollout_policy::object_for(RolloutOwner::AddOn(name), view)?;
         let needs_health =
             has_template && policy.is_none_or(|policy| policy.spec.success != Success::Applied);
         let reported: Vec<&ManifestWork> = works.iter().map(Arc::as_ref).collect();
@@ -154,7 +154,7 @@ impl Deployment {
             }
             Err(error) => Err(error.clone()),
         };
-        let verdict = Verdict { error: rendered.err(), refused_since };
+        let verdict = DeployFailures { error: rendered.err(), refused_since };
         self.report(&mut plan, &mut new, verdict, now);
         plan.status = StatusWrite::between(self.addon.as_ref(), &new);
         plan

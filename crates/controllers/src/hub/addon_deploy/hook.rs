@@ -17,7 +17,7 @@ use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{Action, Event, EventType, Plan, StatusWrite};
 
 /// Time limit of the jobs, after which an event reports them.
-const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+const HOOK_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 
 impl Deployment {
     /// Adds the finalizer to an add-on with jobs to run before its deletion, and removes it from one without;
@@ -81,7 +81,7 @@ impl Deployment {
         set_condition(&mut new.status.get_or_insert_default().conditions, open.message(message.clone()), now);
         plan.status = StatusWrite::between(self.addon.as_ref(), &new);
         let deleted = self.addon.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
-        let until = deleted.saturating_add(PATIENCE).unwrap_or(Timestamp::MAX);
+        let until = deleted.saturating_add(HOOK_TIMEOUT).unwrap_or(Timestamp::MAX);
         if until > now {
             plan.wake(until);
         } else {

@@ -76,20 +76,20 @@ impl Controller for AddonDeployController {
             change.latest().and_then(addon).into_iter().collect()
         });
         watches.on::<ManagedCluster>(|change, view| {
-            let facts = |cluster: &ManagedCluster| {
+            let fields = |cluster: &ManagedCluster| {
                 let available = cluster.condition(cluster_conditions::AVAILABLE);
                 let available = available.map(|c| (c.status.clone(), c.reason.clone(), c.message.clone()));
                 (registries(cluster).map(str::to_owned), available, cluster.spec.hub_accepts_client)
             };
-            let cluster = change.latest().filter(|_| change.differs_in(facts));
+            let cluster = change.latest().filter(|_| change.differs_in(fields));
             let addons =
                 |cluster: &ManagedCluster| view.keys::<ManagedClusterAddOn>(Query::namespace(cluster.name()));
             cluster.map(addons).unwrap_or_default()
         });
         watches.on::<ClusterManagementAddOn>(|change, view| {
-            let facts =
+            let fields =
                 |cma: &ClusterManagementAddOn| (config_refs::has_template(cma), config_refs::is_managed(cma));
-            let Some(cma) = change.latest().filter(|_| change.differs_in(facts)) else { return Vec::new() };
+            let Some(cma) = change.latest().filter(|_| change.differs_in(fields)) else { return Vec::new() };
             addon_reads::keys_of_clusters(cma.name(), view)
         });
         watches.read::<ControllerRevision>();
@@ -97,8 +97,8 @@ impl Controller for AddonDeployController {
             change.latest().and_then(registration::addon_of_binding).into_iter().collect()
         });
         watches.on::<RolloutPolicy>(|change, view| {
-            let facts = |policy: &RolloutPolicy| (policy.spec.add_ons.clone(), policy.spec.success.clone());
-            if change.differs_in(facts) { view.keys::<ManagedClusterAddOn>(Query::ALL) } else { Vec::new() }
+            let fields = |policy: &RolloutPolicy| (policy.spec.add_ons.clone(), policy.spec.success.clone());
+            if change.differs_in(fields) { view.keys::<ManagedClusterAddOn>(Query::ALL) } else { Vec::new() }
         });
         watches.keep::<Refusals>();
     }

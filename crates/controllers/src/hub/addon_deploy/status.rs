@@ -14,13 +14,13 @@ use engine::addon::progress;
 use reconcile::{Action, Failure, FailureKind, Plan};
 
 /// How long a rollout on the cluster may take before the status says why it takes so long.
-pub(super) const SILENCE: SignedDuration = SignedDuration::from_secs(10);
+pub(super) const SLOW_ROLLOUT: SignedDuration = SignedDuration::from_secs(10);
 /// How long the agent may fail to apply an object before the rollout has failed. The definition of its kind
 /// may come meanwhile.
 const APPLY_GRACE: SignedDuration = SignedDuration::from_secs(30);
 
 /// The failures on the way to the cluster.
-pub(super) struct Verdict {
+pub(super) struct DeployFailures {
     /// Why nothing could be rendered.
     pub(super) error: Option<String>,
     /// When the hub first saw that the agent could not apply an object.
@@ -46,7 +46,7 @@ impl Deployment {
         &self,
         plan: &mut Plan,
         new: &mut ManagedClusterAddOn,
-        verdict: Verdict,
+        verdict: DeployFailures,
         now: Timestamp,
     ) {
         let started = self.addon.condition(PROGRESSING).filter(|condition| condition.is_true());
@@ -69,7 +69,7 @@ impl Deployment {
             None => {
                 // A time in the future was written by a clock that was ahead.
                 let started = started.filter(|started| *started <= now);
-                let until = started.and_then(|started| started.checked_add(SILENCE).ok());
+                let until = started.and_then(|started| started.checked_add(SLOW_ROLLOUT).ok());
                 if let Some(until) = until.filter(|until| *until > now) {
                     plan.wake(until);
                     return;
@@ -85,10 +85,10 @@ impl Deployment {
     }
 
     /// The outcome of the rollout on this cluster; `None` while it is open.
-    fn outcome(&self, verdict: &Verdict, now: Timestamp, plan: &mut Plan) -> Option<Observation> {
+    fn outcome(&self, verdict: &DeployFailures, now: Timestamp, plan: &mut Plan) -> Option<Observation> {
         let failed =
             |message: &str| Some(Observation::new(PROGRESSING, False, progress::FAILED).message(message));
-        let Verdict { error, refused_since } = verdict;
+        let DeployFailures { error, refused_since } = verdict;
         if let Some(error) = error {
             return failed(error);
         }

@@ -23,7 +23,7 @@ use object::{Key, Metadata as _};
 use reconcile::{Plan, Query, Read, ReadErrorReason, Source, SourceIdentity, StatusWrite, View};
 
 /// Most objects that a status names of those that are held or drifted.
-const NAMED: usize = 10;
+const MAX_LISTED: usize = 10;
 /// Longest wait between two corrections of the same drift.
 const LONGEST_DRIFT_WAIT: SignedDuration = SignedDuration::from_mins(10);
 /// Time until a refusal that depends on objects of others is checked again.
@@ -246,7 +246,7 @@ fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, sync: SyncPlan<'_>) {
     draft.status.held_deletions = sync.hold.as_ref().map(|hold| HeldDeletions {
         approval: hold.approval.clone(),
         total: i32::try_from(hold.objects.len()).unwrap_or(i32::MAX),
-        objects: hold.objects.iter().take(NAMED).map(|id| id.entry("")).collect(),
+        objects: hold.objects.iter().take(MAX_LISTED).map(|id| id.entry("")).collect(),
         ..HeldDeletions::default()
     });
     draft.readiness = Some(readiness(short_commit(&checkout.revision), desired, &sync, drift));
@@ -321,7 +321,7 @@ fn correct(draft: &mut Draft<'_>, drifted: &[Apply<'_>], identity: &Identity) ->
     draft.status.drift = Some(DriftStatus {
         corrections: before.corrections.saturating_add(1),
         last_time: Some(Time(seconds)),
-        objects: drifted.iter().take(NAMED).map(entry).collect(),
+        objects: drifted.iter().take(MAX_LISTED).map(entry).collect(),
         ..before
     });
     None

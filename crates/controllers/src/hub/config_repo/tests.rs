@@ -64,7 +64,7 @@ impl Hub {
 
     fn run(&mut self) -> String {
         self.world.run_for(SignedDuration::from_secs(5)).unwrap();
-        self.told()
+        self.message()
     }
 
     fn status(&self) -> ConfigRepoStatus {
@@ -73,7 +73,7 @@ impl Hub {
 
     /// The condition that says most: `Ready: message`, `Stalled reason: message`, `Reconciling reason:
     /// message`.
-    fn told(&self) -> String {
+    fn message(&self) -> String {
         let status = self.status();
         let holds = |condition: &&Condition| condition.is_true();
         let Some(condition) = status.conditions.iter().find(holds) else { return "nothing".into() };

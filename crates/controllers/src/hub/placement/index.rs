@@ -7,7 +7,7 @@ use api::cluster::v1::{ManagedCluster, Taint, TaintEffect};
 use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::names::UNREADABLE_TAINT;
-use engine::placement::filter::Facts;
+use engine::placement::filter::ClusterAttributes;
 use engine::placement::{Fleet, IncrementalSchedule};
 use object::{Key, Metadata as _};
 use reconcile::{Change, Index, Observes, Query, Read, Unreadable, View};
@@ -28,7 +28,7 @@ impl Index for Scheduling {
         let refused = view.unreadable::<ManagedCluster>(Query::ALL)?;
         let read: BTreeSet<&str> = clusters.iter().map(|cluster| cluster.name()).collect();
         let never_read = refused.iter().filter(|refused| !read.contains(refused.key.name.as_str()));
-        let stand_ins: Vec<_> = never_read.map(|refused| Arc::new(stand_in(refused))).collect();
+        let stand_ins: Vec<_> = never_read.map(|refused| Arc::new(placeholder(refused))).collect();
         // A placement without a schedule is due: all are when the index is built.
         let clusters = clusters.into_iter().chain(stand_ins);
         Ok(Self { fleet: Fleet::of(clusters, scores, decisions), schedules: BTreeMap::new() })
@@ -76,8 +76,10 @@ impl Scheduling {
     /// Returns the placements that a change of a cluster concerns.
     fn concerned_by_cluster(&self, change: &Change<ManagedCluster>) -> Vec<Key> {
         let differs = change.differs_in(read_fields);
-        let sides: Vec<Facts> = change.sides().map(Facts::of).collect();
-        self.concerned(|schedule| sides.iter().any(|facts| schedule.concerns(&self.fleet, facts, differs)))
+        let sides: Vec<ClusterAttributes> = change.sides().map(ClusterAttributes::of).collect();
+        self.concerned(|schedule| {
+            sides.iter().any(|attributes| schedule.concerns(&self.fleet, attributes, differs))
+        })
     }
 
     /// Returns the placements that a change of scores concerns.
@@ -93,7 +95,7 @@ impl Scheduling {
 
 /// Returns the facts about a cluster that cannot be read: its name and its labels. The taint keeps it
 /// selected where it is, and lets no other placement select it.
-fn stand_in(refused: &Unreadable) -> ManagedCluster {
+fn placeholder(refused: &Unreadable) -> ManagedCluster {
     let mut cluster = ManagedCluster::default();
     cluster.metadata.name = Some(refused.key.name.clone());
     cluster.metadata.labels.clone_from(&refused.labels);

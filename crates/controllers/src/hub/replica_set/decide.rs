@@ -5,22 +5,22 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::facts::{Facts, Node};
+use super::input::{Node, SetInput};
 use crate::hub::addon_config::PlacementRollout;
 use crate::placement_reads::{answers_since, is_unreachable};
-use crate::rollout_policy::{self, Subject};
+use crate::rollout_policy::{self, RolloutOwner};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus, Success};
 use api::names::WORK_PLACEMENT_LABEL;
 use api::work::v1::ManifestWork;
-use engine::replica_set::{self, Arrival};
+use engine::replica_set::{self, SuccessRule};
 use engine::rollout::input::{Cluster, Hash};
 use engine::rollout::{self, Input, Policy, Refused, Strategy};
 use object::{Key, Metadata as _};
 use reconcile::{Read, View};
 
 /// The rollouts of a set, decided but not written.
-pub(super) struct Decided {
+pub(super) struct DecidedRollouts {
     /// The rollout of each placement.
     pub(super) rollouts: Vec<PlacementRollout>,
     /// The record of each placement in the status of the policy.
@@ -32,7 +32,7 @@ pub(super) struct Decided {
 }
 
 /// The facts that hold for every placement of a set.
-struct Pass<'a, V> {
+struct SetContext<'a, V> {
     view: &'a V,
     now: Timestamp,
     policy: Result<Policy, Refused>,
@@ -40,14 +40,14 @@ struct Pass<'a, V> {
     object: Option<Arc<RolloutPolicy>>,
 }
 
-impl Facts {
+impl SetInput {
     /// Calls the rollout engine for every placement that exists.
-    pub(super) fn decide<V: View>(&self, view: &V, now: Timestamp) -> Read<Decided> {
-        let subject = Subject::ReplicaSet(&self.key);
+    pub(super) fn decide<V: View>(&self, view: &V, now: Timestamp) -> Read<DecidedRollouts> {
+        let subject = RolloutOwner::ReplicaSet(&self.key);
         let (policy, granted) = rollout_policy::policy_for(subject, view)?;
         let object = rollout_policy::object_for(subject, view)?;
-        let pass = Pass { view, now, policy, granted, object };
-        let mut decided = Decided {
+        let pass = SetContext { view, now, policy, granted, object };
+        let mut decided = DecidedRollouts {
             rollouts: Vec::new(),
             memories: Vec::new(),
             clusters: BTreeMap::new(),
@@ -59,7 +59,12 @@ impl Facts {
         Ok(decided)
     }
 
-    fn decide_placement<V: View>(&self, node: &Node, pass: &Pass<'_, V>, decided: &mut Decided) -> Read<()> {
+    fn decide_placement<V: View>(
+        &self,
+        node: &Node,
+        pass: &SetContext<'_, V>,
+        decided: &mut DecidedRollouts,
+    ) -> Read<()> {
         let (placement, revision) = (node.placement.clone(), self.revision.clone());
         if !node.exists {
             let decision = Err("there is no such placement; its works stay as they are".to_owned());
@@ -70,7 +75,7 @@ impl Facts {
         let mut input = Input::new(revision.clone(), strategy);
         input.policy = pass.policy.clone();
         input.granted = pass.granted.clone();
-        let subject = Subject::ReplicaSet(&self.key);
+        let subject = RolloutOwner::ReplicaSet(&self.key);
         let object = pass.object.as_ref();
         let memory = object.and_then(|policy| rollout_policy::remembered(policy, subject, &placement));
         let hash = |text: &String| Some(Hash(text.clone())).filter(|hash| !hash.0.is_empty());
@@ -96,9 +101,9 @@ impl Facts {
         input: &mut Input,
         node: &Node,
         good: Option<&Hash>,
-        pass: &Pass<'_, V>,
+        pass: &SetContext<'_, V>,
     ) -> Read<()> {
-        let arrival = Arrival {
+        let rule = SuccessRule {
             wants: &self.revision,
             good_everywhere: good,
             applied_suffices: pass.object.as_ref().is_some_and(|p| p.spec.success == Success::Applied),
@@ -107,7 +112,7 @@ impl Facts {
         };
         let mut absent = node.taken.clone();
         for name in node.clusters() {
-            match self.candidate(name, &arrival, pass.view)? {
+            match self.candidate(name, &rule, pass.view)? {
                 Some(cluster) => input.clusters.push(cluster),
                 None => {
                     absent.insert(name.to_owned());
@@ -134,7 +139,7 @@ impl Facts {
     }
 
     /// The facts about a cluster; `None` for one that leaves or is gone, so that no rollout waits for it.
-    fn candidate(&self, name: &str, arrival: &Arrival<'_>, view: &impl View) -> Read<Option<Cluster>> {
+    fn candidate(&self, name: &str, rule: &SuccessRule<'_>, view: &impl View) -> Read<Option<Cluster>> {
         // A cluster that cannot be read exists, and counts as unreachable.
         let managed = match view.get::<ManagedCluster>(&Key::cluster(name)) {
             Ok(Some(managed)) if !managed.is_terminating() => Some(managed),
@@ -146,9 +151,9 @@ impl Facts {
             || Cluster { name: name.to_owned(), wants: self.revision.clone(), ..Cluster::default() };
         let work = self.works.get(name);
         let mut cluster =
-            work.map_or_else(unknown, |(work, runs)| replica_set::cluster(work, runs.clone(), arrival));
+            work.map_or_else(unknown, |(work, runs)| replica_set::cluster(work, runs.clone(), rule));
         if cluster.last_good.as_ref().is_none_or(|good| !self.contents.contains_key(good)) {
-            cluster.last_good = arrival.good_everywhere.cloned();
+            cluster.last_good = rule.good_everywhere.cloned();
         }
         cluster.unreachable = self.unreadable.contains(name) || managed.as_deref().is_none_or(is_unreachable);
         cluster.answers_since = managed.as_deref().and_then(answers_since);

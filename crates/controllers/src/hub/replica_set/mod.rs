@@ -6,7 +6,7 @@
 //! placements has one work, from the first of them.
 
 mod decide;
-mod facts;
+mod input;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,10 +16,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::Value;
 
-use self::facts::Facts;
+use self::input::SetInput;
 use super::addon_config::PlacementRollout;
 use crate::placement_reads::{is_unreachable, placement_of};
-use crate::rollout_policy::{self, Subject};
+use crate::rollout_policy::{self, RolloutOwner};
 use api::Condition;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
@@ -49,7 +49,7 @@ impl Controller for ReplicaSetController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManifestWork>(|change, _| {
-            if change.differs_in(facts_of_work) {
+            if change.differs_in(relevant_fields) {
                 change.sides().filter_map(set_of).collect::<BTreeSet<_>>().into_iter().collect()
             } else {
                 Vec::new()
@@ -63,8 +63,8 @@ impl Controller for ReplicaSetController {
             placements.iter().flat_map(|placement| sets_of(placement, view)).collect()
         });
         watches.on::<ManagedCluster>(|change, view| {
-            let facts = |cluster: &ManagedCluster| (is_unreachable(cluster), cluster.is_terminating());
-            if change.differs_in(facts) { all(view) } else { Vec::new() }
+            let fields = |cluster: &ManagedCluster| (is_unreachable(cluster), cluster.is_terminating());
+            if change.differs_in(fields) { all(view) } else { Vec::new() }
         });
         watches.on::<RolloutPolicy>(|change, view| {
             if change.differs_in(|policy| &policy.spec) { all(view) } else { Vec::new() }
@@ -80,7 +80,7 @@ impl Controller for ReplicaSetController {
         let mut plan = Plan::nothing();
         plan.step(Action::add_finalizers(set.as_ref(), &[WORK_REPLICA_SET_FINALIZER]));
         match replica_set::owner_label(key) {
-            Ok(owner) if plan.is_empty() => Facts::read(set, owner, view)?.plan(view, now),
+            Ok(owner) if plan.is_empty() => SetInput::read(set, owner, view)?.plan(view, now),
             Ok(_) => Ok(plan),
             Err(fault) => {
                 plan.status = unnamable(&set, &fault, now);
@@ -123,10 +123,10 @@ pub struct Explanation {
 pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<Explanation>> {
     let Some(set) = view.get::<ManifestWorkReplicaSet>(key)? else { return Ok(None) };
     let Ok(owner) = replica_set::owner_label(key) else { return Ok(None) };
-    let facts = Facts::read(set, owner, view)?;
-    let contents = facts.contents.iter().map(|(hash, spec)| (hash.clone(), spec.workload.manifests.len()));
+    let input = SetInput::read(set, owner, view)?;
+    let contents = input.contents.iter().map(|(hash, spec)| (hash.clone(), spec.workload.manifests.len()));
     let contents = contents.collect();
-    let decided = facts.decide(view, now)?;
+    let decided = input.decide(view, now)?;
     let decisions = decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
     let clusters = decisions.flat_map(|decision| &decision.clusters);
     let states = clusters.map(|(name, assignment)| (name.clone(), assignment.state.clone())).collect();
@@ -153,8 +153,8 @@ fn set_of(work: &ManifestWork) -> Option<Key> {
 }
 
 /// The parts of a work that the decision reads, without the status of manifests and feedback.
-fn facts_of_work(work: &ManifestWork) -> impl PartialEq + use<> {
-    let said = |c: &Condition| (c.type_.clone(), c.status.clone(), c.observed_generation);
+fn relevant_fields(work: &ManifestWork) -> impl PartialEq + use<> {
+    let relevant = |c: &Condition| (c.type_.clone(), c.status.clone(), c.observed_generation);
     let metadata = &work.metadata;
     (
         metadata.uid.clone(),
@@ -162,7 +162,7 @@ fn facts_of_work(work: &ManifestWork) -> impl PartialEq + use<> {
         metadata.labels.clone(),
         metadata.annotations.clone(),
         metadata.deletion_timestamp.is_some(),
-        work.conditions().iter().map(said).collect::<Vec<(String, ConditionStatus, Option<i64>)>>(),
+        work.conditions().iter().map(relevant).collect::<Vec<(String, ConditionStatus, Option<i64>)>>(),
     )
 }
 
@@ -179,8 +179,8 @@ fn delete(set: &ManifestWorkReplicaSet, view: &impl View) -> Read<Plan> {
     };
     works.retain(|work| replica_set::is_owned(&key, work));
     plan.step(works.iter().filter(|work| !work.is_terminating()).map(|work| Action::delete(work.as_ref())));
-    let policy = rollout_policy::object_for(Subject::ReplicaSet(&key), view)?;
-    plan.step(policy.and_then(|p| rollout_policy::remember(&p, Subject::ReplicaSet(&key), Vec::new())));
+    let policy = rollout_policy::object_for(RolloutOwner::ReplicaSet(&key), view)?;
+    plan.step(policy.and_then(|p| rollout_policy::remember(&p, RolloutOwner::ReplicaSet(&key), Vec::new())));
     let waits = match &set.spec.cascade_deletion_policy {
         CascadeDeletionPolicy::Foreground => !works.is_empty(),
         CascadeDeletionPolicy::Background | CascadeDeletionPolicy::Other(_) => false,

@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Map, json};
 
-use super::decide::Decided;
-use super::facts::{Facts, Node};
-use crate::rollout_policy::{self, Subject};
+use super::decide::DecidedRollouts;
+use super::input::{Node, SetInput};
+use crate::rollout_policy::{self, RolloutOwner};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
-use engine::replica_set::{self, Facts as StatusFacts, Marks, Wanted};
+use engine::replica_set::{self, PlacementProgress, Wanted, WorkRecord};
 use engine::rollout::RolloutDecision;
 use engine::rollout::input::{Cluster, Hash};
 use object::{Key, Object, ObjectRef, merge_diff};
 use reconcile::{Action, Plan, Precondition, Read, StatusWrite, Subresource, View};
 
-impl Facts {
+impl SetInput {
     /// The writes that are due now: snapshots first, then the records of the policy, then the works.
     pub(super) fn plan(self, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut decided = self.decide(view, now)?;
@@ -35,7 +35,7 @@ impl Facts {
             Action::create(Object::from_typed(&replica_set::snapshot(&self.set, hash, spec, &self.owner)))
         };
         plan.step(missing.map(create).collect::<Vec<_>>());
-        let subject = Subject::ReplicaSet(&self.key);
+        let subject = RolloutOwner::ReplicaSet(&self.key);
         let policy = rollout_policy::object_for(subject, view)?;
         plan.step(policy.and_then(|policy| rollout_policy::remember(&policy, subject, memories)));
         writes.extend(self.deletions(&decided));
@@ -53,7 +53,7 @@ impl Facts {
         &self,
         node: &Node,
         decision: &RolloutDecision,
-        decided: &Decided,
+        decided: &DecidedRollouts,
         now: Timestamp,
     ) -> Vec<Action> {
         let mut writes = Vec::new();
@@ -64,36 +64,40 @@ impl Facts {
             let Some(hash) = &assignment.assigned else { continue };
             let Some(spec) = self.contents.get(hash) else { continue };
             let live = self.works.get(name).map(|(work, _)| work.as_ref());
-            let marks = marks(hash, cluster, live, now);
+            let record = record(hash, cluster, live, now);
             let placement = &node.placement.name;
-            let wanted = Wanted { set: &self.set, owner: &self.owner, placement, spec, marks: &marks };
+            let wanted = Wanted { set: &self.set, owner: &self.owner, placement, spec, record: &record };
             writes.extend(write(name, live, &wanted));
         }
         writes
     }
 
     /// Templates that clusters run or may return to.
-    fn kept(&self, decided: &Decided) -> BTreeSet<Hash> {
+    fn kept(&self, decided: &DecidedRollouts) -> BTreeSet<Hash> {
         let mut kept = BTreeSet::from([self.revision.clone()]);
         kept.extend(self.works.values().map(|(_, runs)| runs.clone()));
         kept.extend(decided.clusters.values().filter_map(|cluster| cluster.last_good.clone()));
-        kept.extend(self.works.values().filter_map(|(work, _)| Marks::read(work).last_good));
+        kept.extend(self.works.values().filter_map(|(work, _)| WorkRecord::read(work).last_good));
         kept
     }
 
-    fn deletions(&self, decided: &Decided) -> Vec<Action> {
+    fn deletions(&self, decided: &DecidedRollouts) -> Vec<Action> {
         let removed = self.works.iter().filter(|(cluster, _)| decided.removed.contains(*cluster));
         let removed = removed.map(|(_, (work, _))| work);
         removed.chain(&self.surplus).map(|work| Action::delete(work.as_ref())).collect()
     }
 
-    fn status(&self, decided: &Decided, now: Timestamp) -> api::work::v1alpha1::ManifestWorkReplicaSetStatus {
-        let placements: Vec<StatusFacts<'_>> = self
+    fn status(
+        &self,
+        decided: &DecidedRollouts,
+        now: Timestamp,
+    ) -> api::work::v1alpha1::ManifestWorkReplicaSetStatus {
+        let placements: Vec<PlacementProgress<'_>> = self
             .placements
             .iter()
             .zip(&decided.rollouts)
-            .map(|(node, rollout)| StatusFacts {
-                placement: &node.placement.name,
+            .map(|(node, rollout)| PlacementProgress {
+                name: &node.placement.name,
                 exists: node.exists,
                 settled: node.selection.settled,
                 groups: node.selection.groups.len(),
@@ -113,7 +117,7 @@ impl Facts {
 }
 
 /// The annotations of the work of a cluster that is assigned a template.
-fn marks(hash: &Hash, cluster: &Cluster, live: Option<&ManifestWork>, now: Timestamp) -> Marks {
+fn record(hash: &Hash, cluster: &Cluster, live: Option<&ManifestWork>, now: Timestamp) -> WorkRecord {
     let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
     match live.filter(|_| cluster.runs.as_ref() == Some(hash)) {
         Some(work) => replica_set::kept(work, cluster),

@@ -115,7 +115,7 @@ impl Expressions {
         if self.is_empty() {
             return Ok(true);
         }
-        SPENT.set(0);
+        USED_STEPS.set(0);
         SCORES.set(if self.read_scores { scores() } else { BTreeMap::new() });
         let subject = serde_json::to_value(cluster).map_err(|e| e.to_string())?;
         let result = ROOT.with(|root| {
@@ -125,8 +125,8 @@ impl Expressions {
             catch_unwind(AssertUnwindSafe(|| self.all_true(&context)))
                 .unwrap_or_else(|_| Err("the expression failed unexpectedly".into()))
         });
-        budget.spent = budget.spent.saturating_add(SPENT.get());
-        if SPENT.get() > MAX_STEPS_PER_CLUSTER {
+        budget.spent = budget.spent.saturating_add(USED_STEPS.get());
+        if USED_STEPS.get() > MAX_STEPS_PER_CLUSTER {
             budget.exhausted = true;
             return Err(format!("the expressions cost more than {MAX_STEPS_PER_CLUSTER} steps"));
         }
@@ -187,7 +187,7 @@ fn operators_in(source: &str) -> usize {
 }
 
 thread_local! {
-    static SPENT: Cell<u64> = const { Cell::new(0) };
+    static USED_STEPS: Cell<u64> = const { Cell::new(0) };
     static SCORES: RefCell<BTreeMap<String, Vec<(String, i32)>>> = const { RefCell::new(BTreeMap::new()) };
     static ROOT: Context<'static> = root();
     static OBJECTS: Context<'static> = objects();
@@ -198,7 +198,7 @@ fn within<T>(
     variables: &[(&str, &serde_json::Value)],
     evaluate: impl FnOnce(&Context<'_>) -> Result<T, String>,
 ) -> Result<T, String> {
-    SPENT.set(0);
+    USED_STEPS.set(0);
     let result = OBJECTS.with(|root| {
         let mut context = root.new_inner_scope();
         for (name, json) in variables {
@@ -208,7 +208,7 @@ fn within<T>(
         catch_unwind(AssertUnwindSafe(|| evaluate(&context)))
             .unwrap_or_else(|_| Err("the expression failed unexpectedly".into()))
     });
-    if SPENT.get() > MAX_STEPS_PER_CLUSTER {
+    if USED_STEPS.get() > MAX_STEPS_PER_CLUSTER {
         return Err(format!("the expressions cost more than {MAX_STEPS_PER_CLUSTER} steps"));
     }
     result
@@ -257,8 +257,8 @@ fn score((name, score): &(String, i32)) -> Value {
 }
 
 fn spend(steps: u64) -> Result<(), ExecutionError> {
-    SPENT.set(SPENT.get().saturating_add(steps));
-    if SPENT.get() > MAX_STEPS_PER_CLUSTER {
+    USED_STEPS.set(USED_STEPS.get().saturating_add(steps));
+    if USED_STEPS.get() > MAX_STEPS_PER_CLUSTER {
         Err(ExecutionError::function_error("budget", "exhausted"))
     } else {
         Ok(())

@@ -27,23 +27,26 @@ pub(crate) struct Evaluation {
 pub(crate) fn evaluate(cycle: &Cycle<'_>, id: Id) -> Evaluation {
     let Cycle { policy, sets, fleet, published, now } = *cycle;
     let gone = Evaluation::default();
-    let (Some(cluster), Some(facts)) = (fleet.cluster(id), fleet.facts(id)) else { return gone };
-    if facts.is_leaving {
+    let (Some(cluster), Some(attributes)) = (fleet.cluster(id), fleet.attributes(id)) else { return gone };
+    if attributes.is_leaving {
         return gone;
     }
-    if !sets.iter().any(|set| set.contains(facts)) {
+    if !sets.iter().any(|set| set.contains(attributes)) {
         return Evaluation { result: FilterResult::Outside, ..gone };
     }
     let scores = || fleet.valid_scores(id, now);
     let mut budget = Budget::default();
     let matches = policy.predicates.is_empty()
-        || policy.predicates.iter().any(|predicate| predicate.matches(cluster, facts, &scores, &mut budget));
+        || policy
+            .predicates
+            .iter()
+            .any(|predicate| predicate.matches(cluster, attributes, &scores, &mut budget));
     let steps = if budget.exhausted { EXHAUSTED } else { budget.spent };
     let until = if policy.has_expressions() { fleet.scores_until(id, now) } else { None };
     if !matches {
         return Evaluation { result: FilterResult::Unmatched, until, steps, ..gone };
     }
-    let taints = if facts.is_tainted { cluster.spec.taints.as_slice() } else { &[] };
+    let taints = if attributes.is_tainted { cluster.spec.taints.as_slice() } else { &[] };
     match taint::check(&policy.tolerations, taints, published.contains(id), now) {
         Ok(tolerated) => Evaluation {
             result: FilterResult::Feasible,

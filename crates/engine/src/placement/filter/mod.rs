@@ -1,13 +1,13 @@
 //! The filter stage: predicates first, then taints.
 
+mod attributes;
 pub mod cel;
 mod evaluate;
-mod facts;
 pub mod predicate;
 pub mod taint;
 
+pub use attributes::ClusterAttributes;
 pub(super) use evaluate::{Evaluation, evaluate};
-pub use facts::Facts;
 
 /// The stage of the filters that a cluster reached; the order is that of the pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

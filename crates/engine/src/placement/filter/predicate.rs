@@ -1,6 +1,6 @@
 //! Predicates: the labels, claims and expressions that a cluster must match.
 
-use super::Facts;
+use super::ClusterAttributes;
 use super::cel::{Budget, Expressions, Scores};
 use crate::placement::Misconfigured;
 use api::cluster::v1::ManagedCluster;
@@ -45,8 +45,9 @@ impl Matcher {
     }
 
     /// Returns whether a cluster has the labels and the claims.
-    pub fn matches(&self, facts: &Facts) -> bool {
-        self.labels.matches_with(|key| facts.label(key)) && self.claims.matches_with(|name| facts.claim(name))
+    pub fn matches(&self, attributes: &ClusterAttributes) -> bool {
+        self.labels.matches_with(|key| attributes.label(key))
+            && self.claims.matches_with(|name| attributes.claim(name))
     }
 }
 
@@ -79,32 +80,32 @@ impl Predicate {
     pub fn matches(
         &self,
         cluster: &ManagedCluster,
-        facts: &Facts,
+        attributes: &ClusterAttributes,
         scores: &Scores<'_>,
         budget: &mut Budget,
     ) -> bool {
-        self.matcher.matches(facts) && self.expressions.matches(cluster, scores, budget).unwrap_or(false)
+        self.matcher.matches(attributes) && self.expressions.matches(cluster, scores, budget).unwrap_or(false)
     }
 
     /// Returns whether the labels and claims match; expressions are not evaluated.
-    pub(crate) fn could_match(&self, facts: &Facts) -> bool {
-        self.matcher.matches(facts)
+    pub(crate) fn could_match(&self, attributes: &ClusterAttributes) -> bool {
+        self.matcher.matches(attributes)
     }
 
     /// Returns why the predicate does not match a cluster.
     pub(crate) fn mismatch(
         &self,
         cluster: &ManagedCluster,
-        facts: &Facts,
+        attributes: &ClusterAttributes,
         scores: &Scores<'_>,
         budget: &mut Budget,
     ) -> Option<String> {
         let unlike = |requirement: &&object::selector::Requirement, value| !requirement.matches(value);
-        let label = self.matcher.labels.requirements.iter().find(|r| unlike(r, facts.label(&r.key)));
+        let label = self.matcher.labels.requirements.iter().find(|r| unlike(r, attributes.label(&r.key)));
         if let Some(requirement) = label {
             return Some(format!("label {requirement} does not hold"));
         }
-        let claim = self.matcher.claims.requirements.iter().find(|r| unlike(r, facts.claim(&r.key)));
+        let claim = self.matcher.claims.requirements.iter().find(|r| unlike(r, attributes.claim(&r.key)));
         if let Some(requirement) = claim {
             return Some(format!("claim {requirement} does not hold"));
         }

@@ -2,16 +2,16 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Prioritizer, Scale, Score, Subject};
+use super::{Prioritizer, Scale, Score, ScoreInput};
 use api::cluster::v1alpha1::AddOnPlacementScore;
 
 pub(super) static ADD_ON: Prioritizer = Prioritizer {
     name: "AddOn",
     scale: Scale::Absolute,
-    score: |subject: &Subject<'_>| {
-        let Some(add_on) = subject.add_on else { return Score::Missing };
-        let scores = subject.cycle.fleet.scores(subject.id, &add_on.resource);
-        read(scores, &add_on.score, subject.cycle.now)
+    score: |input: &ScoreInput<'_>| {
+        let Some(add_on) = input.add_on else { return Score::Missing };
+        let scores = input.cycle.fleet.scores(input.id, &add_on.resource);
+        read(scores, &add_on.score, input.cycle.now)
     },
 };
 

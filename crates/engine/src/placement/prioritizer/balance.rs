@@ -1,6 +1,6 @@
 //! Prefers clusters that few decisions of other placements name.
 
-use super::{MAX_SCORE, Prioritizer, Range, Scale, Score, Subject};
+use super::{MAX_SCORE, Prioritizer, Range, Scale, Score, ScoreInput};
 
 pub(super) static BALANCE: Prioritizer = Prioritizer {
     name: "Balance",
@@ -8,10 +8,10 @@ pub(super) static BALANCE: Prioritizer = Prioritizer {
         let own = published.clusters().map(|id| (id, published.entries_of(id)));
         Range { least: 0.0, most: f64::from(fleet.most_used(own)) }
     }),
-    score: |subject: &Subject<'_>| {
-        let own = subject.cycle.published.entries_of(subject.id);
-        let used = subject.cycle.fleet.used(subject.id).saturating_sub(own);
-        Score::lasting(score(used, subject.range.most))
+    score: |input: &ScoreInput<'_>| {
+        let own = input.cycle.published.entries_of(input.id);
+        let used = input.cycle.fleet.used(input.id).saturating_sub(own);
+        Score::lasting(score(used, input.range.most))
     },
 };
 

@@ -36,7 +36,7 @@ pub struct Prioritizer {
     /// The range that its scores are relative to.
     pub(super) scale: Scale,
     /// Scores one cluster.
-    pub(super) score: fn(&Subject<'_>) -> Score,
+    pub(super) score: fn(&ScoreInput<'_>) -> Score,
 }
 
 impl std::fmt::Debug for Prioritizer {
@@ -56,7 +56,7 @@ pub(super) enum Scale {
 }
 
 /// The input of a prioritizer for one cluster.
-pub(super) struct Subject<'a> {
+pub(super) struct ScoreInput<'a> {
     pub cycle: &'a Cycle<'a>,
     pub id: Id,
     /// The range its [`Scale`] measures.

@@ -1,19 +1,19 @@
 //! Prefers clusters with much of an allocatable resource.
 
-use super::{MAX_SCORE, Prioritizer, Range, Scale, Score, Subject};
+use super::{MAX_SCORE, Prioritizer, Range, Scale, Score, ScoreInput};
 use api::cluster::v1::ManagedCluster;
 use object::quantity;
 
 pub(super) static ALLOCATABLE_CPU: Prioritizer = Prioritizer {
     name: "ResourceAllocatableCPU",
     scale: Scale::Feasible(cpu),
-    score: |subject| rate(subject, cpu),
+    score: |input| rate(input, cpu),
 };
 
 pub(super) static ALLOCATABLE_MEMORY: Prioritizer = Prioritizer {
     name: "ResourceAllocatableMemory",
     scale: Scale::Feasible(memory),
-    score: |subject| rate(subject, memory),
+    score: |input| rate(input, memory),
 };
 
 fn cpu(cluster: &ManagedCluster) -> Option<f64> {
@@ -34,9 +34,9 @@ fn allocatable(cluster: &ManagedCluster, resource: &str) -> Option<f64> {
     Some(units)
 }
 
-fn rate(subject: &Subject<'_>, reported: fn(&ManagedCluster) -> Option<f64>) -> Score {
-    let amount = subject.cycle.fleet.cluster(subject.id).and_then(|cluster| reported(cluster));
-    amount.map_or(Score::Unreported, |amount| Score::lasting(score(amount, subject.range)))
+fn rate(input: &ScoreInput<'_>, reported: fn(&ManagedCluster) -> Option<f64>) -> Score {
+    let amount = input.cycle.fleet.cluster(input.id).and_then(|cluster| reported(cluster));
+    amount.map_or(Score::Unreported, |amount| Score::lasting(score(amount, input.range)))
 }
 
 /// Returns the place of a value in the range, from -100 to 100; all get 100 where all are equal.

@@ -3,18 +3,20 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::filter::Facts;
+use super::super::filter::ClusterAttributes;
 use super::harness::{Hub, hub, selector};
 
 impl Hub {
     /// Replaces a cluster; returns whether the change concerns the placement.
     fn change(&mut self, cluster: Value, differs: bool) -> bool {
         let name = cluster["metadata"]["name"].as_str().unwrap().to_owned();
-        let facts = |hub: &Self| -> Option<Facts> { hub.fleet.facts(hub.fleet.id(&name)?).cloned() };
-        let before = facts(self);
+        let attributes =
+            |hub: &Self| -> Option<ClusterAttributes> { hub.fleet.attributes(hub.fleet.id(&name)?).cloned() };
+        let before = attributes(self);
         self.put(cluster);
-        let after = facts(self);
-        let concerns = |facts: &Facts| self.incremental.concerns(&self.fleet, facts, differs);
+        let after = attributes(self);
+        let concerns =
+            |attributes: &ClusterAttributes| self.incremental.concerns(&self.fleet, attributes, differs);
         before.iter().chain(&after).any(concerns)
     }
 }
@@ -113,7 +115,7 @@ proptest! {
             let name = format!("c{number}");
             if label < 4 {
                 concerned |= hub.change(cluster(&name, env(label)), true);
-            } else if let Some(before) = hub.fleet.id(&name).and_then(|id| hub.fleet.facts(id)).cloned() {
+            } else if let Some(before) = hub.fleet.id(&name).and_then(|id| hub.fleet.attributes(id)).cloned() {
                 hub.fleet.remove_cluster(&name);
                 concerned |= hub.incremental.concerns(&hub.fleet, &before, true);
             }

@@ -158,10 +158,11 @@ fn explained(hub: &Hub) -> String {
     let explanation = hub.explain();
     let mut page = "\n== explained\n".to_owned();
     page.extend(explanation.error.iter().map(|error| format!("{error}\n")));
-    for story in explanation.clusters.iter().take(12) {
-        let rank = story.rank.map(|rank| format!(" rank {rank}")).unwrap_or_default();
-        let total = story.total.map(|total| format!(" total {total} {:?}", story.scores)).unwrap_or_default();
-        page += &format!("{} {}: {}{rank}{total}\n", story.cluster_name, story.state, story.why);
+    for explained in explanation.clusters.iter().take(12) {
+        let rank = explained.rank.map(|rank| format!(" rank {rank}")).unwrap_or_default();
+        let total =
+            explained.total.map(|total| format!(" total {total} {:?}", explained.scores)).unwrap_or_default();
+        page += &format!("{} {}: {}{rank}{total}\n", explained.cluster_name, explained.state, explained.why);
     }
     page
 }

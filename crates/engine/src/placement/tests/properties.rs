@@ -58,17 +58,17 @@ fn specs() -> Vec<Value> {
     let scored = json!([{ "requiredClusterSelector": { "celSelector": { "celExpressions": [
         "managedCluster.scores('usage').exists(s, s.value > 0)",
     ] } } }]);
-    let patience = json!([{ "key": "t", "operator": "Exists", "tolerationSeconds": 12 }]);
+    let tolerations = json!([{ "key": "t", "operator": "Exists", "tolerationSeconds": 12 }]);
     vec![
         json!({}),
         json!({ "numberOfClusters": 3 }),
-        json!({ "numberOfClusters": 120, "tolerations": patience }),
+        json!({ "numberOfClusters": 120, "tolerations": tolerations }),
         json!({ "predicates": one, "decisionStrategy": { "groupStrategy": { "clustersPerDecisionGroup": "30%" } } }),
         json!({ "decisionStrategy": { "groupStrategy": { "clustersPerDecisionGroup": 70, "decisionGroups": [group("canary", "1"), group("early", "2")] } } }),
         json!({ "decisionStrategy": { "groupStrategy": { "decisionGroups": [group("early", "2"), group("canary", "1")] } } }),
         json!({ "numberOfClusters": 7, "prioritizerPolicy": { "configurations": [cpu, score] } }),
         json!({ "numberOfClusters": 9, "spreadPolicy": zone("DoNotSchedule") }),
-        json!({ "numberOfClusters": 9, "spreadPolicy": zone("ScheduleAnyway"), "tolerations": patience }),
+        json!({ "numberOfClusters": 9, "spreadPolicy": zone("ScheduleAnyway"), "tolerations": tolerations }),
         json!({ "sortBy": "Score", "scoreRateLimit": "5s", "prioritizerPolicy": { "mode": "Exact", "configurations": [score] } }),
         json!({ "numberOfClusters": 20, "spreadPolicy": zone("DoNotSchedule") }),
         json!({ "numberOfClusters": 80, "spreadPolicy": zone("ScheduleAnyway"), "prioritizerPolicy": { "configurations": [cpu] } }),

@@ -86,7 +86,7 @@ fn a_score_counts_to_the_end_of_its_time_and_the_next_moment_it_does_not() {
     assert!(wake_at > hub.now && hub.decided() == ["b"]);
     hub.now = wake_at;
     hub.schedule();
-    assert!(hub.explain().clusters.iter().all(|story| story.total == Some(0)));
+    assert!(hub.explain().clusters.iter().all(|explained| explained.total == Some(0)));
 }
 
 #[test]
@@ -123,7 +123,9 @@ fn an_explanation_says_who_is_kept_and_which_scores_are_not_there() {
         let clusters = hub.explain().clusters;
         clusters
             .iter()
-            .map(|story| format!("{} {} {}", story.cluster_name, story.state, story.unscored.join(", ")))
+            .map(|explained| {
+                format!("{} {} {}", explained.cluster_name, explained.state, explained.unscored.join(", "))
+            })
             .collect()
     };
     let expected = [
@@ -148,7 +150,7 @@ fn balance_counts_the_decisions_of_others_and_not_the_placements_own() {
     hub.fleet.set_decision(None, Some(&other(&["a", "b"])));
     hub.fleet.set_decision(None, Some(&other(&["a"])));
     assert_eq!(hub.settle(), ["b", "c"]);
-    let totals: Vec<_> = hub.explain().clusters.iter().map(|story| story.total.unwrap()).collect();
+    let totals: Vec<_> = hub.explain().clusters.iter().map(|explained| explained.total.unwrap()).collect();
     assert_eq!(totals, [-100, 100, 200]);
 }
 

@@ -1,7 +1,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::replica_set::{Arrival, assigned, cluster, content, hash, is_owned, kept, owner_label};
+use crate::replica_set::{SuccessRule, assigned, cluster, content, hash, is_owned, kept, owner_label};
 use crate::rollout::input::{Cluster, Hash, Report};
 use api::names::{SUCCEEDED_AT_ANNOTATION, TEMPLATE_HASH_ANNOTATION};
 use api::work::v1::{ManifestWork, ManifestWorkSpec};
@@ -31,16 +31,16 @@ fn work(rules: bool, conditions: &[(&str, &str, i64)]) -> ManifestWork {
     .unwrap()
 }
 
-fn told(work: &ManifestWork, soak: i64, now: i64) -> Cluster {
+fn state(work: &ManifestWork, soak: i64, now: i64) -> Cluster {
     let wants = Hash::from("new");
     let soak = SignedDuration::from_secs(soak);
-    let arrival =
-        Arrival { wants: &wants, good_everywhere: None, applied_suffices: false, soak, now: at(now) };
-    cluster(work, wants.clone(), &arrival)
+    let rule =
+        SuccessRule { wants: &wants, good_everywhere: None, applied_suffices: false, soak, now: at(now) };
+    cluster(work, wants.clone(), &rule)
 }
 
 fn report(work: &ManifestWork) -> Report {
-    told(work, 0, 100).health.unwrap().report
+    state(work, 0, 100).health.unwrap().report
 }
 
 #[test]
@@ -85,18 +85,18 @@ fn a_condition_of_another_generation_counts_for_nothing() {
 #[test]
 fn a_soak_begins_on_the_clock_of_the_hub_and_a_template_that_soaked_has_arrived() {
     let mut good = work(false, &[("Applied", "True", 2), ("Available", "True", 2)]);
-    let first = told(&good, 60, 100);
+    let first = state(&good, 60, 100);
     assert_eq!(first.health.as_ref().unwrap().since, Some(at(100)), "not that of the condition");
-    let marks = kept(&good, &first);
+    let record = kept(&good, &first);
     let annotations = good.metadata.annotations.get_or_insert_default();
-    annotations.insert(TEMPLATE_HASH_ANNOTATION.into(), marks.template.clone().unwrap().0);
-    annotations.insert(SUCCEEDED_AT_ANNOTATION.into(), marks.succeeded_at.unwrap().to_string());
-    assert_eq!(told(&good, 60, 130).health.unwrap().since, Some(at(100)));
-    assert_eq!(kept(&good, &told(&good, 60, 130)), marks, "nothing to write");
+    annotations.insert(TEMPLATE_HASH_ANNOTATION.into(), record.template.clone().unwrap().0);
+    annotations.insert(SUCCEEDED_AT_ANNOTATION.into(), record.succeeded_at.unwrap().to_string());
+    assert_eq!(state(&good, 60, 130).health.unwrap().since, Some(at(100)));
+    assert_eq!(kept(&good, &state(&good, 60, 130)), record, "nothing to write");
 
     good.status = None;
-    assert_eq!(told(&good, 60, 130).health.unwrap().report, Report::ToApply, "it did not last");
-    assert_eq!(told(&good, 60, 160).health.unwrap().report, Report::Succeeded, "it did");
+    assert_eq!(state(&good, 60, 130).health.unwrap().report, Report::ToApply, "it did not last");
+    assert_eq!(state(&good, 60, 160).health.unwrap().report, Report::Succeeded, "it did");
 }
 
 #[test]
@@ -105,8 +105,8 @@ fn what_was_good_is_remembered_when_a_cluster_moves_and_is_the_template_itself_o
     let (old, new) = (Hash::from("old"), Hash::from("new"));
     let of = |good_everywhere: Option<&Hash>, runs: &Hash| {
         let soak = SignedDuration::ZERO;
-        let arrival = Arrival { wants: &new, good_everywhere, applied_suffices: false, soak, now: at(9) };
-        cluster(&good, runs.clone(), &arrival)
+        let rule = SuccessRule { wants: &new, good_everywhere, applied_suffices: false, soak, now: at(9) };
+        cluster(&good, runs.clone(), &rule)
     };
     assert_eq!(of(None, &old).last_good, Some(old.clone()));
     assert_eq!(assigned(&new, &of(None, &old), at(9)).last_good, Some(old.clone()));

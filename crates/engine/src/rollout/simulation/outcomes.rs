@@ -69,7 +69,7 @@ pub(super) enum Result {
 #[serde(try_from = "PlainEvent")]
 pub(super) struct Event {
     pub(super) at: SignedDuration,
-    pub(super) what: What,
+    pub(super) what: EventKind,
 }
 
 #[derive(Deserialize)]
@@ -95,7 +95,7 @@ impl TryFrom<PlainEvent> for Event {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) enum What {
+pub(super) enum EventKind {
     /// A new revision for every cluster.
     Commit(Hash),
     /// A person grants a token.
@@ -114,7 +114,7 @@ pub(super) enum What {
     Report { cluster: String, state: PlainState },
 }
 
-impl What {
+impl EventKind {
     /// The cluster it happens to.
     fn cluster(&self) -> Option<&String> {
         match self {
@@ -141,7 +141,7 @@ impl Outcomes {
     /// Names the first group or cluster that does not exist.
     pub(super) fn check(&self, input: &Input) -> std::result::Result<(), Unreadable> {
         let joining = self.events.iter().filter_map(|event| match &event.what {
-            What::Join { cluster, .. } => Some(cluster),
+            EventKind::Join { cluster, .. } => Some(cluster),
             _ => None,
         });
         let known: BTreeSet<&String> =
@@ -161,7 +161,7 @@ impl Outcomes {
         let groups: BTreeSet<String> = input.groups.iter().map(|group| group.key.to_string()).collect();
         let mut events = self.events.iter().enumerate();
         events.try_for_each(|(at, event)| match &event.what {
-            What::Join { group, .. } if !groups.contains(group) => {
+            EventKind::Join { group, .. } if !groups.contains(group) => {
                 Err(Unreadable::Stranger { at: format!("events[{at}]"), what: "group", name: group.clone() })
             }
             _ => Ok(()),

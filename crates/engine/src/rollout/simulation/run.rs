@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::outcomes::{Outcomes, Result, What};
+use super::outcomes::{EventKind, Outcomes, Result};
 use super::scenario::{PlainState, Unreadable};
 use super::trace::{Row, Trace};
 use crate::rollout::input::{Cluster, Hash, Health, Report};
@@ -52,7 +52,7 @@ struct Play<'a> {
 }
 
 enum Step {
-    Event(What),
+    Event(EventKind),
     Report { cluster: String, of: Hash, report: Report },
 }
 
@@ -96,9 +96,9 @@ impl Play<'_> {
         self.input.clusters.iter_mut().find(|cluster| cluster.name == name)
     }
 
-    fn event(&mut self, what: What) -> String {
+    fn event(&mut self, what: EventKind) -> String {
         match what {
-            What::Commit(revision) => {
+            EventKind::Commit(revision) => {
                 let text = format!("commit {revision}");
                 for cluster in &mut self.input.clusters {
                     cluster.wants = revision.clone();
@@ -107,26 +107,26 @@ impl Play<'_> {
                 self.input.began = None;
                 text
             }
-            What::Approve(token) => {
+            EventKind::Approve(token) => {
                 let text = format!("approve {token}");
                 self.input.granted.insert(token);
                 text
             }
-            What::Pause(paused) => {
+            EventKind::Pause(paused) => {
                 if let Ok(policy) = &mut self.input.policy {
                     policy.paused = paused;
                 }
                 if paused { "pause".into() } else { "resume".into() }
             }
-            What::Join { cluster, group } => self.join(cluster, &group),
-            What::Leave(name) => {
+            EventKind::Join { cluster, group } => self.join(cluster, &group),
+            EventKind::Leave(name) => {
                 for group in &mut self.input.groups {
                     group.clusters.retain(|cluster| *cluster != name);
                 }
                 format!("{name} leaves")
             }
-            What::Unreachable(name) => self.turn(&name, PlainState::Unreachable),
-            What::Reachable(name) => {
+            EventKind::Unreachable(name) => self.turn(&name, PlainState::Unreachable),
+            EventKind::Reachable(name) => {
                 let now = self.now;
                 if let Some(cluster) = self.cluster(&name) {
                     cluster.unreachable = false;
@@ -135,7 +135,7 @@ impl Play<'_> {
                 self.follow(&name);
                 format!("{name} answers again")
             }
-            What::Report { cluster, state } => self.turn(&cluster, state),
+            EventKind::Report { cluster, state } => self.turn(&cluster, state),
         }
     }
 

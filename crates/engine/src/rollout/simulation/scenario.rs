@@ -189,7 +189,7 @@ impl Scenario {
         input.began = self.began;
         let mut clusters: BTreeMap<String, Cluster> = BTreeMap::new();
         for name in self.groups.iter().flat_map(|group| &group.clusters) {
-            clusters.insert(name.clone(), self.untold(name));
+            clusters.insert(name.clone(), self.default_cluster(name));
         }
         for cluster in &self.clusters {
             clusters.insert(cluster.name.clone(), self.cluster(cluster));
@@ -204,7 +204,7 @@ impl Scenario {
     }
 
     /// A cluster that only a group names.
-    pub(super) fn untold(&self, name: &str) -> Cluster {
+    pub(super) fn default_cluster(&self, name: &str) -> Cluster {
         self.cluster(&PlainCluster {
             name: name.into(),
             wants: None,

@@ -60,7 +60,7 @@ impl Trace {
         for (at, (label, states)) in labels.iter().zip(lines.values()).enumerate() {
             let label = escaped(label);
             let _ = writeln!(svg, "<text x=\"4\" y=\"{:.1}\">{label}</text>", y(at) + 11.0);
-            for (begin, until, letter) in spells(states, end) {
+            for (begin, until, letter) in intervals(states, end) {
                 let Some((_, word, colour)) = LEGEND.iter().find(|(known, _, _)| *known == letter) else {
                     continue;
                 };
@@ -92,20 +92,20 @@ fn marks(start: Timestamp, end: Timestamp) -> impl Iterator<Item = Timestamp> {
 }
 
 /// The times a state lasted.
-fn spells(states: &[(Timestamp, char)], end: Timestamp) -> Vec<(Timestamp, Timestamp, char)> {
-    let mut spells: Vec<(Timestamp, Timestamp, char)> = Vec::new();
+fn intervals(states: &[(Timestamp, char)], end: Timestamp) -> Vec<(Timestamp, Timestamp, char)> {
+    let mut intervals: Vec<(Timestamp, Timestamp, char)> = Vec::new();
     for (at, letter) in states {
-        if let Some(last) = spells.last_mut() {
+        if let Some(last) = intervals.last_mut() {
             last.1 = *at;
         }
-        if spells.last().is_none_or(|last| last.2 != *letter) {
-            spells.push((*at, *at, *letter));
+        if intervals.last().is_none_or(|last| last.2 != *letter) {
+            intervals.push((*at, *at, *letter));
         }
     }
-    if let Some(last) = spells.last_mut() {
+    if let Some(last) = intervals.last_mut() {
         last.1 = end;
     }
-    spells
+    intervals
 }
 
 fn escaped(text: &str) -> String {

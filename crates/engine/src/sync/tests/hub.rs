@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::sync::ownership::is_marked;
 use crate::sync::{Apply, Budget, Deletion, Desired, Input, Inventory, ObjectId, SyncPlan, SyncPolicy, plan};
 use api::names;
-use object::{Key, Object, ObjectRef, Place, RenderedObject};
+use object::{Key, Location, Object, ObjectRef, RenderedObject};
 
 pub(super) fn repo() -> Key {
     Key::namespaced("ns", "repo")
@@ -25,7 +25,7 @@ pub(super) fn config_map(name: &str, data: &str) -> Object {
 }
 
 pub(super) fn rendered(object: Object, file: &str, line: u32) -> RenderedObject {
-    RenderedObject { object, origin: Place { file: file.into(), line } }
+    RenderedObject { object, origin: Location { file: file.into(), line } }
 }
 
 pub(super) fn commit(objects: &[Object]) -> Desired {

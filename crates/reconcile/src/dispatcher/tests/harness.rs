@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
 use crate::{
-    Act, Action, Command, Computation, Controller, Decision, Dispatcher, Ended, Event, Failure, FailureKind,
-    Limits, Lookup, Outcome, Register as _, WatchEvent, WatchedKind,
+    Act, Action, Command, Computation, Controller, Decision, Dispatcher, Event, Failure, FailureKind, Limits,
+    Lookup, Outcome, ReconcileResult, Register as _, WatchEvent, WatchedKind,
 };
 use object::{Key, Object};
 
@@ -17,7 +17,7 @@ pub(super) struct Harness {
     pub(super) dispatcher: Dispatcher,
     pub(super) now: Timestamp,
     pub(super) kinds: BTreeMap<String, Arc<WatchedKind>>,
-    pub(super) ended: Vec<Ended>,
+    pub(super) ended: Vec<ReconcileResult>,
     pub(super) refused: Vec<Event>,
     pub(super) acts: Vec<Act>,
     pub(super) decisions: Vec<Decision>,
@@ -65,7 +65,7 @@ impl Harness {
                 Command::Unwatch(kind) => {
                     self.kinds.remove(&kind.gvk.kind);
                 }
-                Command::Ended(ended) => self.ended.push(ended),
+                Command::Reconciled(ended) => self.ended.push(ended),
                 Command::Refused(event) => self.refused.push(event),
             }
         }
@@ -126,7 +126,7 @@ impl Harness {
         self.dispatcher.watched(&kind, applied, self.now);
     }
 
-    /// The names of the keys whose turns have ended since this was asked last.
+    /// The names of the keys whose reconciliations have ended since this was asked last.
     pub(super) fn ended(&mut self) -> Vec<String> {
         std::mem::take(&mut self.ended).into_iter().map(|ended| ended.key.name).collect()
     }

@@ -108,7 +108,7 @@ fn a_panic_drops_the_index_and_every_key_is_planned_on_a_new_one() {
     harness.take();
     let panicking = harness.decisions.pop().unwrap();
     harness.changed("Secret", secret("y"));
-    harness.dispatcher.decided(Decided::panicked(panicking.lane), harness.now);
+    harness.dispatcher.decided(Decided::panicked(panicking.controller_id), harness.now);
     harness.after(5);
     let mut planned: Vec<_> = harness.acts.iter().map(|act| act.key.name.clone()).collect();
     planned.sort();

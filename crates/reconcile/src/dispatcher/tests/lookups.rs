@@ -173,14 +173,14 @@ fn an_object_that_may_not_be_read_is_known_to_be_so_and_asked_again() {
 }
 
 /// Looks up how a kind is served and whether somebody may do something with it.
-struct Asker;
+struct Requester;
 
 fn widget() -> Gvk {
     Gvk::parse("example.com/v1", "Widget")
 }
 
-impl Controller for Asker {
-    const NAME: &'static str = "asker";
+impl Controller for Requester {
+    const NAME: &'static str = "requester";
     type Primary = Map;
 
     fn watches<W: Watches>(_: &mut W) {}
@@ -195,7 +195,7 @@ impl Controller for Asker {
 
 #[test]
 fn a_kind_that_is_not_served_and_a_permission_are_asked_again_and_only_news_wake() {
-    let mut harness = Harness::new::<Asker>();
+    let mut harness = Harness::new::<Requester>();
     harness.listed("ConfigMap", &[map("a")]);
     harness.after(1);
     assert_eq!(harness.lookups.len(), 2);

@@ -5,5 +5,5 @@ mod harness;
 mod index;
 mod lookups;
 mod memo;
+mod reconciliations;
 mod stale;
-mod turns;

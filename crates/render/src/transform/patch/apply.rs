@@ -14,7 +14,7 @@ use crate::resmap::ResMap;
 use crate::resource::{Id, Resource};
 use crate::schemas::Schemas;
 use crate::yaml::{Node, Reading, Scalar, Style, Tag, Value};
-use object::Place;
+use object::Location;
 
 /// A patch while it is applied.
 pub(super) struct Application<'a> {
@@ -23,7 +23,7 @@ pub(super) struct Application<'a> {
     /// The schemas that say how lists merge.
     pub schemas: &'a Schemas,
     /// The place in the kustomization that names the patch.
-    pub place: &'a Place,
+    pub location: &'a Location,
     /// The field there.
     pub field: &'a str,
     /// The memory that the rendering may still use.
@@ -32,13 +32,13 @@ pub(super) struct Application<'a> {
 
 impl Application<'_> {
     fn error(&self, message: impl Into<String>) -> Box<RenderError> {
-        Box::new(RenderError::at(Reason::Patch, self.place, message).field(self.field))
+        Box::new(RenderError::at(Reason::Patch, self.location, message).field(self.field))
     }
 
     /// Adds the place of the patch to an error that knows no file yet.
     fn placed(&self, error: RenderError) -> Box<RenderError> {
-        let error = RenderError { file: self.place.file.clone(), ..error };
-        Box::new(error.line(self.place.line).field(self.field))
+        let error = RenderError { file: self.location.file.clone(), ..error };
+        Box::new(error.line(self.location.line).field(self.field))
     }
 
     /// Applies an entry of `patches`.
@@ -98,7 +98,7 @@ impl Application<'_> {
             (Some(one), Some(other)) => {
                 let error =
                     self.error(format!("the patch names {wanted}, and several objects have that name"));
-                Err(Box::new(error.related(&one.place).related(&other.place)))
+                Err(Box::new(error.related(&one.location).related(&other.location)))
             }
             (None, _) => {
                 drop(found);
@@ -145,7 +145,7 @@ impl Application<'_> {
         }
         let object = std::mem::replace(&mut resource.node, Node::empty_map());
         let merged = strategic::merge(object, patch, self.schemas).map_err(|mut error| {
-            (error.file, error.line) = (self.place.file.clone(), Some(self.place.line));
+            (error.file, error.line) = (self.location.file.clone(), Some(self.location.line));
             Box::new(error.field(self.field))
         })?;
         let Some(merged) = merged else { return Ok(()) };

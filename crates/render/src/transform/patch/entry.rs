@@ -5,9 +5,9 @@ use crate::configured::ConfigObject;
 use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError};
 use crate::generate::at;
-use crate::kustomization::{Selector, Text, place_of};
+use crate::kustomization::{Selector, Text, location_of};
 use crate::transform::transformer::Pass;
-use object::Place;
+use object::Location;
 
 /// A patch and its target.
 pub(super) struct Patch {
@@ -20,7 +20,7 @@ pub(super) struct Patch {
     /// Its options.
     pub options: PatchOptions,
     /// Its place.
-    pub place: Place,
+    pub location: Location,
     /// Its path in the file.
     pub field: String,
 }
@@ -46,7 +46,7 @@ impl Patch {
     /// Reads a configuration object; `inline` names the field of the patch itself.
     pub(super) fn of_config(config: &mut ConfigObject<'_>, inline: &'static str) -> Result<Self> {
         let patch = Self::take(&mut config.fields, &config.located, inline)?;
-        Ok(Self { place: config.object.place.clone(), field: inline.to_owned(), ..patch })
+        Ok(Self { location: config.object.location.clone(), field: inline.to_owned(), ..patch })
     }
 
     fn take(fields: &mut Fields<'_>, located: &Located<'_>, inline: &'static str) -> Result<Self> {
@@ -56,7 +56,7 @@ impl Patch {
             inline: not_empty(fields.one(inline, Text::read)?),
             target: fields.one("target", Selector::read)?,
             options: fields.one("options", PatchOptions::read)?.unwrap_or_default(),
-            place: place_of(located),
+            location: location_of(located),
             field: located.field.clone(),
         };
         let problem = match (&patch.path, &patch.inline) {
@@ -69,7 +69,7 @@ impl Patch {
 
     /// The text of the patch; `None` if there is neither text nor file.
     pub(super) fn text(&self, pass: &Pass<'_, '_>) -> Result<Option<(String, PatchSource<'_>)>> {
-        let (place, field) = (&self.place, self.field.as_str());
+        let (location, field) = (&self.location, self.field.as_str());
         match (&self.path, &self.inline) {
             (Some(path), _) => {
                 let (file, bytes) =
@@ -77,13 +77,14 @@ impl Patch {
                 pass.build.source.budget.spend(bytes.len()).map_err(|error| at(path, error))?;
                 let text = std::str::from_utf8(&bytes)
                     .map_err(|_| Box::new(RenderError::new(Reason::Malformed, &file, "not UTF-8 text")))?;
-                Ok(Some((text.to_owned(), PatchSource { file, place, field, first_line: Some(0) })))
+                Ok(Some((text.to_owned(), PatchSource { file, location, field, first_line: Some(0) })))
             }
             (None, Some(inline)) => {
-                let (file, place, field) = (inline.place.file.clone(), &inline.place, inline.field.as_str());
+                let (file, location, field) =
+                    (inline.location.file.clone(), &inline.location, inline.field.as_str());
                 Ok(Some((
                     inline.text.trim().to_owned(),
-                    PatchSource { file, place, field, first_line: None },
+                    PatchSource { file, location, field, first_line: None },
                 )))
             }
             (None, None) => Ok(None),

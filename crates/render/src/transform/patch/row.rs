@@ -72,7 +72,7 @@ fn apply_patch(pass: &mut Pass<'_, '_>, patch: &Patch) -> Result<()> {
 
 fn apply_json_patch(pass: &mut Pass<'_, '_>, patch: &Patch) -> Result<()> {
     let Some(target) = &patch.target else {
-        let error = RenderError::at(Reason::InvalidValue, &patch.place, "a JSON patch needs a target");
+        let error = RenderError::at(Reason::InvalidValue, &patch.location, "a JSON patch needs a target");
         return Err(Box::new(error.field(patch.field.clone())));
     };
     let Some((text, source)) = patch.text(pass)? else { return Ok(()) };
@@ -82,7 +82,7 @@ fn apply_json_patch(pass: &mut Pass<'_, '_>, patch: &Patch) -> Result<()> {
 
 fn application<'a>(build: &'a Build<'_>, patch: &'a Patch) -> Application<'a> {
     let (schemas, budget) = (&build.schemas, &build.source.budget);
-    Application { options: patch.options, schemas, place: &patch.place, field: &patch.field, budget }
+    Application { options: patch.options, schemas, location: &patch.location, field: &patch.field, budget }
 }
 
 /// Applies an entry of `patchesStrategicMerge`, which is the patch itself or a file.
@@ -91,8 +91,8 @@ fn apply_strategic_merge(pass: &mut Pass<'_, '_>, text: &Text) -> Result<()> {
         .ok()
         .filter(|nodes| !nodes.is_empty() && nodes.iter().all(|node| node.as_map().is_some()));
     let patches = match inline {
-        Some(nodes) => objects_of(nodes, &text.place.file).map_err(|mut error| {
-            error.line = Some(text.place.line);
+        Some(nodes) => objects_of(nodes, &text.location.file).map_err(|mut error| {
+            error.line = Some(text.location.line);
             error
         })?,
         None => {
@@ -102,13 +102,13 @@ fn apply_strategic_merge(pass: &mut Pass<'_, '_>, text: &Text) -> Result<()> {
         }
     };
     if patches.is_empty() {
-        let error = RenderError::at(Reason::Patch, &text.place, "the patch is empty");
+        let error = RenderError::at(Reason::Patch, &text.location, "the patch is empty");
         return Err(Box::new(error.field(text.field.clone())));
     }
     let application = Application {
         options: PatchOptions::default(),
         schemas: &pass.build.schemas,
-        place: &text.place,
+        location: &text.location,
         field: &text.field,
         budget: &pass.build.source.budget,
     };

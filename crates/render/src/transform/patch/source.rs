@@ -6,7 +6,7 @@ use crate::error::{Reason, RenderError};
 use crate::load::objects_of;
 use crate::resource::Resource;
 use crate::yaml::{Node, Reading, Value, documents};
-use object::Place;
+use object::Location;
 
 /// The content of a patch.
 pub(super) enum PatchContent {
@@ -21,7 +21,7 @@ pub(super) struct PatchSource<'a> {
     /// The file of the text, or of the kustomization that holds it.
     pub file: String,
     /// The place in the kustomization that names the patch.
-    pub place: &'a Place,
+    pub location: &'a Location,
     /// The field there.
     pub field: &'a str,
     /// The line of the file before the text starts; `None` if the lines of the text have no meaning in the
@@ -31,7 +31,7 @@ pub(super) struct PatchSource<'a> {
 
 impl PatchSource<'_> {
     fn error(&self, message: impl Into<String>) -> Box<RenderError> {
-        Box::new(RenderError::at(Reason::Patch, self.place, message).field(self.field))
+        Box::new(RenderError::at(Reason::Patch, self.location, message).field(self.field))
     }
 
     /// Adds the place of the text to an error about it.
@@ -42,7 +42,7 @@ impl PatchSource<'_> {
                 error
             }
             None => {
-                (error.file, error.line) = (self.place.file.clone(), Some(self.place.line));
+                (error.file, error.line) = (self.location.file.clone(), Some(self.location.line));
                 Box::new(error.field(self.field))
             }
         }
@@ -68,7 +68,7 @@ impl PatchSource<'_> {
     fn read_strategic(&self, nodes: Vec<Node>) -> Result<Vec<Resource>> {
         let mut objects = objects_of(nodes, &self.file).map_err(|error| self.within(error))?;
         for object in &mut objects {
-            object.place = self.place.clone();
+            object.location = self.location.clone();
         }
         Ok(objects)
     }

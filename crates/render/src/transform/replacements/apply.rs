@@ -10,7 +10,7 @@ use crate::kustomization::{Selector, Text};
 use crate::path::{self, Shape};
 use crate::resource::{DEFAULT_NAMESPACE, Id, Resource};
 use crate::yaml::{Node, Reading, Scalar, Value, documents, print_stream};
-use object::Place;
+use object::Location;
 
 /// The field of a selector that names none.
 const DEFAULT_FIELD: &str = "metadata.name";
@@ -35,8 +35,8 @@ pub(super) fn apply(
     Ok(())
 }
 
-fn error(place: &Place, field: &str, message: impl Into<String>) -> Box<RenderError> {
-    Box::new(RenderError::at(Reason::Target, place, message).field(field))
+fn error(location: &Location, field: &str, message: impl Into<String>) -> Box<RenderError> {
+    Box::new(RenderError::at(Reason::Target, location, message).field(field))
 }
 
 fn value_of(resources: &[Resource], replacement: &Replacement) -> Result<Node> {
@@ -45,7 +45,7 @@ fn value_of(resources: &[Resource], replacement: &Replacement) -> Result<Node> {
     };
     let resource = source_object(resources, source)?;
     let wanted = if source.field_path.is_empty() { DEFAULT_FIELD } else { &source.field_path };
-    let at = |message: String| error(&source.place, &source.field, message);
+    let at = |message: String| error(&source.location, &source.field, message);
     let found = path::lookup(&resource.node, &path::parts(wanted))
         .map_err(|why| at(format!("fieldPath {wanted:?}: {why}")))?;
     let found = found
@@ -80,14 +80,17 @@ fn source_object<'r>(resources: &'r [Resource], source: &SourceSelector) -> Resu
         [] => {
             let hint = did_you_mean(&source.name, resources.iter().map(Resource::name));
             Err(Box::new(
-                error(&source.place, &source.field, format!("there is no {wanted}")).hint_maybe(hint),
+                error(&source.location, &source.field, format!("there is no {wanted}")).hint_maybe(hint),
             ))
         }
         several => {
-            let mut error =
-                error(&source.place, &source.field, format!("{wanted} could mean {} objects", several.len()));
+            let mut error = error(
+                &source.location,
+                &source.field,
+                format!("{wanted} could mean {} objects", several.len()),
+            );
             for resource in several.iter().take(5) {
-                error = Box::new(error.related(&resource.place));
+                error = Box::new(error.related(&resource.location));
             }
             Err(error)
         }
@@ -121,7 +124,7 @@ fn is_target(resource: &Resource, target: &TargetSelector) -> bool {
 
 fn copy(resource: &mut Resource, value: &Node, target: &TargetSelector, budget: &Budget<'_>) -> Result<()> {
     let default =
-        [Text { text: DEFAULT_FIELD.into(), place: target.place.clone(), field: target.field.clone() }];
+        [Text { text: DEFAULT_FIELD.into(), location: target.location.clone(), field: target.field.clone() }];
     let paths = if target.field_paths.is_empty() { &default[..] } else { &target.field_paths };
     for field_path in paths {
         let parts = path::parts(&field_path.text);
@@ -136,7 +139,7 @@ fn copy(resource: &mut Resource, value: &Node, target: &TargetSelector, budget: 
             let made = if target.options.create { "found or made" } else { "found" };
             let why = why.map(|why| format!(": {why}")).unwrap_or_default();
             let message = format!("the field {:?} cannot be {made} in {}{why}", field_path.text, name);
-            error(&field_path.place, &field_path.field, message)
+            error(&field_path.location, &field_path.field, message)
         };
         let found = path::find_all(&mut resource.node, &parts, create);
         let found = found.map_err(|why| missing(Some(why)))?;
@@ -147,7 +150,7 @@ fn copy(resource: &mut Resource, value: &Node, target: &TargetSelector, budget: 
             let Some(slot) = path::at_mut(&mut resource.node, &steps) else { continue };
             budget.spend(value.memory() + slot.text().len()).map_err(|error| at(field_path, error))?;
             set(slot, value, &target.options)
-                .map_err(|why| error(&field_path.place, &field_path.field, why))?;
+                .map_err(|why| error(&field_path.location, &field_path.field, why))?;
         }
         resource.spread_shared();
     }

@@ -2,9 +2,9 @@
 
 use crate::decode::{Fields, Located, Result};
 use crate::error::Reason;
-use crate::kustomization::{InlineOrFile, Selector, Text, place_of, take_gvk};
+use crate::kustomization::{InlineOrFile, Selector, Text, location_of, take_gvk};
 use object::Gvk;
-use object::Place;
+use object::Location;
 
 /// Values that are copied from one object to others.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ pub(super) struct SourceSelector {
     /// A part of the field.
     pub options: FieldOptions,
     /// Its place.
-    pub place: Place,
+    pub location: Location,
     /// Its path in the file.
     pub field: String,
 }
@@ -48,7 +48,7 @@ pub(super) struct TargetSelector {
     /// A part of the fields, and whether they are made.
     pub options: FieldOptions,
     /// Its place.
-    pub place: Place,
+    pub location: Location,
     /// Its path in the file.
     pub field: String,
 }
@@ -120,7 +120,7 @@ impl SourceSelector {
             namespace: fields.string("namespace")?,
             field_path: fields.string("fieldPath")?,
             options: fields.one("options", FieldOptions::read)?.unwrap_or_default(),
-            place: place_of(located),
+            location: location_of(located),
             field: located.field.clone(),
         };
         fields.finish()?;
@@ -136,7 +136,7 @@ impl TargetSelector {
             reject: fields.list("reject", Selector::read_exact)?,
             field_paths: fields.list("fieldPaths", Text::read)?,
             options: fields.one("options", FieldOptions::read)?.unwrap_or_default(),
-            place: place_of(located),
+            location: location_of(located),
             field: located.field.clone(),
         };
         fields.finish()?;

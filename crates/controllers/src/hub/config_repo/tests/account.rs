@@ -4,7 +4,7 @@ const ACCOUNT: &str = "system:serviceaccount:config:deployer";
 
 /// An API server on which only the service account may write ConfigMaps.
 fn allow_the_account(
-    sites: &mut sim::Sites<'_>,
+    sites: &mut sim::Servers<'_>,
     manager: &str,
     action: &Action,
     now: Timestamp,

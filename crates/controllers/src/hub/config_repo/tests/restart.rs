@@ -50,6 +50,6 @@ fn lost_answers_refusals_and_restarts_leave_no_orphan() {
         let mut owned: Vec<_> = hub.status().inventory.iter().map(|entry| entry.name.clone()).collect();
         owned.sort();
         assert_eq!(hub.names(), owned, "seed {seed}");
-        assert!(hub.told().starts_with("Ready"), "seed {seed}: {}", hub.told());
+        assert!(hub.message().starts_with("Ready"), "seed {seed}: {}", hub.message());
     }
 }

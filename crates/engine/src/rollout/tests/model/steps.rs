@@ -10,7 +10,7 @@ use crate::rollout::{Input, RolloutDecision, advance, oracle};
 /// A step from one state to the next.
 #[derive(Clone, Copy, Debug)]
 #[expect(dead_code, reason = "printed with a broken promise")]
-pub(super) enum What {
+pub(super) enum Transition {
     Event(&'static str),
     Cluster(usize, &'static str),
     /// A pass whose writes `part`, a bit each, happened.
@@ -22,9 +22,9 @@ pub(super) enum What {
 
 impl World {
     /// Everything that can happen next but a pass of the controller.
-    pub(super) fn events(&self, s: &S) -> Vec<(What, S)> {
+    pub(super) fn events(&self, s: &S) -> Vec<(Transition, S)> {
         let mut next = Vec::new();
-        let mut push = |what: &'static str, state: S| next.push((What::Event(what), state));
+        let mut push = |what: &'static str, state: S| next.push((Transition::Event(what), state));
         if s.revision < self.revisions {
             // Whoever is there by now was there when this revision began.
             let clusters = s.clusters.map(|c| C { late: false, ..c });
@@ -43,7 +43,7 @@ impl World {
             for (what, cluster) in self.cluster_events(s, at) {
                 let mut state = *s;
                 state.clusters[at] = cluster;
-                next.push((What::Cluster(at, what), state));
+                next.push((Transition::Cluster(at, what), state));
             }
         }
         next
@@ -80,7 +80,7 @@ impl World {
     }
 
     /// The states a pass can end in: all its writes, or any part of them.
-    pub(super) fn passes(&self, s: &S, decision: &RolloutDecision) -> Vec<(What, S)> {
+    pub(super) fn passes(&self, s: &S, decision: &RolloutDecision) -> Vec<(Transition, S)> {
         let mut ahead = *s;
         ahead.quarantined = decision.quarantine.as_ref().map_or(0, |_| s.revision);
         let writes: Vec<(usize, u8)> = (0..3)
@@ -106,7 +106,7 @@ impl World {
                         c.outcome = Outcome::Good;
                     }
                 }
-                (What::Pass { part, of: parts - 1 }, state)
+                (Transition::Pass { part, of: parts - 1 }, state)
             })
             .collect()
     }
@@ -122,7 +122,7 @@ impl World {
             let passes = self.passes(&state, &decision);
             let checked = oracle::check(&input, &decision, now).map_err(|broken| broken.to_string());
             if let Err(why) = checked.and_then(|()| self.check_fixpoint(&world, &passes)) {
-                return Err(self.story(&came_from, state, &why));
+                return Err(self.trace(&came_from, state, &why));
             }
             for (_, next) in self.events(&state).into_iter().chain(passes) {
                 if let Entry::Vacant(unseen) = came_from.entry(next) {
@@ -135,7 +135,7 @@ impl World {
     }
 
     /// After a pass that wrote everything, a second pass changes nothing.
-    fn check_fixpoint(&self, world: &Input, passes: &[(What, S)]) -> Result<(), String> {
+    fn check_fixpoint(&self, world: &Input, passes: &[(Transition, S)]) -> Result<(), String> {
         let Some((_, written)) = passes.last().filter(|_| passes.len() > 1) else { return Ok(()) };
         let again = advance(&self.input_at(world, written), self.now(written));
         let changes = self.passes(written, &again).last().is_some_and(|(_, next)| next != written);
@@ -143,7 +143,7 @@ impl World {
     }
 
     /// The steps to the state in which a promise is broken.
-    fn story(&self, came_from: &BTreeMap<S, Option<S>>, broken: S, why: &str) -> String {
+    fn trace(&self, came_from: &BTreeMap<S, Option<S>>, broken: S, why: &str) -> String {
         let mut steps = Vec::new();
         let mut at = broken;
         while let Some(from) = came_from[&at] {

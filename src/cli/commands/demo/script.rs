@@ -20,14 +20,14 @@ const DEADLINE: &str = "6s";
 /// Time for which the canaries of a version must work before the others follow.
 const SOAK: &str = "1s";
 /// Longest time for all that a commit causes. An idle machine needs about ten seconds.
-const PATIENCE: Duration = Duration::from_secs(90);
+const STEP_TIMEOUT: Duration = Duration::from_secs(90);
 /// Time for which the rest of the fleet is watched after a version has failed, to show that nothing else
 /// changes.
-const AFTERMATH: Duration = Duration::from_secs(3);
+const SETTLE_TIME: Duration = Duration::from_secs(3);
 const TICK: Duration = Duration::from_millis(100);
 
 /// Tells the story to its end, and stays there where the user asked for it.
-pub(super) async fn tell(args: &Args, dir: &Path, screen: Screen<'_>, background: &Background) -> Result<()> {
+pub(super) async fn run(args: &Args, dir: &Path, screen: Screen<'_>, background: &Background) -> Result<()> {
     let mut demo = Demo::start(dir, screen, background).await?;
     for number in 0..args.clusters {
         let cloud = if number % 2 == 0 { "aws" } else { "gcp" };
@@ -65,9 +65,9 @@ impl Demo<'_> {
     }
 
     /// Reads the hub and shows the changes.
-    fn look(&mut self) -> Result<()> {
+    fn refresh(&mut self) -> Result<()> {
         let now = self.hub.with_store(|store, now| Fleet::read(store, ADDON, now));
-        for line in now.story(&self.fleet) {
+        for line in now.changes_since(&self.fleet) {
             self.screen.line(&line)?;
         }
         self.screen.table(&now, ADDON)?;
@@ -78,22 +78,22 @@ impl Demo<'_> {
     /// Shows what happens until the user ends it.
     async fn stay(&mut self, background: &Background) -> Result<()> {
         while background.stop.run_until_cancelled(sleep(TICK)).await.is_some() {
-            self.look()?;
+            self.refresh()?;
         }
         Ok(self.screen.erase()?)
     }
 
     /// Waits for a state of the whole fleet.
     async fn until(&mut self, state: &str, holds: impl Fn(&Fleet) -> bool) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + STEP_TIMEOUT;
         loop {
-            self.look()?;
+            self.refresh()?;
             if self.fleet.clusters.len() == self.spokes.len() && holds(&self.fleet) {
                 return Ok(());
             }
             anyhow::ensure!(
                 Instant::now() < deadline,
-                "this did not happen within {PATIENCE:?}: {state}
+                "this did not happen within {STEP_TIMEOUT:?}: {state}
 {}",
                 self.fleet.table(ADDON, Style::PLAIN)
             );
@@ -107,9 +107,9 @@ impl Demo<'_> {
         self.until("0.4.2 has failed on the canaries", has_failed).await?;
         let untouched = self.fleet.waiting("0.4.1");
         self.say(&format!("stopped at the canaries; {untouched} clusters keep 0.4.1"))?;
-        let end = Instant::now() + AFTERMATH;
+        let end = Instant::now() + SETTLE_TIME;
         while Instant::now() < end {
-            self.look()?;
+            self.refresh()?;
             sleep(TICK).await;
         }
         let untouched = self.fleet.waiting("0.4.1");
@@ -123,7 +123,7 @@ impl Demo<'_> {
 
     /// Waits until a report about a commit is pushed.
     async fn reported(&mut self, commit: &str) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + STEP_TIMEOUT;
         loop {
             let summary = self.repository.file(REPORTS, "summary.json")?.unwrap_or_default();
             if summary.contains(commit) && summary.contains("\"state\": \"Failed\"") {
@@ -131,7 +131,7 @@ impl Demo<'_> {
             }
             anyhow::ensure!(
                 Instant::now() < deadline,
-                "no report about {} was pushed to {REPORTS} within {PATIENCE:?}",
+                "no report about {} was pushed to {REPORTS} within {STEP_TIMEOUT:?}",
                 short(commit)
             );
             sleep(TICK).await;

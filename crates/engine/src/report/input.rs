@@ -34,16 +34,17 @@ impl Cluster {
     fn read(name: &str, state: &ClusterState, addon: Option<&ManagedClusterAddOn>) -> Self {
         let conditions = addon.and_then(|addon| addon.status.as_ref()).map(|status| &status.conditions);
         let condition = |type_| conditions.and_then(|conditions| find_condition(conditions, type_));
-        let said = |type_| condition(type_).map(|condition| condition.message.clone()).unwrap_or_default();
+        let message_of =
+            |type_| condition(type_).map(|condition| condition.message.clone()).unwrap_or_default();
         let available = condition(AVAILABLE).is_some_and(Condition::is_true);
         let message = match state {
             ClusterState::Done if available => String::new(),
-            ClusterState::Done => said(AVAILABLE),
+            ClusterState::Done => message_of(AVAILABLE),
             ClusterState::Failed { .. }
             | ClusterState::TimedOut
             | ClusterState::Progressing { .. }
             | ClusterState::Starting
-            | ClusterState::Soaking { .. } => said(PROGRESSING),
+            | ClusterState::Soaking { .. } => message_of(PROGRESSING),
             ClusterState::Waiting(_)
             | ClusterState::Skipped
             | ClusterState::Unreachable { .. }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::command::{Act, Acted, Command, Ended};
+use super::command::{Act, Acted, Command, ReconcileResult};
 use super::decision::{Decided, DecisionResult, Planned};
 use super::state::{Deciding, Dispatcher};
 use crate::queue::earlier;
-use crate::snapshot::Asked;
+use crate::snapshot::Requests;
 use crate::{
     Event, Executed, Failure, FailureKind, Lookup, Outcome, Plan, ReadError, Site, StatusWrite, Wake,
     WatchedKind,
@@ -16,8 +16,8 @@ use crate::{
 use object::{Gvk, Key};
 
 /// The reconciliation of a key.
-pub(super) struct Turn {
-    lane: usize,
+pub(super) struct Reconciliation {
+    controller_id: usize,
     pub(super) key: Key,
     began: Timestamp,
     /// How far the clock was set back since.
@@ -56,11 +56,21 @@ struct End {
     is_coming: bool,
 }
 
-impl Turn {
-    pub(super) fn new(lane: usize, key: Key, now: Timestamp) -> Self {
+impl Reconciliation {
+    pub(super) fn new(controller_id: usize, key: Key, now: Timestamp) -> Self {
         let (wake_at, events, failure) = Default::default();
         let set_back = SignedDuration::ZERO;
-        Self { lane, key, began: now, set_back, steps: 0, wake_at, events, failure, stage: Stage::Deciding }
+        Self {
+            controller_id,
+            key,
+            began: now,
+            set_back,
+            steps: 0,
+            wake_at,
+            events,
+            failure,
+            stage: Stage::Deciding,
+        }
     }
 
     /// The clock was set back.
@@ -74,93 +84,111 @@ impl Turn {
 impl Dispatcher {
     /// Handles the end of a decision.
     pub fn decided(&mut self, decided: Decided, now: Timestamp) {
-        let Decided { lane: index, answer } = decided;
-        let Some(lane) = self.lanes.get_mut(index) else { return };
-        let deciding = std::mem::replace(&mut lane.deciding, Deciding::Nothing);
-        let turn = match deciding {
-            Deciding::Turn(id) => self.turns.remove(&id).map(|turn| (id, turn)),
+        let Decided { controller_id: index, output } = decided;
+        let Some(registered) = self.controllers.get_mut(index) else { return };
+        let deciding = std::mem::replace(&mut registered.deciding, Deciding::Nothing);
+        let reconciliation = match deciding {
+            Deciding::Reconciliation(id) => {
+                self.reconciliations.remove(&id).map(|reconciliation| (id, reconciliation))
+            }
             Deciding::CatchingUp | Deciding::Nothing => None,
         };
-        let Some(answer) = answer else {
-            self.panicked(index, turn, now);
+        let Some(output) = output else {
+            self.panicked(index, reconciliation, now);
             return;
         };
-        lane.index.give_back(answer.index);
+        registered.index.give_back(output.index);
         let at = self.coalesced(now);
-        self.wake(answer.woken.into_iter().map(|key| (index, key)), Wake::changed(at));
-        let Some((id, turn)) = turn else { return };
-        match answer.result {
+        self.wake(output.woken.into_iter().map(|key| (index, key)), Wake::changed(at));
+        let Some((id, reconciliation)) = reconciliation else { return };
+        match output.result {
             DecisionResult::CaughtUp => {}
-            DecisionResult::Planned(planned) => self.planned(id, turn, *planned, now),
-            DecisionResult::Concluded(status) => self.write_status(id, turn, status, now),
+            DecisionResult::Planned(planned) => self.planned(id, reconciliation, *planned, now),
+            DecisionResult::Concluded(status) => self.write_status(id, reconciliation, status, now),
         }
     }
 
     /// A panic may have left the index half changed, so the index is dropped and every key is planned on a
     /// new one.
-    fn panicked(&mut self, index: usize, turn: Option<(u64, Turn)>, now: Timestamp) {
-        let Some(lane) = self.lanes.get_mut(index) else { return };
-        lane.index.give_back(None);
-        if lane.index.type_id.is_some() {
-            let keys = (lane.controller.keys)(&self.caches).unwrap_or_default();
+    fn panicked(&mut self, index: usize, reconciliation: Option<(u64, Reconciliation)>, now: Timestamp) {
+        let Some(registered) = self.controllers.get_mut(index) else { return };
+        registered.index.give_back(None);
+        if registered.index.type_id.is_some() {
+            let keys = (registered.controller.keys)(&self.caches).unwrap_or_default();
             self.wake(keys.into_iter().map(|key| (index, key)), Wake::changed(self.coalesced(now)));
         }
-        if let Some((id, turn)) = turn {
-            self.end(id, turn, End { panicked: true, ..End::default() }, now);
+        if let Some((id, reconciliation)) = reconciliation {
+            self.end(id, reconciliation, End { panicked: true, ..End::default() }, now);
         }
     }
 
-    fn planned(&mut self, id: u64, mut turn: Turn, planned: Planned, now: Timestamp) {
-        let Planned { plan, asked, status } = planned;
-        let waits = asked.is_pending || !asked.awaited.is_empty() || !asked.unanswered.is_empty();
-        let observe = plan.as_ref().ok().filter(|_| !asked.is_pending).map(|plan| plan.observe.as_slice());
-        self.ask(&turn, asked, observe, now);
+    fn planned(&mut self, id: u64, mut reconciliation: Reconciliation, planned: Planned, now: Timestamp) {
+        let Planned { plan, requested, status } = planned;
+        let waits = requested.is_pending || !requested.awaited.is_empty() || !requested.unanswered.is_empty();
+        let observe =
+            plan.as_ref().ok().filter(|_| !requested.is_pending).map(|plan| plan.observe.as_slice());
+        self.request(&reconciliation, requested, observe, now);
         let mut plan = match plan {
             Ok(plan) => plan,
             Err(error) => {
                 let is_coming = waits && error.is_coming();
-                self.end(id, turn, End { read_error: Some(error), is_coming, panicked: false }, now);
+                self.end(
+                    id,
+                    reconciliation,
+                    End { read_error: Some(error), is_coming, panicked: false },
+                    now,
+                );
                 return;
             }
         };
-        turn.wake_at = plan.wake_at.map(|at| earlier(at, turn.set_back));
-        turn.events = std::mem::take(&mut plan.events);
-        turn.steps = plan.steps.len();
+        reconciliation.wake_at = plan.wake_at.map(|at| earlier(at, reconciliation.set_back));
+        reconciliation.events = std::mem::take(&mut plan.events);
+        reconciliation.steps = plan.steps.len();
         if plan.steps.is_empty() {
-            self.write_status(id, turn, status, now);
+            self.write_status(id, reconciliation, status, now);
             return;
         }
-        turn.stage = Stage::Acting(Acting { plan: Arc::new(plan), outcomes: Vec::new(), left: 0 });
-        self.turns.insert(id, turn);
+        reconciliation.stage = Stage::Acting(Acting { plan: Arc::new(plan), outcomes: Vec::new(), left: 0 });
+        self.reconciliations.insert(id, reconciliation);
         self.next_step(id);
     }
 
     /// Requests the watches and computations that a plan asked for. `observe` is `None` if the plan failed or
     /// waits for a result: it then may not have reached all of its questions.
-    fn ask(&mut self, turn: &Turn, asked: Asked, observe: Option<&[Gvk]>, now: Timestamp) {
-        let (lane, key) = (turn.lane, &turn.key);
-        let Some(controller) = self.lanes.get(lane).map(|lane| lane.controller.name) else { return };
-        let asker = (lane, key.clone());
-        let (mut kinds, mut lookups) = (asked.kinds, asked.lookups);
+    fn request(
+        &mut self,
+        reconciliation: &Reconciliation,
+        requested: Requests,
+        observe: Option<&[Gvk]>,
+        now: Timestamp,
+    ) {
+        let (controller_id, key) = (reconciliation.controller_id, &reconciliation.key);
+        let Some(controller) =
+            self.controllers.get(controller_id).map(|registered| registered.controller.name)
+        else {
+            return;
+        };
+        let requester = (controller_id, key.clone());
+        let (mut kinds, mut lookups) = (requested.kinds, requested.lookups);
         match observe {
             Some(observe) => {
                 kinds.extend(observe.iter().cloned());
-                self.memos.retain(lane, key, &asked.used);
+                self.memos.retain(controller_id, key, &requested.used);
             }
             None => {
-                kinds.extend(self.observed.of(&asker).into_iter().flatten().cloned());
-                lookups.extend(self.lookups.of(&asker).into_iter().flatten().cloned());
+                kinds.extend(self.observed.of(&requester).into_iter().flatten().cloned());
+                lookups.extend(self.lookups.of(&requester).into_iter().flatten().cloned());
             }
         }
         let is_answered = |lookup: &Lookup| self.caches.answer(lookup).is_some();
-        if asked.awaited.iter().any(|gvk| self.caches.is_observed(gvk))
-            || asked.unanswered.iter().any(is_answered)
+        if requested.awaited.iter().any(|gvk| self.caches.is_observed(gvk))
+            || requested.unanswered.iter().any(is_answered)
         {
             // A list or an answer may have arrived since the plan began.
-            self.wake([asker.clone()], Wake::changed(now));
+            self.wake([requester.clone()], Wake::changed(now));
         }
-        if self.observed.of(&asker) != Some(&kinds) {
-            let watching = self.observed.ask(asker, kinds);
+        if self.observed.of(&requester) != Some(&kinds) {
+            let watching = self.observed.request(requester, kinds);
             let site = self.observed_site();
             for gvk in watching.ended {
                 self.caches.forget_observed(&gvk);
@@ -170,26 +198,40 @@ impl Dispatcher {
                 self.commands.push(Command::Watch(Arc::new(WatchedKind::observed(site, gvk))));
             }
         }
-        self.look_up((lane, key.clone()), lookups, now);
-        for memo in asked.memos {
-            self.memos.ask((lane, controller), key, memo, now);
+        self.look_up((controller_id, key.clone()), lookups, now);
+        for memo in requested.memos {
+            self.memos.request((controller_id, controller), key, memo, now);
         }
     }
 
     /// Hands out the actions of the next step.
     fn next_step(&mut self, id: u64) {
-        let Some(turn) = self.turns.get_mut(&id) else { return };
-        let Stage::Acting(acting) = &mut turn.stage else { return };
+        let Some(reconciliation) = self.reconciliations.get_mut(&id) else { return };
+        let Stage::Acting(acting) = &mut reconciliation.stage else { return };
         let step = acting.outcomes.len();
         let Some(actions) = acting.plan.steps.get(step).map(Vec::len) else { return };
         acting.outcomes.push((0..actions).map(|_| None).collect());
         acting.left = actions;
-        let (lane, key, plan) = (turn.lane, turn.key.clone(), Arc::clone(&acting.plan));
-        let Some(controller) = self.lanes.get(lane).map(|lane| lane.controller.name) else { return };
+        let (controller_id, key, plan) =
+            (reconciliation.controller_id, reconciliation.key.clone(), Arc::clone(&acting.plan));
+        let Some(controller) =
+            self.controllers.get(controller_id).map(|registered| registered.controller.name)
+        else {
+            return;
+        };
         for index in 0..actions {
             let (key, plan, position) = (key.clone(), Arc::clone(&plan), (step, index));
             let (kinds, restores) = Default::default();
-            self.hand_out(Act { turn: id, lane, controller, key, plan, position, kinds, restores });
+            self.hand_out(Act {
+                reconcile_id: id,
+                controller_id,
+                controller,
+                key,
+                plan,
+                position,
+                kinds,
+                restores,
+            });
         }
     }
 
@@ -211,7 +253,8 @@ impl Dispatcher {
 
     /// Handles the outcome of an action.
     pub fn acted(&mut self, acted: Acted, now: Timestamp) {
-        let Acted { turn: id, position: (step, index), site, gvk, outcome, written, restores } = acted;
+        let Acted { reconcile_id: id, position: (step, index), site, gvk, outcome, written, restores } =
+            acted;
         match (site, &outcome) {
             (None, _) => {}
             (Some(site), Err(failure)) if failure.kind == FailureKind::Unavailable => {
@@ -235,13 +278,13 @@ impl Dispatcher {
                 self.wrote_object(object, now);
             }
         }
-        let Some(turn) = self.turns.get_mut(&id) else { return };
-        match &mut turn.stage {
+        let Some(reconciliation) = self.reconciliations.get_mut(&id) else { return };
+        match &mut reconciliation.stage {
             Stage::Deciding => {}
             Stage::WritingStatus => {
-                turn.failure = worst(turn.failure.take(), outcome.err());
-                if let Some(turn) = self.turns.remove(&id) {
-                    self.end(id, turn, End::default(), now);
+                reconciliation.failure = worst(reconciliation.failure.take(), outcome.err());
+                if let Some(reconciliation) = self.reconciliations.remove(&id) {
+                    self.end(id, reconciliation, End::default(), now);
                 }
             }
             Stage::Acting(acting) => {
@@ -258,50 +301,83 @@ impl Dispatcher {
 
     /// Starts the next step, or concludes when there is none or an action failed.
     fn step_done(&mut self, id: u64) {
-        let Some(turn) = self.turns.get_mut(&id) else { return };
-        let Stage::Acting(acting) = &turn.stage else { return };
+        let Some(reconciliation) = self.reconciliations.get_mut(&id) else { return };
+        let Stage::Acting(acting) = &reconciliation.stage else { return };
         let last = acting.outcomes.last().into_iter().flatten();
         let has_failed = last.flatten().any(Result::is_err);
         if !has_failed && acting.outcomes.len() < acting.plan.steps.len() {
             self.next_step(id);
             return;
         }
-        let Stage::Acting(acting) = std::mem::replace(&mut turn.stage, Stage::Deciding) else { return };
+        let Stage::Acting(acting) = std::mem::replace(&mut reconciliation.stage, Stage::Deciding) else {
+            return;
+        };
         let plan = Arc::try_unwrap(acting.plan).unwrap_or_else(|shared| Plan::clone(&shared));
         let outcomes = acting.outcomes.into_iter().map(|step| step.into_iter().flatten().collect()).collect();
         let done = Executed { plan, outcomes };
-        turn.failure = done.failures().map(|(_, failure)| failure.clone()).max_by_key(|failure| failure.kind);
-        if let Some(lane) = self.lanes.get_mut(turn.lane) {
-            lane.concluding.push_back((id, done));
+        reconciliation.failure =
+            done.failures().map(|(_, failure)| failure.clone()).max_by_key(|failure| failure.kind);
+        if let Some(registered) = self.controllers.get_mut(reconciliation.controller_id) {
+            registered.concluding.push_back((id, done));
         }
     }
 
-    fn write_status(&mut self, id: u64, mut turn: Turn, status: Option<StatusWrite>, now: Timestamp) {
+    fn write_status(
+        &mut self,
+        id: u64,
+        mut reconciliation: Reconciliation,
+        status: Option<StatusWrite>,
+        now: Timestamp,
+    ) {
         let Some(status) = status else {
-            self.end(id, turn, End::default(), now);
+            self.end(id, reconciliation, End::default(), now);
             return;
         };
         let plan = Plan { steps: vec![vec![status.action()]], ..Plan::default() };
-        turn.stage = Stage::WritingStatus;
-        let (lane, key, plan) = (turn.lane, turn.key.clone(), Arc::new(plan));
-        self.turns.insert(id, turn);
-        let Some(controller) = self.lanes.get(lane).map(|lane| lane.controller.name) else { return };
+        reconciliation.stage = Stage::WritingStatus;
+        let (controller_id, key, plan) =
+            (reconciliation.controller_id, reconciliation.key.clone(), Arc::new(plan));
+        self.reconciliations.insert(id, reconciliation);
+        let Some(controller) =
+            self.controllers.get(controller_id).map(|registered| registered.controller.name)
+        else {
+            return;
+        };
         let (position, kinds, restores) = Default::default();
-        self.hand_out(Act { turn: id, lane, controller, key, plan, position, kinds, restores });
+        self.hand_out(Act {
+            reconcile_id: id,
+            controller_id,
+            controller,
+            key,
+            plan,
+            position,
+            kinds,
+            restores,
+        });
     }
 
-    fn end(&mut self, id: u64, turn: Turn, end: End, now: Timestamp) {
-        let Turn { lane: index, key, began, set_back: _, steps, wake_at, events, failure, stage: _ } = turn;
-        let Some(lane) = self.lanes.get_mut(index) else { return };
+    fn end(&mut self, id: u64, reconciliation: Reconciliation, end: End, now: Timestamp) {
+        let Reconciliation {
+            controller_id: index,
+            key,
+            began,
+            set_back: _,
+            steps,
+            wake_at,
+            events,
+            failure,
+            stage: _,
+        } = reconciliation;
+        let Some(registered) = self.controllers.get_mut(index) else { return };
         let End { read_error, panicked, is_coming } = end;
         let undecided = panicked || (read_error.is_some() && !is_coming);
         let kind = undecided.then_some(FailureKind::Unavailable);
-        lane.queue.end(&key, kind.or(failure.as_ref().map(|failure| failure.kind)), wake_at, now);
+        registered.queue.end(&key, kind.or(failure.as_ref().map(|failure| failure.kind)), wake_at, now);
         let events = if failure.is_none() && !panicked { events } else { Vec::new() };
-        let controller = lane.controller.name;
-        let ended = Ended {
-            turn: id,
-            lane: index,
+        let controller = registered.controller.name;
+        let result = ReconcileResult {
+            reconcile_id: id,
+            controller_id: index,
             controller,
             key,
             began,
@@ -311,7 +387,7 @@ impl Dispatcher {
             read_error,
             panicked,
         };
-        self.commands.push(Command::Ended(ended));
+        self.commands.push(Command::Reconciled(result));
     }
 }
 

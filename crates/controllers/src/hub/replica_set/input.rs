@@ -11,14 +11,14 @@ use api::names::{WORK_PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL};
 use api::work::v1::{ManifestWork, ManifestWorkSpec};
 use api::work::v1alpha1::{LocalPlacementReference, ManifestWorkReplicaSet};
 use engine::addon::selection::Selection;
-use engine::replica_set::{self, Marks};
+use engine::replica_set::{self, WorkRecord};
 use engine::rollout::Size;
 use engine::rollout::input::Hash;
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
 /// The input of the decision about the rollouts of a set.
-pub(super) struct Facts {
+pub(super) struct SetInput {
     pub(super) set: Arc<ManifestWorkReplicaSet>,
     pub(super) key: Key,
     /// The label of its works.
@@ -59,12 +59,12 @@ impl Node {
     }
 }
 
-impl Facts {
+impl SetInput {
     pub(super) fn read(set: Arc<ManifestWorkReplicaSet>, owner: String, view: &impl View) -> Read<Self> {
         let key = Key::of(set.as_ref());
         let template = replica_set::content(&set.spec.manifest_work_template);
         let revision = replica_set::hash(&template);
-        let mut facts = Self {
+        let mut input = Self {
             revision: revision.clone(),
             contents: BTreeMap::from([(revision, template)]),
             snapshots: BTreeMap::new(),
@@ -77,10 +77,10 @@ impl Facts {
             key,
             owner,
         };
-        facts.read_placements(view)?;
-        facts.read_snapshots(view)?;
-        facts.read_works(view)?;
-        Ok(facts)
+        input.read_placements(view)?;
+        input.read_snapshots(view)?;
+        input.read_works(view)?;
+        Ok(input)
     }
 
     fn read_placements(&mut self, view: &impl View) -> Read<()> {
@@ -143,7 +143,7 @@ impl Facts {
     /// The template in a work: the one that its annotation names or, in a work of OCM's controller, the
     /// content of the work.
     fn runs(&mut self, work: &ManifestWork) -> Hash {
-        if let Some(hash) = Marks::read(work).template {
+        if let Some(hash) = WorkRecord::read(work).template {
             return hash;
         }
         let spec = replica_set::content(&work.spec);

@@ -10,7 +10,7 @@ use api::cluster::v1::ManagedCluster;
 /// schedule.
 /// first schedule.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct ClusterAttributes {
     /// The keys and values, one after the other.
     text: Box<str>,
     /// The ends of each key and each value.
@@ -23,7 +23,7 @@ pub struct Facts {
     pub is_tainted: bool,
 }
 
-impl Facts {
+impl ClusterAttributes {
     /// Packs the labels and claims of a cluster.
     pub fn of(cluster: &ManagedCluster) -> Self {
         let labels = cluster.metadata.labels.iter().flatten();
@@ -76,7 +76,7 @@ impl Facts {
     }
 }
 
-impl fmt::Debug for Facts {
+impl fmt::Debug for ClusterAttributes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.pairs()).finish()
     }
@@ -97,12 +97,15 @@ mod tests {
             "spec": {},
             "status": {"clusterClaims": [{"name": "a", "value": "x"}, {"name": "c", "value": "y"}, {"name": "a", "value": "z"}]},
         });
-        let facts = Facts::of(&serde_json::from_value(cluster).unwrap());
+        let attributes = ClusterAttributes::of(&serde_json::from_value(cluster).unwrap());
         assert_eq!(
-            ["a", "bb", "c", "d", ""].map(|key| facts.label(key)),
+            ["a", "bb", "c", "d", ""].map(|key| attributes.label(key)),
             [Some("1"), Some(""), Some("3"), None, None]
         );
-        assert_eq!(["a", "bb", "c"].map(|name| facts.claim(name)), [Some("z"), None, Some("y")]);
-        assert_eq!((Facts::default().label("a"), Facts::default().claim("a")), (None, None));
+        assert_eq!(["a", "bb", "c"].map(|name| attributes.claim(name)), [Some("z"), None, Some("y")]);
+        assert_eq!(
+            (ClusterAttributes::default().label("a"), ClusterAttributes::default().claim("a")),
+            (None, None)
+        );
     }
 }

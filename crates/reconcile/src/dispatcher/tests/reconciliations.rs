@@ -83,7 +83,7 @@ fn a_key_that_changes_while_its_writes_are_executed_is_planned_again() {
     harness.after(1);
     harness.changed("ConfigMap", map("a"));
     harness.after(5);
-    assert_eq!((harness.acts.len(), harness.ended().len()), (1, 0), "one turn of a key at a time");
+    assert_eq!((harness.acts.len(), harness.ended().len()), (1, 0), "one reconciliation of a key at a time");
     harness.act();
     harness.after(5);
     assert_eq!(harness.ended(), ["a", "a", "a-copy"]);
@@ -230,13 +230,13 @@ fn a_busy_server_that_answers_now_and_then_keeps_its_waits() {
 }
 
 #[test]
-fn a_panic_costs_its_key_a_turn() {
+fn a_panic_costs_its_key_a_reconciliation() {
     let mut harness = ready(&[map("bug"), map("sound")]);
     harness.now = Timestamp::from_second(1).unwrap();
     harness.take();
     let bug = harness.decisions.pop().unwrap();
     assert_eq!(bug.key, Some(key("bug")));
-    harness.dispatcher.decided(Decided::panicked(bug.lane), harness.now);
+    harness.dispatcher.decided(Decided::panicked(bug.controller_id), harness.now);
     harness.decide();
     assert_eq!(harness.acts.len(), 1, "the sound one is planned");
     assert!(harness.ended[0].panicked);
