@@ -1,5 +1,7 @@
 //! The writes of commands to an API server, and the lines that report them.
 
+use std::time::Duration;
+
 use anyhow::anyhow;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -13,6 +15,10 @@ use object::{Gvk, Key, Kind, Metadata as _, Object};
 
 /// The field manager of what commands apply.
 const MANAGER: &str = "wheelwright-cli";
+
+/// Lists that an API server puts off, and the time between them, as in client-go.
+const MAX_RETRIES: u32 = 10;
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Options of commands that write.
 #[derive(Debug, Default, clap::Args)]
@@ -104,8 +110,18 @@ pub(super) async fn list<K: Kind>(
     selector: &str,
 ) -> Result<Vec<K>, CommandError> {
     let params = ListParams::default().labels(selector);
-    let found = api::<K>(client, namespace).list(&params).await;
-    let found = found.map_err(failed(format!("list {}", K::plural(&()))))?;
+    let access = api::<K>(client, namespace);
+    let mut retries = 0;
+    let found = loop {
+        match access.list(&params).await {
+            // An API server is busy, or opens the storage of a kind whose definition has just changed.
+            Err(kube::Error::Api(status)) if status.code == 429 && retries < MAX_RETRIES => {
+                retries += 1;
+                tokio::time::sleep(RETRY).await;
+            }
+            found => break found.map_err(failed(format!("list {}", K::plural(&()))))?,
+        }
+    };
     let mut objects = found.items.iter().map(typed::<K>).collect::<Result<Vec<_>, _>>()?;
     objects.sort_by_key(|object| Key::of(object));
     Ok(objects)

@@ -3,6 +3,7 @@
 
 mod accept;
 pub mod conversion;
+mod metrics;
 pub mod receiver;
 
 use std::net::SocketAddr;
@@ -50,9 +51,10 @@ async fn ready(State(handle): State<Handle>) -> (StatusCode, &'static str) {
 async fn metrics(State(handle): State<Handle>) -> Response {
     const OPEN_METRICS: http::HeaderValue =
         http::HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    match handle.metrics() {
-        Ok(text) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    // The states of a large fleet take a while, and other requests go on meanwhile.
+    match tokio::task::spawn_blocking(move || metrics::text(&handle)).await {
+        Ok(Ok(text)) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+        Ok(Err(_)) | Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 

@@ -1,9 +1,7 @@
 //! The metrics of a shell. Labels come from closed sets: controllers, actions, reasons and watched kinds.
 
-use std::fmt;
-
 use jiff::Timestamp;
-use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -145,13 +143,10 @@ impl Metrics {
         self.resource_version_resets.get_or_create(&ByKind { kind: gvk.to_string() }).inc();
     }
 
-    /// The counters, and the state of the dispatcher as it is now, in the OpenMetrics text format.
-    pub(super) fn encode(
-        &self,
-        controllers: &[ControllerInfo],
-        unreadable: &[(Gvk, usize)],
-    ) -> Result<String, fmt::Error> {
+    /// Registers the counters, and the state of the process as it is now.
+    pub(super) fn register(&self, registry: &mut Registry, state: &ProcessState) {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let ProcessState { is_leader, controllers, unreadable } = state;
         let depth = Family::<ByController, Gauge>::default();
         for info in controllers {
             depth.get_or_create(&ByController { controller: info.name }).set(count(info.depth));
@@ -160,7 +155,9 @@ impl Metrics {
         for (kind, objects) in unreadable {
             unreadable_objects.get_or_create(&ByKind { kind: kind.to_string() }).inc_by(count(*objects));
         }
-        let mut registry = Registry::with_prefix("wheelwright");
+        let leader = Gauge::<i64>::default();
+        leader.set((*is_leader).into());
+        registry.register("leader", "1 if the process may write, 0 if it waits to be elected", leader);
         registry.register(
             "reconcile",
             "Reconciliations: from the plan for a key to its last write",
@@ -195,10 +192,18 @@ impl Metrics {
         registry.register("resource_version_resets", help, self.resource_version_resets.clone());
         registry.register("queue_depth", "Keys that are due or running", depth);
         registry.register("unreadable_objects", "Objects that do not fit their types", unreadable_objects);
-        let mut text = String::new();
-        encode(&mut text, &registry)?;
-        Ok(text)
     }
+}
+
+/// The state of a process at a scrape.
+#[derive(Default)]
+pub(super) struct ProcessState {
+    /// Whether it may write.
+    pub(super) is_leader: bool,
+    /// Its controllers.
+    pub(super) controllers: Vec<ControllerInfo>,
+    /// Number of objects that do not fit their types, by kind.
+    pub(super) unreadable: Vec<(Gvk, usize)>,
 }
 
 fn failure_word(kind: FailureKind) -> &'static str {
@@ -212,18 +217,42 @@ fn failure_word(kind: FailureKind) -> &'static str {
     }
 }
 
+/// Registers every metric with a value, for the list of them in the docs.
+#[cfg(test)]
+pub(crate) fn register_samples(registry: &mut Registry) {
+    let metrics = Metrics::default();
+    let controller = "placement";
+    metrics.reconciles.get_or_create(&ByController { controller }).inc();
+    for family in [&metrics.reconcile_seconds, &metrics.decision_seconds] {
+        family.get_or_create(&ByController { controller }).observe(1.0);
+    }
+    metrics.computation_seconds.get_or_create(&ByName { name: "rendered commit" }).observe(1.0);
+    metrics.panics.get_or_create(&ByController { controller }).inc();
+    metrics.read_errors.get_or_create(&ByReason { controller, reason: "NotListed" }).inc();
+    let labels = ByAction { controller, action: "apply" };
+    metrics.writes.get_or_create(&labels).inc();
+    metrics.write_seconds.get_or_create(&labels).observe(1.0);
+    metrics.write_failures.get_or_create(&ByFailure { controller, failure: "conflict" }).inc();
+    metrics.watch_restarted(&Gvk::parse("apps/v1", "Deployment"));
+    metrics.versions_went_back(&Gvk::parse("apps/v1", "Deployment"));
+    let controllers = vec![ControllerInfo { name: controller, reporter: "", depth: 3, is_ready: true }];
+    let unreadable = vec![(Gvk::parse("v1", "Secret"), 2)];
+    metrics.register(registry, &ProcessState { is_leader: true, controllers, unreadable });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prometheus_client::encoding::text::encode;
 
     #[test]
     fn metrics_are_named_for_the_product() {
-        let metrics = Metrics::default();
-        metrics.reconciles.get_or_create(&ByController { controller: "placement" }).inc();
-        metrics.watch_restarted(&Gvk::parse("apps/v1", "Deployment"));
-        let info = ControllerInfo { name: "placement", reporter: "", depth: 3, is_ready: true };
-        let text = metrics.encode(&[info], &[(Gvk::parse("v1", "Secret"), 2)]).unwrap();
+        let mut registry = Registry::with_prefix("wheelwright");
+        register_samples(&mut registry);
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
         for line in [
+            "wheelwright_leader 1",
             "wheelwright_reconcile_total{controller=\"placement\"} 1",
             "wheelwright_watch_restarts_total{kind=\"Deployment.apps\"} 1",
             "wheelwright_queue_depth{controller=\"placement\"} 3",

@@ -30,6 +30,8 @@ pub use client::client;
 pub use clock::now;
 pub use election::{Election, ElectionOptions, Leadership};
 pub use execute::{failure, message};
+#[cfg(test)]
+pub(crate) use metrics::register_samples;
 pub use process::{Handle, PushFn, Registrar, Shell, ShellOptions};
 pub use resources::Resources;
 pub use selection::Selection;

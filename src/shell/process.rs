@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use jiff::SignedDuration;
 use kube::Client;
 use kube::runtime::events::{Recorder, Reporter};
+use prometheus_client::registry::Registry;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,6 +20,7 @@ use super::attempts::Attempts;
 use super::clock::now;
 use super::election::Leadership;
 use super::execute::Executor;
+use super::metrics::ProcessState;
 use super::resources::Resources;
 use super::runtime::{Runtime, Watches};
 use super::selection::Selection;
@@ -181,17 +183,15 @@ impl Handle {
         self.runtime.update(|dispatcher, now| dispatcher.source_changed(repo, source, now));
     }
 
-    /// The counters and queue depths, in the OpenMetrics text format.
-    ///
-    /// # Errors
-    /// Never in practice: writing to a string does not fail.
-    pub fn metrics(&self) -> Result<String, std::fmt::Error> {
+    /// Registers the counters and the state of the process.
+    pub fn register_metrics(&self, registry: &mut Registry) {
         let scraped = self.runtime.read(|dispatcher| {
             let controllers: Vec<_> = dispatcher.controllers().collect();
             (controllers, dispatcher.unreadable())
         });
         let (controllers, unreadable) = scraped.unwrap_or_default();
-        self.runtime.metrics.encode(&controllers, &unreadable)
+        let is_leader = self.runtime.executor.leadership.as_ref().is_none_or(Leadership::holds);
+        self.runtime.metrics.register(registry, &ProcessState { is_leader, controllers, unreadable });
     }
 
     /// Whether every kind that a controller needs has been read once; a candidate that waits for its election

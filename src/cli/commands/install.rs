@@ -10,11 +10,14 @@ use object::{Gvk, Key, Object, ObjectRef};
 use super::block_on;
 use crate::cli::connect::HubArgs;
 use crate::cli::installation::{
-    Change, Installer, OPERATOR, Options, Patience, definitions_established, deployment_available, manifests,
+    Change, Deadline, Installer, OPERATOR, Options, definitions_served, deployment_available, manifests,
 };
 use crate::cli::output::Ui;
 use crate::cli::writer::{Format, print};
 use crate::cli::{CommandError, CommandResult};
+
+/// Seconds within which an API server serves new definitions.
+const DEFINITIONS: u64 = 60;
 
 /// Install the operator on a hub: definitions, roles, admission policies and the Deployment, as the chart has them.
 ///
@@ -87,7 +90,7 @@ impl Args {
 
 async fn install(args: &Args, installer: &Installer, installed: Options, ui: &mut Ui) -> CommandResult {
     let wanted = manifests(&args.namespace, &args.options.clone().over(installed))?;
-    let patience = Patience::of_seconds(args.wait);
+    let deadline = Deadline::of_seconds(args.wait);
     // Nothing is written before all is known to be ours.
     let present = installer.survey(&wanted).await?;
     let is_quiet = args.output != Format::Text;
@@ -103,7 +106,7 @@ async fn install(args: &Args, installer: &Installer, installed: Options, ui: &mu
     }
     if !args.dry_run {
         let names: Vec<String> = definitions.iter().map(|(object, _)| object.name().to_owned()).collect();
-        definitions_established(&installer.hub, &names, patience).await?;
+        definitions_served(&installer.hub, &names, Deadline::of_seconds(DEFINITIONS)).await?;
     }
     for (object, present) in &others {
         say(object, installer.apply(object, present.as_ref()).await?)?;
@@ -115,7 +118,7 @@ async fn install(args: &Args, installer: &Installer, installed: Options, ui: &mu
     if is_quiet {
         print(ui, args.output, &wanted)?;
     } else if !args.dry_run {
-        await_operator(args, installer, patience, ui).await?;
+        await_operator(args, installer, deadline, ui).await?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -137,12 +140,12 @@ pub(super) fn kinds(wanted: &[Object]) -> BTreeSet<Gvk> {
 async fn await_operator(
     args: &Args,
     installer: &Installer,
-    patience: Patience,
+    deadline: Deadline,
     ui: &mut Ui,
 ) -> Result<(), CommandError> {
     if args.wait > 0 {
         ui.line(format!("waiting up to {} s for the operator", args.wait))?;
-        let operators = deployment_available(&installer.hub, &args.namespace, patience).await?;
+        let operators = deployment_available(&installer.hub, &args.namespace, deadline).await?;
         ui.line(format!("{operators} operators run in namespace {}", args.namespace))?;
     }
     ui.line("Next: wheelwright doctor checks the hub; examples-repo/bootstrap/config-repo.yaml names a repository.")?;

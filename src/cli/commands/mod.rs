@@ -8,6 +8,8 @@ mod completion;
 mod crds;
 mod dashboard;
 mod demo;
+mod doctor;
+mod events;
 mod explain;
 mod get;
 mod hub;
@@ -69,6 +71,8 @@ commands! {
     Dashboard => dashboard,
     Rollout => rollout,
     Explain => explain,
+    Events => events,
+    Doctor => doctor,
     Simulate => simulate,
     Crds => crds,
     Policies => policies,

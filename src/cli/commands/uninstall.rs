@@ -7,17 +7,16 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::ListParams;
 use object::{Key, Kind, Object, ObjectRef};
 
 use super::block_on;
 use super::install::kinds;
 use crate::cli::connect::HubArgs;
 use crate::cli::installation::{
-    Installer, OPERATOR, Options, Patience, WEBHOOK_SECRET, gone, manifests, stop_conversion,
+    Deadline, Installer, OPERATOR, Options, WEBHOOK_SECRET, gone, manifests, stop_conversion,
 };
 use crate::cli::output::Ui;
-use crate::cli::writer::{api, failed};
+use crate::cli::writer::list;
 use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::ConfigRepo;
@@ -55,10 +54,10 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 
 async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<(), CommandError> {
     let mark = if args.dry_run { " (dry run)" } else { "" };
-    let patience = Patience::of_seconds(args.wait);
+    let deadline = Deadline::of_seconds(args.wait);
     let wanted = manifests(&args.namespace, &Options::default())?;
     if args.delete_definitions {
-        must_be_empty(installer, patience).await?;
+        must_be_empty(installer).await?;
     }
     let installed = installer.installed(&kinds(&wanted)).await?;
     // The survey refuses what helm installed.
@@ -71,7 +70,7 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
     }
     if installer.delete(&operator).await? {
         if !args.dry_run {
-            gone(installer, &operator, patience).await?;
+            gone(installer, &operator, deadline).await?;
         }
         ui.line(format!("{operator} deleted{mark}"))?;
     }
@@ -108,31 +107,22 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
 }
 
 /// Definitions are deleted with every object of their kinds, and agents remove what a deleted work had applied.
-async fn must_be_empty(installer: &Installer, patience: Patience) -> Result<(), CommandError> {
+async fn must_be_empty(installer: &Installer) -> Result<(), CommandError> {
     let operator = "while the operator runs";
     let hint = format!("kubectl delete configrepos --all --all-namespaces, {operator}");
-    refuse::<ConfigRepo>(installer, patience, hint).await?;
+    refuse::<ConfigRepo>(installer, hint).await?;
     let hint = format!("take the add-ons and works off the clusters, {operator}");
-    refuse::<ManifestWork>(installer, patience, hint).await?;
+    refuse::<ManifestWork>(installer, hint).await?;
     let hint = "wheelwright unjoin on each cluster, then kubectl delete managedclusters --all";
-    refuse::<ManagedCluster>(installer, patience, hint.into()).await
+    refuse::<ManagedCluster>(installer, hint.into()).await
 }
 
-async fn refuse<K: Kind>(
-    installer: &Installer,
-    patience: Patience,
-    hint: String,
-) -> Result<(), CommandError> {
-    let found = loop {
-        match api::<K>(&installer.hub, "").list(&ListParams::default()).await {
-            // A kind without a definition has no objects.
-            Err(kube::Error::Api(status)) if status.code == 404 => break 0,
-            // An API server says so while it opens the storage of a kind.
-            Err(kube::Error::Api(status)) if status.code == 429 && patience.next().await => {}
-            found => break found.map_err(failed(format!("list {}", K::plural(&()))))?.items.len(),
-        }
-    };
-    match found {
+async fn refuse<K: Kind>(installer: &Installer, hint: String) -> Result<(), CommandError> {
+    let definition = Key::cluster(format!("{}.{}", K::plural(&()), K::group(&())));
+    if installer.find(&ObjectRef::of::<CustomResourceDefinition>(definition)).await?.is_none() {
+        return Ok(());
+    }
+    match list::<K>(&installer.hub, "", "").await?.len() {
         0 => Ok(()),
         found => Err(CommandError::hinted(anyhow!("the hub has {found} {}", K::plural(&())), hint)),
     }

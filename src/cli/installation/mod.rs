@@ -11,7 +11,7 @@ mod wait;
 pub(super) use apply::{Change, Installer};
 pub(super) use definitions::{WEBHOOK_SECRET, stop_conversion};
 pub(super) use options::{Options, manifests};
-pub(super) use wait::{Patience, definitions_established, deployment_available, gone};
+pub(super) use wait::{Deadline, definitions_served, deployment_available, gone};
 
 /// Name of the operator's Deployment, role and service account, as in the chart.
 pub(super) const OPERATOR: &str = "wheelwright-operator";

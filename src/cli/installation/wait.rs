@@ -7,7 +7,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{DynamicObject, ListParams};
+use kube::core::{ApiResource, GroupVersionKind};
 use object::ObjectRef;
 use tokio::time::{Instant, sleep};
 
@@ -20,9 +21,9 @@ const POLL: Duration = Duration::from_millis(500);
 
 /// How long a command waits.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct Patience(Instant);
+pub(in crate::cli) struct Deadline(Instant);
 
-impl Patience {
+impl Deadline {
     pub(in crate::cli) fn of_seconds(seconds: u64) -> Self {
         Self(Instant::now() + Duration::from_secs(seconds))
     }
@@ -38,15 +39,14 @@ impl Patience {
 }
 
 /// Waits until definitions are served.
-pub(in crate::cli) async fn definitions_established(
+pub(in crate::cli) async fn definitions_served(
     hub: &kube::Client,
     names: &[String],
-    patience: Patience,
+    deadline: Deadline,
 ) -> Result<(), CommandError> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(hub.clone());
     for name in names {
-        while !is_established(&definitions, name).await? {
-            if !patience.next().await {
+        while !is_served(hub, name).await? {
+            if !deadline.next().await {
                 let error = anyhow!("the API server does not serve {name} yet");
                 return Err(CommandError::hinted(
                     error,
@@ -58,20 +58,33 @@ pub(in crate::cli) async fn definitions_established(
     Ok(())
 }
 
-async fn is_established(
-    definitions: &Api<CustomResourceDefinition>,
-    name: &str,
-) -> Result<bool, CommandError> {
+/// Whether an API server answers for the objects of a definition. It opens their storage a while after it has established the definition.
+async fn is_served(hub: &kube::Client, name: &str) -> Result<bool, CommandError> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(hub.clone());
     let definition = definitions.get(name).await.map_err(failed(format!("read the definition {name}")))?;
+    let spec = definition.spec;
     let conditions = definition.status.and_then(|status| status.conditions).unwrap_or_default();
-    Ok(conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True"))
+    if !conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True") {
+        return Ok(false);
+    }
+    let Some(version) = spec.versions.iter().find(|version| version.storage) else { return Ok(false) };
+    let kind = GroupVersionKind::gvk(&spec.group, &version.name, &spec.names.kind);
+    let resource = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);
+    let access: Api<DynamicObject> = Api::all_with(hub.clone(), &resource);
+    match access.list(&ListParams::default().limit(1)).await {
+        Err(kube::Error::Api(status)) if [404, 429].contains(&status.code) => Ok(false),
+        found => {
+            found.map_err(failed(format!("list {}", spec.names.plural)))?;
+            Ok(true)
+        }
+    }
 }
 
 /// Waits until every replica of the operator is available.
 pub(in crate::cli) async fn deployment_available(
     hub: &kube::Client,
     namespace: &str,
-    patience: Patience,
+    deadline: Deadline,
 ) -> Result<i32, CommandError> {
     let deployments: Api<Deployment> = Api::namespaced(hub.clone(), namespace);
     loop {
@@ -85,7 +98,7 @@ pub(in crate::cli) async fn deployment_available(
         if is_seen && are_new && available >= wanted && status.replicas.unwrap_or_default() == wanted {
             return Ok(available);
         }
-        if !patience.next().await {
+        if !deadline.next().await {
             let mut why = format!("{available} of {wanted} operators are available");
             for reason in waiting(hub, namespace).await? {
                 why = format!("{why}; {reason}");
@@ -117,10 +130,10 @@ async fn waiting(hub: &kube::Client, namespace: &str) -> Result<Vec<String>, Com
 pub(in crate::cli) async fn gone(
     installer: &Installer,
     target: &ObjectRef,
-    patience: Patience,
+    deadline: Deadline,
 ) -> Result<(), CommandError> {
     while installer.find(target).await?.is_some() {
-        if !patience.next().await {
+        if !deadline.next().await {
             let error = anyhow!("{target} is still being deleted");
             return Err(CommandError::hinted(
                 error,

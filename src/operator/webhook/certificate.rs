@@ -99,6 +99,12 @@ impl StoredCertificate {
     }
 }
 
+/// The end of the certificate that a Secret of the webhook holds; `None` where it cannot be read.
+pub fn certificate_end(secret: &Secret) -> Option<Timestamp> {
+    let kept = StoredCertificate::read(secret)?;
+    Some(Certificate::from_pem(&kept.certificate).ok()?.not_after)
+}
+
 /// The first certificate of a text in PEM.
 fn first(text: &str) -> &str {
     const END: &str = "-----END CERTIFICATE-----\n";

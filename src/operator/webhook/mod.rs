@@ -21,6 +21,8 @@ use tracing::{error, info, warn};
 
 use crate::serve::conversion::{self, PATH, Serving};
 
+pub use certificate::certificate_end;
+
 /// Time between two looks at the certificate and the definitions. A replica that renews the certificate
 /// leaves the others 30 days.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);

@@ -1,0 +1,143 @@
+//! The definitions of the kinds: present, served, and with the fields that this version reads.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionVersion, JSONSchemaProps, JSONSchemaPropsOrArray,
+};
+
+use super::Hub;
+use super::finding::{Finding, all, few};
+use api::crds;
+use object::Metadata as _;
+
+const CHECK: &str = "definitions";
+
+pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
+    let present = match all::<CustomResourceDefinition>(CHECK, &hub.client, "").await {
+        Ok(present) => present,
+        Err(unread) => return vec![unread],
+    };
+    let present: BTreeMap<&str, &CustomResourceDefinition> =
+        present.iter().map(|one| (one.name(), one)).collect();
+    let wanted = crds::hub();
+    let findings: Vec<Finding> = wanted
+        .iter()
+        .filter_map(|definition| compare(definition, present.get(definition.name()).copied()))
+        .collect();
+    if findings.is_empty() {
+        return vec![Finding::good(
+            CHECK,
+            format!("{} definitions are served with the fields of this version", wanted.len()),
+        )];
+    }
+    findings
+}
+
+/// What is wrong with a definition.
+fn compare(wanted: &CustomResourceDefinition, present: Option<&CustomResourceDefinition>) -> Option<Finding> {
+    let name = wanted.name();
+    let Some(present) = present else {
+        return Some(Finding::bad(
+            CHECK,
+            format!("{name} is missing"),
+            "wheelwright install, or wheelwright upgrade",
+        ));
+    };
+    let conditions = present.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    if let Some(refused) =
+        conditions.clone().find(|one| one.type_ == "NamesAccepted" && one.status == "False")
+    {
+        let why = refused.message.as_deref().unwrap_or_default();
+        let advice = "another definition has its names; delete the one that is not needed";
+        return Some(Finding::bad(CHECK, format!("{name}: its names are not accepted: {why}"), advice));
+    }
+    if !conditions.clone().any(|one| one.type_ == "Established" && one.status == "True") {
+        return Some(Finding::bad(
+            CHECK,
+            format!("{name} is not served"),
+            format!("kubectl describe crd {name}"),
+        ));
+    }
+    for version in wanted.spec.versions.iter().filter(|version| version.served) {
+        let served = present.spec.versions.iter().find(|one| one.name == version.name && one.served);
+        let Some(served) = served else {
+            let advice = "wheelwright upgrade --take-ownership, or upgrade what has installed the definition";
+            return Some(Finding::bad(
+                CHECK,
+                format!("{name}: version {} is not served", version.name),
+                advice,
+            ));
+        };
+        let missing: Vec<String> = fields(version).difference(&fields(served)).cloned().collect();
+        if !missing.is_empty() {
+            let message = format!(
+                "{name}: the hub's {} drops fields that this version reads: {}",
+                version.name,
+                few(missing.iter().map(String::as_str))
+            );
+            return Some(Finding::warning(
+                CHECK,
+                message,
+                "wheelwright upgrade; --take-ownership if OCM has installed it",
+            ));
+        }
+    }
+    None
+}
+
+/// The paths of all fields of a version.
+fn fields(version: &CustomResourceDefinitionVersion) -> BTreeSet<String> {
+    let mut paths = BTreeSet::new();
+    let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
+    if let Some(schema) = schema {
+        collect(schema, "", &mut paths);
+    }
+    paths
+}
+
+fn collect(schema: &JSONSchemaProps, path: &str, paths: &mut BTreeSet<String>) {
+    for (name, field) in schema.properties.iter().flatten() {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        collect(field, &path, paths);
+        paths.insert(path);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
+        collect(items, path, paths);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A definition as an API server has it, changed.
+    fn check(change: impl FnOnce(&mut CustomResourceDefinition), told: &str) {
+        let wanted = crds::hub().into_iter().find(|one| one.spec.names.kind == "ConfigRepo").unwrap();
+        let mut present = wanted.clone();
+        let established = json!({"conditions": [{"type": "Established", "status": "True"}]});
+        present.status = serde_json::from_value(established).unwrap();
+        change(&mut present);
+        let found = compare(&wanted, Some(&present)).map(|finding| finding.message).unwrap_or_default();
+        assert!(found.contains(told) && found.is_empty() == told.is_empty(), "{told:?}: {found}");
+    }
+
+    #[test]
+    fn a_definition_of_another_version_is_told() {
+        check(|_| {}, "");
+        check(|present| present.status = None, "is not served");
+        check(|present| present.spec.versions[0].served = false, "version v1alpha1 is not served");
+        check(
+            |present| {
+                let schema =
+                    present.spec.versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap();
+                let spec = schema.properties.as_mut().unwrap().get_mut("spec").unwrap();
+                spec.properties.as_mut().unwrap().remove("verify").unwrap();
+            },
+            "drops fields that this version reads: spec.verify",
+        );
+        let wanted = crds::hub();
+        assert!(compare(&wanted[0], None).unwrap().message.contains("is missing"));
+    }
+}

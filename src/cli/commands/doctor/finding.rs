@@ -1,0 +1,90 @@
+//! What a check found.
+
+use serde::Serialize;
+
+use crate::cli::output::Style;
+use crate::cli::{CommandError, writer};
+use object::Kind;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) enum Health {
+    /// It is as it should be.
+    Good,
+    /// It works, and somebody should look at it.
+    Warning,
+    /// It does not work.
+    Bad,
+    /// It could not be looked at.
+    Unknown,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Finding {
+    /// The check.
+    pub(super) check: &'static str,
+    pub(super) health: Health,
+    /// What was seen.
+    pub(super) message: String,
+    /// What to do; empty when there is nothing to do.
+    pub(super) advice: String,
+}
+
+impl Finding {
+    pub(super) fn good(check: &'static str, message: impl Into<String>) -> Self {
+        Self { check, health: Health::Good, message: message.into(), advice: String::new() }
+    }
+
+    pub(super) fn warning(
+        check: &'static str,
+        message: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self { check, health: Health::Warning, message: message.into(), advice: advice.into() }
+    }
+
+    pub(super) fn bad(check: &'static str, message: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { check, health: Health::Bad, message: message.into(), advice: advice.into() }
+    }
+
+    /// A check that could not look.
+    pub(super) fn unknown(check: &'static str, CommandError { error, hint }: CommandError) -> Self {
+        let advice =
+            hint.unwrap_or_else(|| "see whether the API server is well: kubectl get --raw /readyz".into());
+        Self { check, health: Health::Unknown, message: format!("{error:#}"), advice }
+    }
+
+    /// The finding for people.
+    pub(super) fn text(&self, style: Style) -> String {
+        let (mark, colour) = match self.health {
+            Health::Good => ('✓', "32"),
+            Health::Warning => ('!', "33"),
+            Health::Bad => ('✗', "31"),
+            Health::Unknown => ('?', "31"),
+        };
+        let advice = if self.advice.is_empty() { String::new() } else { format!("    {}\n", self.advice) };
+        format!("{} {:<13} {}\n{advice}", style.colour(colour, &mark.to_string()), self.check, self.message)
+    }
+}
+
+/// All objects of a kind, or the finding that they cannot be read.
+pub(super) async fn all<K: Kind>(
+    check: &'static str,
+    client: &kube::Client,
+    namespace: &str,
+) -> Result<Vec<K>, Finding> {
+    writer::list::<K>(client, namespace, "").await.map_err(|error| Finding::unknown(check, error))
+}
+
+/// A few names of many.
+pub(super) fn few<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    const NAMED: usize = 5;
+    let names: Vec<&str> = names.into_iter().collect();
+    let mut text = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > NAMED {
+        text.push_str(&format!(" and {} more", names.len() - NAMED));
+    }
+    text
+}

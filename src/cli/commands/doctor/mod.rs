@@ -1,0 +1,72 @@
+//! `wheelwright doctor`: looks at a hub and says what is wrong and what to do.
+//!
+//! A check that cannot look says so: it is never silent.
+
+mod definitions;
+mod finding;
+mod fleet;
+mod neighbours;
+mod operator;
+mod permissions;
+mod repositories;
+
+use std::process::ExitCode;
+
+use finding::{Finding, Health};
+
+use super::block_on;
+use crate::cli::connect::HubArgs;
+use crate::cli::output::{Output, Ui};
+use crate::cli::{CommandError, CommandResult};
+
+/// Check a hub, and say what is wrong and what to do.
+///
+/// It looks at definitions, the operator and its permissions, admission policies, certificates, clocks, repositories, clusters, and at
+/// other controllers that decide the same: Open Cluster Management's and Argo CD. It writes nothing. The exit code is 1 when something
+/// is wrong or could not be looked at.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    hub: HubArgs,
+    /// Namespace of the operator.
+    #[arg(short, long, default_value = "wheelwright-system")]
+    namespace: String,
+    /// How the findings are printed.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// What checks look at.
+struct Hub {
+    client: kube::Client,
+    /// Namespace of the operator.
+    namespace: String,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    let findings = block_on(async {
+        let hub = Hub { client: args.hub.connect().await?, namespace: args.namespace.clone() };
+        examine(&hub).await
+    })?;
+    let is_well = findings.iter().all(|finding| matches!(finding.health, Health::Good | Health::Warning));
+    match args.output {
+        Output::Json => ui.json(&findings)?,
+        Output::Text => {
+            for finding in &findings {
+                ui.text(finding.text(ui.style()))?;
+            }
+        }
+    }
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn examine(hub: &Hub) -> Result<Vec<Finding>, CommandError> {
+    let mut findings = operator::api_server(hub).await;
+    findings.extend(definitions::examine(hub).await);
+    findings.extend(operator::examine(hub).await);
+    findings.extend(permissions::examine(hub).await?);
+    findings.extend(neighbours::examine(hub).await);
+    findings.extend(repositories::examine(hub).await);
+    findings.extend(fleet::examine(hub).await);
+    Ok(findings)
+}

@@ -1,0 +1,140 @@
+//! Others that decide the same: the controllers of Open Cluster Management, and Argo CD.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use object::{Kind, Metadata as _};
+
+use super::Hub;
+use super::finding::{Finding, all, few};
+use crate::cli::installation::OPERATOR;
+use crate::operator::controller_names;
+use crate::shell::Selection;
+use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn};
+use api::cluster::v1beta1::Placement;
+use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
+use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
+use api::names::CONFIG_REPO_ANNOTATION;
+
+/// Ends of the names of OCM's Deployments on a hub, and the controllers of ours that decide the same.
+const OCM: &[(&str, &[&str])] = &[
+    ("-registration-controller", &["cluster", "cluster-lease", "clusterset", "clustersetbinding", "csr"]),
+    ("-placement-controller", &["placement"]),
+    ("-work-controller", &["replica-set"]),
+    ("-addon-manager-controller", &["addon-config", "addon-deploy", "addon-install"]),
+];
+/// The mark of Argo CD on what it applies.
+const ARGO_CD: &str = "argocd.argoproj.io/tracking-id";
+
+pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
+    let mut findings = match all::<Deployment>("ocm", &hub.client, "").await {
+        Ok(deployments) => vec![ocm(&deployments)],
+        Err(unread) => vec![unread],
+    };
+    findings.push(argo_cd(hub).await.unwrap_or_else(|unread| unread));
+    findings
+}
+
+fn ocm(deployments: &[Deployment]) -> Finding {
+    const CHECK: &str = "ocm";
+    let operator = deployments.iter().find(|one| one.name() == OPERATOR);
+    let pod = operator.and_then(|deployment| deployment.spec.template.spec.as_ref());
+    let arguments =
+        pod.into_iter().flat_map(|pod| &pod.containers).flat_map(|container| container.args.iter().flatten());
+    let chosen = arguments.filter_map(|argument| argument.strip_prefix("--controllers=")).next_back();
+    let known = controller_names();
+    let ours = Selection::parse(chosen.unwrap_or("*"), &known).unwrap_or_default();
+    let is_ocm = |one: &&Deployment| one.namespace().starts_with("open-cluster-management");
+    let running =
+        |one: &&Deployment| one.status.as_ref().and_then(|status| status.replicas).unwrap_or_default() > 0;
+    let theirs: Vec<&Deployment> = deployments.iter().filter(is_ocm).filter(running).collect();
+    let mut both = Vec::new();
+    let mut leave_out = Vec::new();
+    for (end, controllers) in OCM {
+        let same = controllers.iter().filter(|name| ours.includes(name));
+        if let Some(deployment) = theirs.iter().find(|deployment| deployment.name().ends_with(end)) {
+            let same: Vec<&str> = same.copied().collect();
+            if !same.is_empty() {
+                both.push(deployment.name());
+            }
+            leave_out.extend(same);
+        }
+    }
+    match (theirs.is_empty(), both.is_empty()) {
+        (true, _) => Finding::good(CHECK, "no controllers of Open Cluster Management run on this hub"),
+        (false, true) => Finding::good(
+            CHECK,
+            "controllers of Open Cluster Management run, and decide nothing that this operator decides",
+        ),
+        (false, false) => {
+            let message = format!("both {} and this operator decide the same", few(both));
+            let names: String = leave_out.iter().map(|name| format!(",-{name}")).collect();
+            let advice = format!(
+                "stop those of OCM, or leave them theirs: wheelwright upgrade --controllers='*{names}'"
+            );
+            Finding::bad(CHECK, message, advice)
+        }
+    }
+}
+
+async fn argo_cd(hub: &Hub) -> Result<Finding, Finding> {
+    const CHECK: &str = "argo cd";
+    let mut shared = Vec::new();
+    shared.extend(shared_objects::<Placement>(hub).await?);
+    shared.extend(shared_objects::<ManagedClusterSet>(hub).await?);
+    shared.extend(shared_objects::<ManagedClusterSetBinding>(hub).await?);
+    shared.extend(shared_objects::<ClusterManagementAddOn>(hub).await?);
+    shared.extend(shared_objects::<AddOnTemplate>(hub).await?);
+    shared.extend(shared_objects::<AddOnDeploymentConfig>(hub).await?);
+    shared.extend(shared_objects::<RolloutPolicy>(hub).await?);
+    shared.extend(shared_objects::<ConfigRepo>(hub).await?);
+    if shared.is_empty() {
+        return Ok(Finding::good(CHECK, "no object is applied by both Argo CD and a ConfigRepo"));
+    }
+    let message = format!("both Argo CD and a ConfigRepo apply {}", few(shared.iter().map(String::as_str)));
+    Ok(Finding::bad(
+        CHECK,
+        message,
+        "let one of them apply: spec.mode: Observe of the ConfigRepo leaves it to Argo CD",
+    ))
+}
+
+/// The objects of a kind that both apply.
+async fn shared_objects<K: Kind>(hub: &Hub) -> Result<Vec<String>, Finding> {
+    let objects = all::<K>("argo cd", &hub.client, "").await?;
+    let both = objects
+        .iter()
+        .filter(|one| one.annotation(ARGO_CD).is_some() && one.annotation(CONFIG_REPO_ANNOTATION).is_some());
+    Ok(both.map(|one| format!("{} {}", K::kind(&()), object::Key::of(one))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Health;
+    use super::*;
+    use serde_json::json;
+
+    fn deployment(name: &str, namespace: &str, args: &[&str]) -> Deployment {
+        let container = json!({"name": "c", "args": args});
+        let spec = json!({"selector": {}, "template": {"spec": {"containers": [container]}}});
+        let metadata = json!({"name": name, "namespace": namespace});
+        serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": {"replicas": 1}}))
+            .unwrap()
+    }
+
+    #[test]
+    fn controllers_that_both_run_are_told_and_how_to_leave_them_to_ocm() {
+        let theirs = deployment("cluster-manager-placement-controller", "open-cluster-management-hub", &[]);
+        let found = ocm(&[theirs.clone(), deployment(OPERATOR, "w", &["operator", "--controllers=*"])]);
+        assert_eq!(found.health, Health::Bad);
+        assert!(found.advice.ends_with("--controllers='*,-placement'"), "{}", found.advice);
+        let apart = ocm(&[theirs, deployment(OPERATOR, "w", &["operator", "--controllers=*,-placement"])]);
+        assert_eq!(apart.health, Health::Good);
+        assert_eq!(ocm(&[]).health, Health::Good);
+    }
+
+    #[test]
+    fn every_controller_that_ocm_has_is_one_of_ours() {
+        let known = controller_names();
+        let named = OCM.iter().flat_map(|(_, controllers)| *controllers);
+        assert_eq!(named.filter(|name| !known.contains(name)).collect::<Vec<_>>(), Vec::<&&str>::new());
+    }
+}

@@ -1,0 +1,194 @@
+//! The API server, the operator, its lease, its policies and its certificate.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Secret;
+use object::{Key, Metadata as _};
+
+use super::Hub;
+use super::finding::{Finding, all, few};
+use crate::cli::installation::{OPERATOR, Options, WEBHOOK_SECRET, manifests};
+use crate::cli::writer::find;
+use crate::operator::webhook::certificate_end;
+use crate::shell::now;
+
+const LEADER: &str = "leader";
+/// The first minor version of Kubernetes with ValidatingAdmissionPolicies in v1.
+const OLDEST_MINOR: u32 = 30;
+/// A leader renews its lease every two seconds, and another one takes it after twelve.
+const LEASE: SignedDuration = SignedDuration::from_secs(15);
+/// Clocks of which certificates and leases take no notice.
+const SKEW: SignedDuration = SignedDuration::from_secs(10);
+/// The operator renews its certificate long before that.
+const SOON: SignedDuration = SignedDuration::from_hours(24);
+
+pub(super) async fn api_server(hub: &Hub) -> Vec<Finding> {
+    const CHECK: &str = "api server";
+    let version = match hub.client.apiserver_version().await {
+        Ok(version) => version,
+        Err(error) => return vec![Finding::unknown(CHECK, error.into())],
+    };
+    let minor: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
+    let told = format!("Kubernetes {}", version.git_version);
+    if minor.parse().is_ok_and(|minor: u32| minor < OLDEST_MINOR) {
+        let advice = format!("the admission policies need Kubernetes 1.{OLDEST_MINOR}; upgrade the hub");
+        return vec![Finding::bad(CHECK, told, advice)];
+    }
+    vec![Finding::good(CHECK, told)]
+}
+
+pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
+    let mut findings = vec![deployment(hub).await.unwrap_or_else(|unread| unread)];
+    findings.push(lease(hub).await);
+    findings.push(policies(hub).await);
+    findings.extend(certificate(hub).await);
+    findings
+}
+
+async fn deployment(hub: &Hub) -> Result<Finding, Finding> {
+    const CHECK: &str = "operator";
+    let Hub { client, namespace } = hub;
+    let found = find::<Deployment>(client, &Key::namespaced(namespace, OPERATOR)).await;
+    let Some(deployment) = found.map_err(|error| Finding::unknown(CHECK, error))? else {
+        let message = format!("there is no Deployment {namespace}/{OPERATOR}");
+        let advice = "wheelwright install; or nothing, if wheelwright operator runs outside of the hub";
+        return Ok(Finding::warning(CHECK, message, advice));
+    };
+    let wanted = deployment.spec.replicas.unwrap_or(1);
+    let available = deployment.status.unwrap_or_default().available_replicas.unwrap_or_default();
+    let images = deployment.spec.template.spec.map(|pod| pod.containers).unwrap_or_default();
+    let image = images.into_iter().find_map(|container| container.image).unwrap_or_default();
+    let message = format!("{available} of {wanted} operators are available, image {image}");
+    Ok(match available {
+        0 => Finding::bad(
+            CHECK,
+            message,
+            format!(
+                "kubectl describe pods -n {namespace}, and kubectl logs -n {namespace} deploy/{OPERATOR}"
+            ),
+        ),
+        some if some < wanted => Finding::warning(CHECK, message, format!("kubectl get pods -n {namespace}")),
+        _ => Finding::good(CHECK, message),
+    })
+}
+
+/// The lease of the election says whether a leader lives, and whether its clock agrees with this one.
+async fn lease(hub: &Hub) -> Finding {
+    let lease = match find::<Lease>(&hub.client, &Key::namespaced(&hub.namespace, OPERATOR)).await {
+        Ok(lease) => lease.and_then(|lease| lease.spec).unwrap_or_default(),
+        Err(error) => return Finding::unknown(LEADER, error),
+    };
+    let holder = lease.holder_identity.filter(|holder| !holder.is_empty());
+    let age = lease.renew_time.map_or(SignedDuration::MAX, |renewed| now().duration_since(renewed.0));
+    leader(holder.as_deref(), age)
+}
+
+fn leader(holder: Option<&str>, age: SignedDuration) -> Finding {
+    let Some(holder) = holder else {
+        return Finding::bad(
+            LEADER,
+            "no operator leads",
+            "wait a few seconds; then look at the log of the operators",
+        );
+    };
+    let seconds = age.as_secs();
+    if age < -SKEW {
+        let message = format!("{holder} renewed its lease {} s in the future", -seconds);
+        return Finding::warning(
+            LEADER,
+            message,
+            "set the clocks of this machine and of the hub's nodes by NTP",
+        );
+    }
+    if age > LEASE {
+        let message = format!("{holder} leads, and renewed its lease {seconds} s ago");
+        return Finding::bad(
+            LEADER,
+            message,
+            "no operator lives, or a clock is wrong: look at the operators and at NTP",
+        );
+    }
+    Finding::good(LEADER, format!("{holder} leads, and renewed its lease {} s ago", seconds.max(0)))
+}
+
+async fn policies(hub: &Hub) -> Finding {
+    const CHECK: &str = "admission";
+    let wanted = match manifests(&hub.namespace, &Options::default()) {
+        Ok(wanted) => wanted,
+        Err(error) => return Finding::unknown(CHECK, error.into()),
+    };
+    let present = match all::<ValidatingAdmissionPolicy>(CHECK, &hub.client, "").await {
+        Ok(present) => present,
+        Err(unread) => return unread,
+    };
+    let wanted = wanted.iter().filter(|object| object.kind() == "ValidatingAdmissionPolicy");
+    let wanted: Vec<&str> = wanted.map(object::Object::name).collect();
+    let missing: Vec<&str> =
+        wanted.iter().copied().filter(|name| !present.iter().any(|policy| policy.name() == *name)).collect();
+    if missing.is_empty() {
+        return Finding::good(CHECK, format!("{} admission policies guard the hub", wanted.len()));
+    }
+    let message = format!("admission policies are missing: {}", few(missing));
+    Finding::warning(
+        CHECK,
+        message,
+        "wheelwright install; without them roles are all that guards (docs/security.md)",
+    )
+}
+
+async fn certificate(hub: &Hub) -> Option<Finding> {
+    const CHECK: &str = "certificates";
+    let secret = match find::<Secret>(&hub.client, &Key::namespaced(&hub.namespace, WEBHOOK_SECRET)).await {
+        Ok(secret) => secret?,
+        Err(error) => return Some(Finding::unknown(CHECK, error)),
+    };
+    Some(ending(certificate_end(&secret), now()))
+}
+
+fn ending(end: Option<Timestamp>, now: Timestamp) -> Finding {
+    const CHECK: &str = "certificates";
+    let advice = format!("delete the Secret {WEBHOOK_SECRET}; the operator makes another one");
+    let Some(end) = end else {
+        return Finding::bad(CHECK, "the certificate of the conversion webhook cannot be read", advice);
+    };
+    let message = format!("the certificate of the conversion webhook ends at {end}");
+    if end.duration_since(now) < SOON {
+        Finding::bad(CHECK, message, advice)
+    } else {
+        Finding::good(CHECK, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Health;
+    use super::*;
+
+    #[test]
+    fn a_lease_tells_of_dead_leaders_and_of_wrong_clocks() {
+        for (holder, seconds, health) in [
+            (Some("a"), 1, Health::Good),
+            (Some("a"), -3, Health::Good),
+            (Some("a"), 60, Health::Bad),
+            (Some("a"), -60, Health::Warning),
+            (None, 1, Health::Bad),
+        ] {
+            assert_eq!(
+                leader(holder, SignedDuration::from_secs(seconds)).health,
+                health,
+                "{holder:?} {seconds}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_certificate_that_ends_soon_is_bad() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let now = at("2026-01-01T00:00:00Z");
+        assert_eq!(ending(Some(at("2026-02-01T00:00:00Z")), now).health, Health::Good);
+        assert_eq!(ending(Some(at("2026-01-01T12:00:00Z")), now).health, Health::Bad);
+        assert_eq!(ending(None, now).health, Health::Bad);
+    }
+}

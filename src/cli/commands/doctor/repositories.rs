@@ -1,0 +1,108 @@
+//! The ConfigRepos: whether they can be fetched, and whether what they name exists.
+
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use object::{Key, Metadata as _};
+
+use super::Hub;
+use super::finding::{Finding, all};
+use crate::cli::writer::find;
+use api::condition::find_condition;
+use api::gitops::v1alpha1::ConfigRepo;
+use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL, gitops_conditions};
+use object::text::plain;
+
+const CHECK: &str = "repositories";
+/// Longest message of a condition that is shown.
+const LONGEST_MESSAGE: usize = 300;
+
+pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
+    let repos = match all::<ConfigRepo>(CHECK, &hub.client, "").await {
+        Ok(repos) => repos,
+        Err(unread) => return vec![unread],
+    };
+    if repos.is_empty() {
+        let advice =
+            "kubectl apply -f examples-repo/bootstrap/config-repo.yaml, with the URL of your repository";
+        return vec![Finding::warning(CHECK, "there is no ConfigRepo", advice)];
+    }
+    let mut findings = Vec::new();
+    for repo in &repos {
+        findings.push(examine_one(hub, repo).await.unwrap_or_else(|unread| unread));
+    }
+    findings
+}
+
+async fn examine_one(hub: &Hub, repo: &ConfigRepo) -> Result<Finding, Finding> {
+    let key = Key::of(repo);
+    if let Some(missing) = missing_secret(hub, repo).await? {
+        let message = format!("{key}: there is no Secret {}/{missing}", key.namespace);
+        return Ok(Finding::bad(
+            CHECK,
+            message,
+            format!("kubectl create secret generic {missing} -n {}", key.namespace),
+        ));
+    }
+    if repo.spec.service_account_name.is_empty() {
+        let namespace = find::<Namespace>(&hub.client, &Key::cluster(&key.namespace)).await;
+        let namespace = namespace.map_err(|error| Finding::unknown(CHECK, error))?.unwrap_or_default();
+        if namespace.label(OPERATOR_IDENTITY_LABEL) != Some(OPERATOR_IDENTITY_ALLOWED) {
+            let message =
+                format!("{key}: it names no service account, and its namespace may not act as the operator");
+            let label = format!("{OPERATOR_IDENTITY_LABEL}={OPERATOR_IDENTITY_ALLOWED}");
+            let advice =
+                format!("set spec.serviceAccountName, or kubectl label namespace {} {label}", key.namespace);
+            return Ok(Finding::bad(CHECK, message, advice));
+        }
+    }
+    Ok(condition(repo))
+}
+
+/// The first Secret of a ConfigRepo that does not exist.
+async fn missing_secret(hub: &Hub, repo: &ConfigRepo) -> Result<Option<String>, Finding> {
+    let report = repo.spec.report.as_ref();
+    let written =
+        report.into_iter().flat_map(|report| report.secret_ref.iter().chain(&report.signing_key_ref));
+    let read = repo.spec.verify.iter().map(|verify| &verify.secret_ref);
+    let hooks = repo.spec.webhook.iter().map(|webhook| &webhook.secret_ref);
+    for secret in repo.spec.secret_ref.iter().chain(written).chain(read).chain(hooks) {
+        let found = find::<Secret>(&hub.client, &Key::namespaced(repo.namespace(), &secret.name)).await;
+        if found.map_err(|error| Finding::unknown(CHECK, error))?.is_none() {
+            return Ok(Some(secret.name.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// What the operator says about a repository.
+fn condition(repo: &ConfigRepo) -> Finding {
+    let key = Key::of(repo);
+    if repo.spec.suspend {
+        return Finding::warning(CHECK, format!("{key} is suspended"), "set spec.suspend to false to go on");
+    }
+    let status = repo.status.clone().unwrap_or_default();
+    let Some(ready) = find_condition(&status.conditions, gitops_conditions::READY) else {
+        let message = format!("{key}: no operator has looked at it yet");
+        return Finding::warning(
+            CHECK,
+            message,
+            "see whether an operator leads, and runs the controller config-repo",
+        );
+    };
+    let commit = status.applied.map(|applied| applied.commit).unwrap_or_default();
+    let commit = commit.get(..12).unwrap_or(&commit);
+    let message = plain(&ready.message, LONGEST_MESSAGE);
+    if !ready.is_true() {
+        let message = format!("{key}: {}: {message}", ready.reason);
+        return Finding::bad(
+            CHECK,
+            message,
+            format!("kubectl describe configrepo {} -n {}", key.name, key.namespace),
+        );
+    }
+    let reported = find_condition(&status.conditions, gitops_conditions::REPORTED);
+    if let Some(reported) = reported.filter(|reported| reported.is_false()) {
+        let message = format!("{key}: no report: {}", plain(&reported.message, LONGEST_MESSAGE));
+        return Finding::warning(CHECK, message, "see spec.report and its write credentials");
+    }
+    Finding::good(CHECK, format!("{key} has applied {commit}"))
+}

@@ -1,0 +1,106 @@
+//! The metrics of a process: those of its shell, and the state of the fleet as the caches have it.
+
+use std::fmt;
+
+use controllers::hub::overview::{AddOnSummary, Overview};
+use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::shell::{Handle, now};
+
+/// What precedes the names of all metrics.
+const PREFIX: &str = "wheelwright";
+
+/// The metrics in the OpenMetrics text format. Those of the fleet are there when its kinds have been read, which a leader has done.
+///
+/// # Errors
+/// Never in practice: writing to a string does not fail.
+pub(super) fn text(handle: &Handle) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix(PREFIX);
+    handle.register_metrics(&mut registry);
+    if let Ok(overview) = Overview::read(&handle.caches(), now()) {
+        register(&mut registry, &overview);
+    }
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByAvailable {
+    available: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByConfigRepo {
+    config_repo: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByPlacement {
+    placement: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByAddOn {
+    add_on: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByState {
+    add_on: String,
+    state: &'static str,
+}
+
+fn count(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// Registers the state of a fleet.
+fn register(registry: &mut Registry, overview: &Overview) {
+    let Overview { repositories, clusters, placements, add_ons } = overview;
+    let by_available = Family::<ByAvailable, Gauge>::default();
+    by_available.get_or_create(&ByAvailable { available: "true" }).set(count(clusters.available));
+    let away = clusters.total - clusters.available;
+    by_available.get_or_create(&ByAvailable { available: "false" }).set(count(away));
+    let ready = Family::<ByConfigRepo, Gauge>::default();
+    let held = Family::<ByConfigRepo, Gauge>::default();
+    for repo in repositories {
+        let labels = ByConfigRepo { config_repo: repo.name.clone() };
+        ready.get_or_create(&labels).set(repo.ready.into());
+        held.get_or_create(&labels).set(repo.approval.is_some().into());
+    }
+    let selected = Family::<ByPlacement, Gauge>::default();
+    let satisfied = Family::<ByPlacement, Gauge>::default();
+    for placement in placements {
+        let labels = ByPlacement { placement: placement.name.clone() };
+        selected.get_or_create(&labels).set(count(placement.selected));
+        satisfied.get_or_create(&labels).set(placement.satisfied.into());
+    }
+    registry.register("clusters", "Clusters of the hub", by_available);
+    registry.register("config_repo_ready", "1 if the hub is as the repository says, else 0", ready);
+    registry.register("config_repo_deletions_held", "1 if deletions wait for an approval, else 0", held);
+    registry.register("placement_clusters", "Clusters that a placement selects", selected);
+    registry.register("placement_satisfied", "1 if a placement selects what it asks for, else 0", satisfied);
+    register_rollouts(registry, add_ons);
+}
+
+fn register_rollouts(registry: &mut Registry, add_ons: &[AddOnSummary]) {
+    let by_state = Family::<ByState, Gauge>::default();
+    let held = Family::<ByAddOn, Gauge>::default();
+    for add_on in add_ons {
+        for cluster in add_on.groups.iter().flat_map(|group| &group.clusters) {
+            let labels = ByState { add_on: add_on.name.clone(), state: cluster.state.word() };
+            by_state.get_or_create(&labels).inc();
+        }
+        held.get_or_create(&ByAddOn { add_on: add_on.name.clone() }).set(count(add_on.holds.len()));
+    }
+    registry.register("rollout_clusters", "Clusters of an add-on by their state in its rollout", by_state);
+    registry.register("rollout_holds", "Reasons why the rollouts of an add-on do not go on", held);
+}
+
+#[cfg(test)]
+#[path = "tests/metrics.rs"]
+mod tests;

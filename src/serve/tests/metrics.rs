@@ -1,0 +1,103 @@
+//! The list of all metrics in the docs.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::*;
+use controllers::hub::overview::{ClusterSummary, Clusters, Group, PlacementSummary, Repository};
+use engine::rollout::ClusterState;
+
+fn fleet() -> Overview {
+    let cluster = |name: &str, state| ClusterSummary {
+        name: name.into(),
+        runs: String::new(),
+        state,
+        available: true,
+        message: String::new(),
+    };
+    let clusters = vec![
+        cluster("a", ClusterState::Done),
+        cluster("b", ClusterState::Done),
+        cluster("c", ClusterState::TimedOut),
+    ];
+    let group = Group { clusters, ..Group::default() };
+    let add_on = AddOnSummary {
+        name: "msa".into(),
+        settled: 2,
+        failed: 1,
+        total: 3,
+        holds: vec!["too many failures".into()],
+        groups: vec![group],
+    };
+    Overview {
+        repositories: vec![Repository { name: "n/fleet".into(), ready: true, ..Repository::default() }],
+        clusters: Clusters { total: 3, available: 2, troubled: Vec::new() },
+        placements: vec![PlacementSummary {
+            name: "n/aws".into(),
+            selected: 3,
+            ..PlacementSummary::default()
+        }],
+        add_ons: vec![add_on],
+    }
+}
+
+/// Every metric, with values.
+fn all() -> String {
+    let mut registry = Registry::with_prefix(PREFIX);
+    crate::shell::register_samples(&mut registry);
+    register(&mut registry, &fleet());
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    text
+}
+
+#[test]
+fn the_state_of_the_fleet_is_told() {
+    let text = all();
+    for line in [
+        "wheelwright_clusters{available=\"false\"} 1",
+        "wheelwright_config_repo_ready{config_repo=\"n/fleet\"} 1",
+        "wheelwright_placement_clusters{placement=\"n/aws\"} 3",
+        "wheelwright_rollout_clusters{add_on=\"msa\",state=\"Done\"} 2",
+        "wheelwright_rollout_clusters{add_on=\"msa\",state=\"TimedOut\"} 1",
+        "wheelwright_rollout_holds{add_on=\"msa\"} 1",
+    ] {
+        assert!(text.lines().any(|held| held == line), "{line}: {text}");
+    }
+}
+
+/// The names of the labels of a metric, without those of histograms.
+fn labels(text: &str, name: &str) -> BTreeSet<String> {
+    let samples = text.lines().filter(|line| !line.starts_with('#') && line.starts_with(name));
+    let inside = samples.filter_map(|line| line.split_once('{')?.1.split_once('}').map(|(labels, _)| labels));
+    let names = inside.flat_map(|labels| labels.split(',').filter_map(|label| label.split_once('=')));
+    names.map(|(name, _)| name.to_owned()).filter(|name| name != "le").collect()
+}
+
+#[test]
+fn every_metric_stands_in_the_docs() {
+    let text = all();
+    let mut page = String::from(
+        "# Metrics\n\nThe operator serves them at `/metrics` of `--listen`, in the OpenMetrics text format. Those of the fleet come from the \
+         leader. A test writes this list\nfrom the code (`make bless`).\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n",
+    );
+    let mut lines: Vec<String> = Vec::new();
+    for help in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
+        let (name, help) = help.split_once(' ').unwrap();
+        let of_type = format!("# TYPE {name} ");
+        let kind = text.lines().find_map(|line| line.strip_prefix(&of_type)).unwrap();
+        let end = if kind == "counter" { "_total" } else { "" };
+        let labels: Vec<String> = labels(&text, name).into_iter().collect();
+        lines.push(format!("| `{name}{end}` | {kind} | {} | {help} |\n", labels.join(", ")));
+    }
+    lines.sort();
+    for line in &lines {
+        let _ = write!(page, "{line}");
+    }
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&file, &page).unwrap();
+    }
+    assert_eq!(page, std::fs::read_to_string(&file).unwrap(), "run with BLESS=1 and review");
+}

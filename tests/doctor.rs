@@ -1,0 +1,162 @@
+//! `wheelwright doctor` and `wheelwright events` on a real API server.
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::kube::{Cluster, helm};
+
+fn wheelwright(hub: &Cluster, arguments: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    command.args(arguments.split_whitespace()).arg("--kubeconfig").arg(&hub.kubeconfig).output().unwrap()
+}
+
+/// The findings that are not good, as `check: message`, each with its advice.
+fn complaints(hub: &Cluster) -> (Vec<String>, Vec<String>) {
+    let output = wheelwright(hub, "doctor -o json");
+    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |finding: &Value, field: &str| finding[field].as_str().unwrap().to_owned();
+    let bad: Vec<&Value> = findings.iter().filter(|finding| finding["health"] != "Good").collect();
+    let fails = bad.iter().any(|finding| finding["health"] != "Warning");
+    assert_eq!(output.status.success(), !fails, "{findings:?}");
+    assert!(bad.iter().all(|finding| !text(finding, "advice").is_empty()), "each has advice: {bad:?}");
+    let messages =
+        bad.iter().map(|finding| format!("{}: {}", text(finding, "check"), text(finding, "message")));
+    (messages.collect(), bad.iter().map(|finding| text(finding, "advice")).collect())
+}
+
+fn object(api_version: &str, kind: &str, name: &str, rest: Value) -> String {
+    let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": helm::NAMESPACE}});
+    json_patch::merge(&mut object, &rest);
+    format!("{object}\n")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
+    let hub = Cluster::start("doctor").await;
+    let kubectl = hub.kubectl();
+    let (told, _) = complaints(&hub);
+    assert!(
+        told.iter().any(|one| one.starts_with("definitions: configrepos.gitops.wheelwright.dev is missing")),
+        "{told:?}"
+    );
+
+    assert!(wheelwright(&hub, "install --wait 0").status.success());
+    kubectl.run(&["label", "namespace", helm::NAMESPACE, "gitops.wheelwright.dev/operator-identity=allowed"]);
+    let (told, _) = complaints(&hub);
+    assert_eq!(
+        told,
+        [
+            "operator: 0 of 2 operators are available, image wheelwright:0.1.0",
+            "leader: no operator leads",
+            "repositories: there is no ConfigRepo",
+        ]
+    );
+
+    let placements = "cluster.open-cluster-management.io/v1beta1";
+    let marks =
+        json!({"argocd.argoproj.io/tracking-id": "a:b", "gitops.wheelwright.dev/config-repo": "n/fleet"});
+    let pod =
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": pod});
+    let documents = [
+        object(placements, "Placement", "p", json!({"metadata": {"annotations": marks}, "spec": {}})),
+        object("v1", "Namespace", "open-cluster-management-hub", json!({"metadata": {"namespace": null}})),
+        object(
+            "apps/v1",
+            "Deployment",
+            "cluster-manager-placement-controller",
+            json!({"metadata": {"namespace": "open-cluster-management-hub"}, "spec": spec}),
+        ),
+        object(
+            "gitops.wheelwright.dev/v1alpha1",
+            "ConfigRepo",
+            "fleet",
+            json!({"spec": {"url": "https://git.example.com/f.git", "secretRef": {"name": "fleet-read"}}}),
+        ),
+    ];
+    kubectl.run_with(&["apply", "-f", "-"], &documents.concat());
+    let running = ["deployment", "cluster-manager-placement-controller", "-n", "open-cluster-management-hub"];
+    kubectl.run(
+        &[
+            &["patch", "--subresource=status", "--type=merge", "-p", r#"{"status":{"replicas":1}}"#],
+            &running[..],
+        ]
+        .concat(),
+    );
+    kubectl.run(&["delete", "validatingadmissionpolicy", "wheelwright-manifestworks"]);
+    kubectl.run(&[
+        "patch",
+        "clusterrole",
+        "wheelwright-operator",
+        "--type=json",
+        "-p",
+        r#"[{"op":"remove","path":"/rules/0"}]"#,
+    ]);
+    let column = r#"[{"op":"remove","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/verify"}]"#;
+    kubectl.run(&["patch", "crd", "configrepos.gitops.wheelwright.dev", "--type=json", "-p", column]);
+    let (told, advice) = complaints(&hub);
+    let all = told.join("\n");
+    for part in [
+        "configrepos.gitops.wheelwright.dev: the hub's v1alpha1 drops fields that this version reads: spec.verify",
+        "admission: admission policies are missing: wheelwright-manifestworks",
+        "permissions: the operator may not get managedclusters.cluster.open-cluster-management.io,",
+        "ocm: both cluster-manager-placement-controller and this operator decide the same",
+        "argo cd: both Argo CD and a ConfigRepo apply Placement wheelwright-system/p",
+        "repositories: wheelwright-system/fleet: there is no Secret wheelwright-system/fleet-read",
+    ] {
+        assert!(all.contains(part), "{part}\n{all}");
+    }
+    assert!(
+        advice.iter().any(|one| one.ends_with("wheelwright upgrade --controllers='*,-placement'")),
+        "{advice:?}"
+    );
+    // The advice helps.
+    assert!(wheelwright(&hub, "upgrade --wait 0 --controllers=*,-placement").status.success());
+    let (told, _) = complaints(&hub);
+    let all = told.join("\n");
+    for part in ["spec.verify", "admission", "permissions", "ocm"] {
+        assert!(!all.contains(part), "{part}\n{all}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_about_the_fleet_are_shown_and_others_are_not() {
+    let hub = Cluster::start("events").await;
+    let kubectl = hub.kubectl();
+    let event = |name: &str, type_: &str, api_version: &str, kind: &str| {
+        object(
+            "events.k8s.io/v1",
+            "Event",
+            name,
+            json!({
+                "metadata": {"namespace": "default"}, "eventTime": "2026-01-01T00:00:00.000000Z", "type": type_,
+                "reason": "Reason", "action": "Act", "note": format!("note of {name}"), "reportingController": "c",
+                "reportingInstance": "i", "regarding": {"apiVersion": api_version, "kind": kind, "name": "x", "namespace": "default"},
+            }),
+        )
+    };
+    let (ours, cluster) = ("gitops.wheelwright.dev/v1alpha1", "cluster.open-cluster-management.io/v1");
+    let documents = [
+        event("one", "Normal", ours, "ConfigRepo"),
+        event("two", "Warning", cluster, "ManagedCluster"),
+        event("three", "Normal", "apps/v1", "Deployment"),
+    ];
+    kubectl.run_with(&["create", "-f", "-"], &documents.concat());
+    let told = |arguments: &str| {
+        let output = wheelwright(&hub, arguments);
+        let text = String::from_utf8(output.stdout).unwrap();
+        ["one", "two", "three"]
+            .into_iter()
+            .filter(|name| text.contains(&format!("note of {name}")))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(told("events"), ["one", "two"]);
+    assert_eq!(told("events --warnings"), ["two"]);
+    assert_eq!(told("events --for configrepo/x -o json"), ["one"]);
+    assert_eq!(told("events -n elsewhere"), Vec::<&str>::new());
+    assert!(
+        String::from_utf8_lossy(&wheelwright(&hub, "events --for fleet").stderr)
+            .contains("hint: for example")
+    );
+}
