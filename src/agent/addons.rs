@@ -1,7 +1,7 @@
 //! The identities of add-ons. The agent asks for their certificates under the cluster's own identity, and
 //! keeps them in secrets of the namespaces that the add-ons run in.
 //!
-//! It finds the add-ons in the caches of the agent's shell, which costs no request.
+//! It finds the add-ons in the caches of the agent's shell, without a request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,7 +28,7 @@ use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER};
 use object::Key;
 use reconcile::{Query, View as _};
 
-/// Time between two looks for add-ons without credentials.
+/// Time between two checks for add-ons without credentials.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time to wait after a failed attempt: the namespace of the add-on may not exist yet.
 const RETRY: SignedDuration = SignedDuration::from_secs(10);
@@ -53,7 +53,7 @@ struct Registration {
 }
 
 impl Addons<'_> {
-    /// Looks for add-ons without fresh credentials until `stop`, and gets them some, several at a time.
+    /// Gets credentials for add-ons without fresh ones until `stop`, several at a time.
     pub(super) async fn keep(&self, shell: Handle, stop: &CancellationToken) {
         let mut due: BTreeMap<Registration, Timestamp> = BTreeMap::new();
         let mut kept = StoredSecrets::default();
@@ -149,7 +149,7 @@ impl Addons<'_> {
         told.map(drop).map_err(api("write the condition ClusterCertificateRotated of the add-on"))
     }
 
-    /// Makes sure that an add-on has credentials; returns when to look again.
+    /// Makes sure that an add-on has credentials; returns when to check again.
     async fn ensure(
         &self,
         registration: Registration,
@@ -285,7 +285,7 @@ fn registrations(addon: &ManagedClusterAddOn) -> Vec<Registration> {
             units,
         }
     };
-    // Of two with one signer the first counts: they share a secret.
+    // Of two registrations with one signer, which share a secret, the first counts.
     let mut seen = BTreeSet::new();
     asked.filter(|asked| seen.insert(&asked.signer_name)).map(registration).collect()
 }

@@ -19,7 +19,7 @@ use object::hex;
 pub enum Bootstrap {
     /// A kubeconfig that never changes.
     Given(Box<Kubeconfig>),
-    /// A file, which is read again and again: a new token, a new CA or another hub counts without a restart.
+    /// A file, which is read at intervals: a new token, a new CA or another hub needs no restart.
     File(PathBuf),
 }
 
@@ -34,7 +34,7 @@ impl Bootstrap {
     }
 }
 
-/// The identity of a hub: the fields that OCM's agent compares before it uses the identity that it kept.
+/// The identity of a hub: the fields that OCM's agent compares before it uses a stored identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Address {
     server: String,
@@ -60,13 +60,14 @@ impl Hub {
         Self::of(&bootstrap.read()?)
     }
 
-    /// Whether a kept kubeconfig is for this hub. The texts may differ, as those of OCM's agent and ours do.
+    /// Whether a stored kubeconfig is for this hub. Its text may differ, as it does for OCM's agent and this
+    /// one.
     pub(super) fn is_named_by(&self, kept: &str) -> bool {
         let kept = Kubeconfig::from_yaml(kept).map_err(|error| JoinError::Kubeconfig(error.to_string()));
         kept.and_then(|kept| Self::of(&kept)).is_ok_and(|kept| kept.address() == self.address())
     }
 
-    /// Whether another reading of the bootstrap kubeconfig says the same: hub and bootstrap identity.
+    /// Whether a newer reading of the bootstrap kubeconfig has the same hub and bootstrap identity.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let value = |hub: &Self| serde_json::to_value(&hub.bootstrap).ok();
         value(self) == value(other)

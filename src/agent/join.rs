@@ -21,7 +21,8 @@ use api::names::{
 };
 use object::{Key, hex};
 
-/// How soon a request is looked at while it waits; the wait doubles each time, up to [`LONGEST_POLL`].
+/// The first wait between two reads of a pending request; it doubles each time, up to
+/// [`MAX_POLL_INTERVAL`].
 const POLL: Duration = Duration::from_millis(500);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// The period of the cluster's lease; OCM's default.
@@ -85,7 +86,7 @@ pub(super) struct Credentials {
     pub(super) certificate: String,
     /// The key; never logged.
     pub(super) key: String,
-    /// The kubeconfig that it was kept with; empty where it is new.
+    /// The kubeconfig that it was stored with; empty if it is new.
     pub(super) kubeconfig: String,
     pub(super) user: String,
     from: Timestamp,
@@ -153,8 +154,8 @@ fn user(cluster: &str, agent: &str) -> String {
     format!("{SUBJECT_PREFIX}{cluster}:{agent}")
 }
 
-/// Creates the cluster on the hub. It is no error if the cluster exists, or if the agent may not change it
-/// any more.
+/// Creates the cluster on the hub. It succeeds if the cluster exists, or if the agent may not change it any
+/// more.
 pub(super) async fn create_cluster(hub: &kube::Client, name: &str) -> Result<(), JoinError> {
     let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
     let spec = ManagedClusterSpec { lease_duration_seconds: LEASE_SECONDS, ..ManagedClusterSpec::default() };
@@ -166,7 +167,7 @@ pub(super) async fn create_cluster(hub: &kube::Client, name: &str) -> Result<(),
     }
 }
 
-/// The subject of a certificate.
+/// The names in the subject of a certificate.
 #[derive(Clone, Copy)]
 pub(super) struct AgentName<'a> {
     pub(super) cluster: &'a str,

@@ -115,7 +115,7 @@ fn message(error: &JoinError) -> String {
     why
 }
 
-/// One life of an identity: joins where there is none yet, then runs the controllers until it ends.
+/// Uses one identity: joins if there is none yet, then runs the controllers until the identity ends.
 async fn live(options: &AgentOptions, refused: &str, stop: &CancellationToken) -> Result<End, JoinError> {
     let hub = Hub::read(&options.bootstrap)?;
     spoke::prepare(&options.spoke).await?;
@@ -159,7 +159,7 @@ async fn live(options: &AgentOptions, refused: &str, stop: &CancellationToken) -
     Ok(end)
 }
 
-/// The identity that was kept, or a new one if that is not usable.
+/// The stored identity, or a new one if that is not usable.
 async fn identity(
     options: &AgentOptions,
     hub: &Hub,
@@ -183,7 +183,7 @@ async fn identity(
     join::create_cluster(&client, &options.cluster).await?;
     let agent = options.agent_id.as_deref();
     let asked = join::request(&client, join::AgentName { cluster: &options.cluster, agent }, stop);
-    // Another bootstrap kubeconfig may be the way out where this one leads nowhere.
+    // A changed bootstrap kubeconfig ends the attempt, because this one may never succeed.
     let credentials = tokio::select! {
         credentials = asked => credentials?,
         () = life::bootstrap_changes(&options.bootstrap, hub) => return Err(JoinError::Moved),

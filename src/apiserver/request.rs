@@ -228,7 +228,7 @@ impl ApiRequest {
         if body.get("gracePeriodSeconds").is_some_and(|seconds| !seconds.is_null() && !seconds.is_i64())
             || text("/kind").is_some_and(|kind| kind != "DeleteOptions")
         {
-            return Err(ApiError::bad_request("the body is no DeleteOptions"));
+            return Err(ApiError::bad_request("the body is not DeleteOptions"));
         }
         let propagation = match (policy.as_deref(), orphan) {
             (None | Some(""), None) => None,

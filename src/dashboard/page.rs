@@ -169,7 +169,7 @@ fn clusters(html: &mut String, clusters: &Clusters) {
         "<section aria-labelledby=\"clusters\"><h2 id=\"clusters\">Clusters</h2><p>{available} of {total} available</p>"
     );
     if !troubled.is_empty() {
-        *html += "<table><thead><tr><th scope=\"col\">Cluster</th><th scope=\"col\">Trouble</th></tr></thead><tbody>";
+        *html += "<table><thead><tr><th scope=\"col\">Cluster</th><th scope=\"col\">Problem</th></tr></thead><tbody>";
         for cluster in troubled.iter().take(SHOWN) {
             let _ = write!(
                 html,

@@ -314,7 +314,7 @@ fn write_commit(repo: &Repository, tip: Option<Oid>, commit: &Commit) -> Result<
             Some(record) => record,
             None => {
                 return Ok(Written::NotOurs(format!(
-                    "a file {} that is no record of a report",
+                    "a file {} that is not the record of a report",
                     path_of(RECORD)
                 )));
             }

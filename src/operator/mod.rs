@@ -72,7 +72,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     };
     let shell = Shell::new(shell_options, controllers::hub);
     let handle = shell.handle();
-    // Ends everything below when leadership is lost, without claiming that a stop was asked for.
+    // Ends everything below when leadership is lost. That is no requested stop, so `stop` stays as it is.
     let over = stop.child_token();
     if let Some(address) = listen {
         let (handle, over) = (handle.clone(), over.clone());
@@ -111,7 +111,8 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     let fetching = sources.run(shell.handle(), over.clone());
     let signing = signer::run(client, shell.handle(), namespace, over.clone());
     tokio::join!(shell.run(over.clone()), fetching, signing, lead);
-    // Only now: the next leader reads the hub once it is elected, and must find all that this one wrote.
+    // The release comes last: the next leader reads the hub once it is elected, and must find all writes of
+    // this one.
     if let Some(election) = election {
         election.release().await;
     }

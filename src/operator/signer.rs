@@ -23,7 +23,7 @@ use controllers::hub::custom_signer::{Signing, signing};
 use object::Metadata as _;
 use reconcile::{Query, View as _};
 
-/// Time between two looks at the caches, which costs no request.
+/// Time between two reads of the caches, which send no request.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time to wait after the first attempt: the secret of the authority may come. It doubles with each further
 /// one.

@@ -19,8 +19,8 @@ use object::hex;
 /// How often the process may end during one computation. A process ends for other reasons too, and a single
 /// end proves little.
 const MAX_ENDS: usize = 3;
-/// Time without an attempt after which the record is forgotten, so that a computation is not refused after
-/// the cause is gone.
+/// Time without an attempt after which the record expires, so that a computation is not refused after the
+/// cause is gone.
 const EXPIRES_AFTER: Duration = Duration::from_secs(3600);
 
 /// The directory of the computations that have begun.
@@ -30,8 +30,8 @@ pub(super) struct Attempts {
     /// The files of the computations that run, with the ends that each had before; absent once the process
     /// ends on purpose.
     running: Mutex<Option<BTreeMap<PathBuf, usize>>>,
-    /// Held by the one computation that runs of those during which the process has ended. So the next end
-    /// counts for the one that causes it, and not for those that ran beside it.
+    /// The lock of the computations during which the process has ended: one of them runs at a time. So the
+    /// next end counts for the one that causes it, and not for those that ran beside it.
     suspect: Mutex<()>,
 }
 
@@ -96,7 +96,7 @@ impl Attempts {
 /// How often the process ended during the computation of a file.
 fn ends(file: &Path) -> usize {
     let written = fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
-    // A time in the future is that of a clock that was set back.
+    // A time in the future comes from a clock that was set back since.
     if !written.is_some_and(|at| at.elapsed().is_ok_and(|age| age < EXPIRES_AFTER)) {
         return 0;
     }
@@ -109,7 +109,7 @@ impl Attempt<'_> {
         if let Some(running) = self.attempts.running().as_mut() {
             running.remove(&self.file);
         }
-        // There is none where the disk took no file.
+        // There is no file if the disk refused it.
         drop(fs::remove_file(self.file));
     }
 }

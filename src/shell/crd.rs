@@ -9,7 +9,7 @@ use super::execute::Server;
 use object::Object;
 use reconcile::{Failure, FailureKind};
 
-/// Time limit for a CRD to be established; then the objects that need it are planned again.
+/// Time limit for a CRD to be established; afterwards the objects that need it are planned again.
 const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(100);
 

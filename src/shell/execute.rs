@@ -1,4 +1,5 @@
-//! Executes actions: one request each, with a time limit. Failures are classified by what they call for.
+//! Executes actions: one request each, with a time limit. Failures are classified by the retry that they
+//! need.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +20,8 @@ use object::{Object, ObjectRef};
 use reconcile::{Act, Action, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource};
 
 /// Limit of the writes of one controller in flight. They share a connection. The limit is per controller, so
-/// that one that writes ten thousand objects does not delay the single write of another. The server protects
-/// itself by priority and fairness.
+/// that a controller that writes ten thousand objects does not delay the single write of another. The server
+/// protects itself by priority and fairness.
 const WRITES_IN_FLIGHT: usize = 32;
 
 /// The longest wait that a server can ask for with `Retry-After`.
@@ -200,7 +201,7 @@ impl<'a> Server<'a> {
             ..DeleteParams::default()
         };
         match self.respond(home.delete(&target.key.name, &params).map_err(Error::BuildRequest)).await {
-            // A `Status` says it is gone; the object itself says that finalizers hold it.
+            // A `Status` means that the object is gone; the object itself means that finalizers hold it.
             Ok(answer) => Ok((answer.is_terminating()).then_some(answer)),
             Err(Error::Api(status)) if status.is_not_found() => Ok(None),
             Err(error) => Err(failure(target, error)),
@@ -227,7 +228,7 @@ impl<'a> Server<'a> {
             request.headers_mut().insert("Impersonate-User", user);
         }
         let slot = self.slots.acquire().await.map_err(|e| Error::Service(e.into()))?;
-        // Asked last: the wait for a slot may be long, and the process may have been stopped meanwhile.
+        // This check comes last, because the process may have been stopped during a long wait for a slot.
         if self.leadership.is_some_and(|leadership| !leadership.holds()) {
             return Err(Error::Service(NotLeading.into()));
         }

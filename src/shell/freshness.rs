@@ -1,4 +1,4 @@
-//! The time for which the cached objects of a kind count.
+//! How long the cached objects of a kind count.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,8 +10,7 @@ use tokio::time::Instant;
 
 use object::{Gvk, Object, Stored as _};
 
-/// The time for which the objects of a kind count that cannot be listed, while its API server answers other
-/// requests.
+/// How long the objects of a kind count that cannot be listed, while the API server answers other requests.
 const STALE_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// The time of the last list or watch that an API server answered.
@@ -23,7 +22,7 @@ pub(super) struct Contact {
     last: Mutex<Instant>,
     /// Number of times that its resource versions went back.
     restores: watch::Sender<u64>,
-    /// The newest version of each kind that an own write was answered with. A watch that is away tells of none.
+    /// The newest version of each kind that an own write returned. A broken watch reports none of them.
     written: Mutex<BTreeMap<Gvk, u64>>,
 }
 
@@ -69,14 +68,13 @@ impl<'a> Freshness<'a> {
         Self { contact, at: Instant::now(), is_stale: false }
     }
 
-    /// Tells the watches of all kinds that the server was restored.
+    /// Informs the watches of all kinds that the server was restored.
     pub(super) fn restored(&self) {
         whole(&self.contact.written).clear();
         self.contact.restores.send_modify(|restores| *restores += 1);
     }
 
-    /// The newest version of a kind that an own write was answered with. A list that is asked for afterwards is
-    /// not older.
+    /// The newest version of a kind that an own write returned. A later list is not older.
     pub(super) fn written(&self, gvk: &Gvk) -> u64 {
         whole(&self.contact.written).get(gvk).copied().unwrap_or_default()
     }

@@ -103,7 +103,7 @@ async fn health(resources: &Resources) -> ServerHealth {
 }
 
 /// Requests `/livez`, as OCM's agent does. A server that forbids the request, or does not know the path,
-/// answers at least, so it counts as healthy.
+/// counts as healthy, because it answers.
 async fn probe(resources: &Resources) -> Result<(), String> {
     let request = http::Request::get("/livez").body(Vec::new()).map_err(|error| error.to_string())?;
     match timeout(PROBE_PERIOD, resources.client().request_text(request)).await {
@@ -177,9 +177,9 @@ async fn try_creation(resources: &Resources, review: &AccessReview) -> Result<Ac
     match resources.client().request::<Object>(request).await {
         Err(Error::Api(status)) if status.code == 403 => Ok(Access::Escalates),
         Ok(_) => Ok(Access::Allowed),
-        // The check comes before the look for an object of this name.
+        // The server checks the permissions before it looks for an object of this name.
         Err(Error::Api(status)) if status.is_already_exists() => Ok(Access::Allowed),
-        // Anything else, such as a namespace that does not exist yet, is refused before the check.
+        // The server refuses anything else, such as a missing namespace, before that check.
         Err(error) => Err(error),
     }
 }

@@ -50,7 +50,7 @@ pub struct ShellOptions {
     pub controllers: Selection,
     /// Executes [`Action::Push`](reconcile::Action::Push).
     pub push: Option<PushFn>,
-    /// Until when the process may write; without one it may always.
+    /// Until when the process may write; without a leadership it may always write.
     pub leadership: Option<Leadership>,
     /// Directory that records the computations that have begun, so that the shell refuses one that ends the
     /// process again and again.
@@ -98,7 +98,7 @@ impl Shell {
 
     /// Runs until `stop`; then waits for the writes in flight.
     ///
-    /// A panic is a bug of ours. In a decision it fails the reconciliation of a key; in a watch, or in the
+    /// A panic is a bug. In a decision it fails the reconciliation of a key; in a watch, or in the
     /// dispatcher, it cancels `stop`, so that the process ends and is started again.
     pub async fn run(self, stop: CancellationToken) {
         let Self { handle: Handle { runtime, started }, controllers } = self;
@@ -149,7 +149,7 @@ impl Shell {
         if !tasks.is_empty() {
             warn!("stopped before all plans were executed; they are planned again at the next start");
         }
-        // Whatever is still on its way ends here, before the lease is given back.
+        // Requests in flight end here, before the lease is released.
         runtime.cut.cancel();
         tasks.wait().await;
         for watch in watches.values() {

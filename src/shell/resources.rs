@@ -56,10 +56,10 @@ impl Resources {
         &self.client
     }
 
-    /// How a kind is served; asks the API server the first time.
+    /// How a kind is served. The first call for a kind sends a request.
     ///
     /// # Errors
-    /// The kind is not served, or the API server cannot be asked.
+    /// The kind is not served, or the API server cannot be reached.
     pub async fn served(&self, gvk: &Gvk) -> Result<Served, Error> {
         if let Some(served) = self.known.read().ok().and_then(|known| known.get(gvk).cloned()) {
             return Ok(served);
@@ -78,8 +78,7 @@ impl Resources {
         Ok(served)
     }
 
-    /// Forgets a kind, because a request for it was answered with "not found": it may be served differently
-    /// now.
+    /// Drops a kind from the cache after the answer "not found": the server may serve it differently now.
     pub fn forget(&self, gvk: &Gvk) {
         if let Ok(mut known) = self.known.write() {
             known.remove(gvk);

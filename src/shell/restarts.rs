@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-/// The first wait; doubled with each watch that ends early. The numbers are those of client-go's reflector.
+/// The first wait; it doubles with each watch that ends early. The numbers are those of client-go's
+/// reflector.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(800);
 /// The longest wait without jitter.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
@@ -27,7 +28,7 @@ impl Restarts {
                 INITIAL_BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(6)).min(MAX_BACKOFF)
             }
         };
-        // Without randomness there is no jitter.
+        // A system without randomness gets no jitter.
         let mut random = [0];
         let _ = SystemRandom::new().fill(&mut random);
         let wait = doubled.max(retry_after);

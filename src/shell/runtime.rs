@@ -41,7 +41,7 @@ pub(super) struct Runtime {
     pub(super) notify: Notify,
     pub(super) executor: Executor,
     pub(super) scope: Scope,
-    /// Recorders by controller; each gathers repeated events into series.
+    /// The event recorder of each controller, which joins repeated events to a series.
     pub(super) recorders: Vec<Recorder>,
     pub(super) metrics: Metrics,
     /// The computations that have begun; absent if no computation reads input from outside.
@@ -204,7 +204,7 @@ impl Runtime {
             let mut freshness = Freshness::new(&resources.contact);
             while let Some(target) = self.target(&kind, &mut freshness).await {
                 watch::watch(target, &self.metrics, &mut freshness, tell).await;
-                // The definition of the kind went, or it is served in another scope.
+                // The definition of the kind was deleted, or its scope has changed.
                 resources.forget(&kind.gvk);
                 self.update(|dispatcher, now| dispatcher.not_served(&kind.gvk, now));
                 sleep(Backoff::FIRST.unsigned_abs()).await;
@@ -236,7 +236,7 @@ impl Runtime {
                     }
                     let wait = restarts.after(Duration::ZERO, retry_after(&error));
                     let error = match &error {
-                        // The server answers so for a group version of which it serves no kind.
+                        // This is the answer for a group version without a kind that the server serves.
                         kube::Error::Api(status) if status.is_not_found() => execute::NOT_SERVED.into(),
                         error => execute::message(error),
                     };

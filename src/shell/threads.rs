@@ -28,7 +28,7 @@ impl Threads {
     /// Starts the threads.
     ///
     /// # Errors
-    /// The operating system has no thread to give.
+    /// The operating system refuses a thread.
     pub(super) fn start(runtime: &Arc<Runtime>, controllers: &[&'static str]) -> std::io::Result<Self> {
         let mut deciding = Vec::new();
         for name in controllers {

@@ -1,7 +1,7 @@
 //! List and watch of one kind.
 //!
 //! `kube::runtime::watcher` hides the resource version of its lists; the caches need it to tell an object
-//! that was deleted while nobody watched from one that was written since. So this is the plain protocol: list
+//! that was deleted while no watch ran from one that was written since. So this is the plain protocol: list
 //! in pages, watch from there, list again when the server has forgotten the version (410), when its versions
 //! went back, or when the connection failed.
 //!
@@ -40,7 +40,7 @@ const EVENT_BYTES: u64 = 16 << 20;
 /// How long one watch request lasts before it is renewed (seconds); shorter than the idle timeout of common
 /// proxies.
 const WATCH_SECONDS: u32 = 290;
-/// Longest silence of a watch. API servers send a bookmark every minute.
+/// A watch that sends nothing for this long has failed. API servers send a bookmark every minute.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A collection to watch.
@@ -244,8 +244,8 @@ async fn follow(
         match timeout(IDLE_TIMEOUT, next_line(&mut stream, &mut line)).await {
             Ok(Ok(())) if line.is_empty() => return WatchEnd::resume("the server ended the watch", at),
             Ok(Ok(())) => match take(target, &line, tell) {
-                // A server that was restored counts on from an earlier version, and tells nothing of what was
-                // written since.
+                // A server that was restored continues from an earlier version, and does not report the
+                // writes that were lost.
                 Ok(Some(newer)) if is_older(&newer, &at) => {
                     return WatchEnd::list_again("the resource version went back");
                 }
@@ -287,7 +287,7 @@ async fn open(target: &Target, at: &str) -> Result<impl AsyncBufRead + use<>, Er
         Representation::Metadata => request.watch_metadata(&params, at),
     };
     let mut request = request.map_err(Error::BuildRequest)?;
-    // A compressed watch would be held back until a block of it is full.
+    // The server would hold back a compressed watch until a block is full.
     let identity = http::HeaderValue::from_static("identity");
     request.headers_mut().insert(http::header::ACCEPT_ENCODING, identity);
     target.client.request_stream(request).await

@@ -1,4 +1,4 @@
-//! The facts that caches and watches need about an object, typed or not.
+//! The parts of an object, typed or not, that caches and watches read.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;

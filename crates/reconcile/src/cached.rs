@@ -169,7 +169,7 @@ impl<K: Stored> Cached<K> {
     }
 
     /// Marks the kind as unreadable until it is listed: its server counts anew, as after a restore of etcd.
-    /// Then nothing that is held is newer than that list, whether a watch or an own write told of it.
+    /// Every cached object then counts as older than that list, whether it came from a watch or an own write.
     pub(crate) fn restored(&mut self) {
         self.complete = false;
         self.seen = u64::MAX;

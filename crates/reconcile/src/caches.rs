@@ -29,22 +29,22 @@ pub(crate) type LookupResult = Result<LookupAnswer, String>;
 /// A report of a watch or of a write about one object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Delta<K> {
-    /// A watch saw it created or changed.
+    /// A watch reports it as created or changed.
     Seen(K),
-    /// A watch saw it deleted, at a resource version.
+    /// A watch reports it as deleted, at a resource version.
     Gone(Key, String),
-    /// A write of ours returned it; the watch may still be behind, or ahead.
+    /// An own write returned it; the watch may be behind the write, or ahead of it.
     Written(K),
-    /// A watch saw it, but it does not fit its type; its last readable state stays.
+    /// A watch reports it, but it does not fit its type; its last readable state stays.
     Unreadable(Unreadable),
 }
 
 /// An object that exists but does not fit its type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Which object.
+    /// The object.
     pub key: Key,
-    /// Its labels, where at least they can be read; they tell which lists it belongs to.
+    /// Its labels, if they can be read; they decide which lists it belongs to.
     pub labels: Labels,
     /// The field that does not fit, and why.
     pub why: String,

@@ -1,11 +1,11 @@
-//! State derived from what has been read, for decisions that would otherwise look through every object.
+//! Indexes: state that is derived from the caches, so that a decision need not scan every object.
 
 use std::any::{Any, TypeId};
 
 use super::{Change, Read, View};
 use object::{Key, Kind};
 
-/// Derived facts about the objects of the hub, which the dispatcher updates change by change.
+/// State derived from the objects of the hub, which the dispatcher updates change by change.
 ///
 /// An index belongs to the one controller that keeps it. It is a cache and never a source: a decision must be
 /// the same with an index that was built just now. Only the time at which something was first seen may begin

@@ -235,7 +235,7 @@ impl Precondition {
 ///
 /// OCM shares `status.conditions` between writers in lists that some CRDs declare atomic, and its own writers
 /// replace them whole under the resource version; server-side apply would take the conditions of the others.
-/// So status goes the same way.
+/// So this write does the same.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StatusWrite {
     /// The API server.
@@ -337,9 +337,9 @@ pub struct Event {
 /// `type` of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum EventType {
-    /// For information.
+    /// Something happened as expected.
     Normal,
-    /// A person should look.
+    /// Something needs the attention of a person.
     Warning,
 }
 

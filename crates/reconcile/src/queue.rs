@@ -1,4 +1,4 @@
-//! When each key of a controller is planned: the work queue, without threads and without a clock.
+//! The work queue: it decides when each key of a controller is planned. It has no threads and no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -173,7 +173,8 @@ impl WorkQueue {
         Some(key)
     }
 
-    /// Ends a key: it becomes due again if it was woken meanwhile, if its plan said when, or if it failed.
+    /// Ends a key. The key becomes due again if it was woken meanwhile, if its plan asked for that, or if it
+    /// failed.
     pub fn end(
         &mut self,
         key: &Key,

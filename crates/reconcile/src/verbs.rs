@@ -50,7 +50,7 @@ impl Action {
 }
 
 impl<K> Change<K> {
-    /// Whether the facts that a controller decides from changed. They did if the object was created or
+    /// Whether the fields that a controller decides from changed. They did if the object was created or
     /// deleted.
     pub fn differs_in<'a, F: PartialEq>(&'a self, fields: impl Fn(&'a K) -> F) -> bool {
         match (&self.old, &self.new) {

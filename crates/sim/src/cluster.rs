@@ -21,14 +21,14 @@ const WORKLOADS: [(&str, &str, &str); 6] = [
 pub struct Spoke {
     /// The cluster's objects.
     pub store: Store,
-    /// How its workloads fare.
+    /// The conditions for its workloads.
     pub workloads: workload::World,
     /// Whether the agent reaches the hub.
     pub connected: bool,
     /// Whether its API server answers.
     pub answers: bool,
     pub(crate) agent: Process,
-    /// The spoke's revision when its workloads were last looked at, and when the next of them changes by
+    /// The spoke's revision when its workloads were last advanced, and when the next of them changes by
     /// itself.
     pub(crate) seen: u64,
     pub(crate) wake_at: Option<Timestamp>,
@@ -58,7 +58,7 @@ pub fn run_workloads(store: &mut Store, workloads: &workload::World, now: Timest
         for object in &list.items {
             let step = workload::step(object, workloads, now);
             let target = all.clone().at(&object.key());
-            // An object that changed in between is looked at again in the next round.
+            // The next round handles an object that changed in between.
             if let Some(metadata) = step.metadata {
                 let _ = store.patch(&target, &Patch::Merge(json!({ "metadata": metadata })), &options, now);
             }

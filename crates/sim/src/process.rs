@@ -22,10 +22,10 @@ use store::{EventType, ListOptions, ResourcePath, Store, Watch, WatchOptions};
 /// Changes are planned at once, so that time moves only when nothing is left to do.
 const LIMITS: Limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 };
 
-/// Of 1,000 commands, the number after which another process goes on.
-const SWITCH: u32 = 100;
+/// Of 1,000 commands, the number after which another process continues.
+const SWITCH_PER_MILLE: u32 = 100;
 /// Of 1,000 answers, the number that arrive after something else has happened.
-const LATE: u32 = 250;
+const LATE_PER_MILLE: u32 = 250;
 
 /// A process that runs controllers.
 pub(super) struct Process {
@@ -35,13 +35,13 @@ pub(super) struct Process {
     waiting: Vec<Waiting>,
     /// The revisions of the hub and of the spoke when all events were last read.
     seen: Option<(Option<u64>, Option<u64>)>,
-    /// Writes until it dies; `None` is never.
+    /// The writes until it crashes; `None` if it does not.
     left: Option<usize>,
     /// How far its clock is ahead of that of the world.
     clock: SignedDuration,
 }
 
-/// Something that a process does next, or later.
+/// A command or an answer that waits to be handled.
 enum Waiting {
     Command(Command),
     /// The answer to a write that has happened.
@@ -61,12 +61,11 @@ struct Feed {
 /// The faults between a process and the API servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Of 1,000 writes, how many are refused with "unavailable" before they happen.
+    /// Of 1,000 writes, the number that are refused with "unavailable" before they happen.
     pub refused: u32,
     /// Of 1,000 writes, the number that happen although the process gets an error.
     pub answer_lost: u32,
-    /// Of 1,000 looks at the watch of a kind, how many deliver no event: the process decides on what it knew
-    /// before.
+    /// Of 1,000 reads of a watch, the number that deliver no event: the process decides on its older state.
     pub stale: u32,
 }
 
@@ -86,17 +85,17 @@ impl Process {
         }
     }
 
-    /// Lets it die after so many writes more.
+    /// Crashes it after this number of further writes.
     pub(super) fn crash_after(&mut self, writes: usize) {
         self.left = Some(writes);
     }
 
-    /// Whether it has nothing to die of.
+    /// Whether no crash is due.
     pub(super) fn is_safe(&self) -> bool {
         self.left.is_none()
     }
 
-    /// Whether it has died; what it was about to do is lost.
+    /// Whether it has crashed; its pending commands are lost.
     pub(super) fn is_dead(&self) -> bool {
         self.left == Some(0)
     }
@@ -153,7 +152,7 @@ impl Process {
                     self.dispatcher.looked_up(site, &lookup, answer, now);
                 }
             }
-            if random.chance(SWITCH) || self.is_dead() {
+            if random.chance(SWITCH_PER_MILLE) || self.is_dead() {
                 return true;
             }
         }
@@ -194,7 +193,7 @@ impl Process {
             Command::Act(act) => {
                 let outcome = self.act(&act, sites, random, now);
                 let acted = act.done(outcome);
-                if random.chance(LATE) {
+                if random.chance(LATE_PER_MILLE) {
                     self.waiting.push(Waiting::Answer(acted));
                 } else {
                     self.dispatcher.acted(acted, now);
@@ -228,7 +227,7 @@ impl Process {
         outcome
     }
 
-    /// Reads what has changed; returns whether anything has, or is late.
+    /// Reads the events of all watches; returns whether there was one, or one is late.
     fn read(&mut self, sites: &Servers<'_>, random: &mut Random, now: Timestamp) -> bool {
         let revisions = sites.revisions();
         if self.seen == Some(revisions) {
@@ -261,7 +260,7 @@ impl Feed {
     }
 }
 
-/// Lists, or goes on from where the watch stands; a watch that fell behind lists again.
+/// Lists, or continues the watch; a watch that fell behind lists again.
 pub(super) fn read(
     store: &Store,
     kind: &WatchedKind,

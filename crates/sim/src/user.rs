@@ -21,7 +21,7 @@ impl World {
     /// Adds an accepted cluster whose agent has joined.
     ///
     /// # Errors
-    /// What the hub says when it refuses the cluster.
+    /// The message of the hub if it refuses the cluster.
     pub fn join(
         &mut self,
         name: &str,
@@ -48,15 +48,15 @@ impl World {
     /// Applies an object to the hub as a user would.
     ///
     /// # Errors
-    /// What the hub says when it refuses it.
+    /// The message of the hub if it refuses the write.
     pub fn apply(&mut self, object: Object) -> Result<(), String> {
         apply(&mut self.hub, object, self.now)?;
         self.fetch_again();
         Ok(())
     }
 
-    /// Hands over what a new ConfigRepo follows, as the source controller does. A ConfigRepo that follows
-    /// something else now gets nothing until the next commit.
+    /// Hands the source to a new ConfigRepo, as the source controller does. A ConfigRepo whose reference has
+    /// changed gets nothing until the next commit.
     fn fetch_again(&mut self) {
         for (repo, mut source) in self.sources.clone() {
             let identity = self.identity(&repo);
@@ -69,7 +69,7 @@ impl World {
         }
     }
 
-    /// What a ConfigRepo follows now.
+    /// The identity of the source that a ConfigRepo names now.
     fn identity(&self, repo: &Key) -> SourceIdentity {
         let found = self.hub.get(&ResourcePath::of::<ConfigRepo>(repo)).ok();
         let repo = found.and_then(|object| object.to_typed::<ConfigRepo>().ok());
@@ -79,7 +79,7 @@ impl World {
     /// Merges a patch into the status of an object of the hub, as an agent does.
     ///
     /// # Errors
-    /// What the hub says when it refuses it.
+    /// The message of the hub if it refuses the write.
     pub fn patch_status<K: Kind>(&mut self, key: &Key, patch: Value) -> Result<(), String> {
         let target = ResourcePath::of::<K>(key).sub("status");
         let patched = self.hub.patch(&target, &Patch::Merge(patch), &WriteOptions::manager("user"), self.now);
@@ -89,7 +89,7 @@ impl World {
     /// Deletes an object of the hub as a user would.
     ///
     /// # Errors
-    /// What the hub says when it refuses to.
+    /// The message of the hub if it refuses the deletion.
     pub fn delete<K: Kind>(&mut self, key: &Key) -> Result<(), String> {
         let deleted = self.hub.delete(&ResourcePath::of::<K>(key), &DeleteOptions::default(), self.now);
         deleted.map(drop).map_err(|error| error.message().to_owned())
@@ -101,7 +101,7 @@ impl World {
         self.set_source(repo, Source { identity: self.identity(repo), checkout, failure: None });
     }
 
-    /// Lets fetching fail; what was fetched before stays.
+    /// Lets fetches fail; the last source stays.
     pub fn fail_fetching(&mut self, repo: &Key, failure: SourceFailure) {
         let before = self.sources.get(repo).cloned().unwrap_or_default();
         self.set_source(repo, Source { identity: self.identity(repo), failure: Some(failure), ..before });
@@ -117,7 +117,7 @@ impl World {
         self.spokes.get(cluster).map(|spoke| spoke.agent.caches())
     }
 
-    /// Ends the operator and starts a new one that knows nothing.
+    /// Ends the operator and starts a new one with empty caches.
     pub fn restart_operator(&mut self) {
         let clock = self.operator.clock();
         self.operator = Process::start(Scope::Everything, None, self.setup.hub);
@@ -127,13 +127,12 @@ impl World {
         }
     }
 
-    /// Lets the operator die after so many writes more, whatever it is doing; a new one that knows nothing
-    /// takes its place.
+    /// Crashes the operator after this number of further writes; a new one with empty caches takes its place.
     pub fn kill_operator_after(&mut self, writes: usize) {
         self.operator.crash_after(writes);
     }
 
-    /// Whether the operator that was to be killed has not come that far.
+    /// Whether a crash of the operator is still due.
     pub fn crashes_operator(&self) -> bool {
         !self.operator.is_safe()
     }
@@ -150,7 +149,7 @@ impl World {
         }
     }
 
-    /// Ends the agent of a cluster and starts a new one that knows nothing.
+    /// Ends the agent of a cluster and starts a new one with empty caches.
     pub fn restart_agent(&mut self, name: &str) {
         let mut agent = self.agent(name);
         if let Some(spoke) = self.spokes.get_mut(name) {

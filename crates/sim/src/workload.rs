@@ -1,5 +1,5 @@
-//! What a cluster without nodes reports about its workloads: the part of Kubernetes' controllers and kubelets
-//! that shows in status.
+//! The status of the workloads of a cluster without nodes, as Kubernetes' controllers and kubelets would
+//! report it.
 //!
 //! A workload becomes ready some time after its pods changed, if every image of its pods is known; one with
 //! an unknown image keeps what it ran before, as a rolling update does, and never becomes ready. No pods are
@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use object::hex;
 use object::{Object, merge_diff};
 
-/// The facts that hold for every workload of a cluster.
+/// The conditions for all workloads of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     /// Images that can be pulled.

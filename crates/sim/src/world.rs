@@ -18,8 +18,8 @@ use object::{Key, Random};
 use reconcile::{Dispatcher, Scope, Source};
 use store::Store;
 
-/// Rounds at one instant after which the world never comes to rest: far more than any sequence of plans
-/// needs.
+/// Limit of the rounds at one instant, after which the world counts as never at rest: far more than any
+/// sequence of plans needs.
 const ROUNDS_PER_INSTANT: u32 = 10_000;
 
 /// The code that runs in a world. The default is the code that ships.

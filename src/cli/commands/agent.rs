@@ -31,8 +31,8 @@ pub(crate) struct Args {
     /// Name of the cluster on the hub.
     #[arg(long, value_name = "NAME")]
     spoke_cluster_name: String,
-    /// Name of the agent in its identity on the hub. An identity with another name is replaced. Default: the name in the identity that
-    /// is kept, else a random one.
+    /// Name of the agent in its identity on the hub. An identity with another name is replaced. Default: the
+    /// name in the identity that is kept, else a random one.
     #[arg(long, value_name = "ID")]
     agent_id: Option<String>,
     /// Namespace on the managed cluster of the secret that keeps the identity.
@@ -41,9 +41,10 @@ pub(crate) struct Args {
     /// Name of the secret that keeps the identity, in the form of OCM's agent.
     #[arg(long, value_name = "NAME", default_value = HUB_KUBECONFIG_SECRET)]
     hub_kubeconfig_secret: String,
-    /// Controllers to run: `*` means all, `name` adds one, `-name` leaves one out. `-work-agent,-unmanaged-applied-work,*` is a
-    /// registration agent beside OCM's work agent; `work-agent,unmanaged-applied-work` is a work agent that uses the identity which
-    /// OCM's registration agent keeps in the secret.
+    /// Controllers to run: `*` means all, `name` adds one, `-name` leaves one out.
+    /// `-work-agent,-unmanaged-applied-work,*` is a registration agent beside OCM's work agent;
+    /// `work-agent,unmanaged-applied-work` is a work agent that uses the identity which OCM's registration
+    /// agent keeps in the secret.
     #[arg(long, default_value = "*", allow_hyphen_values = true)]
     controllers: String,
 }
@@ -57,13 +58,14 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         || name.starts_with('-')
         || name.ends_with('-')
     {
-        let error = anyhow::anyhow!("--spoke-cluster-name: {name:?} is no name for a namespace on the hub");
+        let error =
+            anyhow::anyhow!("--spoke-cluster-name: {name:?} is not a valid name of a namespace on the hub");
         return Err(CommandError::hinted(error, "use at most 63 lower-case letters, digits and '-'"));
     }
     let controllers = Selection::parse(&args.controllers, &agent::controller_names())
         .map_err(|why| CommandError::from(anyhow::anyhow!("--controllers: {why}")))?;
     if args.agent_id.as_ref().is_some_and(|id| !object::names::is_dns_label(id)) {
-        let error = anyhow::anyhow!("--agent-id is no name for an agent");
+        let error = anyhow::anyhow!("--agent-id is not a valid name of an agent");
         return Err(CommandError::hinted(error, "use at most 63 lower-case letters, digits and '-'"));
     }
     super::block_on(async {

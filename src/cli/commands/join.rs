@@ -25,8 +25,8 @@ pub(super) const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
 
 /// Join a cluster to a hub: install the agent on it, which asks the hub to be let in.
 ///
-/// The kubeconfig is that of the cluster. `wheelwright get token` on the hub prints the command. With `--dry-run -o yaml` the objects are
-/// printed for a repository.
+/// The kubeconfig is that of the cluster. `wheelwright get token` on the hub prints the command. With
+/// `--dry-run -o yaml` the objects are printed for a repository.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name of the cluster on the hub.
@@ -59,7 +59,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     if !object::names::is_dns_label(&args.cluster_name) {
-        let error = anyhow!("--cluster-name: {:?} is no name for a namespace on the hub", args.cluster_name);
+        let error =
+            anyhow!("--cluster-name: {:?} is not a valid name of a namespace on the hub", args.cluster_name);
         return Err(CommandError::hinted(error, "use at most 63 lower-case letters, digits and '-'"));
     }
     let kubeconfig = args.bootstrap()?;

@@ -55,7 +55,8 @@ pub(crate) struct Args {
     /// Address for health and metrics, such as `127.0.0.1:8080`.
     #[arg(long)]
     listen: Option<SocketAddr>,
-    /// Take webhooks of git servers at this address, over HTTPS: POST /webhooks/NAMESPACE/NAME of a ConfigRepo with spec.webhook.
+    /// Take webhooks of git servers at this address, over HTTPS: POST /webhooks/NAMESPACE/NAME of a
+    /// ConfigRepo with spec.webhook.
     #[arg(long, value_name = "ADDRESS", requires_all = ["git_webhook_cert", "git_webhook_key"])]
     git_webhook_listen: Option<SocketAddr>,
     /// File with the certificate for webhooks of git servers, in PEM.
@@ -75,12 +76,12 @@ pub(crate) struct Args {
     /// `https://host:port` at which API servers reach the webhook, instead of the Service.
     #[arg(long, requires = "webhook_listen", value_name = "URL", value_parser = webhook_url)]
     webhook_url: Option<String>,
-    /// Directory for mirrors of repositories, for one operator alone [default: `$XDG_CACHE_HOME/wheelwright/mirrors`,
-    /// else `~/.cache/wheelwright/mirrors`].
+    /// Directory for mirrors of repositories, for one operator alone [default:
+    /// `$XDG_CACHE_HOME/wheelwright/mirrors`, else `~/.cache/wheelwright/mirrors`].
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
-    /// Hosts that repositories may be on, such as `git.example.com` and `*.example.com`. They may have private addresses. Without
-    /// the flag, all hosts with public addresses.
+    /// Hosts that repositories may be on, such as `git.example.com` and `*.example.com`. They may have
+    /// private addresses. Without the flag, all hosts with public addresses.
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     git_hosts: Vec<String>,
     /// Let everybody who may write a ConfigRepo name repositories of this machine: directories, and http and git on loopback.
@@ -110,7 +111,7 @@ impl Args {
 fn webhook_url(url: &str) -> Result<String, String> {
     let uri: http::Uri = url.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
     let fits = uri.scheme_str() == Some("https") && uri.host().is_some() && uri.path() == "/";
-    if fits { Ok(url.to_owned()) } else { Err("want https://host:port without a path".into()) }
+    if fits { Ok(url.to_owned()) } else { Err("write https://host:port without a path".into()) }
 }
 
 pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {

@@ -15,8 +15,8 @@ use object::Key;
 pub(crate) struct Args {
     /// Name of the cluster.
     cluster: String,
-    /// KEY[=VALUE]:EFFECT sets a taint, and KEY- or KEY:EFFECT- removes it. The effects are NoSelect, PreferNoSelect and
-    /// NoSelectIfNew.
+    /// KEY[=VALUE]:EFFECT sets a taint, and KEY- or KEY:EFFECT- removes it. The effects are NoSelect,
+    /// PreferNoSelect and NoSelectIfNew.
     #[arg(required = true, value_parser = parse)]
     taints: Vec<Change>,
     #[command(flatten)]
@@ -35,7 +35,7 @@ enum Change {
 fn parse(text: &str) -> Result<Change, String> {
     let effect = |text: &str| match TaintEffect::from(text.to_owned()) {
         TaintEffect::Other(other) => {
-            Err(format!("{other} is no effect; write one of {}", TaintEffect::VALUES.join(", ")))
+            Err(format!("{other} is not a taint effect; write one of {}", TaintEffect::VALUES.join(", ")))
         }
         effect => Ok(effect),
     };

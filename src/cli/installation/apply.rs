@@ -35,7 +35,7 @@ impl Change {
             Self::Created => "created",
             Self::Configured => "configured",
             Self::Unchanged => "unchanged",
-            Self::Left => "left as it is: another component of Open Cluster Management has it",
+            Self::Left => "left as it is: another component of Open Cluster Management owns it",
             Self::Deleted => "deleted",
         }
     }
@@ -97,7 +97,7 @@ impl Installer {
             }
             _ if self.take_ownership || is_ours(found) || is_shared(found) => Ok(()),
             _ => {
-                let error = anyhow!("{name} exists, and this command has not made it");
+                let error = anyhow!("{name} exists, and this command did not create it");
                 Err(CommandError::hinted(error, "look at it; --take-ownership takes it over"))
             }
         }

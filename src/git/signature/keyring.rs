@@ -41,7 +41,7 @@ impl Keyring {
                 "allowed_signers" => keys.ssh.allow(text).map_err(refuse)?,
                 "revoked_keys" => keys.ssh.revoke(text).map_err(refuse)?,
                 armored if armored.ends_with(".asc") => keys.openpgp.add(text).map_err(refuse)?,
-                _ => return Err(refuse("it is none of *.asc, allowed_signers and revoked_keys".into())),
+                _ => return Err(refuse("it is not *.asc, allowed_signers or revoked_keys".into())),
             }
             digest.update(name);
             digest.update(value.0.len().to_be_bytes());

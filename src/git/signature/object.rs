@@ -53,7 +53,7 @@ pub(super) fn tag(raw: &[u8], name: &str) -> Result<Signed, Refusal> {
     }
     let named = header.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"tag "));
     if named != Some(name.as_bytes()) {
-        // Else the signed tag of an old version could be served as that of a new one.
+        // A server could otherwise serve the signed tag of an old version as that of a new one.
         let named = String::from_utf8_lossy(named.unwrap_or_default());
         return Err(Refusal::OtherName(object::text::plain(&named, 100)));
     }
@@ -82,8 +82,8 @@ fn signed(payload: Vec<u8>, signature: Vec<u8>) -> Result<Signed, Refusal> {
     Ok(Signed { payload, signature })
 }
 
-/// A signature of the names of another format of repositories: git leaves it out of what is signed, so it
-/// could hide content.
+/// Refuses a signature for the other object format. git leaves its header out of the signed bytes, so the
+/// header could hide content.
 fn foreign_header() -> Refusal {
     Refusal::Unusable("it has a signature for a repository of another format".into())
 }

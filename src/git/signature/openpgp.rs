@@ -133,7 +133,7 @@ impl Certificates {
                     return Err(Refusal::Revoked(signer));
                 }
                 let binding = newest_binding(primary, subkey);
-                let binding = binding.ok_or_else(|| refuse("is no subkey that may sign"))?;
+                let binding = binding.ok_or_else(|| refuse("is not a subkey that may sign"))?;
                 check_algorithm(&subkey.key).map_err(refuse)?;
                 let created = time_of(&subkey.key);
                 within(&signer, created, binding.key_expiration_time(), now)?;
@@ -178,7 +178,7 @@ fn read(armored: &str) -> Result<Signature, Refusal> {
     let mut binary = Vec::new();
     armor.read_to_end(&mut binary).map_err(|e| unusable(&e))?;
     if armor.typ != Some(BlockType::Signature) {
-        return Err(unusable(&"it is no signature block"));
+        return Err(unusable(&"it is not a signature block"));
     }
     let rest = armored.rsplit_once("-----END PGP SIGNATURE-----").map_or("x", |(_, rest)| rest);
     if !rest.trim().is_empty() {
@@ -187,14 +187,14 @@ fn read(armored: &str) -> Result<Signature, Refusal> {
     let mut packets = PacketParser::new(binary.as_slice());
     let signature = match packets.next() {
         Some(Ok(Packet::Signature(signature))) => signature,
-        Some(Ok(_)) | None => return Err(unusable(&"it is no signature")),
+        Some(Ok(_)) | None => return Err(unusable(&"it is not a signature")),
         Some(Err(e)) => return Err(unusable(&e)),
     };
     if packets.next().is_some() {
         return Err(Refusal::Several);
     }
     if signature.typ() != Some(SignatureType::Binary) {
-        return Err(unusable(&"it is none over a document"));
+        return Err(unusable(&"it does not sign a document"));
     }
     match signature.hash_alg() {
         Some(hash) if is_strong(hash) => Ok(signature),

@@ -50,19 +50,20 @@ impl Signer {
         let refuse =
             |why: &str| Error::Credentials(format!("the Secret of spec.report.signingKeyRef: {why}"));
         let text = |name: &str| data.get(name).map(|value| std::str::from_utf8(&value.0));
-        let password = text("password").transpose().map_err(|_| refuse("key password is no text"))?;
+        let password = text("password").transpose().map_err(|_| refuse("key password is not text"))?;
         let password = password.unwrap_or_default().trim_end_matches(['\r', '\n']);
         let secret = match (text("ssh-privatekey"), text("openpgp.asc")) {
             (Some(Ok(key)), None) => {
                 let key = PrivateKey::from_openssh(key.trim());
-                let key = key.map_err(|_| refuse("key ssh-privatekey is none in the format of OpenSSH"))?;
+                let key =
+                    key.map_err(|_| refuse("key ssh-privatekey is not a key in the format of OpenSSH"))?;
                 let open = if key.is_encrypted() { key.decrypt(password) } else { Ok(key) };
                 let open = open.map_err(|_| refuse("key password does not open key ssh-privatekey"))?;
                 SigningSecret::Ssh(Box::new(open))
             }
             (None, Some(Ok(key))) => {
                 let key = SignedSecretKey::from_armor_single(Cursor::new(key));
-                let (key, _) = key.map_err(|_| refuse("key openpgp.asc is no armored secret key"))?;
+                let (key, _) = key.map_err(|_| refuse("key openpgp.asc is not an armored secret key"))?;
                 SigningSecret::OpenPgp { key: Box::new(key), password: password.to_owned() }
             }
             _ => return Err(refuse("it needs one of the keys ssh-privatekey and openpgp.asc, as text")),
@@ -101,7 +102,7 @@ fn openpgp(
     payload: &[u8],
     time: Timestamp,
 ) -> Result<String, pgp::errors::Error> {
-    // What a commit reports may be older than the key, and a signature may not.
+    // The reported state may be older than the key, and a signature may not.
     let seconds = u32::try_from(time.as_second()).unwrap_or(0).max(key.created_at().as_secs());
     let mut config = SignatureConfig::v4(SignatureType::Binary, key.algorithm(), HashAlgorithm::Sha512);
     let created = SubpacketData::SignatureCreationTime(pgp::types::Timestamp::from_secs(seconds));

@@ -53,8 +53,9 @@ impl Signers {
     pub(super) fn revoke(&mut self, text: &str) -> Result<(), String> {
         for (number, line) in lines(text) {
             let key = PublicKey::from_openssh(line);
-            let key =
-                key.map_err(|e| format!("line {number}: it is no public key (a KRL is not supported): {e}"))?;
+            let key = key.map_err(|e| {
+                format!("line {number}: it is not a public key (a KRL is not supported): {e}")
+            })?;
             self.revoked.push(key.key_data().clone());
         }
         Ok(())

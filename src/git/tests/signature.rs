@@ -305,9 +305,9 @@ fn reports_are_signed_and_git_verifies_them() {
     }
     let wrong: [(&[(&str, &str)], &str); 4] = [
         (&[], "needs one of the keys"),
-        (&[("ssh-privatekey", "x")], "none in the format of OpenSSH"),
+        (&[("ssh-privatekey", "x")], "not a key in the format of OpenSSH"),
         (&[("ssh-privatekey", &file("locked")), ("password", "x")], "does not open"),
-        (&[("openpgp.asc", "x")], "no armored secret key"),
+        (&[("openpgp.asc", "x")], "not an armored secret key"),
     ];
     for (secret, part) in wrong {
         let error = Signer::from_secret(&data(secret)).unwrap_err().to_string();
@@ -323,7 +323,7 @@ fn data(secret: &[(&str, &str)]) -> BTreeMap<String, ByteString> {
 fn a_secret_of_keys_that_cannot_be_understood_is_refused_by_the_name_of_its_key() {
     let cases: &[(&[(&str, &str)], &str)] = &[
         (&[], "holds no key"),
-        (&[("keys", "x")], "key keys of the Secret of spec.verify: it is none of"),
+        (&[("keys", "x")], "key keys of the Secret of spec.verify: it is not"),
         (&[("a.asc", "x")], "key a.asc of the Secret of spec.verify: it has no line"),
         (
             &[(

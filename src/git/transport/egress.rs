@@ -8,13 +8,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::git::Error;
 
-/// Where connections may lead.
+/// The hosts that connections may lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Egress {
-    /// Anywhere.
+    /// All hosts.
     #[default]
     Anywhere,
-    /// To public addresses of any host or, if hosts are named, to those alone, which may have private
+    /// Any host with a public address or, if hosts are named, those alone, which may have private
     /// addresses.
     Hosts {
         /// Names, such as `git.example.com`, and `*.example.com` for all below it.
@@ -54,7 +54,7 @@ impl Egress {
                 "{host} has the private address {address}, which the operator's flag --git-hosts={host} allows"
             ))),
             AddressClass::Machine | AddressClass::Special => {
-                Err(refuse(&format!("{host} has the address {address}, which is that of no git server")))
+                Err(refuse(&format!("{host} has the address {address}, which no git server can have")))
             }
         }
     }

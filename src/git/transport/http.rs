@@ -1,7 +1,8 @@
 //! git over https: one request for the list of references, and one for each further part
 //! (gitprotocol-http(5)).
 //!
-//! No redirect is followed: it would lead to a place that nobody configured, with or without credentials.
+//! The transport follows no redirect: it would lead to a host that nobody configured, with or without
+//! credentials.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;

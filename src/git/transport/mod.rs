@@ -1,7 +1,7 @@
 //! The connections under libgit2: https, ssh and git's own protocol, over crates in Rust.
 //!
 //! libgit2 speaks the protocol of fetch and push. Its bytes come from here, so redirects, time-outs, byte
-//! limits, proxies, certificates, host keys and cancellation are ours to decide. libgit2's own transports
+//! limits, proxies, certificates, host keys and cancellation are decided here. libgit2's own transports
 //! read references without limit, follow redirects before they compare hosts, and notice a cancellation only
 //! between packets.
 //!

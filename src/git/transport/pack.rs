@@ -36,7 +36,7 @@ struct Pack {
     inflate: Decompress,
 }
 
-/// What the next byte of a pack belongs to.
+/// The part of a pack that the next byte belongs to.
 #[derive(Debug)]
 enum State {
     /// The signature, the version and the number of objects.
@@ -49,7 +49,7 @@ enum State {
     Name(usize),
     /// The object.
     Data,
-    /// The checksum, and whatever follows; libgit2 checks it.
+    /// The checksum and any bytes after it; libgit2 checks them.
     End,
 }
 

@@ -18,9 +18,9 @@ use crate::git::{Cancel, Credentials, Error, Remote};
 pub struct TransportLimits {
     /// Longest wait for a connection.
     pub connect: Duration,
-    /// Longest silence of a server.
+    /// Longest wait for the next bytes of a server.
     pub idle: Duration,
-    /// Longest time of a connection. It ends servers that are never silent and never done.
+    /// Longest time of a connection. It ends servers that keep sending and never finish.
     pub total: Duration,
     /// Bytes of the list of references.
     pub advertisement_bytes: u64,
@@ -175,7 +175,7 @@ impl Session {
         })
     }
 
-    /// Waits for a connection and the answer to its first request: the time to connect, and a silence.
+    /// Waits for a connection and the answer to its first request, as long as both limits together allow.
     ///
     /// # Errors
     /// As for [`Session::wait`].

@@ -20,17 +20,18 @@ use object::Key;
 use object::duration;
 use reconcile::{Query, Source, SourceFailure, SourceIdentity, View};
 
-/// Time between two looks for repositories that are due.
+/// Time between two checks for repositories that are due.
 const TICK: Duration = Duration::from_millis(500);
 /// Wait after a local change until the fetch: a push changes several references.
 const LOCAL_CHANGE_DELAY: SignedDuration = SignedDuration::from_millis(100);
-/// Changes of repositories on this machine that wait to be looked at. A push makes a few.
+/// Limit of the pending changes of repositories on this machine. A push makes a few.
 const LOCAL_CHANGES: usize = 1024;
 /// The wait after the first failure; it doubles with each further one, up to the interval.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(2);
-/// Hints that wait; each ConfigRepo needs one.
+/// Limit of the pending hints; each ConfigRepo needs one.
 const MAX_HINTS: usize = 1024;
-/// Shortest interval, and shortest time between two fetches that webhooks ask for; a shorter one counts as this one.
+/// Shortest interval, and shortest time between two fetches that webhooks ask for; a shorter one counts as
+/// this one.
 const SHORTEST_INTERVAL: SignedDuration = SignedDuration::from_secs(1);
 /// The interval of a spec with an interval that cannot be read.
 const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
@@ -187,7 +188,7 @@ impl RepoState {
 fn watch_local(mirrors: &Mirrors, repo: &ConfigRepo, changed: &mpsc::Sender<Key>) -> Option<RefWatcher> {
     let (changed, key) = (changed.clone(), Key::of(repo));
     watch(&mirrors.remote(&repo.spec.url).ok()?, move || {
-        // Where so many changes wait that there is no room, this one is found at the next interval.
+        // If the queue of changes is full, the fetch at the next interval finds this one.
         let _ = changed.try_send(key.clone());
     })
 }

@@ -61,7 +61,7 @@ pub(super) fn open(headers: &HeaderMap, body: &[u8], secret: &[u8]) -> Result<No
         return Err("the token of the Secret has less than 16 bytes");
     }
     verify(headers, body, secret)?;
-    let body: Value = serde_json::from_slice(body).map_err(|_| "its body is no JSON")?;
+    let body: Value = serde_json::from_slice(body).map_err(|_| "its body is not JSON")?;
     Ok(Notice { urls: urls(&body), refs: refs(&body) })
 }
 
@@ -70,9 +70,9 @@ fn verify(headers: &HeaderMap, body: &[u8], secret: &[u8]) -> Result<(), &'stati
     let key = hmac::Key::new(HMAC_SHA256, secret);
     for (name, has_prefix) in SIGNATURES {
         let Some(value) = headers.get(name) else { continue };
-        let value = value.to_str().map_err(|_| "its signature is no text")?;
+        let value = value.to_str().map_err(|_| "its signature is not text")?;
         let digits = if has_prefix { value.strip_prefix("sha256=") } else { Some(value) };
-        let tag = digits.and_then(bytes_of).ok_or("its signature is none of SHA-256")?;
+        let tag = digits.and_then(bytes_of).ok_or("its signature is not SHA-256 in hexadecimal digits")?;
         return hmac::verify(&key, body, &tag).map_err(|_| "its signature is wrong");
     }
     let token = headers.get(TOKEN).ok_or("it has no signature")?;

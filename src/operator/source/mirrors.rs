@@ -27,11 +27,11 @@ use reconcile::{Failure, FailureKind, Push, Source};
 /// a large repository takes seconds.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Time in which an operation that was cancelled ends. It looks at its cancellation at every entry of a tree
+/// Time limit for the end of a cancelled operation. It checks for its cancellation at every entry of a tree
 /// and at every answer.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Most operations on one remote that do not end. Each holds a thread for ever.
+/// The limit of operations on one remote that do not end. Each of them holds a thread until the process ends.
 const MAX_ABANDONED: usize = 3;
 
 /// Number of concurrent fetches.
@@ -205,7 +205,8 @@ impl Mirrors {
         Ok(())
     }
 
-    /// Runs a blocking operation on the mirror of a remote: one at a time, and for [`LONGEST`] at most.
+    /// Runs a blocking operation on the mirror of a remote: one at a time, and for [`OPERATION_TIMEOUT`] at
+    /// most.
     ///
     /// An operation waits for its mirror before it takes one of the places for fetches, so a slow remote
     /// holds one place at most. The operation is cancelled when its caller goes away.
@@ -295,7 +296,7 @@ impl Mirrors {
         let secret = self.secret(&Key::namespaced(namespace, &secret_ref.name)).await?;
         let part = match mode {
             VerifyMode::Tip => SignedPart::Tip,
-            // An unknown word gets the safest meaning.
+            // An unknown mode means the safest one.
             VerifyMode::Range | VerifyMode::Other(_) => SignedPart::Range,
         };
         Ok(Verification { keys: Arc::new(Keyring::from_secret(&secret)?), part, accepted, now: now() })

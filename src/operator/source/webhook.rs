@@ -1,4 +1,4 @@
-//! Makes hints to fetch of the webhooks of git servers.
+//! Turns the webhooks of git servers into hints to fetch.
 
 use std::sync::Arc;
 

@@ -23,7 +23,7 @@ use crate::serve::conversion::{self, PATH, Serving};
 
 pub use certificate::certificate_end;
 
-/// Time between two looks at the certificate and the definitions. A replica that renews the certificate
+/// Time between two checks of the certificate and the definitions. A replica that renews the certificate
 /// leaves the others 30 days.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Time to wait after a failure.
@@ -111,7 +111,7 @@ async fn keep(client: &kube::Client, options: &WebhookOptions, serving: &Serving
         let pause = match reconcile(client, options, serving).await {
             Ok(()) => CHECK_INTERVAL,
             Err(error) => {
-                warn!(%error, "cannot keep the conversion webhook yet");
+                warn!(%error, "cannot set up the conversion webhook; it is tried again");
                 RETRY
             }
         };
@@ -129,7 +129,7 @@ fn failed(attempt: &'static str) -> impl Fn(kube::Error) -> Failure {
     move |error| format!("cannot {attempt}: {error}")
 }
 
-/// The definitions name the authorities before the server shows a certificate of theirs.
+/// Renews the certificate, writes its authorities into the definitions, and then serves with it.
 async fn reconcile(
     client: &kube::Client,
     options: &WebhookOptions,

@@ -62,7 +62,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
             false => (self.requests.clone(), None),
         };
         let response: Response<Incoming> = client.request(request).await?;
-        // The watch holds its place on the connection as long as its body is read.
+        // The watch counts on its connection until its body ends.
         let hold = move |frame| {
             let _held = &permit;
             frame
@@ -72,7 +72,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
 
     /// The first client with room for a watch.
     fn for_a_watch(&self) -> (HttpClient<C, Body>, Option<OwnedSemaphorePermit>) {
-        // A panic leaves the list whole: it is only pushed to.
+        // A panic leaves the list consistent, because it only grows.
         let mut clients = self.watches.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for shared in clients.iter() {
             if let Ok(place) = Arc::clone(&shared.places).try_acquire_owned() {

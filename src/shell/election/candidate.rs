@@ -1,4 +1,4 @@
-//! A candidate: takes the lease, renews it, gives it back.
+//! A candidate: it acquires the lease, renews it and releases it.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl ElectionOptions {
     /// two pods one process id.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>, host: &str) -> Self {
         let mut random = [0; 8];
-        // Without randomness the process id is what is left.
+        // The process id takes the place of randomness that the system does not have.
         let filled = SystemRandom::new().fill(&mut random).is_ok();
         let suffix = if filled { hex(random) } else { std::process::id().to_string() };
         Self {
@@ -63,7 +63,7 @@ impl ElectionOptions {
 pub struct Election {
     api: Api<Lease>,
     options: ElectionOptions,
-    /// The lease as last read, and when (by our clock) it last changed.
+    /// The lease as last read, and when it last changed by the clock of this process.
     observed: Option<(Lease, Instant)>,
     prolong: watch::Sender<Instant>,
     leadership: Leadership,
@@ -71,7 +71,7 @@ pub struct Election {
 
 /// The result of an attempt.
 enum Attempt {
-    /// The lease is ours; the renewal was sent at this time.
+    /// This candidate holds the lease; the renewal was sent at this time.
     Ours(Instant),
     /// Another candidate holds it.
     Others,
@@ -105,7 +105,7 @@ impl Election {
                 None => return false,
                 Some(Ok(Ok(Attempt::Ours(sent)))) => {
                     self.extend(sent);
-                    // An answer that took all the time is no leadership.
+                    // An answer that took the whole renew deadline gives no leadership.
                     if self.leadership.holds() {
                         return true;
                     }
@@ -127,7 +127,7 @@ impl Election {
             let until = self.leadership.until();
             let renewal = timeout_at(until, async {
                 sleep(self.options.retry).await;
-                // A request that hangs must not take the time of those after it.
+                // A request that hangs leaves time for another one.
                 timeout(self.options.renew_deadline / 2, self.attempt()).await
             });
             match stop.run_until_cancelled(renewal).await {
@@ -155,7 +155,7 @@ impl Election {
         left.map_or(self.options.retry, |left| left.min(self.options.retry))
     }
 
-    /// Takes or renews the lease if it is ours, free or expired.
+    /// Acquires or renews the lease if this candidate holds it, or if it is free or expired.
     async fn attempt(&mut self) -> Result<Attempt, kube::Error> {
         let current = self.api.get_opt(&self.options.name).await?;
         if let Some(current) = &current {
@@ -184,7 +184,7 @@ impl Election {
         self.observed.as_ref().is_some_and(|(lease, since)| since.elapsed() >= self.respected(lease))
     }
 
-    /// How long a lease is respected: as long as its holder wrote.
+    /// How long other candidates respect a lease: the duration that its holder wrote.
     fn respected(&self, lease: &Lease) -> Duration {
         let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
         seconds.and_then(|s| u64::try_from(s).ok()).map_or(self.options.lease, Duration::from_secs)
@@ -210,8 +210,8 @@ impl Election {
         lease
     }
 
-    /// Frees the lease if it is still ours, so that the next leader need not wait for it to expire. The
-    /// attempt ends after two seconds without an answer.
+    /// Releases the lease if this candidate still holds it, so that the next leader need not wait for it to
+    /// expire. The attempt ends after two seconds without an answer.
     pub async fn release(self) {
         self.prolong.send_replace(Instant::now());
         let Some((mut lease, _)) = self.observed else { return };

@@ -31,7 +31,7 @@ impl Leadership {
             let until = *self.0.borrow_and_update();
             match timeout_at(until, self.0.changed()).await {
                 Ok(Ok(())) => {}
-                // Nobody is left to prolong it.
+                // The candidate that could extend it is gone.
                 Ok(Err(_)) => return sleep_until(until).await,
                 Err(_) => return,
             }

@@ -49,7 +49,7 @@ impl Controller for AddonLeaseController {
         if status.health_check.as_ref().is_some_and(|check| check.mode == HealthCheckMode::Customized) {
             return Ok(plan);
         }
-        // The hub writes the status of add-ons while it takes the cluster for silent.
+        // While the cluster is unknown, the hub writes the status of its add-ons.
         let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
         if cluster.is_some_and(|cluster| is_unknown(&cluster)) {
             return Ok(plan);

@@ -31,7 +31,7 @@ impl Controller for ClusterStatusController {
     type Primary = ManagedCluster;
 
     fn watches<W: Watches>(watches: &mut W) {
-        // The first renewal after a silence ends the silence.
+        // The first renewal after missed ones makes the cluster available again.
         watches.on::<Lease>(|change, view| {
             let Some(lease) = change.latest().filter(|lease| lease.name() == CLUSTER_LEASE) else {
                 return Vec::new();
@@ -73,8 +73,8 @@ impl Controller for ClusterStatusController {
     }
 }
 
-/// Whether the hub takes the cluster for silent with good reason: the agent cannot renew its lease. If the
-/// agent reported then that the cluster is available, hub and agent would overwrite each other's condition
+/// Whether the hub reports the cluster as unknown with good reason: the agent cannot renew its lease. If the
+/// agent then reported the cluster as available, hub and agent would overwrite each other's condition
 /// without end.
 fn is_silent(cluster: &ManagedCluster, view: &impl View, now: Timestamp) -> Read<bool> {
     if !is_unknown(cluster) {

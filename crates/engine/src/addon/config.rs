@@ -1,4 +1,4 @@
-//! Which configurations a cluster's add-on should have, and the address of a set of them.
+//! Chooses the configurations of a cluster's add-on, and computes the address of a set of them.
 
 use std::collections::BTreeMap;
 

@@ -23,7 +23,7 @@ pub fn config_gvk(kind: &ConfigKind) -> Option<Gvk> {
     Some(Gvk { group: ADDON_GROUP.into(), version: "v1alpha1".into(), kind: name.into() })
 }
 
-/// The object of a configuration; `None` where its kind is not one of ours.
+/// The object of a configuration; `None` if the kind is not a known one.
 pub fn config_object(config: &Config) -> Option<ObjectRef> {
     Some(ObjectRef { gvk: config_gvk(&config.kind)?, key: config.key.clone() })
 }

@@ -1,4 +1,4 @@
-//! How a manifest is applied to a cluster: the fields that it ignores, and the owners of the object.
+//! The parts of an apply to a spoke: the fields that it ignores, and the owners of the object.
 
 mod ignored_fields;
 mod owners;

@@ -14,7 +14,7 @@ use api::cluster::v1beta1::Placement;
 /// Length of a list of clusters in an event, as in Open Cluster Management.
 const MAX_TEXT: usize = 1000;
 
-/// The facts that events are made from.
+/// The input of the events.
 pub(super) struct EventSource<'a> {
     pub cycle: &'a Cycle<'a>,
     pub placement: &'a Placement,

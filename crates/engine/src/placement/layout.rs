@@ -1,8 +1,8 @@
 //! The group stage: divides the members into decision groups and slices, and moves no member without need.
 //!
-//! From nothing, the layout is that of Open Cluster Management: named groups in order, then the rest, each
+//! A first layout is that of Open Cluster Management: named groups in order, then the rest, each
 //! cut into decision groups of at most the group size, each decision group cut into slices of 100, slices
-//! numbered from 1. From there, a cluster keeps its slice for as long as it belongs to the named group;
+//! numbered from 1. Afterwards a cluster keeps its slice for as long as it belongs to the named group;
 //! arrivals fill holes; a decision group or a slice is dissolved when the others have room for all of it; a
 //! named group that becomes empty keeps its place.
 

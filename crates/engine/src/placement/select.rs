@@ -96,10 +96,10 @@ impl Selection {
         }
     }
 
-    /// Scores and sorts every feasible cluster, and tells until when its scores are valid.
+    /// Scores and sorts every feasible cluster, and reports until when its scores are valid.
     pub(super) fn rank(&mut self, cycle: &Cycle<'_>, mut valid: impl FnMut(Id, Option<Timestamp>)) {
         self.candidates.iter_mut().for_each(|candidate| candidate.key = None);
-        // In the order of names, so that the stable sort leaves equals in it.
+        // The clusters come in the order of names, which the stable sort keeps among equals.
         let mut keys: Vec<(RankKey, Id)> = Vec::with_capacity(self.count(FilterResult::Feasible));
         for id in cycle.fleet.ids() {
             let Some(candidate) = self.candidates.get_mut(id as usize) else { continue };

@@ -19,7 +19,7 @@ pub fn period(lease_duration_seconds: i32) -> SignedDuration {
     SignedDuration::from_secs(seconds.into())
 }
 
-/// Returns how long an agent may renew nothing before it counts as silent.
+/// Returns how long an agent may miss renewals before its cluster becomes unknown.
 pub fn grace(lease_duration_seconds: i32) -> SignedDuration {
     period(lease_duration_seconds).saturating_mul(MISSED_RENEWALS)
 }

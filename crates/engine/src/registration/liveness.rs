@@ -1,18 +1,18 @@
 //! Decides whether a cluster is alive, from the changes that the hub sees and the time on the hub's own
 //! clock.
 //!
-//! The time that a spoke writes into its lease decides nothing: a cluster with a wrong clock becomes neither
-//! silent nor immortal. The node controller of Kubernetes judges nodes in the same way.
+//! The time that a spoke writes into its lease decides nothing: a wrong clock makes a cluster neither unknown
+//! nor available for ever. The node controller of Kubernetes judges nodes in the same way.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::lease;
 use api::condition::ConditionStatus;
 
-/// The largest delay of a look at a lease while the hub runs: far more than a plan waits in the queue.
+/// The longest delay of a check of a lease while the hub runs. A plan waits far less in the queue.
 const LATE_CHECK: SignedDuration = SignedDuration::from_secs(30);
 
-/// The signs of life of an agent, as they are on the hub now.
+/// The heartbeat of an agent, as the hub has it now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
     /// The time in the lease, by the clock of the spoke.
@@ -21,23 +21,23 @@ pub struct Heartbeat {
     pub reported: Option<(ConditionStatus, Timestamp)>,
 }
 
-/// The observations of the hub about the life of one cluster.
+/// What the hub has observed of the heartbeats of one cluster.
 #[derive(Clone, Debug)]
 pub struct Liveness {
     heartbeat: Heartbeat,
-    /// When the sign was seen to change, by the clock of the hub; at first, when it was first seen.
+    /// When the hub last saw the heartbeat change, by its own clock; at first, when it first saw it.
     seen: Timestamp,
-    /// When the hub last looked.
+    /// When the hub last checked.
     looked: Timestamp,
-    /// Whether the hub did not look while the lease expired, so that it waits for another lease time.
+    /// Whether the lease expired unchecked, so that the hub waits for another lease time.
     waited: bool,
     /// How far the clock of the spoke was ahead at the last renewal that the hub saw.
     ahead: Option<SignedDuration>,
 }
 
 impl Liveness {
-    /// Starts to observe a cluster. Its last sign of life may be of any age, so the hub notices a silence a
-    /// grace period after the start.
+    /// Starts to observe a cluster. Its last heartbeat may be of any age, so the hub waits a grace period
+    /// from now before it reports the cluster as unknown.
     pub fn begin(heartbeat: Heartbeat, now: Timestamp) -> Self {
         Self { heartbeat, seen: now, looked: now, waited: false, ahead: None }
     }
@@ -45,7 +45,7 @@ impl Liveness {
     /// Observes the cluster again. A lease without a time has not been renewed; see
     /// docs/hazards.md#lease-without-time.
     ///
-    /// A look that comes much later than the end of the lease shows that the hub was stopped, or
+    /// A check that comes much later than the end of the lease shows that the hub was stopped, or
     /// that its clock was set forward. Then the cluster has another lease time, once, because
     /// renewals may be about to be read. See docs/hazards.md#clock-jumps.
     pub fn observe(&mut self, heartbeat: Heartbeat, lease_duration_seconds: i32, now: Timestamp) {
@@ -68,7 +68,7 @@ impl Liveness {
         self.heartbeat = heartbeat;
     }
 
-    /// Returns when the cluster counts as silent.
+    /// Returns when the lease expires, so that the cluster becomes unknown.
     pub fn expires(&self, lease_duration_seconds: i32) -> Timestamp {
         self.seen.checked_add(lease::grace(lease_duration_seconds)).unwrap_or(Timestamp::MAX)
     }

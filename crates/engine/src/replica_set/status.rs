@@ -12,7 +12,7 @@ use api::work::v1alpha1::{
     ManifestWorkReplicaSet, ManifestWorkReplicaSetStatus, ManifestWorkReplicaSetSummary, PlacementSummary,
 };
 
-/// The facts about one placement for the status of a set.
+/// The progress of a set on one placement.
 #[derive(Debug)]
 pub struct PlacementProgress<'a> {
     /// Name of the placement.

@@ -161,7 +161,7 @@ fn is_tracking(label: &str) -> bool {
     TRACKING.iter().any(|mark| label == *mark || (mark.ends_with('/') && label.starts_with(mark)))
 }
 
-/// The facts that decide whether a template has succeeded on a cluster.
+/// The rule by which a template has succeeded on a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct SuccessRule<'a> {
     /// The template that the cluster should run.
@@ -178,8 +178,8 @@ pub struct SuccessRule<'a> {
 
 /// The state of a work with its present spec, from conditions of its present generation alone.
 ///
-/// If the template has rules for Progressing, the answer is OCM's. Without such rules OCM's controller waits
-/// for ever; here a work succeeds once it is applied and, unless that suffices, available.
+/// If the template has rules for Progressing, the answer is OCM's. Without such rules OCM's controller never
+/// ends its wait; here a work succeeds once it is applied and, unless that suffices, available.
 fn report(work: &ManifestWork, applied_suffices: bool) -> Report {
     let current = |type_| {
         work.condition(type_).filter(|condition| condition.observed_generation == work.metadata.generation)

@@ -1,4 +1,4 @@
-//! The facts of a report, read from wire types.
+//! The input of a report, read from wire types.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

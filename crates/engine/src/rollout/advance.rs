@@ -121,7 +121,7 @@ fn is_rejected(input: &Input, policy: &Policy, plans: &[StagePlan]) -> bool {
         && plans.iter().flat_map(|plan| &plan.members).any(|member| member.rollback_target().is_some())
 }
 
-/// The facts that hold for every stage of one pass.
+/// The input that all stages of a pass share.
 struct StageContext<'a> {
     input: &'a Input,
     policy: &'a Policy,

@@ -1,4 +1,4 @@
-//! Judges the state of one cluster from the facts about it alone.
+//! Judges the state of one cluster, without the other clusters.
 //!
 //! OCM counts from the time of the report alone, which may be older than the assignment. Here a deadline or a
 //! soak begins no earlier than the assignment of the hash that it is about.

@@ -59,13 +59,13 @@ pub struct Input {
     pub policy: Result<Policy, Refused>,
     /// The decision groups, without the clusters of another rollout.
     pub groups: Vec<Group>,
-    /// The facts about clusters: those of the groups, and those to remove.
+    /// The clusters: those of the groups, and those to remove.
     pub clusters: Vec<Cluster>,
-    /// The revision in quarantine, as the last
-    /// [`RolloutDecision::quarantine`](super::RolloutDecision::quarantine) said.
+    /// The revision in quarantine: the last
+    /// [`RolloutDecision::quarantine`](super::RolloutDecision::quarantine).
     pub quarantined: Option<Hash>,
-    /// When the rollout of `revision` began. If absent, it began when the first cluster was moved, as far as
-    /// clusters tell.
+    /// When the rollout of `revision` began. If absent, it began at the earliest known time at which a
+    /// cluster was moved.
     pub began: Option<Timestamp>,
     /// Tokens of [`RolloutDecision::approvals`](super::RolloutDecision::approvals) that people granted.
     pub granted: BTreeSet<String>,
@@ -114,7 +114,7 @@ pub struct Group {
     pub clusters: Vec<String>,
 }
 
-/// The facts about a cluster.
+/// A cluster, as the engine sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cluster {
     /// `metadata.name` of the ManagedCluster.
@@ -128,13 +128,13 @@ pub struct Cluster {
     /// The last report.
     pub health: Option<Health>,
     /// The hash that it returns to if `wants` fails: the one it ran with success before `wants` was rolled
-    /// out to it. Only once the rollout is complete everywhere is this `wants` itself; a cluster that
-    /// succeeded early returns with the others.
+    /// out to it. It becomes `wants` itself when the rollout is complete everywhere; until then, a
+    /// cluster that succeeded early returns with the others.
     pub last_good: Option<Hash>,
     /// Whether the cluster does not answer.
     pub unreachable: bool,
-    /// Since when the cluster answers, if it did not before. No deadline runs while a cluster is silent, so
-    /// that a cluster that comes back has not timed out.
+    /// Since when the cluster answers, if it did not before. No deadline runs while a cluster does not
+    /// answer, so that a cluster that comes back has not timed out.
     pub answers_since: Option<Timestamp>,
     /// When the cluster joined the fleet. Stages do not wait for a cluster that joined after the rollout
     /// began: the rollout of a fleet that always grows would never be complete.
@@ -144,8 +144,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Returns the facts as they are known at a time. A later time, which a clock that was ahead wrote, is
-    /// replaced by this one.
+    /// Returns the cluster as it is known at a time. That time replaces a later one, which a clock that was
+    /// ahead wrote.
     #[must_use]
     pub fn at(mut self, now: Timestamp) -> Self {
         let since = self.health.as_mut().map(|health| &mut health.since);

@@ -8,23 +8,24 @@
 //! The promises:
 //!
 //! 1. Every cluster of the groups has exactly one assignment, and the word for its state is true.
-//! 2. What is assigned is what the cluster runs, what it should run, or what is known to be good. Only a
-//!    start, a return from a quarantined revision and a first assignment of what is good change anything.
+//! 2. A cluster is assigned the revision that it runs, the one that it should run, or one that is known to be
+//!    good. The assignment changes only at a start, at a return from a quarantined revision, and when a new
+//!    cluster gets its first good revision.
 //! 3. Nothing starts while the strategy or the policy cannot be read, under a pause, a freeze, a breach or a
 //!    quarantine, while too many clusters do not answer, and while a revision that must finish is under way.
 //! 4. A stage starts after the stages before it are finished, soaked and approved, and not without its own
 //!    approval.
-//! 5. A start never makes the clusters in flight more than the slots; clusters that were moved and not heard
-//!    of are in flight.
-//! 6. A stage with more failures than it tolerates is a breach, wherever it stands. With `onBreach: Rollback`
-//!    a breach quarantines the revision if there is anything to return to; a quarantine lasts until the
-//!    revision is released or another one comes.
-//! 7. A cluster that runs a quarantined revision returns to what is good, unless the rollout is paused.
-//! 8. Where nothing holds a stage, it uses all its slots, for the first clusters by name: no failed, silent
-//!    or finished cluster holds a slot, and no approval, budget or newcomer is waited for in vain.
+//! 5. A start never makes the clusters in flight more than the slots; a cluster that was moved and has not
+//!    reported is in flight.
+//! 6. A stage with more failures than it tolerates is a breach, whether or not its turn has come. With
+//!    `onBreach: Rollback` a breach quarantines the revision if there is anything to return to; a quarantine
+//!    lasts until the revision is released or another one comes.
+//! 7. A cluster that runs a quarantined revision returns to a good one, unless the rollout is paused.
+//! 8. A stage that nothing holds uses all its slots, for the first clusters by name. No failed, unreachable
+//!    or finished cluster holds a slot, and the stage waits for no approval, budget or newcomer in vain.
 //! 9. Clusters that left lose their content only within the removal budget or with the approval of exactly
 //!    this removal.
-//! 10. The moment of the next look is later than now.
+//! 10. The time of the next check is later than now.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +39,7 @@ use super::policy::{Approval, Joining, OnBreach, Policy, Superseding};
 use super::state::ClusterState;
 use super::strategy::{All, Failures, Strategy};
 
-/// How long a revision that must finish is waited for where there is no deadline.
+/// How long the next revision waits for one that must finish, if there is no deadline.
 const FINISH_CURRENT: SignedDuration = SignedDuration::from_mins(10);
 
 /// A promise that a decision does not keep.
@@ -138,7 +139,7 @@ impl Stage<'_> {
     }
 }
 
-/// The facts that the promises are about.
+/// An input, prepared for the checks of the promises.
 struct Checker<'a> {
     input: &'a Input,
     now: Timestamp,

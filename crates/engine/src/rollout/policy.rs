@@ -172,7 +172,7 @@ impl Approval {
 /// The revision of a cluster that runs none, until it may start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Joining {
-    /// Nothing, as in OCM.
+    /// The cluster runs none, as in OCM.
     #[default]
     InTurn,
     /// The last hash that succeeded, where it is known.

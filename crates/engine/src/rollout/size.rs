@@ -11,9 +11,9 @@ use object::duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Size {
-    /// That many.
+    /// The number of clusters.
     Count(u32),
-    /// That many in a hundred, rounded up as OCM does.
+    /// The percentage of clusters, rounded up as OCM does.
     Percent(u32),
 }
 

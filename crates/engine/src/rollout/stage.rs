@@ -12,9 +12,9 @@ use super::strategy::{All, Failures, Mandatory, StageRule, Strategy};
 pub(super) struct Member<'a> {
     pub(super) name: &'a str,
     pub(super) group: &'a GroupKey,
-    /// The facts about it, if there are any.
+    /// The cluster as the input has it, if the input has it.
     pub(super) cluster: Option<&'a Cluster>,
-    /// Its state from the facts about it alone; `None` if it waits to start.
+    /// Its state, judged without the other clusters; `None` if it waits to start.
     pub(super) state: Option<ClusterState>,
     /// Whether it joined during the rollout: no later stage waits for it.
     pub(super) newcomer: bool,

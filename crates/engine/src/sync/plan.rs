@@ -13,7 +13,7 @@ use api::names;
 use object::fields::is_as_applied;
 use object::{Key, Object, ObjectRef};
 
-/// The facts beside the commit that the plan depends on.
+/// The input of a plan beside the commit.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// The ConfigRepo.

@@ -178,7 +178,7 @@ impl Dispatcher {
             Feed::Watch(WatchEvent::Deleted { key, resource_version }) => {
                 self.gone(&lookup(key), version(&resource_version), now);
             }
-            // The objects are read one by one, and a read that fails says so.
+            // Each object is read by a lookup of its own, and a failed lookup reports its error.
             Feed::Watch(WatchEvent::Stale | WatchEvent::Restored) | Feed::Own(_) => {}
         }
     }

@@ -80,7 +80,7 @@ impl Act {
     /// The action.
     ///
     /// # Panics
-    /// Never: the position is one of the plan.
+    /// It does not panic in practice, because the position is one of the plan.
     pub fn action(&self) -> &Action {
         let (step, index) = self.position;
         let action = self.plan.steps.get(step).and_then(|step| step.get(index));

@@ -126,7 +126,7 @@ impl Dispatcher {
             reason: "Unreadable".into(),
             action: "Read".into(),
             message: format!(
-                "what concerns this object is not decided, because it does not fit its type: {}",
+                "the object does not fit its type, so the controllers do not act on it: {}",
                 refused.why
             ),
         };

@@ -212,31 +212,20 @@ impl Dispatcher {
         let Some(actions) = acting.plan.steps.get(step).map(Vec::len) else { return };
         acting.outcomes.push((0..actions).map(|_| None).collect());
         acting.left = actions;
-        let (controller_id, key, plan) =
-            (reconciliation.controller_id, reconciliation.key.clone(), Arc::clone(&acting.plan));
-        let Some(controller) =
-            self.controllers.get(controller_id).map(|registered| registered.controller.name)
-        else {
-            return;
-        };
+        let plan = Arc::clone(&acting.plan);
         for index in 0..actions {
-            let (key, plan, position) = (key.clone(), Arc::clone(&plan), (step, index));
-            let (kinds, restores) = Default::default();
-            self.hand_out(Act {
-                reconcile_id: id,
-                controller_id,
-                controller,
-                key,
-                plan,
-                position,
-                kinds,
-                restores,
-            });
+            self.hand_out(id, &plan, (step, index));
         }
     }
 
-    /// Hands out an action, with the caches that store its result.
-    fn hand_out(&mut self, mut act: Act) {
+    /// Hands out an action of a reconciliation, with the caches that store its result.
+    fn hand_out(&mut self, reconcile_id: u64, plan: &Arc<Plan>, position: (usize, usize)) {
+        let Some(reconciliation) = self.reconciliations.get(&reconcile_id) else { return };
+        let (controller_id, key) = (reconciliation.controller_id, reconciliation.key.clone());
+        let Some(registered) = self.controllers.get(controller_id) else { return };
+        let (controller, plan) = (registered.controller.name, Arc::clone(plan));
+        let (kinds, restores) = Default::default();
+        let mut act = Act { reconcile_id, controller_id, controller, key, plan, position, kinds, restores };
         if let (Some(site), Some(gvk)) = (act.action().site(), act.action().gvk()) {
             act.restores = self.restores_of(site);
             act.kinds.extend(self.kinds.get(&(site, gvk.clone())).map(|known| Arc::clone(&known.kind)));
@@ -335,25 +324,8 @@ impl Dispatcher {
         };
         let plan = Plan { steps: vec![vec![status.action()]], ..Plan::default() };
         reconciliation.stage = Stage::WritingStatus;
-        let (controller_id, key, plan) =
-            (reconciliation.controller_id, reconciliation.key.clone(), Arc::new(plan));
         self.reconciliations.insert(id, reconciliation);
-        let Some(controller) =
-            self.controllers.get(controller_id).map(|registered| registered.controller.name)
-        else {
-            return;
-        };
-        let (position, kinds, restores) = Default::default();
-        self.hand_out(Act {
-            reconcile_id: id,
-            controller_id,
-            controller,
-            key,
-            plan,
-            position,
-            kinds,
-            restores,
-        });
+        self.hand_out(id, &Arc::new(plan), (0, 0));
     }
 
     fn end(&mut self, id: u64, reconciliation: Reconciliation, end: End, now: Timestamp) {

@@ -85,7 +85,7 @@ pub(super) enum Deciding {
     Reconciliation(u64),
 }
 
-/// Facts about a registered controller, for metrics and health.
+/// The state of a registered controller, for metrics and health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerInfo {
     /// Its name.

@@ -17,7 +17,7 @@ pub(super) fn entries(repo: &ConfigRepo) -> impl Iterator<Item = ObjectId> {
 }
 
 impl Checker {
-    /// An object that is created as ours stands in an inventory already.
+    /// An inventory lists an object before a repository creates it.
     pub(super) fn creation(&self, write: &Write) -> Check {
         let (None, Some(object)) = (&write.before, &write.after) else { return Ok(()) };
         let broken = |why: String| Err(Broken::new(Invariant::InventoryNamesEveryObject, &write.id, why));
@@ -45,7 +45,7 @@ impl Checker {
         Ok(())
     }
 
-    /// An object that leaves an inventory is gone, or is not ours any more.
+    /// An object that leaves an inventory is gone, or belongs to another owner.
     pub(super) fn inventory(&self, write: &Write) -> Check {
         match (write.id.group.as_str(), write.id.kind.as_str()) {
             (GITOPS_GROUP, "ConfigRepo") => self.repository(write),

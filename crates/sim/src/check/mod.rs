@@ -125,8 +125,8 @@ impl Checker {
             let by = author.map_or("others", |author| author.controller);
             let Some(mut write) = self.mirror_mut(spoke).take(entry, now, by) else { continue };
             write.spoke = spoke.map(str::to_owned);
-            // Of several writes of one action, such as the last patch and the removal that it lets happen,
-            // the first is its own.
+            // An action may cause several writes, such as its patch and the removal that the patch allows.
+            // The first of them is its own.
             let is_first = seen.insert(write.id.clone());
             if let Some(author) = author {
                 let checked = if is_first { self.preconditions(&write, &author) } else { Ok(()) };
@@ -147,7 +147,7 @@ impl Checker {
         self.note(checked, decided.now);
     }
 
-    /// Notes whether a process heard what became of a write to an add-on of a cluster.
+    /// Records whether a process received the outcome of a write to an add-on of a cluster.
     pub(crate) fn answered(&mut self, action: &Action, is_heard: bool) {
         let Action::Patch { target, .. } = action else { return };
         if target.gvk.kind != "ManagedClusterAddOn" {

@@ -87,7 +87,7 @@ impl Checker {
         Ok(())
     }
 
-    /// A repository takes no field of an object that others created, unless its user says so.
+    /// A repository takes no field of an object that others created, unless its user allows it.
     pub(super) fn overwrite(&self, write: &Write, author: &Author<'_>) -> Check {
         let Action::Apply { manager: Some(manager), .. } = author.action else { return Ok(()) };
         let (Some(before), Some(after)) = (&write.before, &write.after) else { return Ok(()) };

@@ -5,12 +5,12 @@ use jiff::SignedDuration;
 use super::{Broken, Check, Checker, Invariant, InvariantViolation};
 use crate::{Faults, World};
 
-/// After this time without faults, what is left to do waits for a time: a deadline, the end of a
-/// backoff or of a memory.
+/// After this time without faults, all remaining work waits for a time: a deadline, the end of a backoff, or
+/// the expiry of a record.
 const SETTLE: SignedDuration = SignedDuration::from_mins(15);
-/// In this time the longest of those pass one after the other: an hour that a clock was ahead, and
-/// the ten minutes that a cluster has by default, for a rollout that goes on, for the one that
-/// waits for it, and for the return from it. A drift is forgotten in half an hour.
+/// In this time the longest of those pass one after the other: the hour that a clock was ahead, and the ten
+/// minutes that a cluster has by default, for a rollout under way, for the one that waits for it, and for
+/// the return from it. The record of a drift expires in half an hour.
 const LAST: SignedDuration = SignedDuration::from_mins(90);
 /// The restarted processes write nothing for this time.
 const WATCH: SignedDuration = SignedDuration::from_mins(4);
@@ -77,7 +77,7 @@ impl World {
 }
 
 impl Checker {
-    /// No object waits for a finalizer of ours.
+    /// No object waits for a finalizer of the product.
     fn drained(&self) -> Check {
         let mirrors = std::iter::once(("hub", &self.hub));
         let mirrors = mirrors.chain(self.spokes.iter().map(|(name, mirror)| (name.as_str(), mirror)));

@@ -1,8 +1,8 @@
-//! Random histories: what people, strangers and the network do to a world, drawn from a seed.
+//! Random histories: the events that people, other clients and the network cause, drawn from a seed.
 //!
-//! The same seed gives the same history, whatever the world makes of it. `crates/sim/tests/it/seeds.txt`
-//! lists the seeds that once broke an invariant, and `cargo run -p wheelwright-sim --example seeds -- FROM
-//! TO` plays any others.
+//! The same seed gives the same history; the state of the world does not change it.
+//! `crates/sim/tests/it/seeds.txt` lists the seeds that once broke an invariant, and `cargo run -p
+//! wheelwright-sim --example seeds -- FROM TO` plays any others.
 
 mod content;
 mod draw;
@@ -72,9 +72,9 @@ pub enum Event {
         /// Their content.
         value: u8,
     },
-    /// A stranger edits something.
+    /// Another client edits an object.
     ExternalEdit(Edit),
-    /// The operator dies after so many writes more.
+    /// The operator crashes after this number of further writes.
     KillOperator(u8),
     /// The operator restarts.
     RestartOperator,
@@ -93,7 +93,7 @@ pub enum Event {
     Wait(u16),
 }
 
-/// What a stranger does.
+/// An edit by another client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edit {
     /// Writes another value into a config map of the hub, or creates it.

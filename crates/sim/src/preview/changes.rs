@@ -71,7 +71,7 @@ pub(super) fn changed_add_ons(
     all.filter(|it| !it.enter.is_empty() || !it.leave.is_empty() || !it.waves.is_empty()).collect()
 }
 
-/// The works that change; clusters with the same change are told once.
+/// The works that change; clusters with the same change share an entry.
 pub(super) fn works(before: &Store, after: &Store) -> Vec<WorkChange> {
     let by_key = |hub: &Store| -> BTreeMap<Key, ManifestWork> {
         let works = all::<ManifestWork>(hub).into_iter().filter(|work| !work.is_terminating());

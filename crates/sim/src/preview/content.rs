@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use api::names::{APPLIED_DIGEST_ANNOTATION, CONFIG_REPO_ANNOTATION, LAST_APPLIED_ANNOTATION};
 use object::Object;
 
-/// Most changed fields that are told of one object.
+/// Limit of the changed fields that are listed of one object.
 const MAX_FIELDS: usize = 100;
 /// The text that replaces the value of a Secret.
 const HIDDEN: &str = "(hidden)";
@@ -39,7 +39,7 @@ pub struct FieldChange {
     pub after: Option<Value>,
 }
 
-/// Where a value stands in an object.
+/// The position of a value in an object.
 #[derive(Default)]
 struct FieldContext {
     path: String,

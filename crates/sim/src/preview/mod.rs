@@ -1,13 +1,14 @@
 //! Previews of commits: their effects on a hub and its fleet, before they are merged.
 //!
 //! A preview loads the objects of a hub into a store, hands the commit to the controllers of production, and
-//! lets time pass. It decides nothing by itself: what it tells is the difference between the objects before
-//! and after. So it cannot disagree with the operator about what a commit means.
+//! lets time pass. It decides nothing by itself: its result is the difference between the objects before and
+//! after. So it cannot disagree with the operator about what a commit means.
 //!
-//! The fleet is not there, so it is assumed: a cluster that answers applies every change and succeeds after a
-//! fixed time ([`Commit::succeeds_after`]), a cluster that is silent stays silent, and a person grants an
-//! approval as soon as a rollout asks for it. Deletions that are over the budget of the ConfigRepo are not
-//! granted. A preview asks no API server, so it knows neither permissions nor admission.
+//! A preview has no clusters, so it assumes their behaviour: a cluster that answers applies every change and
+//! succeeds after a fixed time ([`Commit::succeeds_after`]), an unreachable cluster stays unreachable, and a
+//! person grants an approval as soon as a rollout asks for it. Deletions that are over the budget of the
+//! ConfigRepo are not granted. A preview sends no request to an API server, so it knows neither permissions
+//! nor admission.
 
 mod changes;
 mod content;

@@ -28,7 +28,7 @@ pub struct Preview {
     pub placements: Vec<PlacementPreview>,
     /// The add-ons that change on a cluster.
     pub add_ons: Vec<AddOnPreview>,
-    /// The works that change; clusters with the same change are told once.
+    /// The works that change; clusters with the same change share an entry.
     pub works: Vec<WorkChange>,
     /// The approvals that rollouts ask for. A preview grants them at once.
     pub approvals: Vec<Approval>,
@@ -126,7 +126,7 @@ pub struct Wave {
     pub groups: Vec<String>,
     /// Their names.
     pub clusters: Vec<String>,
-    /// Seconds after the commit until the last of them has it; absent where one does not get there.
+    /// Seconds after the commit until the last of them has it; absent if one of them does not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrived_after: Option<i64>,
 }

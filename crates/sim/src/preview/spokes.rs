@@ -27,7 +27,7 @@ pub(super) struct Spokes {
     due: BTreeMap<Reports, (Timestamp, i64)>,
 }
 
-/// Who reports.
+/// The client that reports.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reports {
     /// The agent, about a work.
@@ -109,7 +109,7 @@ fn generation(work: &ManifestWork) -> i64 {
     if work.is_terminating() { -1 } else { work.metadata.generation.unwrap_or_default() }
 }
 
-/// Whether the agent has said all that it has to say about a work.
+/// Whether the report of the agent about a work is complete.
 fn is_reported(work: &ManifestWork) -> bool {
     if work.is_terminating() {
         return !work.has_finalizer(WORK_FINALIZER);
@@ -165,8 +165,8 @@ fn healthy(wanted: &Wanted, now: Timestamp) -> Object {
     object
 }
 
-/// The manager of an add-on that has no template says that the add-on arrived. Add-ons with works say so by
-/// them.
+/// Reports for the manager of an add-on without a template that the configuration is applied. The works of
+/// other add-ons report it.
 fn report_add_on(hub: &mut Store, key: &Key, now: Timestamp) {
     let Some(mut add_on) = get::<ManagedClusterAddOn>(hub, key).filter(is_under_way) else { return };
     let has_template = get(hub, &Key::cluster(&key.name)).is_some_and(|cma| config_refs::has_template(&cma));

@@ -1,4 +1,4 @@
-//! When which cluster is given another configuration of an add-on, and when it has arrived.
+//! Records when each cluster is assigned another configuration of an add-on, and when it runs it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

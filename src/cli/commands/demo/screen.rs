@@ -24,7 +24,7 @@ impl<'a> Screen<'a> {
         self.ui.is_terminal()
     }
 
-    /// Prints a heading of the story.
+    /// Prints a heading of the demo.
     pub(super) fn heading(&mut self, text: &str) -> io::Result<()> {
         let bold = if self.is_terminal() { ("\u{1b}[1m", "\u{1b}[0m") } else { ("", "") };
         self.print(&format!("{}== {text}{}", bold.0, bold.1))

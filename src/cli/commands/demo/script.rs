@@ -26,7 +26,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(90);
 const SETTLE_TIME: Duration = Duration::from_secs(3);
 const TICK: Duration = Duration::from_millis(100);
 
-/// Tells the story to its end, and stays there where the user asked for it.
+/// Plays the demo to its end, and keeps it running if the user asked for that.
 pub(super) async fn run(args: &Args, dir: &Path, screen: Screen<'_>, background: &Background) -> Result<()> {
     let mut demo = Demo::start(dir, screen, background).await?;
     for number in 0..args.clusters {

@@ -33,7 +33,7 @@ pub(super) const NAMESPACE: &str = "wheelwright-system";
 /// Secret with the key that signs the reports.
 const REPORT_KEY: &str = "report-key";
 
-/// The tasks that run beside the story.
+/// The tasks that run beside the demo.
 pub(super) struct Background {
     pub(super) tasks: TaskTracker,
     pub(super) stop: CancellationToken,
@@ -48,7 +48,7 @@ impl Background {
     }
 }
 
-/// Everything that a story is told about.
+/// The parts that the demo shows.
 pub(super) struct Demo<'a> {
     pub(super) hub: Arc<Server>,
     pub(super) spokes: Vec<(String, Arc<Server>)>,

@@ -88,7 +88,7 @@ fn key(text: &str) -> Result<Key, String> {
 fn span(text: &str) -> Result<SignedDuration, String> {
     duration::parse(text)
         .filter(|span| span.is_positive())
-        .ok_or_else(|| "a duration is such as 35s or 2m".into())
+        .ok_or_else(|| "write a duration such as 35s or 2m".into())
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {

@@ -173,8 +173,8 @@ fn add_on(AddOnPreview { name, enter, leave, waves }: &AddOnPreview) -> Vec<Stri
         let groups =
             if wave.groups.is_empty() { String::new() } else { format!(" ({})", wave.groups.join(", ")) };
         let end = match wave.arrived_after {
-            Some(end) => format!("there at {}", time(end)),
-            None => "does not get there".into(),
+            Some(end) => format!("done at {}", time(end)),
+            None => "does not complete".into(),
         };
         let (number, start, names) = (number + 1, time(wave.after), clusters(&wave.clusters));
         lines.push(format!("  wave {number} at {start}{groups}: {names}; {end}"));
@@ -281,8 +281,8 @@ Placements
 
 Add-ons
   app: 1 enter: c2
-    wave 1 at 0s (canary): c1; there at 35s
-    wave 2 at 1m35s: c2; does not get there
+    wave 1 at 0s (canary): c1; done at 35s
+    wave 2 at 1m35s: c2; does not complete
 
 Works on clusters
   ~ addon-app-deploy-0 on 2 clusters: c1, c2

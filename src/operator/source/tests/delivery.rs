@@ -96,7 +96,7 @@ fn a_delivery_without_the_right_proof_is_ignored() {
         }
     }
     let sha1 = headers("x-hub-signature", "sha1=0000000000000000000000000000000000000000");
-    assert_eq!(open(&sha1, b"{}", SECRET), Err("its signature is none of SHA-256"));
+    assert_eq!(open(&sha1, b"{}", SECRET), Err("its signature is not SHA-256 in hexadecimal digits"));
 }
 
 #[test]

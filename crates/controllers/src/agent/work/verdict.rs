@@ -1,5 +1,5 @@
-//! The verdict on one manifest: how its kind is served, whether the executor may apply it, its live object,
-//! and the decision.
+//! The decision about one manifest, and its input: how its kind is served, whether the executor may apply it,
+//! and its live object.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use engine::work::{
 use object::{Gvk, Object};
 use reconcile::{Access, AccessReview, Gvr, Mapping, Read, View};
 
-/// The facts about one manifest and the decision.
+/// The decision about one manifest, with its input.
 pub(super) struct ManifestDecision {
     /// The live object; `None` if the plan did not ask for it.
     live: Option<Read<Option<Arc<Object>>>>,
-    /// The decision; `None` until all its facts are known.
+    /// The decision; `None` until its whole input is known.
     pub(super) decision: Option<Decision>,
 }
 
@@ -61,7 +61,7 @@ impl ManifestDecision {
         self.live.as_ref()?.as_ref().ok()?.as_deref()
     }
 
-    /// The facts that the status reports about the object.
+    /// The state of the object that the status reports.
     pub(super) fn live_state(&self) -> Live<'_> {
         match &self.live {
             Some(Ok(live)) => Live::Read(live.as_deref()),

@@ -37,7 +37,7 @@ pub(super) struct DecidedRollouts {
     pub(super) ready: BTreeSet<String>,
 }
 
-/// The facts that hold for every placement of an add-on.
+/// The input that all placements of an add-on share.
 struct AddOnContext<'a, V> {
     view: &'a V,
     now: Timestamp,
@@ -166,8 +166,8 @@ impl Rollout {
         Ok(contents)
     }
 
-    /// The facts about a cluster; `None` for one that will never succeed, so that no rollout waits for it.
-    /// See docs/hazards.md#overlapping-placements.
+    /// A cluster as the engine reads it; `None` for one that will never succeed, so that no rollout waits for
+    /// it. See docs/hazards.md#overlapping-placements.
     fn candidate(
         &mut self,
         name: &str,
@@ -195,8 +195,8 @@ impl Rollout {
         let mut cluster = addon.as_ref().map_or_else(unknown, |addon| progress::cluster(addon, &wants));
         cluster.unreachable = self.unreachable.contains(name);
         cluster.answers_since = managed.as_deref().and_then(answers_since);
-        // By the hub's clock, and before any add-on of a first rollout: add-ons appear one after the other
-        // while it goes on.
+        // The creation of the cluster is a time of the hub's clock. That of the add-on would not do: during a
+        // first rollout, add-ons appear one after the other.
         let created = managed.as_ref().and_then(|managed| managed.metadata.creation_timestamp.as_ref());
         cluster.joined = created.map(|created| created.0);
         let applied = addon

@@ -1,4 +1,4 @@
-//! The facts for the rollouts of an add-on.
+//! The input of the rollouts of an add-on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //!
 //! The controller renders ManifestWorks and permissions from the snapshots that the rollout assigned. It
 //! writes the status when the rollout on the cluster starts and when it ends, and in between only after a
-//! while ([`status::SILENCE`]). So a rollout costs a cluster two writes.
+//! while ([`status::SLOW_ROLLOUT`]). So a rollout costs a cluster two writes.
 
 mod deployment;
 mod hook;

@@ -93,7 +93,7 @@ impl Scheduling {
     }
 }
 
-/// Returns the facts about a cluster that cannot be read: its name and its labels. The taint keeps it
+/// Returns a placeholder for a cluster that cannot be read, with its name and its labels. The taint keeps it
 /// selected where it is, and lets no other placement select it.
 fn placeholder(refused: &Unreadable) -> ManagedCluster {
     let mut cluster = ManagedCluster::default();

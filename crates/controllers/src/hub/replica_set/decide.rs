@@ -25,13 +25,13 @@ pub(super) struct DecidedRollouts {
     pub(super) rollouts: Vec<PlacementRollout>,
     /// The record of each placement in the status of the policy.
     pub(super) memories: Vec<RolloutStatus>,
-    /// The facts about the clusters that have a work or get one.
+    /// The clusters that have a work or get one.
     pub(super) clusters: BTreeMap<String, Cluster>,
     /// Clusters that lose their work.
     pub(super) removed: BTreeSet<String>,
 }
 
-/// The facts that hold for every placement of a set.
+/// The input that all placements of a set share.
 struct SetContext<'a, V> {
     view: &'a V,
     now: Timestamp,
@@ -138,7 +138,8 @@ impl SetInput {
         Ok(())
     }
 
-    /// The facts about a cluster; `None` for one that leaves or is gone, so that no rollout waits for it.
+    /// A cluster as the engine reads it; `None` for one that leaves or is gone, so that no rollout waits for
+    /// it.
     fn candidate(&self, name: &str, rule: &SuccessRule<'_>, view: &impl View) -> Read<Option<Cluster>> {
         // A cluster that cannot be read exists, and counts as unreachable.
         let managed = match view.get::<ManagedCluster>(&Key::cluster(name)) {

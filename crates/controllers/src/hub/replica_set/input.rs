@@ -1,4 +1,4 @@
-//! The facts for the rollouts of a set.
+//! The input of the rollouts of a set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

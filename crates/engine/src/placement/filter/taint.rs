@@ -77,7 +77,7 @@ pub fn check<'a>(
     Ok(all)
 }
 
-/// For how long a taint is tolerated.
+/// How long a taint is tolerated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tolerance {
     Never,

@@ -223,15 +223,15 @@ pub fn decision_table(decision: &RolloutDecision) -> String {
             assignment.state.to_string(),
         ]
     };
-    let mut table = vec![["CLUSTER", "GROUP", "RUNS", "STATE", "STORY"].map(str::to_owned)];
+    let mut table = vec![["CLUSTER", "GROUP", "RUNS", "STATE", "MESSAGE"].map(str::to_owned)];
     table.extend(rows.iter().map(columns));
     let width =
         |at: usize| table.iter().filter_map(|row| row.get(at)).map(String::len).max().unwrap_or_default();
     let widths = [width(0), width(1), width(2), width(3)];
     let mut text = String::new();
-    for [name, group, runs, state, story] in &table {
+    for [name, group, runs, state, message] in &table {
         let [a, b, c, d] = widths;
-        let _ = writeln!(text, "{name:a$}  {group:b$}  {runs:c$}  {state:d$}  {story}");
+        let _ = writeln!(text, "{name:a$}  {group:b$}  {runs:c$}  {state:d$}  {message}");
     }
     let removed = [("remove", &decision.removed), ("keep for now", &decision.kept)];
     for (verb, names) in removed.iter().filter(|(_, names)| !names.is_empty()) {
@@ -262,7 +262,7 @@ pub fn decision_json(decision: &RolloutDecision) -> Value {
             .and_then(|clusters| clusters.get_mut(name))
             .and_then(Value::as_object_mut);
         if let Some(cluster) = cluster {
-            cluster.insert("story".into(), assignment.state.to_string().into());
+            cluster.insert("message".into(), assignment.state.to_string().into());
         }
     }
     if let Some(fields) = value.as_object_mut() {
