@@ -1,6 +1,7 @@
 # The two commands of the README, and the checks CI runs beside them.
 .DEFAULT_GOAL := help
 CARGO ?= cargo
+MUSL ?= $(shell uname -m)-unknown-linux-musl
 
 .PHONY: help
 help: ## Print this list
@@ -37,6 +38,11 @@ fuzz: ## Feed the readers of the embedded hub with random bytes, five minutes ea
 .PHONY: sbom
 sbom: ## Write the software bill of materials of the binary (CycloneDX) to sbom.json
 	@tools/sbom.py > sbom.json && echo "sbom.json written"
+
+.PHONY: image
+image: ## Make the container image without a daemon, as an OCI layout in target/image; needs musl-gcc and the musl target of rustup
+	$(CARGO) build --release --locked --bin wheelwright --target $(MUSL)
+	tools/image $${CARGO_TARGET_DIR:-target}/$(MUSL)/release/wheelwright target/image
 
 .PHONY: bless
 bless: ## Rewrite the golden files and everything generated; read the difference before you commit it

@@ -240,6 +240,9 @@ fn what_values_ask_for_is_rendered_and_nothing_else() {
         ),
         ("Service", 1, "conversionWebhook.enabled=false", 0),
         ("Role", 3, "conversionWebhook.enabled=false", 2),
+        ("ServiceMonitor", 0, "serviceMonitor.enabled=true", 1),
+        ("PrometheusRule", 0, "prometheusRule.enabled=true", 1),
+        ("ConfigMap", 0, "grafanaDashboard.enabled=true", 1),
         ("Role", 3, "configNamespaces=[\"team\"]", 4),
         ("Role", 3, "serviceAccounts=[{\"namespace\":\"team\",\"names\":[\"deployer\"]}]", 4),
     ] {

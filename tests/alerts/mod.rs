@@ -1,0 +1,76 @@
+//! The alerts and the dashboard: promtool reads and plays them, and every metric they name exists.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+fn text(path: &str) -> String {
+    std::fs::read_to_string(format!("{ROOT}/{path}")).unwrap()
+}
+
+/// The names of metrics in a text.
+fn metrics(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("wheelwright_")).collect()
+}
+
+/// A metric of the docs; a histogram has series of three names.
+fn is_documented(name: &str, docs: &str) -> bool {
+    let ends = ["_bucket", "_count", "_sum"].iter().filter_map(|end| name.strip_suffix(end));
+    let histogram = ends.map(|base| format!("| `{base}` | histogram |")).any(|row| docs.contains(&row));
+    histogram
+        || (docs.contains(&format!("| `{name}` |")) && !docs.contains(&format!("| `{name}` | histogram |")))
+}
+
+#[test]
+fn every_metric_that_alerts_and_dashboard_name_exists() {
+    let docs = text("docs/metrics.md");
+    for (path, at_least) in
+        [("charts/wheelwright/files/alerts.yaml", 9), ("charts/wheelwright/files/dashboard.json", 12)]
+    {
+        let text = text(path);
+        let named = metrics(&text);
+        // Annotations name commands and metrics too.
+        let unknown: Vec<_> = named
+            .iter()
+            .filter(|name| !is_documented(name, &docs) && !docs.contains(&format!("`{name}` | histogram")))
+            .collect();
+        assert!(unknown.is_empty() && named.len() >= at_least, "{path}: {unknown:?} of {named:?}");
+    }
+    assert!(
+        !is_documented("wheelwright_absent", &docs)
+            && !is_documented("wheelwright_write_duration_seconds", &docs)
+    );
+    let dashboard: Value = serde_json::from_str(&text("charts/wheelwright/files/dashboard.json")).unwrap();
+    assert!(
+        dashboard["panels"].as_array().unwrap().iter().all(|panel| panel["targets"][0]["expr"].is_string())
+    );
+}
+
+fn promtool(arguments: &[&str]) -> String {
+    let built =
+        Command::new(format!("{ROOT}/tests/promtool/build")).stderr(Stdio::inherit()).output().unwrap();
+    assert!(built.status.success(), "tests/promtool/build failed; see above");
+    let program = PathBuf::from(String::from_utf8(built.stdout).unwrap().trim());
+    let output = Command::new(program).args(arguments).current_dir(ROOT).output().unwrap();
+    let told =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "promtool {arguments:?}: {told}");
+    told
+}
+
+#[test]
+fn alerts_are_valid_and_fire_when_they_should() {
+    let told = promtool(&["check", "rules", "charts/wheelwright/files/alerts.yaml"]);
+    assert!(told.contains("11 rules found"), "{told}");
+    let dir = tempfile::tempdir().unwrap();
+    for file in ["charts/wheelwright/files/alerts.yaml", "tests/alerts/cases.yaml"] {
+        let name = file.rsplit('/').next().unwrap();
+        std::fs::copy(format!("{ROOT}/{file}"), dir.path().join(name)).unwrap();
+    }
+    promtool(&["test", "rules", dir.path().join("cases.yaml").to_str().unwrap()]);
+}
