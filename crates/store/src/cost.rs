@@ -83,7 +83,7 @@ impl Bound {
     }
 }
 
-/// Steps that the rules of a schema may take on a value; `old` is the whole object before.
+/// Steps that the rules of a schema may take on a value; `old` is the value before.
 pub(super) fn steps(rules: &CompiledSchema, value: &Value, old: Option<&Value>) -> f64 {
     below(rules, value, old.map(measure).unwrap_or_default())
 }

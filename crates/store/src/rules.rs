@@ -3,6 +3,8 @@
 use kube_cel::{CompiledSchema, ErrorKind, RootContext, Validator, compile_schema};
 use serde_json::Value;
 
+use object::Object;
+
 use super::request_scope::RequestScope;
 use super::{FieldError, cost};
 
@@ -12,7 +14,7 @@ thread_local! {
     static VALIDATOR: Validator = Validator::new();
 }
 
-/// Compiled CEL rules of a schema.
+/// Compiled CEL rules of a schema, without the parts of the schema that have none.
 pub struct Rules {
     compiled: CompiledSchema,
 }
@@ -26,12 +28,36 @@ impl std::fmt::Debug for Rules {
 impl Rules {
     /// The rules of a schema; `None` where it has none.
     pub(super) fn compile(schema: &Value) -> Option<Self> {
-        has_rules(schema).then(|| Self { compiled: compile_schema(schema) })
+        has_rules(schema).then(|| {
+            let mut compiled = compile_schema(schema);
+            prune(&mut compiled);
+            Self { compiled }
+        })
     }
 
     /// The problems that the rules find in an object, and in its change from `old`.
-    pub(super) fn check(&self, scope: &RequestScope, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        if cost::steps(&self.compiled, object, old) > cost::BUDGET {
+    pub(super) fn check(
+        &self,
+        scope: &RequestScope,
+        object: &Object,
+        old: Option<&Object>,
+    ) -> Vec<FieldError> {
+        let whole: (Value, Option<Value>);
+        let mut ruled = Vec::new();
+        if is_ruled(&self.compiled) {
+            let value = |object: &Object| Value::Object(object.0.clone());
+            whole = (value(object), old.map(value));
+            let (rules, path) = (&self.compiled, String::new());
+            ruled.push(Ruled { rules, value: &whole.0, old: whole.1.as_ref(), path });
+        } else {
+            for (name, value) in &object.0 {
+                let Some(rules) = below(&self.compiled, name) else { continue };
+                let old = old.and_then(|old| old.0.get(name));
+                find(Ruled { rules, value, old, path: name.clone() }, &mut ruled);
+            }
+        }
+        let steps: f64 = ruled.iter().map(|at| cost::steps(at.rules, at.value, at.old)).sum();
+        if steps > cost::BUDGET {
             let why = "validation failed due to running out of cost budget, no further validation rules will be run";
             return vec![FieldError::forbidden("<nil>", why)];
         }
@@ -41,11 +67,109 @@ impl Rules {
             api_group: resource.group.clone(),
             kind: resource.kind.clone(),
         };
+        ruled.iter().flat_map(|at| at.check(&root)).collect()
+    }
+}
+
+/// A value with rules of its own.
+struct Ruled<'v> {
+    rules: &'v CompiledSchema,
+    value: &'v Value,
+    /// The value before the update.
+    old: Option<&'v Value>,
+    /// The place in the object; empty at its root.
+    path: String,
+}
+
+impl Ruled<'_> {
+    fn check(&self, root: &RootContext) -> Vec<FieldError> {
+        let root = self.path.is_empty().then_some(root);
         let checked = VALIDATOR.with(|validator| {
-            validator.validate_compiled_with_context(&self.compiled, object, old, Some(&root))
+            validator.validate_compiled_with_context(self.rules, self.value, self.old, root)
         });
         let errors = checked.err().map(kube_cel::ValidationErrors::into_vec).unwrap_or_default();
-        errors.into_iter().map(|error| field_error(object, error)).collect()
+        errors.into_iter().map(|error| self.error(error)).collect()
+    }
+
+    fn error(&self, error: kube_cel::ValidationError) -> FieldError {
+        let value = at(self.value, &error.field_path).unwrap_or(self.value);
+        let path = match (self.path.as_str(), error.field_path.as_str()) {
+            ("", "") => "<nil>".to_owned(),
+            ("", below) => below.to_owned(),
+            (here, below) if below.is_empty() || below.starts_with(['.', '[']) => format!("{here}{below}"),
+            (here, below) => format!("{here}.{below}"),
+        };
+        let message = match error.kind {
+            ErrorKind::ValidationFailure => error.message,
+            _ => format!("rule {:?} cannot be evaluated: {}", error.rule, error.message),
+        };
+        match error.reason.as_deref() {
+            Some("FieldValueForbidden") => FieldError::forbidden(path, message),
+            Some("FieldValueRequired") => FieldError::required(path, &message),
+            Some("FieldValueDuplicate") => FieldError::duplicate(path, value),
+            // kube-apiserver 1.36 leaves the value out.
+            _ => FieldError {
+                reason: "FieldValueInvalid",
+                field: path,
+                message: format!("Invalid value: {message}"),
+            },
+        }
+    }
+}
+
+/// Whether the schema has rules itself, in a combination too.
+fn is_ruled(schema: &CompiledSchema) -> bool {
+    !schema.validations.is_empty()
+        || [&schema.all_of, &schema.any_of, &schema.one_of].iter().any(|branches| !branches.is_empty())
+}
+
+/// Removes what has no rules and is read by none; says whether anything is left.
+fn prune(schema: &mut CompiledSchema) -> bool {
+    if !schema.validations.is_empty() {
+        return true;
+    }
+    for branches in [&mut schema.all_of, &mut schema.any_of, &mut schema.one_of] {
+        branches.retain_mut(prune);
+    }
+    schema.properties.retain(|_, below| prune(below));
+    schema.items.take_if(|below| !prune(below));
+    schema.additional_properties.take_if(|below| !prune(below));
+    is_ruled(schema)
+        || !schema.properties.is_empty()
+        || schema.items.is_some()
+        || schema.additional_properties.is_some()
+}
+
+/// The rules of a field.
+fn below<'v>(rules: &'v CompiledSchema, name: &str) -> Option<&'v CompiledSchema> {
+    let others = rules.additional_properties.as_deref().filter(|_| !rules.preserve_unknown_fields);
+    rules.properties.get(name).or(others)
+}
+
+/// Finds the values with rules. The evaluation turns each, with all below it, into a value of CEL, so what no
+/// rule reads is left out.
+fn find<'v>(at: Ruled<'v>, found: &mut Vec<Ruled<'v>>) {
+    if is_ruled(at.rules) {
+        found.push(at);
+        return;
+    }
+    let Ruled { rules, value, old, path } = at;
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let Some(rules) = below(rules, name) else { continue };
+                let old = old.and_then(|old| old.get(name));
+                find(Ruled { rules, value, old, path: format!("{path}.{name}") }, found);
+            }
+        }
+        Value::Array(items) => {
+            let Some(rules) = &rules.items else { return };
+            for (i, value) in items.iter().enumerate() {
+                let old = old.and_then(|old| old.get(i));
+                find(Ruled { rules, value, old, path: format!("{path}[{i}]") }, found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -56,26 +180,6 @@ fn has_rules(schema: &Value) -> bool {
         }
         Value::Array(items) => items.iter().any(has_rules),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    }
-}
-
-fn field_error(object: &Value, error: kube_cel::ValidationError) -> FieldError {
-    let value = at(object, &error.field_path).unwrap_or(object);
-    let path = if error.field_path.is_empty() { "<nil>".to_owned() } else { error.field_path.clone() };
-    let message = match error.kind {
-        ErrorKind::ValidationFailure => error.message,
-        _ => format!("rule {:?} cannot be evaluated: {}", error.rule, error.message),
-    };
-    match error.reason.as_deref() {
-        Some("FieldValueForbidden") => FieldError::forbidden(path, message),
-        Some("FieldValueRequired") => FieldError::required(path, &message),
-        Some("FieldValueDuplicate") => FieldError::duplicate(path, value),
-        // kube-apiserver 1.36 leaves the value out.
-        _ => FieldError {
-            reason: "FieldValueInvalid",
-            field: path,
-            message: format!("Invalid value: {message}"),
-        },
     }
 }
 

@@ -32,10 +32,7 @@ pub(super) fn check(
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             found.push(FieldError::invalid("<nil>", &Value::Null, why));
         }
-        Some(rules) => {
-            let whole = |object: &Object| Value::Object(object.0.clone());
-            found.extend(rules.check(scope, &whole(object), old.map(whole).as_ref()));
-        }
+        Some(rules) => found.extend(rules.check(scope, object, old)),
         None => {}
     }
 }

@@ -6,6 +6,7 @@ mod builtin;
 mod custom;
 mod garbage;
 mod limits;
+mod rules;
 mod verbs;
 
 use jiff::Timestamp;
