@@ -127,10 +127,14 @@ pub const CONFIG_REPO_FINALIZER: &str = "gitops.wheelwright.dev/cleanup";
 
 /// Namespace of what the operator itself keeps: snapshots of configurations, its lease.
 pub const SYSTEM_NAMESPACE: &str = "wheelwright-system";
+/// Name of the RolloutPolicy that the operator makes where it has to remember something and people made none.
+pub const DEFAULT_ROLLOUT_POLICY: &str = "wheelwright-default";
 /// Annotation on a ClusterManagementAddOn: `"true"` refuses a template with a variable that nothing defines.
 pub const STRICT_VARIABLES_ANNOTATION: &str = "gitops.wheelwright.dev/strict-variables";
 /// On add-ons of clusters: the placement strategy installed it, so it goes when no placement selects the cluster any more.
 pub const INSTALLED_BY_ANNOTATION: &str = "gitops.wheelwright.dev/installed-by-placement";
+/// On add-ons of clusters: its removal is decided, and waits for the clusters before it.
+pub const REMOVAL_DECIDED_ANNOTATION: &str = "gitops.wheelwright.dev/removal-decided";
 /// On workloads of add-ons: the address of the configurations they were rendered from, so that health is known to be that of these.
 pub const CONFIG_FENCE_ANNOTATION: &str = "gitops.wheelwright.dev/config-address";
 /// On works of a replica set: the hash of the template that was assigned to the cluster.

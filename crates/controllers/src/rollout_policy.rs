@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::gitops::v1alpha1::{RolloutCounts, RolloutPolicy, RolloutPolicySpec, RolloutStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use api::gitops::v1alpha1::{RemovalStatus, RolloutCounts, RolloutPolicy, RolloutPolicySpec, RolloutStatus};
+use api::names::DEFAULT_ROLLOUT_POLICY;
 use engine::rollout::decision::Counts;
 use engine::rollout::{Input, Policy, Refused, RolloutDecision};
-use object::Key;
+use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Query, Read, StatusWrite, View};
 
 /// The subject of a rollout.
@@ -34,12 +37,61 @@ impl RolloutOwner<'_> {
     }
 }
 
-/// The policy that names a subject, else the one that names none.
+/// The policy that names a subject, else the one that names none. The policy that the operator made comes
+/// last.
 pub(super) fn object_for(subject: RolloutOwner<'_>, view: &impl View) -> Read<Option<Arc<RolloutPolicy>>> {
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
-    let is_for_all = |spec: &RolloutPolicySpec| spec.add_ons.is_empty() && spec.replica_sets.is_empty();
+    let is_for_all =
+        |policy: &&Arc<RolloutPolicy>| policy.spec.add_ons.is_empty() && policy.spec.replica_sets.is_empty();
     let named = policies.iter().find(|policy| subject.is_named_by(&policy.spec));
-    Ok(named.or_else(|| policies.iter().find(|policy| is_for_all(&policy.spec))).cloned())
+    let of_people = policies.iter().filter(is_for_all).find(|policy| policy.name() != DEFAULT_ROLLOUT_POLICY);
+    let made = policies.iter().filter(is_for_all).find(|policy| policy.name() == DEFAULT_ROLLOUT_POLICY);
+    Ok(named.or(of_people).or(made).cloned())
+}
+
+/// Creates the policy that keeps the records of the operator where no policy of people is for a subject. It
+/// has the default rules, which are in force without it.
+pub(super) fn create_default() -> Action {
+    let policy = RolloutPolicy {
+        metadata: ObjectMeta { name: Some(DEFAULT_ROLLOUT_POLICY.into()), ..ObjectMeta::default() },
+        ..RolloutPolicy::default()
+    };
+    Action::create(Object::from_typed(&policy))
+}
+
+/// The record of the removals of an add-on, in any policy: it stays known when another policy comes into
+/// force.
+pub(super) fn removals_of(add_on: &str, view: &impl View) -> Read<RemovalStatus> {
+    let policies = view.list::<RolloutPolicy>(Query::ALL)?;
+    let records =
+        policies.iter().filter_map(|policy| policy.status.as_ref()).flat_map(|status| &status.removals);
+    let mut all = RemovalStatus { add_on: add_on.to_owned(), ..RemovalStatus::default() };
+    for record in records.filter(|record| record.add_on == add_on) {
+        (all.held, all.approval) = (record.held, record.approval.clone());
+        all.recent.extend(record.recent.iter().cloned());
+    }
+    Ok(all)
+}
+
+/// The writes that make `record` the only record of the removals of an add-on, in the policy of `object`.
+pub(super) fn remember_removals(
+    object: &RolloutPolicy,
+    record: &RemovalStatus,
+    view: &impl View,
+) -> Read<Vec<Action>> {
+    let is_empty = record.held == 0 && record.recent.is_empty();
+    let policies = view.list::<RolloutPolicy>(Query::ALL)?;
+    let write = |policy: &Arc<RolloutPolicy>| {
+        let mut new = RolloutPolicy::clone(policy);
+        let removals = &mut new.status.get_or_insert_default().removals;
+        removals.retain(|other| other.add_on != record.add_on);
+        if policy.name() == object.name() && !is_empty {
+            removals.push(record.clone());
+        }
+        removals.sort_by(|a, b| a.add_on.cmp(&b.add_on));
+        StatusWrite::between(policy.as_ref(), &new).map(|write| write.action())
+    };
+    Ok(policies.iter().filter_map(write).collect())
 }
 
 /// The policy of a subject and the approvals that it carries.

@@ -2,27 +2,28 @@
 //! selects any more.
 //!
 //! Every add-on stays while a placement does not exist, is not scheduled or moves clusters between pages.
-//! Removals above the budget wait for an approval. The controller never removes an add-on that a person
+//! Removals above the budget of a window of time wait for an approval. The controller never removes an add-on that a person
 //! installed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
+use super::addon_removal::{self, Installed, is_by_placement};
 use crate::addon_reads::{self, OnClusters, placements_of};
-use crate::rollout_policy::{RolloutOwner, policy_for};
+use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{
     ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn, PlacementStrategy,
 };
 use api::cluster::v1::ManagedCluster;
-use api::names::{ADDON_ANNOTATION_PREFIX, INSTALLED_BY_ANNOTATION};
+use api::gitops::v1alpha1::RollOut;
+use api::names::{
+    ADDON_ANNOTATION_PREFIX, ADDON_NAME_LABEL, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
+};
+use api::work::v1::ManifestWork;
 use engine::addon::config_refs;
-use engine::rollout::input::{Cluster, Group, GroupKey, Hash};
-use engine::rollout::strategy::All;
-use engine::rollout::{self, Input, Strategy};
 use object::{Gvk, Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Controller, Event, EventType, Plan, Read, View, Watches};
 
@@ -37,12 +38,17 @@ impl Controller for AddonInstallController {
             let addon = change.latest().filter(|_| change.differs_in(|a| &a.metadata.owner_references));
             addon.map(addon_reads::key_of_addon).into_iter().collect()
         });
+        // A wave of removals waits until the works of the one before are gone.
+        watches.on::<ManifestWork>(|change, _| {
+            let addon = change.old.as_ref().filter(|_| change.new.is_none());
+            addon.and_then(|work| Some(Key::cluster(work.label(ADDON_NAME_LABEL)?))).into_iter().collect()
+        });
         addon_reads::wake_on_placements(watches);
         watches.read::<ManagedCluster>();
         addon_reads::wake_on_policies(watches);
     }
 
-    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut plan = Plan::nothing();
         let Some(cma) = view.get::<ClusterManagementAddOn>(key)? else { return Ok(plan) };
         if cma.is_terminating() || !config_refs::is_managed(&cma) {
@@ -54,19 +60,19 @@ impl Controller for AddonInstallController {
             InstallStrategyType::Manual | InstallStrategyType::Other(_) => (BTreeSet::new(), false),
         };
         plan.step(existing.iter().filter_map(|addon| adopt(addon, &cma, &selected)));
-        let installed: BTreeSet<&str> = existing.iter().map(|addon| addon.namespace()).collect();
-        let is_absent =
-            |cluster: &String| !installed.contains(cluster.as_str()) && !unreadable.contains(cluster);
-        let mut created = Vec::new();
-        for cluster in selected.iter().filter(|cluster| is_absent(cluster)) {
-            let managed = view.get::<ManagedCluster>(&Key::cluster(cluster))?;
-            let living = managed.filter(|managed| !managed.is_terminating());
-            let addon = living.map(|managed| new_addon(&cma, &managed));
-            created.extend(addon.map(|addon| Action::create(Object::from_typed(&addon))));
+        let policy = rollout_policy::object_for(RolloutOwner::AddOn(&key.name), view)?;
+        // With any other value the rollout installs the add-on on a cluster when its turn comes.
+        if policy.is_none_or(|policy| policy.spec.roll_out == RollOut::Content) {
+            let installed: BTreeSet<&str> = existing.iter().map(|addon| addon.namespace()).collect();
+            let is_absent =
+                |cluster: &String| !installed.contains(cluster.as_str()) && !unreadable.contains(cluster);
+            let created = selected.iter().filter(|cluster| is_absent(cluster));
+            let created: Vec<_> = created.map(|cluster| install(&cma, cluster, view)).collect::<Read<_>>()?;
+            plan.step(created.into_iter().flatten());
         }
-        plan.step(created);
         if is_settled {
-            remove(&mut plan, &cma, &existing, &selected, view)?;
+            let installed = Installed { add_on: &key.name, addons: &existing, selected: &selected };
+            remove(&mut plan, &cma, installed, view, now)?;
         }
         Ok(plan)
     }
@@ -80,6 +86,13 @@ fn selected(placements: &[PlacementStrategy], view: &impl View) -> Read<(BTreeSe
         clusters.extend(selection.clusters().map(str::to_owned));
     }
     Ok((clusters, settled))
+}
+
+/// Creates the add-on of a cluster, unless the cluster does not exist or leaves.
+pub(super) fn install(cma: &ClusterManagementAddOn, cluster: &str, view: &impl View) -> Read<Option<Action>> {
+    let managed = view.get::<ManagedCluster>(&Key::cluster(cluster))?;
+    let living = managed.filter(|managed| !managed.is_terminating());
+    Ok(living.map(|managed| Action::create(Object::from_typed(&new_addon(cma, &managed)))))
 }
 
 fn new_addon(cma: &ClusterManagementAddOn, cluster: &ManagedCluster) -> ManagedClusterAddOn {
@@ -96,10 +109,6 @@ fn new_addon(cma: &ClusterManagementAddOn, cluster: &ManagedCluster) -> ManagedC
         ..ObjectMeta::default()
     };
     ManagedClusterAddOn { metadata, ..ManagedClusterAddOn::default() }
-}
-
-fn is_installed_by_placement(addon: &ManagedClusterAddOn) -> bool {
-    addon.annotation(INSTALLED_BY_ANNOTATION).is_some()
 }
 
 /// Makes the ClusterManagementAddOn the controller of a cluster's add-on, and marks the add-on where a
@@ -124,8 +133,16 @@ fn adopt(
         let others = references.iter().filter(|reference| !is_same(reference));
         metadata.insert("ownerReferences".into(), json!(others.chain([&wanted]).collect::<Vec<_>>()));
     }
-    if selected.contains(addon.namespace()) && !is_installed_by_placement(addon) {
-        metadata.insert("annotations".into(), json!({INSTALLED_BY_ANNOTATION: "true"}));
+    let is_selected = selected.contains(addon.namespace());
+    let mut annotations = Map::new();
+    if is_selected && !is_by_placement(addon) {
+        annotations.insert(INSTALLED_BY_ANNOTATION.into(), "true".into());
+    }
+    if is_selected && addon.annotation(REMOVAL_DECIDED_ANNOTATION).is_some() {
+        annotations.insert(REMOVAL_DECIDED_ANNOTATION.into(), Value::Null);
+    }
+    if !annotations.is_empty() {
+        metadata.insert("annotations".into(), annotations.into());
     }
     let patch = Map::from_iter([("metadata".to_owned(), json!(metadata))]);
     (!metadata.is_empty()).then(|| Action::patch(addon, patch))
@@ -136,37 +153,19 @@ fn adopt(
 fn remove(
     plan: &mut Plan,
     cma: &ClusterManagementAddOn,
-    existing: &[Arc<ManagedClusterAddOn>],
-    selected: &BTreeSet<String>,
+    installed: Installed<'_>,
     view: &impl View,
+    now: Timestamp,
 ) -> Read<()> {
-    let ours: Vec<_> =
-        existing.iter().filter(|addon| is_installed_by_placement(addon) && !addon.is_terminating()).collect();
-    let (policy, granted) = policy_for(RolloutOwner::AddOn(cma.name()), view)?;
-    // The engine keeps the removal budget; this input has only the clusters that left.
-    let mut input = Input::new(Hash::default(), Ok(Strategy::All(All::default())));
-    input.groups = vec![Group { key: GroupKey::default(), clusters: selected.iter().cloned().collect() }];
-    let cluster = |addon: &&Arc<ManagedClusterAddOn>| Cluster {
-        name: addon.namespace().to_owned(),
-        runs: Some(Hash::default()),
-        ..Cluster::default()
-    };
-    input.clusters = ours.iter().map(cluster).collect();
-    (input.policy, input.granted) = (policy, granted);
-    let decision = rollout::advance(&input, Timestamp::UNIX_EPOCH);
-    let removed: BTreeSet<&str> = decision.removed.iter().map(String::as_str).collect();
-    let removed = ours.iter().filter(|addon| removed.contains(addon.namespace()));
-    plan.step(removed.map(|addon| Action::delete(addon.as_ref())));
-    if !decision.kept.is_empty() {
-        let tokens = decision
-            .approvals
-            .iter()
-            .map(|token| format!("; to allow it, add {token} to spec.approved of a RolloutPolicy"));
-        let message = format!(
-            "{} clusters are not selected any more; removing the add-on from all of them waits{}",
-            decision.kept.len(),
-            tokens.collect::<String>()
-        );
+    let removal = installed.removal(view, now)?;
+    removal.decision.recheck.into_iter().for_each(|at| plan.wake(at));
+    if installed.record(&removal, plan, view, now)? {
+        let removed: BTreeSet<&str> = removal.decision.removed.iter().map(String::as_str).collect();
+        let removed = installed.addons.iter().filter(|addon| removed.contains(addon.namespace()));
+        plan.step(addon_removal::mark(&removal, installed.addons));
+        plan.step(removed.map(|addon| Action::delete(addon.as_ref())));
+    }
+    if !removal.decision.kept.is_empty() {
         plan.events.push(Event {
             regarding: ObjectRef::of::<ClusterManagementAddOn>(Key::of(cma)),
             uid: cma.uid().to_owned(),
@@ -174,7 +173,7 @@ fn remove(
             event_type: EventType::Warning,
             reason: "RemovalHeld".into(),
             action: "Remove".into(),
-            message,
+            message: removal.to_string(),
         });
     }
     Ok(())

@@ -11,7 +11,7 @@ use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash, InstallProgression, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
-use api::gitops::v1alpha1::{ConfigRepo, Revision, RolloutPolicy, RolloutStatus};
+use api::gitops::v1alpha1::{ConfigRepo, RemovalStatus, Revision, RolloutPolicy, RolloutStatus};
 use api::names::addon_conditions::{AVAILABLE, PROGRESSING};
 use api::names::{cluster_conditions, gitops_conditions};
 
@@ -139,9 +139,13 @@ impl AddOn {
         let mut clusters: Vec<_> = states.iter().map(cluster).collect();
         clusters.sort_by_key(Cluster::rank);
         let rollouts = cma.status.iter().flat_map(|status| &status.install_progressions).map(Rollout::read);
-        let statuses = policies.iter().filter_map(|policy| policy.status.as_ref());
-        let statuses = statuses.flat_map(|status| &status.rollouts).filter(|rollout| rollout.add_on == name);
-        Self { rollouts: rollouts.collect(), holds: statuses.flat_map(holds).collect(), clusters, name }
+        let statuses = || policies.iter().filter_map(|policy| policy.status.as_ref());
+        let of_rollouts =
+            statuses().flat_map(|status| &status.rollouts).filter(|rollout| rollout.add_on == name);
+        let removals =
+            statuses().flat_map(|status| &status.removals).filter(|removal| removal.add_on == name);
+        let holds = of_rollouts.flat_map(holds).chain(removals.filter_map(held_removal)).collect();
+        Self { rollouts: rollouts.collect(), holds, clusters, name }
     }
 
     /// The number of clusters by state.
@@ -183,6 +187,17 @@ fn holds(rollout: &RolloutStatus) -> Vec<String> {
     let quarantined = quarantined.map(|hash| format!("{hash} failed and is quarantined"));
     let approvals = rollout.waiting_approvals.iter().map(|token| format!("waits for the approval {token}"));
     hold.into_iter().chain(quarantined).chain(approvals).collect()
+}
+
+/// The removal that waits for a person or for time to pass.
+fn held_removal(removal: &RemovalStatus) -> Option<String> {
+    let RemovalStatus { add_on: _, held, approval, recent: _, unknown: _ } = removal;
+    let clusters = if *held == 1 { "1 cluster".to_owned() } else { format!("{held} clusters") };
+    let wait = match approval.as_str() {
+        "" => "until the pause is over".to_owned(),
+        token => format!("for the approval {token}"),
+    };
+    (*held > 0).then(|| format!("the removal from {clusters} waits {wait}"))
 }
 
 /// When the conditions of a repository and of add-ons on clusters last changed.

@@ -3,17 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use sha2::{Digest as _, Sha256};
 
 use super::classify::{classify, finished, superseded};
 use super::decision::{Assignment, Counts, RolloutDecision, Stage};
 use super::freeze::frozen;
 use super::input::{Cluster, Group, Hash, Input};
 use super::policy::{Joining, OnBreach, Policy, Superseding};
+use super::removal::{RemovalDecision, RemovalInput, remove};
 use super::stage::{Member, StagePlan, grouped, stages};
 use super::state::{Breach, ClusterState, Wait};
 use super::strategy::{Limits, Mandatory, Strategy};
-use object::hex;
 
 /// Decides the next assignments of a rollout.
 ///
@@ -299,16 +298,16 @@ impl StageContext<'_> {
     fn remove(&self, clusters: &BTreeMap<&str, &Cluster>, decision: &mut RolloutDecision) {
         let left = clusters.keys().filter(|name| !decision.clusters.contains_key(**name));
         let left: Vec<String> = left.map(|name| (*name).to_owned()).collect();
-        let allowed = self.policy.removals.of(decision.clusters.len() + left.len());
-        let token = removal_token(&left);
-        if self.policy.paused || self.input.policy.is_err() {
-            decision.kept = left;
-        } else if left.len() <= allowed || self.input.granted.contains(&token) {
-            decision.removed = left;
-        } else {
-            decision.approvals.insert(token);
-            decision.kept = left;
-        }
+        let input = RemovalInput {
+            left: &left,
+            total: decision.clusters.len() + left.len(),
+            recent: &BTreeMap::new(),
+            policy: &self.input.policy,
+            granted: &self.input.granted,
+        };
+        let RemovalDecision { removed, counted: _, kept, approval, recheck: _ } = remove(&input, self.now);
+        decision.approvals.extend(approval);
+        (decision.removed, decision.kept) = (removed, kept);
     }
 
     /// Looks again when a wait ends by itself.
@@ -326,10 +325,4 @@ impl StageContext<'_> {
 /// The approval token that lets a stage start with a revision.
 pub(super) fn approval_token(revision: &Hash, stage: &str) -> String {
     format!("{revision}/{stage}")
-}
-
-/// The approval token for the removal of exactly these clusters.
-pub(super) fn removal_token(names: &[String]) -> String {
-    let sum = Sha256::digest(names.join("\n"));
-    format!("remove/{}", hex(sum.get(..6).unwrap_or_default()))
 }

@@ -62,6 +62,7 @@ pub mod input;
 pub mod oracle;
 pub mod policy;
 pub mod refused;
+pub mod removal;
 pub mod simulation;
 pub mod size;
 mod stage;

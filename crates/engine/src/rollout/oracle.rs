@@ -31,11 +31,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::advance::{approval_token, removal_token};
+use super::advance::approval_token;
 use super::decision::{Assignment, RolloutDecision};
 use super::freeze::frozen;
 use super::input::{Cluster, GroupKey, Hash, Input, Report};
 use super::policy::{Approval, Joining, OnBreach, Policy, Superseding};
+use super::removal::removal_token;
 use super::state::ClusterState;
 use super::strategy::{All, Failures, Strategy};
 

@@ -32,8 +32,12 @@ pub struct Policy {
     /// How many clusters may be unreachable before no more clusters start. Unreachable clusters are not
     /// failures.
     pub unreachable: Size,
-    /// How many clusters may lose their content at once; more wait for approval.
+    /// How many clusters may lose their content within the window; more wait for approval.
     pub removals: Size,
+    /// How long a removal counts.
+    pub removal_window: SignedDuration,
+    /// What follows the strategy.
+    pub roll_out: RollOut,
     /// The revision of a cluster that never ran any, until it may start.
     pub joining: Joining,
     /// Revisions that are never quarantined.
@@ -60,6 +64,8 @@ impl Policy {
             group_soak,
             unreachable_budget,
             removal_budget,
+            removal_window,
+            roll_out,
             approval,
             approved: _, // is Input::granted
             freeze_windows,
@@ -89,6 +95,14 @@ impl Policy {
             deadline: read_deadline("defaultDeadline", default_deadline)?,
             unreachable: Size::read("unreachableBudget", unreachable_budget)?,
             removals: Size::read("removalBudget", removal_budget)?,
+            removal_window: read_soak("removalWindow", removal_window)?,
+            roll_out: match roll_out {
+                wire::RollOut::Content => RollOut::Content,
+                wire::RollOut::InstallAndContent => RollOut::InstallAndContent,
+                wire::RollOut::Other(other) => {
+                    return Err(Refused::unknown("rollOut", other, wire::RollOut::VALUES));
+                }
+            },
             joining: match joining {
                 wire::Joining::InTurn => Joining::InTurn,
                 wire::Joining::LastGood => Joining::LastGood,
@@ -115,10 +129,22 @@ impl Default for Policy {
             unreachable: Size::Percent(10),
             // Rounded up, so at least one.
             removals: Size::Percent(2),
+            removal_window: SignedDuration::from_hours(1),
+            roll_out: RollOut::default(),
             joining: Joining::default(),
             released: BTreeSet::new(),
         }
     }
+}
+
+/// What follows the rollout strategy of a placement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RollOut {
+    /// The configurations of add-ons that are installed, as in OCM.
+    #[default]
+    Content,
+    /// The installation and the removal of add-ons too.
+    InstallAndContent,
 }
 
 /// The effect of a breach: more clusters failed than the budget allows.

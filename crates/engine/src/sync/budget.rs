@@ -1,5 +1,7 @@
 //! The number of deletions that need no approval.
 
+use std::collections::BTreeMap;
+
 use sha2::{Digest, Sha256};
 
 use super::ObjectId;
@@ -40,6 +42,8 @@ pub(super) struct Deletions<'a> {
     pub(super) owned: usize,
     /// Number of objects in the commit.
     pub(super) desired: usize,
+    /// How many clusters lose an add-on with an object, where they are more than may.
+    pub(super) uninstalls: &'a BTreeMap<ObjectId, usize>,
 }
 
 /// Whether deleting an object deletes other objects with it. Such deletions always need approval.
@@ -54,7 +58,7 @@ fn cascades(id: &ObjectId) -> bool {
 
 /// Says why deletions must wait; `None` if they are within the budget, or if exactly these were approved.
 pub(super) fn hold(budget: Budget, deletions: &Deletions<'_>, approved: &str) -> Option<DeletionHold> {
-    let Deletions { objects, owned, desired } = *deletions;
+    let Deletions { objects, owned, desired, uninstalls } = *deletions;
     let allowed = budget.objects.max(owned.saturating_mul(budget.percent) / 100);
     let why = if objects.is_empty() {
         return None;
@@ -64,6 +68,8 @@ pub(super) fn hold(budget: Budget, deletions: &Deletions<'_>, approved: &str) ->
         format!("{} deletions are over the budget of {allowed}", objects.len())
     } else if let Some(id) = objects.iter().find(|id| cascades(id)) {
         format!("deleting {id} deletes everything in it")
+    } else if let Some((id, clusters)) = objects.iter().find_map(|id| uninstalls.get_key_value(id)) {
+        format!("deleting {id} removes the add-on from {clusters} clusters, more than may lose it at once")
     } else {
         return None;
     };
@@ -87,7 +93,8 @@ mod tests {
     }
 
     fn held(objects: &[ObjectId], owned: usize, approved: &str) -> Option<DeletionHold> {
-        hold(Budget::default(), &Deletions { objects, owned, desired: 1 }, approved)
+        let uninstalls = &BTreeMap::new();
+        hold(Budget::default(), &Deletions { objects, owned, desired: 1, uninstalls }, approved)
     }
 
     #[test]
@@ -117,9 +124,10 @@ mod tests {
 
     #[test]
     fn the_last_objects_and_cascading_deletions_always_wait() {
-        let last = Deletions { objects: &ids(1, "ConfigMap"), owned: 1, desired: 0 };
+        let uninstalls = &BTreeMap::new();
+        let last = Deletions { objects: &ids(1, "ConfigMap"), owned: 1, desired: 0, uninstalls };
         assert!(hold(Budget::default(), &last, "").is_some());
-        let cascading = Deletions { objects: &ids(1, "Namespace"), owned: 100, desired: 99 };
+        let cascading = Deletions { objects: &ids(1, "Namespace"), owned: 100, desired: 99, uninstalls };
         assert!(hold(Budget::default(), &cascading, "").is_some());
     }
 }

@@ -41,6 +41,9 @@ pub struct SyncPolicy {
     pub budget: Option<Budget>,
     /// The approval of deletions above the budget; empty if there is none.
     pub approved: String,
+    /// How many clusters lose an add-on when an object is deleted, for the objects with which more clusters
+    /// lose it than may at once.
+    pub uninstalls: BTreeMap<ObjectId, usize>,
 }
 
 /// A server-side apply of one object of the commit.

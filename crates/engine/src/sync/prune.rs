@@ -59,7 +59,8 @@ pub(super) fn prune<E: Display>(
         kept.insert(id.clone(), version.clone());
     }
     plan.inventory.extend(kept);
-    let deletions = Deletions { objects: &counted, owned, desired };
+    let uninstalls = &input.policy.uninstalls;
+    let deletions = Deletions { objects: &counted, owned, desired, uninstalls };
     plan.hold =
         input.policy.budget.and_then(|budget| budget::hold(budget, &deletions, &input.policy.approved));
     if plan.hold.is_some() {

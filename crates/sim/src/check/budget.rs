@@ -1,13 +1,14 @@
 //! Deletions stay within what a person allowed.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
 use super::{Broken, Check, CheckedDecision, Checker, Invariant};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
-use api::names::APPROVE_DELETION_ANNOTATION;
+use api::names::{APPROVE_DELETION_ANNOTATION, DEFAULT_ROLLOUT_POLICY};
 use engine::rollout::Policy;
 use engine::sync::ObjectId;
 use object::{ObjectRef, hex};
@@ -21,11 +22,17 @@ fn deleted(plan: &Plan) -> impl Iterator<Item = &ObjectRef> {
     })
 }
 
-/// Finds the policy of an add-on: the one that names it, else the one that names none.
+/// Finds the policy of an add-on: the one that names it, else one that names none, last the one of the
+/// operator.
 pub(super) fn policy(addon: &str, view: &impl View) -> Option<RolloutPolicy> {
     let policies = view.list::<RolloutPolicy>(Query::ALL).ok()?;
     let named = policies.iter().find(|policy| policy.spec.add_ons.iter().any(|name| name == addon));
-    let policy = named.or_else(|| policies.iter().find(|policy| policy.spec.add_ons.is_empty()));
+    let mut for_all: Vec<_> = policies
+        .iter()
+        .filter(|policy| policy.spec.add_ons.is_empty() && policy.spec.replica_sets.is_empty())
+        .collect();
+    for_all.sort_by_key(|policy| policy.metadata.name.as_deref() == Some(DEFAULT_ROLLOUT_POLICY));
+    let policy = named.or(for_all.first().copied());
     policy.map(|policy| RolloutPolicy::clone(policy))
 }
 
@@ -67,13 +74,15 @@ impl Checker {
         Err(Broken::new(Invariant::DeletionBudget, key, why))
     }
 
-    /// An add-on leaves no more clusters at once than its policy allows, and none under a pause.
-    pub(super) fn removals_within_budget(&self, decided: &CheckedDecision<'_>) -> Check {
-        let CheckedDecision { controller: "addon-install", key, view, plan, .. } = decided else {
+    /// An add-on leaves no more clusters within the window than its policy allows, and none under a pause.
+    pub(super) fn removals_within_budget(&mut self, decided: &CheckedDecision<'_>) -> Check {
+        let CheckedDecision { controller: "addon-install", key, view, plan, now, .. } = decided else {
             return Ok(());
         };
-        let removed = deleted(plan).filter(|target| target.gvk.kind == "ManagedClusterAddOn").count();
-        if removed == 0 {
+        let is_addon = |target: &&ObjectRef| target.gvk.kind == "ManagedClusterAddOn";
+        let removed: BTreeSet<String> =
+            deleted(plan).filter(is_addon).map(|target| target.key.namespace.clone()).collect();
+        if removed.is_empty() {
             return Ok(());
         }
         let policy = policy(&key.name, *view);
@@ -84,17 +93,27 @@ impl Checker {
             return Err(Broken::new(Invariant::DeletionBudget, key, why));
         };
         if policy.paused {
-            let why = format!("{removed} clusters lose the add-on");
+            let why = format!("{} clusters lose the add-on", removed.len());
             return Err(Broken::new(Invariant::PauseHolds, key, why));
         }
         let installed = view.list::<ManagedClusterAddOn>(Query::ALL).unwrap_or_default();
-        let named = |addon: &ManagedClusterAddOn| addon.metadata.name.as_deref() == Some(key.name.as_str());
-        let total = installed.iter().filter(|addon| named(addon)).count();
-        let allowed = policy.removals.of(total);
-        if approved || removed <= allowed {
+        let named =
+            |addon: &&Arc<ManagedClusterAddOn>| addon.metadata.name.as_deref() == Some(key.name.as_str());
+        let mut all: BTreeSet<String> =
+            installed.iter().filter(named).filter_map(|addon| addon.metadata.namespace.clone()).collect();
+        if approved {
             return Ok(());
         }
-        let why = format!("{removed} of {total} clusters lose the add-on, and {allowed} may");
+        let recent = self.removed.entry(key.name.clone()).or_default();
+        recent.retain(|_, at| at.saturating_add(policy.removal_window).is_ok_and(|end| end > *now));
+        recent.extend(removed.iter().map(|cluster| (cluster.clone(), *now)));
+        all.extend(recent.keys().cloned());
+        let (lost, total) = (recent.len(), all.len());
+        let allowed = policy.removals.of(total);
+        if lost <= allowed {
+            return Ok(());
+        }
+        let why = format!("{lost} of {total} clusters lose the add-on within the window, and {allowed} may");
         Err(Broken::new(Invariant::DeletionBudget, key, why))
     }
 }

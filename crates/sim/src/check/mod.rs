@@ -89,6 +89,8 @@ pub(crate) struct Checker {
     created: BTreeSet<String>,
     /// Objects that a repository deleted, by repository and commit.
     pruned: BTreeMap<(Key, String), BTreeSet<ObjectId>>,
+    /// The clusters that lost an add-on without an approval, and when, by add-on.
+    removed: BTreeMap<String, BTreeMap<String, Timestamp>>,
     /// Add-ons of clusters with a write whose answer was lost, until the next one that was answered.
     unanswered: BTreeSet<Key>,
     /// The world is at rest: a controller has nothing to write.
@@ -202,6 +204,7 @@ impl Checker {
         }
         self.prunes_within_budget(decided)?;
         self.removals_within_budget(decided)?;
+        self.installs_beside_rollout(decided)?;
         self.rollout(decided)
     }
 

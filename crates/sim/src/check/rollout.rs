@@ -3,13 +3,15 @@
 //! The oracle gets what the controller read, and the moves as the plan writes them. It does not matter how
 //! the plan came about.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
+use super::budget::policy;
 use super::{Broken, Check, CheckedDecision, Checker, Invariant};
 use api::addon::v1alpha1::ManagedClusterAddOn;
-use controllers::hub::addon_config::explain;
+use api::gitops::v1alpha1::RollOut;
+use controllers::hub::addon_config::{Explanation, explain};
 use engine::addon::config::address;
 use engine::addon::config_refs;
 use engine::rollout::input::{Hash, Input};
@@ -24,6 +26,7 @@ impl Checker {
             return Ok(());
         };
         let Ok(Some(explanation)) = explain(&key.name, *view, *now) else { return Ok(()) };
+        self.installs_in_turn(decided, &explanation)?;
         let moves = moves(plan, *view);
         for rollout in explanation.rollouts {
             let (Some(input), Ok(mut decision)) = (rollout.input, rollout.decision) else { continue };
@@ -39,6 +42,35 @@ impl Checker {
             })?;
         }
         Ok(())
+    }
+
+    /// Where a policy rolls out installations, a cluster gets the add-on when its turn comes.
+    fn installs_in_turn(&self, decided: &CheckedDecision<'_>, explanation: &Explanation) -> Check {
+        let decisions = explanation.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
+        let starting: BTreeSet<&str> = decisions.flat_map(RolloutDecision::starting).collect();
+        match installed(decided.plan).find(|cluster| !starting.contains(cluster)) {
+            Some(cluster) => {
+                let blames = Key::namespaced(cluster, &decided.key.name);
+                Err(Broken::new(Invariant::RolloutPromise, blames, "it is installed before its turn"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Where a policy rolls out installations, nothing installs an add-on beside the rollout.
+    pub(super) fn installs_beside_rollout(&self, decided: &CheckedDecision<'_>) -> Check {
+        let CheckedDecision { controller: "addon-install", key, view, plan, .. } = decided else {
+            return Ok(());
+        };
+        let policy = policy(&key.name, *view);
+        let is_rolled_out = policy.is_some_and(|policy| policy.spec.roll_out == RollOut::InstallAndContent);
+        match installed(plan).next().filter(|_| is_rolled_out) {
+            Some(cluster) => {
+                let blames = Key::namespaced(cluster, &key.name);
+                Err(Broken::new(Invariant::RolloutPromise, blames, "it is installed beside the rollout"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// A move counts from the moment it was written, whatever the watch has delivered.
@@ -57,6 +89,14 @@ impl Checker {
         }
         Ok(())
     }
+}
+
+/// The clusters on which a plan installs the add-on.
+fn installed(plan: &Plan) -> impl Iterator<Item = &str> {
+    plan.steps.iter().flatten().filter_map(|action| match action {
+        Action::Create { object, .. } if object.kind() == "ManagedClusterAddOn" => Some(object.namespace()),
+        _ => None,
+    })
 }
 
 /// Reads the clusters that a plan assigns something new to.

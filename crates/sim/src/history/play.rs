@@ -159,8 +159,8 @@ impl Play {
             None => return self.delete::<RolloutPolicy>(&Key::cluster("p")),
             Some(0) => json!({"paused": true}),
             Some(1) => json!({"onBreach": "Rollback"}),
-            Some(2) => json!({"superseding": "FinishCurrent"}),
-            Some(3) => json!({"soak": "4s", "groupSoak": "6s"}),
+            Some(2) => json!({"superseding": "FinishCurrent", "rollOut": "InstallAndContent"}),
+            Some(3) => json!({"soak": "4s", "groupSoak": "6s", "rollOut": "InstallAndContent"}),
             Some(4) => json!({"onBreach": "Rollback", "removalBudget": "100%"}),
             Some(_) => json!({"joining": "LastGood", "unreachableBudget": "50%"}),
         };

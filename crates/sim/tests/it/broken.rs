@@ -10,8 +10,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
+use crate::fixtures::seconds;
+use crate::removals;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
-use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, Takeover};
+use api::gitops::v1alpha1::{ConfigRepo, RollOut, RolloutPolicy, Takeover};
 use object::{Key, Kind, Object, ObjectRef};
 use reconcile::{
     Action, Controller, Dispatcher, Executed, Lookup, LookupAnswer, Outcome, Plan, Precondition, Query, Read,
@@ -252,6 +254,15 @@ bugs! {
         }
     } a_pause_without_effect_is_found breaks RolloutPromise;
 
+    /// An add-on is installed on all clusters at once, whatever the policy says.
+    InstallsAtOnce in hub_with "addon-install" {
+        fn see(object: &mut dyn Any) {
+            if let Some(policy) = object.downcast_mut::<RolloutPolicy>() {
+                policy.spec.roll_out = RollOut::Content;
+            }
+        }
+    } an_installation_beside_the_rollout_is_found breaks RolloutPromise;
+
     /// Decisions are made on the add-ons of clusters as they were one write ago.
     OneWriteBehind in hub_with "addon-config" {
         fn see(object: &mut dyn Any) {
@@ -331,6 +342,29 @@ fn without_feedback(sites: &mut Servers<'_>, manager: &str, action: &Action, now
 /// Reports every write as done, so that the next step starts although one failed.
 fn without_failures(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     sim::execute(sites, manager, action, now).or(Ok(None))
+}
+
+/// Removals of add-ons count one by one.
+struct NoRemovalWindow;
+
+impl Bug for NoRemovalWindow {
+    const CONTROLLER: &'static str = "addon-install";
+
+    fn see(object: &mut dyn Any) {
+        if let Some(policy) = object.downcast_mut::<RolloutPolicy>() {
+            policy.spec.removal_window = "0s".into();
+        }
+    }
+}
+
+#[test]
+fn removals_that_count_one_by_one_are_found() {
+    let mut world = removals::installed(hub_with::<NoRemovalWindow>(), 4);
+    removals::select_some(&mut world, 3);
+    world.run_for(seconds(30)).unwrap();
+    removals::select_some(&mut world, 2);
+    let broken = world.run_for(seconds(30)).unwrap_err();
+    assert_eq!(broken.invariant, Invariant::DeletionBudget, "{broken}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
 use api::work::v1::ManifestWork;
 use object::{Key, Object};
-use sim::{World, workload};
+use sim::{Setup, World, workload};
 use store::{ListOptions, ResourcePath};
 
 pub(crate) const ADDON: &str = "managed-serviceaccount";
@@ -22,7 +22,11 @@ pub(crate) fn world(clusters: usize) -> World {
 }
 
 pub(crate) fn seeded(seed: u64, clusters: usize) -> World {
-    let mut world = World::new(seed, Timestamp::from_second(1_800_000_000).unwrap());
+    with(Setup::default(), seed, clusters)
+}
+
+pub(crate) fn with(setup: Setup, seed: u64, clusters: usize) -> World {
+    let mut world = World::with(setup, seed, Timestamp::from_second(1_800_000_000).unwrap());
     for i in 0..clusters {
         join(&mut world, i, i == 0, seconds(3));
     }

@@ -18,6 +18,7 @@ mod permissions;
 mod placements;
 mod policies;
 mod previews;
+mod removals;
 mod replica_set_placements;
 mod replica_sets;
 mod reports;

@@ -61,7 +61,7 @@ fn tolerate_silence(world: &mut World) {
     );
 }
 
-fn explanation(world: &World) -> Explanation {
+pub(crate) fn explanation(world: &World) -> Explanation {
     let mut caches = Caches::default();
     caches.replace(Site::Hub, world.list::<ClusterManagementAddOn>(), "0");
     caches.replace(Site::Hub, world.list::<ManagedClusterAddOn>(), "0");

@@ -12,9 +12,11 @@ use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
 use controllers::hub::addon_config::{self, AddonConfigController, PlacementRollout};
+use controllers::hub::addon_removal::Removal;
 use controllers::hub::replica_set::{self, ReplicaSetController};
 use engine::addon::config::Config;
 use engine::rollout::input::Hash;
+use engine::rollout::removal::RemovalDecision;
 use engine::rollout::simulation::{decision_json, decision_table};
 use object::Key;
 
@@ -38,6 +40,8 @@ pub(in crate::cli) struct Explained {
     pub(in crate::cli) rollouts: Vec<PlacementRollout>,
     /// What the hashes stand for.
     contents: BTreeMap<Hash, Vec<String>>,
+    /// The removal from clusters that no placement selects any more.
+    removal: Removal,
 }
 
 impl Explained {
@@ -60,7 +64,8 @@ impl Explained {
         let replica_set::Explanation { rollouts, contents, states: _ } =
             replica_set::explain(set, &caches, now())?.ok_or_else(missing)?;
         let words = |(hash, manifests)| (hash, vec![format!("a template of {manifests} manifests")]);
-        Ok(Self { rollouts, contents: contents.into_iter().map(words).collect() })
+        let contents = contents.into_iter().map(words).collect();
+        Ok(Explained { rollouts, contents, removal: Removal::default() })
     }
 
     fn of_addon(name: &str, origin: &Origin) -> Result<Self, CommandError> {
@@ -68,10 +73,10 @@ impl Explained {
         let missing = || {
             CommandError::hinted(anyhow!("there is no add-on {name}"), "kubectl get clustermanagementaddons")
         };
-        let addon_config::Explanation { rollouts, contents, states: _ } =
-            addon_config::explain(name, &caches, now())?.ok_or_else(missing)?;
+        let addon_config::Explanation { rollouts, contents, states: _, removal } =
+            addon_config::explain(&self.name, &caches, now())?.ok_or_else(missing)?;
         let contents = contents.into_iter().map(|(hash, configs)| (hash, names(&configs))).collect();
-        Ok(Self { rollouts, contents })
+        Ok(Explained { rollouts, contents, removal })
     }
 }
 
@@ -102,7 +107,9 @@ pub(in crate::cli) fn json(explanation: &Explained) -> Value {
         .collect();
     let contents: Map<String, Value> =
         explanation.contents.iter().map(|(hash, words)| (hash.to_string(), json!(words))).collect();
-    json!({"placements": placements, "contents": contents})
+    let RemovalDecision { removed, counted: _, kept, approval, recheck } = &explanation.removal.decision;
+    let removal = json!({"removed": removed, "kept": kept, "approval": approval, "until": recheck});
+    json!({"placements": placements, "contents": contents, "removal": removal})
 }
 
 /// A page: each placement with its stages and a line per cluster, then what the hashes stand for.
@@ -146,6 +153,9 @@ pub(in crate::cli) fn text(name: &str, explanation: &Explained) -> String {
         page += &decision_table(decision);
         page.push('\n');
         seen.extend(decision.clusters.values().filter_map(|assignment| assignment.assigned.as_ref()));
+    }
+    if !explanation.removal.decision.kept.is_empty() {
+        let _ = writeln!(page, "{}: {}", explanation.removal, explanation.removal.decision.kept.join(", "));
     }
     for (hash, words) in explanation.contents.iter().filter(|(hash, _)| seen.contains(hash)) {
         let _ = writeln!(page, "{}: {}", hash.short(), words.join(", "));

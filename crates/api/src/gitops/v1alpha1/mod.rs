@@ -3,6 +3,7 @@
 mod config_repo;
 mod config_repo_status;
 mod rollout_policy;
+mod rollout_policy_status;
 
 pub use config_repo::{
     ConfigRepo, ConfigRepoMode, ConfigRepoSpec, DeletionBudget, DeletionPolicy, GitRef, Report, RewindPolicy,
@@ -12,6 +13,9 @@ pub use config_repo_status::{
     ConfigRepoStatus, DriftStatus, HeldDeletions, InventoryEntry, ReportStatus, Revision,
 };
 pub use rollout_policy::{
-    Approval, ApprovalMode, FreezeWindow, Joining, OnBreach, RolloutCounts, RolloutPolicy, RolloutPolicySpec,
-    RolloutPolicyStatus, RolloutStatus, Success, Superseding,
+    Approval, ApprovalMode, FreezeWindow, Joining, OnBreach, RollOut, RolloutPolicy, RolloutPolicySpec,
+    Success, Superseding,
+};
+pub use rollout_policy_status::{
+    RecentRemoval, RemovalStatus, RolloutCounts, RolloutPolicyStatus, RolloutStatus,
 };

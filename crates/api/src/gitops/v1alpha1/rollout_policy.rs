@@ -4,7 +4,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Condition, Unknown, names};
+use super::rollout_policy_status::RolloutPolicyStatus;
+use crate::{Unknown, names};
 
 kind! {
     /// Rules that hold, stop and undo the rollouts of add-ons and of ManifestWorkReplicaSets.
@@ -76,10 +77,19 @@ pub struct RolloutPolicySpec {
     #[serde(deserialize_with = "crate::lenient::int_or_string", default = "ten_percent")]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub unreachable_budget: IntOrString,
-    /// Number or percentage, rounded up, of clusters that may lose an add-on at once; more wait for approval.
+    /// Number or percentage, rounded up, of clusters that may lose an add-on within the window; more wait for
+    /// approval. At most 1,000 do without one, but 100% sets no limit.
     #[serde(deserialize_with = "crate::lenient::int_or_string", default = "two_percent")]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub removal_budget: IntOrString,
+    /// How long a removal counts against the budget. The works of ManifestWorkReplicaSets have no window: the
+    /// budget counts each removal of theirs alone.
+    #[serde(default = "one_hour")]
+    #[schemars(extend("pattern" = names::DURATION_PATTERN))]
+    pub removal_window: String,
+    /// What follows the rollout strategy of a placement.
+    #[serde(default)]
+    pub roll_out: RollOut,
     /// The groups that start only when a person approves.
     #[serde(default)]
     #[schemars(extend("default" = {}))]
@@ -112,6 +122,10 @@ fn no_time() -> String {
     "0s".into()
 }
 
+fn one_hour() -> String {
+    "1h".into()
+}
+
 fn ten_percent() -> IntOrString {
     IntOrString::String("10%".into())
 }
@@ -136,12 +150,24 @@ impl Default for RolloutPolicySpec {
             group_soak: no_time(),
             unreachable_budget: ten_percent(),
             removal_budget: two_percent(),
+            removal_window: one_hour(),
+            roll_out: RollOut::default(),
             approval: Approval::default(),
             approved: Vec::new(),
             freeze_windows: Vec::new(),
             released_revisions: Vec::new(),
             unknown: Unknown::new(),
         }
+    }
+}
+
+open_enum! {
+    /// What follows the rollout strategy of a placement.
+    pub enum RollOut {
+        /// The configurations of add-ons. An add-on is installed on all clusters of a placement at once.
+        Content = "Content",
+        /// An add-on is installed on a cluster when its turn comes, and removed in waves of the removal budget.
+        InstallAndContent = "InstallAndContent",
     }
 }
 
@@ -231,116 +257,6 @@ pub struct FreezeWindow {
     /// Time from its beginning to its end, such as 62h.
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub duration: String,
-    /// Fields this version does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub unknown: Unknown,
-}
-
-/// The state of the rollouts under the policy.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RolloutPolicyStatus {
-    /// The metadata.generation the status is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// Whether the policy can be read, and whether something waits for a person.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<Condition>,
-    /// The rollouts under the policy.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["addOn", "replicaSet", "placementNamespace", "placementName"]))]
-    pub rollouts: Vec<RolloutStatus>,
-    /// Fields this version does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub unknown: Unknown,
-}
-
-/// One rollout: an add-on or a ManifestWorkReplicaSet on the clusters of a placement.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RolloutStatus {
-    /// Name of the add-on; empty in the rollout of a set.
-    pub add_on: String,
-    /// The ManifestWorkReplicaSet as NAMESPACE/NAME; empty in the rollout of an add-on.
-    #[serde(default)]
-    pub replica_set: String,
-    /// Namespace of the placement.
-    pub placement_namespace: String,
-    /// Name of the placement.
-    pub placement_name: String,
-    /// Hash of the revision that is rolled out.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub revision: String,
-    /// Hash of the last revision that succeeded everywhere.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub last_good: String,
-    /// Hash that failed and is not rolled out again until it is released or another one comes.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub quarantined: String,
-    /// The reason why nothing more is started, and the time until which that holds.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub hold: String,
-    /// Tokens that wait for a person; to approve one, add it to spec.approved.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "set"))]
-    pub waiting_approvals: Vec<String>,
-    /// Number of clusters by state.
-    #[serde(default)]
-    #[schemars(extend("default" = null))]
-    pub counts: RolloutCounts,
-    /// Fields this version does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub unknown: Unknown,
-}
-
-/// Number of clusters by state of the rollout.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RolloutCounts {
-    /// All clusters.
-    #[serde(default)]
-    #[schemars(extend("default" = null))]
-    pub total: i32,
-    /// Clusters that run the revision and succeeded.
-    #[serde(default)]
-    #[schemars(extend("default" = null))]
-    pub done: i32,
-    /// Clusters that succeeded and have not soaked for long enough.
-    #[serde(default)]
-    #[schemars(extend("default" = null))]
-    pub soaking: i32,
-    /// Clusters that get the revision or have it, without an outcome.
-    #[serde(default)]
-    #[schemars(extend("default" = null))]
-    pub progressing: i32,
-    /// Clusters that wait for their turn.
-    #[serde(default)]
-    #[schemars(extend("default" = null))]
-    pub waiting: i32,
-    /// Clusters that failed.
-    #[serde(default)]
-    #[schemars(extend("default" = null))]
-    pub failed: i32,
-    /// Clusters that had no success before their deadline.
-    #[serde(default)]
-    #[schemars(extend("default" = null))]
-    pub timed_out: i32,
-    /// Clusters that do not answer.
-    #[serde(default)]
-    #[schemars(extend("default" = null))]
-    pub unreachable: i32,
-    /// Clusters whose revision is quarantined.
-    #[serde(default)]
-    #[schemars(extend("default" = null))]
-    pub quarantined: i32,
-    /// Clusters that are left alone.
-    #[serde(default)]
-    #[schemars(extend("default" = null))]
-    pub skipped: i32,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

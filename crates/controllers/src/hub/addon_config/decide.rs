@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::PlacementRollout;
 use super::input::{INVALID, MISSING, Node, Problem, Rollout};
+use crate::hub::addon_removal::Removal;
 use crate::placement_reads::answers_since;
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOnStatus, InstallProgression};
@@ -18,6 +19,7 @@ use api::names::addon_conditions;
 use engine::addon::config::{Config, address, resolve};
 use engine::addon::{config_refs, progress};
 use engine::rollout::input::{Cluster, Hash};
+use engine::rollout::policy::RollOut;
 use engine::rollout::{self, ClusterState, Input, Policy, Refused, RolloutDecision, Strategy};
 use object::Key;
 use reconcile::{Read, View};
@@ -35,6 +37,10 @@ pub(super) struct DecidedRollouts {
     pub(super) assigned: BTreeMap<String, Vec<Config>>,
     /// Clusters that were assigned what they should run.
     pub(super) ready: BTreeSet<String>,
+    /// The removal of the add-on from clusters that no placement selects any more.
+    pub(super) removal: Removal,
+    /// Clusters on which the add-on is installed now, because the policy rolls out its installation.
+    pub(super) installed: BTreeSet<String>,
 }
 
 /// The input that all placements of an add-on share.
@@ -59,7 +65,7 @@ struct Candidate {
 impl Rollout {
     /// Calls the rollout engine for every placement; an add-on that the hub does not manage has no rollout.
     pub(super) fn decide(&mut self, view: &impl View, now: Timestamp) -> Read<DecidedRollouts> {
-        let mut decided = DecidedRollouts::default();
+        let mut decided = DecidedRollouts { removal: self.removal(view, now)?, ..DecidedRollouts::default() };
         if !config_refs::is_managed(&self.cma) {
             return Ok(decided);
         }
@@ -116,6 +122,10 @@ impl Rollout {
         let contents = self.read_clusters(&mut input, node, &progression, pass)?;
         let decision = rollout::advance(&input, pass.now);
         decided.assign(&input, &decision, &contents);
+        let is_rolled_out =
+            input.policy.as_ref().is_ok_and(|policy| policy.roll_out == RollOut::InstallAndContent);
+        let absent = decision.starting().filter(|name| is_rolled_out && !self.addons.contains_key(*name));
+        decided.installed.extend(absent.filter(|name| !self.unreadable.contains(*name)).map(str::to_owned));
 
         progression.config_references = config_refs::install_references(
             &desired,
@@ -131,6 +141,9 @@ impl Rollout {
         if let [first, ..] = unreadable.as_slice() {
             let told = format!(" {} of the clusters cannot be read, such as {first}.", unreadable.len());
             condition.message.push_str(&told);
+        }
+        if !decided.removal.decision.kept.is_empty() {
+            condition.message.push_str(&format!(" {}.", decided.removal));
         }
         set_condition(&mut progression.conditions, condition, pass.now);
         decided.memories.push(rollout_policy::rollout_status(subject, &placement, &input, &decision));

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use self::input::Rollout;
+use super::addon_removal::Removal;
 use crate::addon_reads;
 use crate::placement_reads::is_unreachable;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -84,6 +85,8 @@ pub struct Explanation {
     pub contents: BTreeMap<Hash, Vec<Config>>,
     /// The state of every cluster that has the add-on or gets it, including clusters of no placement.
     pub states: BTreeMap<String, ClusterState>,
+    /// The removal of the add-on from clusters that no placement selects any more.
+    pub removal: Removal,
 }
 
 /// The rollout of an add-on on the clusters of one placement.
@@ -105,14 +108,13 @@ pub struct PlacementRollout {
 ///
 /// # Errors
 /// A kind or an object that the decision needs could not be read.
-/// Where something it is decided from could not be read.
 pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<Explanation>> {
     let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
     let mut rollout = Rollout::read(cma, view)?;
     let contents = rollout.contents_by_hash();
     let decided = rollout.decide(view, now)?;
     let states = rollout.states(&decided, now);
-    Ok(Some(Explanation { rollouts: decided.rollouts, contents, states }))
+    Ok(Some(Explanation { rollouts: decided.rollouts, contents, states, removal: decided.removal }))
 }
 
 /// Makes a plan that reads the content of configurations, if its input has add-ons with templates.

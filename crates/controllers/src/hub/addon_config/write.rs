@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::decide::DecidedRollouts;
 use super::input::Rollout;
+use crate::hub::addon_install;
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ClusterManagementAddOnStatus, ManagedClusterAddOn};
 use api::condition::set_condition;
@@ -43,7 +44,7 @@ impl Rollout {
 
     /// Snapshots first, then the records of the policy, then the clusters.
     fn write(&self, plan: &mut Plan, decided: DecidedRollouts, view: &impl View, now: Timestamp) -> Read<()> {
-        let DecidedRollouts { assigned, ready, memories, .. } = decided;
+        let DecidedRollouts { assigned, ready, memories, installed, .. } = decided;
         let mut snapshots = Vec::new();
         for (config, content) in self.contents.iter().filter(|_| !assigned.is_empty()) {
             if view.get::<ControllerRevision>(&snapshot::key(&self.name, config))?.is_none() {
@@ -59,6 +60,8 @@ impl Rollout {
         let subject = RolloutOwner::AddOn(&self.name);
         let policy = rollout_policy::object_for(subject, view)?;
         plan.step(policy.and_then(|policy| rollout_policy::remember(&policy, subject, memories)));
+        let installed = installed.iter().map(|cluster| addon_install::install(&self.cma, cluster, view));
+        plan.step(installed.collect::<Read<Vec<_>>>()?.into_iter().flatten());
         let mut writes = Vec::new();
         for (cluster, addon) in &self.addons {
             let mut new = ManagedClusterAddOn::clone(addon);

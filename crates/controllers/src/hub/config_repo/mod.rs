@@ -18,7 +18,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 
-use api::gitops::v1alpha1::ConfigRepo;
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1::ManagedCluster;
+use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
 use api::names;
 use object::{Key, Object};
 use reconcile::{Change, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
@@ -34,6 +36,10 @@ impl Controller for ConfigRepoController {
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ConfigRepo>(wake_competing_repos);
         watches.on::<Namespace>(wake_repos_of_namespace);
+        // They tell how many clusters lose an add-on with its ClusterManagementAddOn.
+        watches.read::<ManagedClusterAddOn>();
+        watches.read::<ManagedCluster>();
+        watches.read::<RolloutPolicy>();
         watches.on_source(|repo| vec![repo.clone()]);
         watches.on_observed(wake_owners);
     }

@@ -1,0 +1,199 @@
+//! Decides which clusters lose an add-on because no placement selects them any more.
+//!
+//! The removals of the last hour are recorded in the status of a RolloutPolicy before they are made, because
+//! the budget counts them over that time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{Display, Formatter};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Map, json};
+
+use crate::addon_reads::{self, OnClusters};
+use crate::placement_reads::is_unreachable;
+use crate::rollout_policy::{self, RolloutOwner, policy_for};
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1::ManagedCluster;
+use api::gitops::v1alpha1::{RecentRemoval, RemovalStatus};
+use api::names::{
+    ADDON_NAME_LABEL, DEFAULT_ROLLOUT_POLICY, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
+};
+use api::work::v1::ManifestWork;
+use engine::rollout::policy::RollOut;
+use engine::rollout::removal::{RemovalDecision, RemovalInput, remove, within_window};
+use object::{Key, Metadata as _};
+use reconcile::{Action, Plan, Query, Read, View};
+
+/// The removal of an add-on from the clusters that no placement selects any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removal {
+    /// The decision of the engine.
+    pub decision: RemovalDecision,
+    /// Clusters that lose the add-on after the ones before them have lost it: with the policy
+    /// `InstallAndContent` it leaves in waves of the removal budget.
+    pub later: Vec<String>,
+    /// Name of the RolloutPolicy in which a person approves.
+    pub policy: String,
+}
+
+/// Says what the clusters that keep the add-on wait for.
+impl Display for Removal {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let kept = self.decision.kept.len();
+        write!(f, "{kept} clusters are not selected any more; removing the add-on from all of them waits")?;
+        if let Some(token) = &self.decision.approval {
+            write!(f, "; to allow it, add {token} to spec.approved of RolloutPolicy {}", self.policy)?;
+        }
+        if let Some(until) = self.decision.recheck {
+            write!(f, ", or wait until {until}")?;
+        }
+        Ok(())
+    }
+}
+
+/// An add-on on the clusters of a hub, and the clusters that should have it.
+#[derive(Clone, Copy)]
+pub(super) struct Installed<'a> {
+    /// Name of the add-on.
+    pub(super) add_on: &'a str,
+    /// The add-on on the clusters that have it.
+    pub(super) addons: &'a [Arc<ManagedClusterAddOn>],
+    /// The clusters that a placement selects.
+    pub(super) selected: &'a BTreeSet<String>,
+}
+
+/// Whether the removal of the add-on of a cluster was decided, and waits for clusters before it.
+fn is_going(addon: &ManagedClusterAddOn) -> bool {
+    addon.annotation(REMOVAL_DECIDED_ANNOTATION).is_some()
+}
+
+/// Marks the add-ons that leave later. An approval is for all clusters that wait, and they go in waves.
+pub(super) fn mark(removal: &Removal, addons: &[Arc<ManagedClusterAddOn>]) -> Vec<Action> {
+    let later: BTreeSet<&str> = removal.later.iter().map(String::as_str).collect();
+    let unmarked = addons.iter().filter(|addon| later.contains(addon.namespace()) && !is_going(addon));
+    let mark = json!({"annotations": {REMOVAL_DECIDED_ANNOTATION: "true"}});
+    let patch = Map::from_iter([("metadata".to_owned(), mark)]);
+    unmarked.map(|addon| Action::patch(addon.as_ref(), patch.clone())).collect()
+}
+
+/// The number of clusters that have an add-on, if they are more than may lose it at once.
+pub(super) fn clusters_over_budget(add_on: &str, view: &impl View) -> Read<Option<usize>> {
+    let OnClusters { addons, unreadable } = addon_reads::of_clusters(add_on, view)?;
+    let clusters = addons.len() + unreadable.len();
+    let (policy, _) = policy_for(RolloutOwner::AddOn(add_on), view)?;
+    let allowed = policy.map_or(0, |policy| if policy.paused { 0 } else { policy.removals.of(clusters) });
+    Ok(Some(clusters).filter(|clusters| *clusters > allowed))
+}
+
+/// Whether a placement installed the add-on of a cluster; the operator removes no other one.
+pub(super) fn is_by_placement(addon: &ManagedClusterAddOn) -> bool {
+    addon.annotation(INSTALLED_BY_ANNOTATION).is_some()
+}
+
+impl Installed<'_> {
+    /// Decides about the clusters that no placement selects any more.
+    pub(super) fn removal(&self, view: &impl View, now: Timestamp) -> Read<Removal> {
+        let (policy, granted) = policy_for(RolloutOwner::AddOn(self.add_on), view)?;
+        let recent = recent(&rollout_policy::removals_of(self.add_on, view)?);
+        let window = policy.as_ref().map(|policy| within_window(&recent, policy, now)).unwrap_or_default();
+        let ours = self.addons.iter().filter(|addon| is_by_placement(addon));
+        let have: BTreeSet<&str> = ours.clone().map(|addon| addon.namespace()).collect();
+        let total = have.iter().copied().chain(self.selected.iter().map(String::as_str));
+        let total: BTreeSet<&str> = total.chain(window.keys().map(String::as_str)).collect();
+        let left = ours.filter(|addon| !addon.is_terminating() && !self.selected.contains(addon.namespace()));
+        let (going, left): (Vec<_>, Vec<_>) = left.partition(|addon| is_going(addon));
+        let names = |addons: Vec<&Arc<ManagedClusterAddOn>>| -> Vec<String> {
+            addons.iter().map(|addon| addon.namespace().to_owned()).collect()
+        };
+        let (going, left) = (names(going), names(left));
+        let total = total.len();
+        let input = RemovalInput { left: &left, total, recent: &recent, policy: &policy, granted: &granted };
+        let mut decision = remove(&input, now);
+        let mut later = Vec::new();
+        if let Some(policy) = policy.as_ref().ok().filter(|policy| !policy.paused) {
+            decision.removed.splice(0..0, going);
+            if policy.roll_out == RollOut::InstallAndContent {
+                let wave = policy.removals.of(total).max(1).saturating_sub(self.leaving(view)?);
+                later = decision.removed.split_off(wave.min(decision.removed.len()));
+            }
+        } else {
+            decision.kept.extend(going);
+        }
+        let object = rollout_policy::object_for(RolloutOwner::AddOn(self.add_on), view)?;
+        let policy =
+            object.map_or_else(|| DEFAULT_ROLLOUT_POLICY.to_owned(), |policy| policy.name().to_owned());
+        Ok(Removal { decision, later, policy })
+    }
+
+    /// The number of clusters that answer and that the add-on has not left completely.
+    fn leaving(&self, view: &impl View) -> Read<usize> {
+        let (leaving, staying): (Vec<_>, Vec<_>) =
+            self.addons.iter().partition(|addon| addon.is_terminating());
+        let stays: BTreeSet<&str> = staying.iter().map(|addon| addon.namespace()).collect();
+        let mut clusters: BTreeSet<String> =
+            leaving.iter().map(|addon| addon.namespace().to_owned()).collect();
+        let works = view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, self.add_on))?;
+        let left_over = works.iter().map(|work| work.namespace()).filter(|cluster| !stays.contains(cluster));
+        clusters.extend(left_over.map(str::to_owned));
+        let mut count = 0;
+        for cluster in clusters {
+            let managed = view.get::<ManagedCluster>(&Key::cluster(cluster))?;
+            count += usize::from(managed.is_some_and(|managed| !is_unreachable(&managed)));
+        }
+        Ok(count)
+    }
+
+    /// Records the decision before any add-on is removed. Without a policy to record it in, the plan makes
+    /// one and does nothing else: the policy wakes the key.
+    ///
+    /// Returns whether the removals may follow.
+    pub(super) fn record(
+        &self,
+        removal: &Removal,
+        plan: &mut Plan,
+        view: &impl View,
+        now: Timestamp,
+    ) -> Read<bool> {
+        let RemovalDecision { removed: _, counted, kept, approval, recheck: _ } = &removal.decision;
+        let before = rollout_policy::removals_of(self.add_on, view)?;
+        let (policy, _) = policy_for(RolloutOwner::AddOn(self.add_on), view)?;
+        let known = recent(&before);
+        let mut recent = policy.map(|policy| within_window(&known, &policy, now)).unwrap_or(known);
+        // The time at which a record ends causes no write of its own.
+        let current = RemovalStatus { recent: entries(&recent), ..before };
+        // The window must not end early because the record has whole seconds.
+        let seconds = Timestamp::from_second(now.as_second().saturating_add(1)).unwrap_or(now);
+        recent.extend(counted.iter().map(|cluster| (cluster.clone(), seconds)));
+        let wanted = RemovalStatus {
+            add_on: self.add_on.to_owned(),
+            held: i32::try_from(kept.len()).unwrap_or(i32::MAX),
+            approval: approval.clone().unwrap_or_default(),
+            recent: entries(&recent),
+            ..RemovalStatus::default()
+        };
+        if wanted == current {
+            return Ok(true);
+        }
+        let Some(object) = rollout_policy::object_for(RolloutOwner::AddOn(self.add_on), view)? else {
+            plan.step([rollout_policy::create_default()]);
+            return Ok(false);
+        };
+        plan.step(rollout_policy::remember_removals(&object, &wanted, view)?);
+        Ok(true)
+    }
+}
+
+fn recent(record: &RemovalStatus) -> BTreeMap<String, Timestamp> {
+    record.recent.iter().map(|removal| (removal.cluster.clone(), removal.time.0)).collect()
+}
+
+fn entries(recent: &BTreeMap<String, Timestamp>) -> Vec<RecentRemoval> {
+    let entry = |(cluster, at): (&String, &Timestamp)| RecentRemoval {
+        cluster: cluster.clone(),
+        time: Time(*at),
+        unknown: Default::default(),
+    };
+    recent.iter().map(entry).collect()
+}

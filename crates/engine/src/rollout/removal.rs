@@ -1,0 +1,166 @@
+//! Decides which clusters lose their content because no placement selects them any more.
+//!
+//! The budget counts clusters over a window of time, so that a placement that shrinks again and again cannot
+//! empty a fleet in small steps. Removals above the budget wait for a person, or for the window to pass.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use super::policy::Policy;
+use super::refused::Refused;
+use object::hex;
+
+/// Limit of the removals of a window that are recorded by name: about 100 kB in a status.
+const RECORDED: usize = 1000;
+
+/// The facts about the removals from clusters.
+#[derive(Clone, Copy, Debug)]
+pub struct RemovalInput<'a> {
+    /// The clusters that left and still have the content, in order.
+    pub left: &'a [String],
+    /// The number of clusters that have the content, should have it, or lost it within the window.
+    pub total: usize,
+    /// The clusters that lost it without an approval, and when.
+    pub recent: &'a BTreeMap<String, Timestamp>,
+    /// The policy, or why it cannot be used: then nothing is removed.
+    pub policy: &'a Result<Policy, Refused>,
+    /// The tokens that people granted.
+    pub granted: &'a BTreeSet<String>,
+}
+
+/// The decision about the removals from clusters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemovalDecision {
+    /// Clusters that lose the content now.
+    pub removed: Vec<String>,
+    /// Clusters of `removed` that count against the budget and have to be recorded before.
+    pub counted: Vec<String>,
+    /// Clusters that keep it until a person approves, the window has passed, or the pause is over.
+    pub kept: Vec<String>,
+    /// The token that would let the clusters of `kept` lose it.
+    pub approval: Option<String>,
+    /// When enough of the window has passed for the clusters of `kept`.
+    pub recheck: Option<Timestamp>,
+}
+
+/// Decides which clusters lose their content now.
+///
+/// Without an approval either all clusters that left lose it, or none that has not been counted yet.
+pub fn remove(input: &RemovalInput<'_>, now: Timestamp) -> RemovalDecision {
+    let RemovalInput { left, total, recent, policy, granted } = *input;
+    let policy = match policy {
+        Ok(policy) if !policy.paused => policy,
+        Ok(_) | Err(_) => return RemovalDecision { kept: left.to_vec(), ..RemovalDecision::default() },
+    };
+    let allowed = policy.removals.of(total);
+    if allowed >= total {
+        return RemovalDecision { removed: left.to_vec(), ..RemovalDecision::default() };
+    }
+    let allowed = allowed.min(RECORDED);
+    let recent = within_window(recent, policy, now);
+    let (counted, new): (Vec<_>, Vec<_>) = left.iter().cloned().partition(|name| recent.contains_key(name));
+    let token = removal_token(&new);
+    if granted.contains(&token) {
+        return RemovalDecision { removed: left.to_vec(), ..RemovalDecision::default() };
+    }
+    let sum = new.len() + recent.len();
+    if sum <= allowed {
+        return RemovalDecision { removed: left.to_vec(), counted: new, ..RemovalDecision::default() };
+    }
+    let mut ends: Vec<Timestamp> = recent.into_values().map(|at| end(at, policy)).collect();
+    ends.sort_unstable();
+    let recheck = (new.len() <= allowed).then(|| ends.get(sum - allowed - 1).copied()).flatten();
+    RemovalDecision { removed: counted, counted: Vec::new(), kept: new, approval: Some(token), recheck }
+}
+
+/// The removals that still count. A time in the future, which a clock that was ahead wrote, counts too.
+pub fn within_window(
+    recent: &BTreeMap<String, Timestamp>,
+    policy: &Policy,
+    now: Timestamp,
+) -> BTreeMap<String, Timestamp> {
+    let counts = recent.iter().filter(|(_, at)| end(**at, policy) > now);
+    counts.map(|(name, at)| (name.clone(), *at)).collect()
+}
+
+fn end(at: Timestamp, policy: &Policy) -> Timestamp {
+    at.checked_add(policy.removal_window).unwrap_or(Timestamp::MAX)
+}
+
+/// The approval token for the removal of exactly these clusters.
+pub(super) fn removal_token(names: &[String]) -> String {
+    let sum = Sha256::digest(names.join("\n"));
+    format!("remove/{}", hex(sum.get(..6).unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rollout::size::Size;
+    use jiff::SignedDuration;
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::from_second(minute * 60).unwrap()
+    }
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    /// Of 100 clusters two may leave within an hour; `recent` left at the minutes given.
+    fn decide(left: &[&str], recent: &[(&str, i64)], granted: &[String], minute: i64) -> RemovalDecision {
+        let recent = recent.iter().map(|(name, minute)| ((*name).to_owned(), at(*minute))).collect();
+        let input = RemovalInput {
+            left: &names(left),
+            total: 100,
+            recent: &recent,
+            policy: &Ok(Policy::default()),
+            granted: &granted.iter().cloned().collect(),
+        };
+        remove(&input, at(minute))
+    }
+
+    #[test]
+    fn removals_count_over_the_window_and_not_one_by_one() {
+        assert_eq!(decide(&["c"], &[("a", 0)], &[], 10).removed, ["c"]);
+        let held = decide(&["c"], &[("a", 0), ("b", 5)], &[], 10);
+        assert_eq!((held.removed.len(), held.kept.as_slice()), (0, names(&["c"]).as_slice()));
+        assert_eq!(held.recheck, Some(at(60)), "the first of the window ends then");
+        assert_eq!(decide(&["c"], &[("a", 0), ("b", 5)], &[], 60).removed, ["c"]);
+        assert_eq!(decide(&["c", "d"], &[("a", 0), ("b", 5)], &[], 10).recheck, Some(at(65)));
+        assert_eq!(decide(&["c", "d", "e"], &[], &[], 10).recheck, None, "no window is long enough");
+    }
+
+    #[test]
+    fn a_removal_that_was_recorded_and_not_made_is_made_and_counts_once() {
+        let again = decide(&["a", "b"], &[("a", 0), ("b", 0)], &[], 1);
+        assert_eq!((again.removed, again.counted.len()), (names(&["a", "b"]), 0));
+        let more = decide(&["a", "b", "c"], &[("a", 0), ("b", 0)], &[], 1);
+        assert_eq!((more.removed, more.kept), (names(&["a", "b"]), names(&["c"])));
+    }
+
+    #[test]
+    fn an_approval_is_for_exactly_the_clusters_that_wait() {
+        let token = decide(&["c", "d", "e"], &[], &[], 0).approval.unwrap();
+        let approved = decide(&["c", "d", "e"], &[], std::slice::from_ref(&token), 0);
+        assert_eq!((approved.removed.len(), approved.counted.len()), (3, 0), "an approval spends no budget");
+        assert!(decide(&["c", "d", "e", "f"], &[], &[token], 0).removed.is_empty());
+    }
+
+    #[test]
+    fn a_budget_of_everything_records_nothing() {
+        let policy = Policy { removals: Size::ALL, ..Policy::default() };
+        let (left, recent, granted) = (names(&["a", "b"]), BTreeMap::new(), BTreeSet::new());
+        let input =
+            RemovalInput { left: &left, total: 2, recent: &recent, policy: &Ok(policy), granted: &granted };
+        assert_eq!(remove(&input, at(0)), RemovalDecision { removed: left.clone(), ..Default::default() });
+    }
+
+    #[test]
+    fn a_time_ahead_of_the_clock_counts() {
+        assert_eq!(Policy::default().removal_window, SignedDuration::from_hours(1));
+        assert_eq!(decide(&["c"], &[("a", 600), ("b", 600)], &[], 0).kept, ["c"]);
+    }
+}

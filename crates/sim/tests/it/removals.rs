@@ -1,0 +1,209 @@
+//! The removal of add-ons is held by a budget of clusters over a window of time.
+
+use serde_json::{Value, json};
+
+use crate::fixtures::{
+    ADDON, addon, is_completed, merged, progress, progressive, put, seconds, select_all, template, with,
+    world,
+};
+use crate::reports::explanation;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::cluster::v1beta1::Placement;
+use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
+use api::condition::find_condition;
+use api::gitops::v1alpha1::{ConfigRepo, RemovalStatus, RolloutPolicy};
+use api::work::v1::ManifestWork;
+use object::Key;
+use object::tree::FileTree;
+use sim::{Setup, World};
+
+/// A world in which every one of `clusters` has the add-on.
+pub(crate) fn installed(setup: Setup, clusters: usize) -> World {
+    let mut world = with(setup, 7, clusters);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    world
+}
+
+pub(crate) fn select_some(world: &mut World, number: usize) {
+    let kind = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement"});
+    let metadata = json!({"name": "fleet", "namespace": "default"});
+    put(world, merged(kind, json!({"metadata": metadata, "spec": {"numberOfClusters": number}})));
+}
+
+fn have(world: &World) -> usize {
+    world.list::<ManagedClusterAddOn>().len()
+}
+
+fn record(world: &World) -> RemovalStatus {
+    let policy: Option<RolloutPolicy> = world.get(&Key::cluster("wheelwright-default"));
+    let removals = policy.and_then(|policy| policy.status).map(|status| status.removals);
+    removals.unwrap_or_default().pop().unwrap_or_default()
+}
+
+fn approve(world: &mut World, tokens: Value) {
+    let kind = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy"});
+    put(
+        world,
+        merged(kind, json!({"metadata": {"name": "wheelwright-default"}, "spec": {"approved": tokens}})),
+    );
+}
+
+#[test]
+fn a_placement_that_shrinks_step_by_step_is_held_until_the_window_is_over() {
+    let mut world = installed(Setup::default(), 4);
+    select_some(&mut world, 3);
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!((have(&world), record(&world).recent.len()), (3, 1), "one of four is within the budget");
+    select_some(&mut world, 2);
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!((have(&world), record(&world).held), (3, 1), "one more is not, within the hour");
+    world.run_for(seconds(3600)).unwrap();
+    assert_eq!((have(&world), record(&world).held), (2, 0));
+}
+
+#[test]
+fn a_held_removal_is_told_where_people_look() {
+    let mut world = installed(Setup::default(), 4);
+    select_some(&mut world, 1);
+    world.run_for(seconds(30)).unwrap();
+    let held = record(&world);
+    assert_eq!((have(&world), held.held), (4, 3));
+    let told = format!("add {} to spec.approved of RolloutPolicy wheelwright-default", held.approval);
+    assert!(progress(&world).1.contains(&told), "{}", progress(&world).1);
+    let explained = explanation(&world).removal.to_string();
+    assert!(explained.contains(&told), "{explained}");
+    approve(&mut world, json!([held.approval]));
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!((have(&world), record(&world).held), (1, 0));
+}
+
+#[test]
+fn a_placement_a_set_or_a_binding_that_goes_uninstalls_nothing_without_an_approval() {
+    for remove in [
+        (|world| world.delete::<Placement>(&Key::namespaced("default", "fleet"))) as fn(&mut World) -> _,
+        |world| world.delete::<ManagedClusterSetBinding>(&Key::namespaced("default", "global")),
+        |world| world.delete::<ManagedClusterSet>(&Key::cluster("global")),
+    ] {
+        let mut world = installed(Setup::default(), 3);
+        remove(&mut world).unwrap();
+        world.run_for(seconds(60)).unwrap();
+        assert_eq!(have(&world), 3);
+    }
+}
+
+#[test]
+fn a_policy_that_people_make_takes_the_record_over() {
+    let mut world = installed(Setup::default(), 4);
+    select_some(&mut world, 3);
+    world.run_for(seconds(30)).unwrap();
+    let kind = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy"});
+    put(&mut world, merged(kind, json!({"metadata": {"name": "fleet"}, "spec": {}})));
+    select_some(&mut world, 2);
+    world.run_for(seconds(30)).unwrap();
+    let policy: RolloutPolicy = world.get(&Key::cluster("fleet")).unwrap();
+    let removals = policy.status.unwrap().removals;
+    assert_eq!((have(&world), removals[0].held, removals[0].recent.len()), (3, 1, 1));
+    assert_eq!(record(&world), RemovalStatus::default());
+}
+
+#[test]
+fn a_commit_that_drops_an_addon_in_use_waits_for_an_approval() {
+    let mut world = installed(Setup::default(), 3);
+    let repo = Key::namespaced("config", "fleet");
+    let identity = json!({"gitops.wheelwright.dev/operator-identity": "allowed"});
+    put(
+        &mut world,
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config", "labels": identity}}),
+    );
+    put(
+        &mut world,
+        json!({
+            "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+            "metadata": {"name": "fleet", "namespace": "config"},
+            "spec": {"url": "https://git.example/fleet", "takeover": "Always"},
+        }),
+    );
+    let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
+    let mut file =
+        json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn"});
+    file["metadata"] = json!({"name": ADDON});
+    file["spec"] = json!(cma.spec);
+    let maps: Vec<String> =
+        (0..30).map(|i| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m{i}}}\n")).collect();
+    let tree = |addon: &str| -> FileTree {
+        let maps = maps.join("---\n");
+        [("maps.yaml", maps.as_str()), ("addon.yaml", addon)]
+            .into_iter()
+            .filter(|(_, content)| !content.is_empty())
+            .map(|(path, content)| (path.to_owned(), content.as_bytes()))
+            .collect()
+    };
+    world.commit(&repo, &"1".repeat(40), tree(&file.to_string()));
+    world.run_for(seconds(30)).unwrap();
+    world.commit(&repo, &"2".repeat(40), tree(""));
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!(have(&world), 3);
+    let status = world.get::<ConfigRepo>(&repo).unwrap().status.unwrap();
+    let told = find_condition(&status.conditions, "Stalled").unwrap().message.clone();
+    assert!(told.contains("removes the add-on from 3 clusters"), "{told}");
+    let approval = status.held_deletions.unwrap().approval;
+    put(
+        &mut world,
+        json!({
+            "apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+            "metadata": {"name": "fleet", "namespace": "config", "annotations": {"gitops.wheelwright.dev/approve-deletions": approval}},
+            "spec": {"url": "https://git.example/fleet", "takeover": "Always"},
+        }),
+    );
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(have(&world), 0);
+}
+
+fn policy(world: &mut World, spec: Value) {
+    let kind = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy"});
+    put(world, merged(kind, json!({"metadata": {"name": "p"}, "spec": spec})));
+}
+
+#[test]
+fn a_new_addon_reaches_the_canary_first_and_nobody_else_before_it_works() {
+    let mut world = world(4);
+    policy(&mut world, json!({"rollOut": "InstallAndContent"}));
+    template(&mut world, "msa", "msa:0.4.9");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    world.run_for(seconds(300)).unwrap();
+    let on = |world: &World| -> Vec<String> {
+        world.list::<ManagedClusterAddOn>().into_iter().filter_map(|addon| addon.metadata.namespace).collect()
+    };
+    assert_eq!(on(&world), ["cluster1"], "its pods never run: {:?}", progress(&world));
+    template(&mut world, "msa", "msa:0.4.1");
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    assert_eq!(on(&world).len(), 4);
+}
+
+#[test]
+fn an_approved_removal_leaves_in_waves() {
+    let mut world = installed(Setup::default(), 4);
+    policy(&mut world, json!({"rollOut": "InstallAndContent"}));
+    select_some(&mut world, 0);
+    world.run_for(seconds(30)).unwrap();
+    let held: RolloutPolicy = world.get(&Key::cluster("p")).unwrap();
+    let approval = held.status.unwrap().removals[0].approval.clone();
+    policy(&mut world, json!({"rollOut": "InstallAndContent", "approved": [approval]}));
+    world.keep_history();
+    let gone = world.run_until(seconds(120), |world| world.list::<ManifestWork>().is_empty());
+    assert!(gone.unwrap(), "{} add-ons are left", have(&world));
+    let (mut leaving, mut most) = (0, 0);
+    for write in world.take_history().iter().filter(|write| write.spoke.is_none() && write.after.is_none()) {
+        match write.id.kind.as_str() {
+            "ManagedClusterAddOn" => leaving += 1,
+            "ManifestWork" => leaving -= 1,
+            _ => {}
+        }
+        most = most.max(leaving);
+    }
+    assert_eq!(most, 1, "one of four is the budget");
+}
