@@ -109,7 +109,12 @@ impl Case {
             value
         };
         let clusters: Value = self.clusters.iter().map(cluster).collect();
-        json!({"revision": NEW, "runs": OLD, "strategy": self.strategy, "groups": groups.collect::<Value>(), "clusters": clusters})
+        // The library has no deadline of its own.
+        let policy = json!({"defaultDeadline": "None"});
+        json!({
+            "revision": NEW, "runs": OLD, "strategy": self.strategy, "policy": policy,
+            "groups": groups.collect::<Value>(), "clusters": clusters,
+        })
     }
 }
 

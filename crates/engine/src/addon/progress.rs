@@ -120,6 +120,15 @@ pub fn placement_condition(selected: usize, own: usize, decision: &RolloutDecisi
             format!("{head} {done}/{own} completed with no errors, {failed} failed {timed_out} timeout.");
         return Observation::new(PROGRESSING, False, COMPLETED).message(message);
     }
+    if let (Some(revision), None) = (&decision.quarantine, &decision.breach) {
+        let message = format!(
+            "{head} {done}/{own} rolled back: {} clusters keep or return to what they ran before. {revision} \
+             failed and is not rolled out again until a commit changes the content, or a person adds it to \
+             spec.releasedRevisions of the RolloutPolicy.",
+            counts.quarantined
+        );
+        return Observation::new(PROGRESSING, False, FAILED).message(message);
+    }
     if let Some(breach) = &decision.breach {
         let message = format!(
             "{head} {done}/{own} stopped, {failed} failed {timed_out} timeout. {breach}; the rest waits."

@@ -50,6 +50,12 @@ pub fn message(fleet: &Fleet, digest: &str) -> String {
     let behind =
         fleet.add_ons.iter().find(|add_on| count(add_on, Cluster::is_settled) < add_on.clusters.len());
     let broken = fleet.add_ons.iter().find(|add_on| add_on.unavailable() > 0);
+    let quarantined = fleet.add_ons.iter().find_map(|add_on| {
+        let rollout = add_on.rollouts.iter().find(|rollout| rollout.quarantined)?;
+        let template = rollout.desired.split('@').next().unwrap_or_default();
+        let version = template.strip_prefix(add_on.name.as_str()).unwrap_or(template);
+        Some((&add_on.name, version.trim_start_matches('-')))
+    });
     let head = match (failed, behind, broken) {
         _ if !fleet.ready => format!("not ready: {}", fleet.condition.0),
         (Some(AddOn { name, clusters, .. }), _, _) => {
@@ -66,6 +72,9 @@ pub fn message(fleet: &Fleet, digest: &str) -> String {
         }
         (None, None, None) => "every cluster is up to date".to_owned(),
     };
+    let head = quarantined
+        .filter(|_| fleet.ready)
+        .map_or(head, |(name, desired)| format!("{name} is rolled back: {desired} failed"));
     let head = plain(&head, SUBJECT);
     let version = env!("CARGO_PKG_VERSION");
     format!(
@@ -137,7 +146,7 @@ fn page(fleet: &Fleet, add_on: &AddOn) -> String {
         markdown(&fleet.repo, 300)
     );
     page.push_str("\n## Rollouts\n\n| Placement | State | |\n|---|---|---|\n");
-    for Rollout { placement, state, message } in &add_on.rollouts {
+    for Rollout { placement, state, message, desired: _, last_good: _, quarantined: _ } in &add_on.rollouts {
         let (placement, state, message) =
             (markdown(placement, 120), markdown(state, 40), markdown(message, MESSAGE));
         let _ = writeln!(page, "| {placement} | {state} | {message} |");
@@ -214,8 +223,12 @@ fn of_add_on(add_on: &AddOn) -> Value {
         let (name, message) = (plain(&cluster.name, 253), plain(&cluster.message, MESSAGE));
         json!({"cluster": name, "state": cluster.state.word(), "available": cluster.available, "message": message})
     });
-    let rollouts = add_on.rollouts.iter().map(|Rollout { placement, state, message }| {
-        json!({"placement": plain(placement, 320), "state": plain(state, 60), "message": plain(message, MESSAGE)})
+    let rollouts = add_on.rollouts.iter().map(|rollout| {
+        let Rollout { placement, state, message, desired, last_good, quarantined } = rollout;
+        json!({
+            "placement": plain(placement, 320), "state": plain(state, 60), "message": plain(message, MESSAGE),
+            "desired": plain(desired, 320), "lastGood": plain(last_good, 320), "quarantined": quarantined,
+        })
     });
     let versions: BTreeMap<String, usize> = add_on
         .versions()
@@ -259,8 +272,12 @@ mod tests {
     }
 
     fn fleet(clusters: Vec<Cluster>) -> Fleet {
-        let rollout =
-            Rollout { placement: "fleet/canary".into(), state: "Failed".into(), message: "1 failed".into() };
+        let rollout = Rollout {
+            placement: "fleet/canary".into(),
+            state: "Failed".into(),
+            message: "1 failed".into(),
+            ..Rollout::default()
+        };
         let rollouts = vec![rollout];
         let add_on = AddOn { name: "msa".into(), rollouts, holds: vec!["approval abc".into()], clusters };
         Fleet {
@@ -296,6 +313,27 @@ mod tests {
         assert_eq!(summary["addOns"]["msa"]["clusters"]["failed"], 1);
         assert_eq!(summary["addOns"]["msa"]["configurations"]["msa-0.4.1@12345678"], 2);
         assert!(files.values().all(|content| content.ends_with('\n')));
+    }
+
+    #[test]
+    fn a_rollback_is_told_with_both_versions() {
+        let mut fleet = fleet(vec![cluster("c1", ClusterState::Quarantined { returns_to: None }, "")]);
+        let rollout = &mut fleet.add_ons[0].rollouts[0];
+        rollout.desired = "msa-0.4.2@12345678".into();
+        rollout.last_good = "msa-0.4.1@87654321".into();
+        rollout.quarantined = true;
+        assert!(message(&fleet, "d").starts_with("report: msa is rolled back: 0.4.2 failed\n"));
+        let files = files(&fleet);
+        let page = &files["addons/msa.md"];
+        let told =
+            "Quarantined on fleet/canary: msa-0.4.2@12345678. Its clusters return to msa-0.4.1@87654321.";
+        assert!(page.contains(told), "{page}");
+        let summary: Value = serde_json::from_str(&files["summary.json"]).unwrap();
+        let rollout = &summary["addOns"]["msa"]["rollouts"][0];
+        assert_eq!(
+            (&rollout["quarantined"], &rollout["lastGood"]),
+            (&json!(true), &json!("msa-0.4.1@87654321"))
+        );
     }
 
     #[test]

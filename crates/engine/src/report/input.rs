@@ -96,14 +96,32 @@ pub struct Rollout {
     pub state: String,
     /// The message of its condition.
     pub message: String,
+    /// The configurations that are rolled out.
+    pub desired: String,
+    /// The configurations that succeeded on every cluster before; clusters return to them.
+    pub last_good: String,
+    /// Whether those that are rolled out failed and are in quarantine.
+    pub quarantined: bool,
 }
 
 impl Rollout {
-    fn read(progression: &InstallProgression) -> Self {
+    fn read(progression: &InstallProgression, records: &[&RolloutStatus]) -> Self {
         let condition = find_condition(&progression.conditions, PROGRESSING).cloned();
         let (state, message) = condition.map(|c| (c.reason, c.message)).unwrap_or_default();
         let placement = format!("{}/{}", progression.namespace, progression.name);
-        Self { placement, state, message }
+        let references = || progression.config_references.iter();
+        let desired = references().map(|r| (r.resource.as_str(), r.desired_config.as_ref()));
+        let last_good = references().map(|r| (r.resource.as_str(), r.last_known_good_config.as_ref()));
+        let is_its = |record: &&&RolloutStatus| {
+            (&record.placement_namespace, &record.placement_name)
+                == (&progression.namespace, &progression.name)
+        };
+        let quarantined = records
+            .iter()
+            .find(is_its)
+            .is_some_and(|record| !record.quarantined.is_empty() && record.quarantined == record.revision);
+        let (desired, last_good) = (names_of(desired), names_of(last_good));
+        Self { placement, state, message, desired, last_good, quarantined }
     }
 }
 
@@ -138,14 +156,15 @@ impl AddOn {
         };
         let mut clusters: Vec<_> = states.iter().map(cluster).collect();
         clusters.sort_by_key(Cluster::rank);
-        let rollouts = cma.status.iter().flat_map(|status| &status.install_progressions).map(Rollout::read);
         let statuses = || policies.iter().filter_map(|policy| policy.status.as_ref());
-        let of_rollouts =
-            statuses().flat_map(|status| &status.rollouts).filter(|rollout| rollout.add_on == name);
+        let records = statuses().flat_map(|status| &status.rollouts).filter(|record| record.add_on == name);
+        let records: Vec<&RolloutStatus> = records.collect();
+        let rollouts = cma.status.iter().flat_map(|status| &status.install_progressions);
+        let rollouts = rollouts.map(|progression| Rollout::read(progression, &records)).collect();
         let removals =
             statuses().flat_map(|status| &status.removals).filter(|removal| removal.add_on == name);
-        let holds = of_rollouts.flat_map(holds).chain(removals.filter_map(held_removal)).collect();
-        Self { rollouts: rollouts.collect(), holds, clusters, name }
+        let holds = records.into_iter().flat_map(holds).chain(removals.filter_map(held_removal)).collect();
+        Self { rollouts, holds, clusters, name }
     }
 
     /// The number of clusters by state.
@@ -184,7 +203,11 @@ impl AddOn {
 fn holds(rollout: &RolloutStatus) -> Vec<String> {
     let hold = Some(&rollout.hold).filter(|hold| !hold.is_empty()).cloned();
     let quarantined = Some(&rollout.quarantined).filter(|hash| !hash.is_empty());
-    let quarantined = quarantined.map(|hash| format!("{hash} failed and is quarantined"));
+    let quarantined = quarantined.map(|hash| {
+        format!(
+            "{hash} failed and is quarantined: commit other content, or add it to spec.releasedRevisions of the RolloutPolicy"
+        )
+    });
     let approvals = rollout.waiting_approvals.iter().map(|token| format!("waits for the approval {token}"));
     hold.into_iter().chain(quarantined).chain(approvals).collect()
 }
@@ -261,14 +284,18 @@ impl Fleet {
 /// with the first digits of its hash.
 pub fn version_of(addon: &ManagedClusterAddOn) -> String {
     let references = addon.status.iter().flat_map(|status| &status.config_references);
-    let mut names: Vec<(bool, String)> = references
-        .filter_map(|reference| {
-            let ConfigSpecHash { name, spec_hash, .. } = reference.desired_config.as_ref()?;
-            let short = spec_hash.get(..8).unwrap_or(spec_hash);
-            let name = if name.is_empty() { &reference.resource } else { name };
-            Some((reference.resource != "addontemplates", format!("{name}@{short}")))
-        })
-        .collect();
+    names_of(references.map(|reference| (reference.resource.as_str(), reference.desired_config.as_ref())))
+}
+
+/// The names for people of configurations by their resource, the templates first.
+fn names_of<'a>(configs: impl Iterator<Item = (&'a str, Option<&'a ConfigSpecHash>)>) -> String {
+    let name = |(resource, config): (&'a str, Option<&'a ConfigSpecHash>)| {
+        let ConfigSpecHash { name, spec_hash, .. } = config?;
+        let short = spec_hash.get(..8).unwrap_or(spec_hash);
+        let name = if name.is_empty() { resource } else { name };
+        Some((resource != "addontemplates", format!("{name}@{short}")))
+    };
+    let mut names: Vec<(bool, String)> = configs.filter_map(name).collect();
     names.sort();
     names.into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(" ")
 }

@@ -72,7 +72,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// A rollout of a revision without groups, policy or memory.
+    /// A rollout of a revision without groups and memory, under the default policy.
     pub fn new(revision: impl Into<Hash>, strategy: Result<Strategy, Refused>) -> Self {
         Self {
             revision: revision.into(),

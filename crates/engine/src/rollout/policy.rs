@@ -27,7 +27,7 @@ pub struct Policy {
     pub soak: SignedDuration,
     /// How long the last cluster of a group must have been finished before the next group starts.
     pub group_soak: SignedDuration,
-    /// `progressDeadline` of strategies that set none.
+    /// `progressDeadline` of strategies that set none; `None` waits for ever, as OCM does.
     pub deadline: Option<SignedDuration>,
     /// How many clusters may be unreachable before no more clusters start. Unreachable clusters are not
     /// failures.
@@ -125,7 +125,7 @@ impl Default for Policy {
             freezes: Vec::new(),
             soak: SignedDuration::ZERO,
             group_soak: SignedDuration::ZERO,
-            deadline: None,
+            deadline: Some(SignedDuration::from_mins(10)),
             unreachable: Size::Percent(10),
             // Rounded up, so at least one.
             removals: Size::Percent(2),
@@ -215,11 +215,10 @@ mod tests {
         let read = |spec: serde_json::Value| {
             Policy::read(&serde_json::from_value(spec).unwrap()).map_err(|e| e.to_string())
         };
-        let ten_minutes = Policy { deadline: Some(SignedDuration::from_mins(10)), ..Policy::default() };
+        assert_eq!(read(json!({})), Ok(Policy::default()), "a policy that says nothing changes nothing");
         assert_eq!(
-            read(json!({})),
-            Ok(ten_minutes.clone()),
-            "a policy that says nothing still brings a deadline"
+            read(json!({"defaultDeadline": "None"})),
+            Ok(Policy { deadline: None, ..Policy::default() })
         );
         let policy = read(json!({
             "paused": true, "onBreach": "Rollback", "superseding": "FinishCurrent", "joining": "LastGood",
@@ -245,7 +244,7 @@ mod tests {
             removals: Size::Percent(5),
             joining: Joining::LastGood,
             released: BTreeSet::from(["r1".into()]),
-            ..ten_minutes
+            ..Policy::default()
         };
         assert_eq!(policy, Ok(expected));
         let refused = read(json!({"onBreach": "Abort"}));

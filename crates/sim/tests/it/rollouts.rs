@@ -175,7 +175,15 @@ fn a_breach_returns_clusters_to_what_worked() {
     world.run_for(seconds(300)).unwrap();
     assert_eq!(images(&world), ["0.4.0", "0.4.0", "0.4.0", "0.4.0"]);
     let policy: RolloutPolicy = world.get(&Key::cluster("p")).unwrap();
-    assert!(!policy.status.unwrap().rollouts[0].quarantined.is_empty());
+    let record = policy.status.unwrap().rollouts[0].clone();
+    assert!(!record.quarantined.is_empty() && record.quarantined == record.revision);
+    assert!(!record.last_good.is_empty() && record.last_good != record.revision, "{record:?}");
+    let (reason, message) = progress(&world);
+    assert_eq!(reason, "Failed");
+    assert!(
+        message.contains("rolled back: 4 clusters") && message.contains(&record.quarantined),
+        "{message}"
+    );
     template(&mut world, "msa", "msa:0.4.1");
     assert!(
         world.run_until(seconds(120), |world| is_completed(world) && images(world)[3] == "0.4.1").unwrap(),
@@ -336,4 +344,36 @@ fn a_cluster_that_joins_a_rollout_is_not_waited_for() {
     );
     assert!(!is_completed(&world), "the one that joined is still in flight");
     assert!(world.run_until(seconds(200), is_completed).unwrap(), "{:?}", progress(&world));
+}
+
+#[test]
+fn without_a_policy_a_cluster_times_out_after_ten_minutes() {
+    let mut world = world(3);
+    template(&mut world, "msa", "msa:0.4.9");
+    let strategy = json!({"type": "Progressive", "progressive": {"maxConcurrency": 1}});
+    addon(&mut world, "msa", strategy);
+    select_all(&mut world);
+    world.run_for(seconds(590)).unwrap();
+    assert_eq!(progress(&world).0, "Progressing", "{}", progress(&world).1);
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!(progress(&world).0, "Failed", "{}", progress(&world).1);
+}
+
+#[test]
+fn the_last_strategy_that_is_valid_stays_in_force() {
+    let mut world = world(4);
+    let kind = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy"});
+    put(&mut world, merged(kind, json!({"metadata": {"name": "p"}, "spec": {}})));
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    let mut misspelt = progressive();
+    misspelt["progressive"]["maxConcurrency"] = "3".into();
+    addon(&mut world, "msa", misspelt);
+    template(&mut world, "msa", "msa:0.4.1");
+    assert!(world.run_until(seconds(120), |world| images(world)[0] == "0.4.1").unwrap());
+    assert_eq!(images(&world)[1..], ["0.4.0", "0.4.0", "0.4.0"], "the canary first, as before");
+    assert!(progress(&world).1.contains("maxConcurrency"), "{}", progress(&world).1);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
 }

@@ -24,7 +24,7 @@ use setup::Background;
 ///
 /// The demo starts an embedded hub and twelve clusters. Each cluster is an API server with an agent; its pods
 /// are played, and no image is pulled. It makes a config repository and commits three times: an add-on, a new
-/// version of it, and a version that does not work.
+/// version of it, and a version that does not work and is rolled back.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Keep everything running at the end, and print how kubectl reaches the hub and each cluster.

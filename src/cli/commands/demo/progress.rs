@@ -41,6 +41,8 @@ pub(super) struct Cluster {
     pub version: String,
     /// Its state in the rollout; absent before the add-on is placed.
     pub state: Option<ClusterState>,
+    /// Whether the add-on works, in whatever version it runs.
+    pub is_available: bool,
 }
 
 impl Cluster {
@@ -74,6 +76,7 @@ impl Fleet {
                 cluster.group = fleet::title(group);
                 cluster.version = summary.version(addon).to_owned();
                 cluster.state = Some(summary.state.clone());
+                cluster.is_available = summary.available;
             }
         }
         Self { clusters, groups }
@@ -90,16 +93,20 @@ impl Fleet {
         self.clusters.values().all(|cluster| is_done(cluster) && cluster.version == version)
     }
 
-    /// How many clusters have a version that failed on them.
-    pub(super) fn failed(&self, version: &str) -> usize {
-        let has_failed = |cluster: &&Cluster| cluster.state.as_ref().is_some_and(ClusterState::is_failure);
-        self.clusters.values().filter(|cluster| cluster.version == version).filter(has_failed).count()
+    /// How many clusters are assigned a version.
+    pub(super) fn with(&self, version: &str) -> usize {
+        self.clusters.values().filter(|cluster| cluster.version == version).count()
     }
 
-    /// How many clusters wait with a version.
-    pub(super) fn waiting(&self, version: &str) -> usize {
-        let waits = |cluster: &&Cluster| matches!(cluster.state, Some(ClusterState::Waiting(_)));
-        self.clusters.values().filter(|cluster| cluster.version == version).filter(waits).count()
+    /// Whether the version that every cluster should run is quarantined.
+    pub(super) fn is_quarantined(&self) -> bool {
+        let is = |cluster: &Cluster| matches!(cluster.state, Some(ClusterState::Quarantined { .. }));
+        self.clusters.values().all(is)
+    }
+
+    /// Whether the add-on works on every cluster in a version.
+    pub(super) fn runs_again(&self, version: &str) -> bool {
+        self.clusters.values().all(|cluster| cluster.version == version && cluster.is_available)
     }
 
     /// What changed since `before`, a sentence each.

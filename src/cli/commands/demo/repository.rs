@@ -56,13 +56,19 @@ impl ConfigRepository {
         Ok(format!("Good \"git\" signature with ED25519 key {fingerprint}"))
     }
 
-    /// Commits the examples, with times that are short enough to watch.
+    /// Commits the examples with the policy that rolls failed versions back, and with times that are short
+    /// enough to watch.
     pub(super) fn commit_examples(&mut self, soak: &str, deadline: &str) -> Result<String> {
         self.edit(PACE, "value: 5s", &format!("value: {soak}"))?;
         self.edit(
             &format!("{ADDON}/addon.yaml"),
             "progressDeadline: 10m",
             &format!("progressDeadline: {deadline}"),
+        )?;
+        self.edit(
+            &format!("{ADDON}/kustomization.yaml"),
+            "  - addon.yaml\n",
+            "  - addon.yaml\n  - rollout-policy.yaml\n",
         )?;
         self.commit("fleet: managed-serviceaccount 0.4.0 on every cluster")
     }

@@ -21,9 +21,8 @@ const DEADLINE: &str = "6s";
 const SOAK: &str = "1s";
 /// Longest time for all that a commit causes. An idle machine needs about ten seconds.
 const STEP_TIMEOUT: Duration = Duration::from_secs(90);
-/// Time for which the rest of the fleet is watched after a version has failed, to show that nothing else
-/// changes.
-const SETTLE_TIME: Duration = Duration::from_secs(3);
+/// Time for which the fleet is watched after the canaries have returned, to show that nothing else changes.
+const SETTLE_TIME: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(100);
 
 /// Plays the demo to its end, and keeps it running if the user asked for that.
@@ -48,7 +47,7 @@ pub(super) async fn run(args: &Args, dir: &Path, screen: Screen<'_>, background:
 
     let commit = demo.repository.commit_mistake()?;
     demo.say(&format!("commit {}: {ADDON} 0.4.2, whose image does not exist", short(&commit)))?;
-    demo.stops_at_the_canaries().await?;
+    demo.returns_from_the_canaries().await?;
     demo.reported(&commit).await?;
 
     demo.close()?;
@@ -101,21 +100,21 @@ impl Demo<'_> {
         }
     }
 
-    /// Waits until 0.4.2 has failed on the two canaries, and checks that no other cluster gets it.
-    async fn stops_at_the_canaries(&mut self) -> Result<()> {
-        let has_failed = |fleet: &Fleet| fleet.failed("0.4.2") == 2;
-        self.until("0.4.2 has failed on the canaries", has_failed).await?;
-        let untouched = self.fleet.waiting("0.4.1");
-        self.say(&format!("stopped at the canaries; {untouched} clusters keep 0.4.1"))?;
+    /// Waits until 0.4.2 has failed on the two canaries and they are back, and checks that no other cluster
+    /// gets it.
+    async fn returns_from_the_canaries(&mut self) -> Result<()> {
+        self.until("0.4.2 has reached the canaries", |fleet| fleet.with("0.4.2") > 0).await?;
+        let returned = |fleet: &Fleet| fleet.is_quarantined() && fleet.runs_again("0.4.1");
+        self.until("the canaries run 0.4.1 again", returned).await?;
+        self.say("0.4.2 failed on the canaries and is quarantined; every cluster runs 0.4.1")?;
         let end = Instant::now() + SETTLE_TIME;
         while Instant::now() < end {
             self.refresh()?;
             sleep(TICK).await;
         }
-        let untouched = self.fleet.waiting("0.4.1");
         anyhow::ensure!(
-            has_failed(&self.fleet) && untouched + 2 == self.spokes.len(),
-            "the failed version went on beyond the canaries:\n{}",
+            returned(&self.fleet),
+            "the quarantined version was rolled out again:\n{}",
             self.fleet.table(ADDON, Style::PLAIN)
         );
         Ok(())
@@ -126,7 +125,7 @@ impl Demo<'_> {
         let deadline = Instant::now() + STEP_TIMEOUT;
         loop {
             let summary = self.repository.file(REPORTS, "summary.json")?.unwrap_or_default();
-            if summary.contains(commit) && summary.contains("\"state\": \"Failed\"") {
+            if summary.contains(commit) && summary.contains("\"quarantined\": true") {
                 return Ok(());
             }
             anyhow::ensure!(

@@ -65,7 +65,7 @@ impl Explained {
             replica_set::explain(set, &caches, now())?.ok_or_else(missing)?;
         let words = |(hash, manifests)| (hash, vec![format!("a template of {manifests} manifests")]);
         let contents = contents.into_iter().map(words).collect();
-        Ok(Explained { rollouts, contents, removal: Removal::default() })
+        Ok(Self { rollouts, contents, removal: Removal::default() })
     }
 
     fn of_addon(name: &str, origin: &Origin) -> Result<Self, CommandError> {
@@ -74,9 +74,9 @@ impl Explained {
             CommandError::hinted(anyhow!("there is no add-on {name}"), "kubectl get clustermanagementaddons")
         };
         let addon_config::Explanation { rollouts, contents, states: _, removal } =
-            addon_config::explain(&self.name, &caches, now())?.ok_or_else(missing)?;
+            addon_config::explain(name, &caches, now())?.ok_or_else(missing)?;
         let contents = contents.into_iter().map(|(hash, configs)| (hash, names(&configs))).collect();
-        Ok(Explained { rollouts, contents, removal })
+        Ok(Self { rollouts, contents, removal })
     }
 }
 

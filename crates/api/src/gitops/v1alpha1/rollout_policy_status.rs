@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::v1alpha1::RolloutStrategy;
 use crate::{Condition, Unknown};
 
 /// The state of the rollouts under the policy.
@@ -47,6 +48,9 @@ pub struct RolloutStatus {
     /// Hash of the revision that is rolled out.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
+    /// The last strategy of the add-on that is valid. It stays in force while that of the placement is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<RolloutStrategy>,
     /// Hash of the last revision that succeeded everywhere.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_good: String,

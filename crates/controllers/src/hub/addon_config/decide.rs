@@ -119,6 +119,9 @@ impl Rollout {
             memory.and_then(|policy| rollout_policy::remembered(policy, subject, &node.placement));
         input.quarantined =
             remembered.map(|status| Hash(status.quarantined.clone())).filter(|hash| !hash.0.is_empty());
+        let last_strategy = remembered.and_then(|status| status.strategy.clone());
+        input.last_strategy =
+            last_strategy.as_ref().and_then(|last| Strategy::read(last, node.group_size).ok());
         let contents = self.read_clusters(&mut input, node, &progression, pass)?;
         let decision = rollout::advance(&input, pass.now);
         decided.assign(&input, &decision, &contents);
@@ -146,7 +149,12 @@ impl Rollout {
             condition.message.push_str(&format!(" {}.", decided.removal));
         }
         set_condition(&mut progression.conditions, condition, pass.now);
-        decided.memories.push(rollout_policy::rollout_status(subject, &placement, &input, &decision));
+        let mut memory = rollout_policy::rollout_status(subject, &placement, &input, &decision);
+        let good = config_refs::last_known_good(&progression.config_references);
+        memory.last_good = good.map(|good| address(&good)).unwrap_or_default();
+        memory.strategy =
+            if input.strategy.is_ok() { Some(node.rollout_strategy.clone()) } else { last_strategy };
+        decided.memories.push(memory);
         decided.progressions.push(progression);
         let decision = Ok(decision);
         decided.rollouts.push(PlacementRollout { placement, revision, input: Some(input), decision });

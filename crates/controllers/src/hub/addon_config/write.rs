@@ -5,6 +5,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::PlacementRollout;
 use super::decide::DecidedRollouts;
 use super::input::Rollout;
 use crate::hub::addon_install;
@@ -14,8 +15,10 @@ use api::condition::set_condition;
 use api::names::SYSTEM_NAMESPACE;
 use engine::addon::config::Config;
 use engine::addon::{config_refs, progress, registration, snapshot, spec_hash};
-use object::Object;
-use reconcile::{Action, Plan, Read, StatusWrite, View};
+use engine::rollout::ClusterState;
+use engine::rollout::decision::Assignment;
+use object::{Key, Metadata as _, Object, ObjectRef};
+use reconcile::{Action, Event, EventType, Plan, Read, StatusWrite, View};
 
 impl Rollout {
     /// The writes that are due now.
@@ -29,6 +32,7 @@ impl Rollout {
         for at in decisions.filter_map(|decision| decision.recheck) {
             plan.wake(at);
         }
+        plan.events.extend(decided.rollouts.iter().filter_map(|rollout| self.quarantined(rollout)));
         let status = ClusterManagementAddOnStatus {
             default_config_references: config_refs::default_references(&self.defaults),
             install_progressions: std::mem::take(&mut decided.progressions),
@@ -40,6 +44,28 @@ impl Rollout {
         let new = ClusterManagementAddOn { status: Some(status), ..ClusterManagementAddOn::clone(&self.cma) };
         plan.status = StatusWrite::between(self.cma.as_ref(), &new);
         Ok(plan)
+    }
+
+    /// Says that a revision failed and its clusters return, when that is decided.
+    fn quarantined(&self, rollout: &PlacementRollout) -> Option<Event> {
+        let (input, decision) = (rollout.input.as_ref()?, rollout.decision.as_ref().ok()?);
+        let revision = decision.quarantine.as_ref().filter(|new| input.quarantined.as_ref() != Some(*new))?;
+        let returning = decision.clusters.values();
+        let returns = |a: &&Assignment| matches!(a.state, ClusterState::Quarantined { returns_to: Some(_) });
+        let message = format!(
+            "on placement {}: {revision} failed and is quarantined; {} clusters return to what they ran before",
+            rollout.placement,
+            returning.filter(returns).count()
+        );
+        Some(Event {
+            regarding: ObjectRef::of::<ClusterManagementAddOn>(Key::cluster(&self.name)),
+            uid: self.cma.uid().to_owned(),
+            related: None,
+            event_type: EventType::Warning,
+            reason: "RolledBack".into(),
+            action: "Rollback".into(),
+            message,
+        })
     }
 
     /// Snapshots first, then the records of the policy, then the clusters.

@@ -1,4 +1,5 @@
-//! The deletion of a ConfigRepo, and the finalizer that delays it until its objects are deleted.
+//! The deletion of a ConfigRepo, the finalizer that delays it until its objects are deleted, and what a
+//! deletion takes from clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,9 +7,10 @@ use jiff::Timestamp;
 
 use super::identity::Identity;
 use super::plan::Draft;
+use crate::hub::addon_removal;
 use api::gitops::v1alpha1::{ConfigRepo, DeletionPolicy};
 use api::names;
-use engine::sync::{self, Desired, Input, SyncPolicy};
+use engine::sync::{self, Desired, Input, Inventory, ObjectId, SyncPolicy};
 use reconcile::{Action, Plan, Read, View};
 
 /// Deletes the objects of a ConfigRepo if its deletion policy says so, and then removes the finalizer.
@@ -53,4 +55,22 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
 pub(super) fn missing_finalizer(repo: &ConfigRepo) -> Option<Action> {
     let is_wanted = repo.spec.deletion_policy == DeletionPolicy::Delete;
     is_wanted.then(|| Action::add_finalizers(repo, &[names::CONFIG_REPO_FINALIZER])).flatten()
+}
+
+/// The ClusterManagementAddOns that left the repository and whose deletion takes the add-on from more
+/// clusters than its policy lets lose it at once.
+pub(super) fn uninstalls(
+    inventory: &Inventory,
+    desired: &Desired,
+    view: &impl View,
+) -> Read<BTreeMap<ObjectId, usize>> {
+    let stays: BTreeSet<ObjectId> =
+        desired.objects.iter().map(|object| ObjectId::of(&object.reference)).collect();
+    let is_addon = |id: &&ObjectId| id.group == names::ADDON_GROUP && id.kind == "ClusterManagementAddOn";
+    let mut uninstalls = BTreeMap::new();
+    for id in inventory.keys().filter(is_addon).filter(|id| !stays.contains(*id)) {
+        let clusters = addon_removal::clusters_over_budget(&id.key.name, view)?;
+        uninstalls.extend(clusters.map(|clusters| (id.clone(), clusters)));
+    }
+    Ok(uninstalls)
 }

@@ -10,7 +10,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::identity::Identity;
 use super::status::{Phase, Readiness, conclude, is_told, revision, short_commit, still_applied};
 use super::{commit, deletion, observe};
-use crate::hub::addon_removal;
 use api::gitops::v1alpha1::{
     self as gitops, ConfigRepo, ConfigRepoMode, ConfigRepoSpec, ConfigRepoStatus, DeletionBudget,
     DriftStatus, HeldDeletions,
@@ -203,7 +202,10 @@ fn reconcile_commit(
         inventory: &inventory,
         claimed: &claimed,
         missing_namespaces: &missing_namespaces,
-        policy: &SyncPolicy { uninstalls: uninstalls(&inventory, &desired, view)?, ..sync_policy(repo) },
+        policy: &SyncPolicy {
+            uninstalls: deletion::uninstalls(&inventory, &desired, view)?,
+            ..sync_policy(repo)
+        },
     };
     let sync = sync::plan(&desired, &input, |what| view.observed(what));
     write(draft, &commit, sync);
@@ -348,20 +350,6 @@ fn missing_namespaces(desired: &Desired, view: &impl View) -> Read<BTreeSet<Stri
         }
     }
     Ok(missing)
-}
-
-/// The ClusterManagementAddOns that left the repository and whose deletion takes the add-on from more
-/// clusters than its policy lets lose it at once.
-fn uninstalls(inventory: &Inventory, desired: &Desired, view: &impl View) -> Read<BTreeMap<ObjectId, usize>> {
-    let stays: BTreeSet<ObjectId> =
-        desired.objects.iter().map(|object| ObjectId::of(&object.reference)).collect();
-    let is_addon = |id: &&ObjectId| id.group == names::ADDON_GROUP && id.kind == "ClusterManagementAddOn";
-    let mut uninstalls = BTreeMap::new();
-    for id in inventory.keys().filter(is_addon).filter(|id| !stays.contains(*id)) {
-        let clusters = addon_removal::clusters_over_budget(&id.key.name, view)?;
-        uninstalls.extend(clusters.map(|clusters| (id.clone(), clusters)));
-    }
-    Ok(uninstalls)
 }
 
 /// Reads the part of the spec that controls how a commit is applied.

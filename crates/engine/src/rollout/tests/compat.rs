@@ -98,6 +98,7 @@ impl Case {
 
     fn run(&self) -> RolloutDecision {
         let mut input = Input::new("new", Ok(strategy(self.strategy, &self.mandatory)));
+        input.policy = Ok(Policy { deadline: None, ..Policy::default() });
         input.groups = groups(self.groups);
         input.clusters = self.existing.split(", ").filter(|words| !words.is_empty()).map(cluster).collect();
         advance(&input, NOW)
