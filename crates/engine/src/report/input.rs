@@ -125,6 +125,15 @@ impl Rollout {
     }
 }
 
+impl Rollout {
+    /// Says which configurations are in quarantine, and to which ones clusters return.
+    pub(super) fn quarantine(&self) -> Option<String> {
+        let Self { placement, desired, last_good, quarantined, state: _, message: _ } = self;
+        let good = if last_good.is_empty() { "what each of them ran before" } else { last_good };
+        quarantined.then(|| format!("Quarantined on {placement}: {desired}. Its clusters return to {good}."))
+    }
+}
+
 /// An add-on on all its clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddOn {
