@@ -26,7 +26,7 @@ const AGENT_IMAGE: &str = "quay.io/open-cluster-management/managed-serviceaccoun
 
 /// Plays the nodes of a spoke: pods of known images become ready after a while.
 pub(crate) fn run_nodes(spoke: kube::Client, images: BTreeSet<String>) -> tokio::task::JoinHandle<()> {
-    let world = workload::World { images, ready_after: SignedDuration::from_secs(1), nodes: 1 };
+    let world = workload::Environment { images, ready_after: SignedDuration::from_secs(1), nodes: 1 };
     tokio::spawn(async move {
         loop {
             let all: Api<Deployment> = Api::all(spoke.clone());

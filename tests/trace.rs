@@ -205,7 +205,7 @@ fn the_simulator_gives_the_trace() {
     let mut world = World::new(7, start);
     for cluster in CLUSTERS {
         let workloads =
-            workload::World { images: images(), ready_after: SignedDuration::from_secs(1), nodes: 1 };
+            workload::Environment { images: images(), ready_after: SignedDuration::from_secs(1), nodes: 1 };
         let labels: Vec<_> = labels(cluster).into_iter().collect();
         world.join(cluster, &labels, workloads).unwrap();
     }

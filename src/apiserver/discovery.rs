@@ -17,10 +17,10 @@ const OBJECT_VERBS: &[&str] =
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The served resources, by group and then by version in order of preference.
-type Catalogue = BTreeMap<String, Vec<(String, Vec<Served>)>>;
+type Catalogue = BTreeMap<String, Vec<(String, Vec<ServedResource>)>>;
 
 /// One resource of one version.
-struct Served {
+struct ServedResource {
     plural: String,
     singular: String,
     kind: String,
@@ -81,7 +81,7 @@ fn ok(value: &Value) -> Response {
 /// The served kinds of a store, and the reviews that exist as requests alone.
 fn catalogue(store: &Store) -> Catalogue {
     let mut catalogue = Catalogue::new();
-    let mut add = |group: &str, version: &str, served: Served| {
+    let mut add = |group: &str, version: &str, served: ServedResource| {
         let versions = catalogue.entry(group.to_owned()).or_default();
         match versions.iter_mut().find(|(name, _)| name == version) {
             Some((_, resources)) => resources.push(served),
@@ -97,7 +97,7 @@ fn catalogue(store: &Store) -> Catalogue {
         add(
             review.group,
             "v1",
-            Served {
+            ServedResource {
                 plural: review.resource.into(),
                 singular: review.kind.to_lowercase(),
                 kind: review.kind.into(),
@@ -112,7 +112,7 @@ fn catalogue(store: &Store) -> Catalogue {
     catalogue
 }
 
-fn served(resource: &ApiResource, version: &Version) -> Served {
+fn served(resource: &ApiResource, version: &Version) -> ServedResource {
     let own = |name, verbs| Sub {
         name,
         group: resource.group.clone(),
@@ -135,7 +135,7 @@ fn served(resource: &ApiResource, version: &Version) -> Served {
     let mut subresources: Vec<_> = special.collect();
     subresources.extend(version.scale.as_ref().map(|_| of("scale", "autoscaling", "Scale", READ_WRITE)));
     subresources.extend(version.status.then(|| own("status", READ_WRITE)));
-    Served {
+    ServedResource {
         plural: resource.plural.clone(),
         singular: resource.singular.clone(),
         kind: resource.kind.clone(),
@@ -155,7 +155,7 @@ fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-fn group_value(group: &str, versions: &[(String, Vec<Served>)]) -> Value {
+fn group_value(group: &str, versions: &[(String, Vec<ServedResource>)]) -> Value {
     let named = |version: &str| json!({ "groupVersion": api_version(group, version), "version": version });
     let all: Vec<Value> = versions.iter().map(|(version, _)| named(version)).collect();
     json!({ "name": group, "preferredVersion": all.first(), "versions": all })
@@ -196,7 +196,7 @@ fn resource_list(catalogue: &Catalogue, group: &str, version: &str) -> Option<Re
 }
 
 /// Short names and categories, where there are any.
-fn set_names(entry: &mut Value, served: &Served) {
+fn set_names(entry: &mut Value, served: &ServedResource) {
     let Some(fields) = entry.as_object_mut() else { return };
     for (field, names) in [("shortNames", &served.short_names), ("categories", &served.categories)] {
         if !names.is_empty() {
@@ -228,7 +228,7 @@ fn aggregated(catalogue: &Catalogue, core: bool) -> Response {
     response
 }
 
-fn aggregated_version(group: &str, version: &str, resources: &[Served]) -> Value {
+fn aggregated_version(group: &str, version: &str, resources: &[ServedResource]) -> Value {
     let kind =
         |group: &str, version: &str, kind: &str| json!({ "group": group, "version": version, "kind": kind });
     let resources: Vec<Value> = resources

@@ -44,13 +44,13 @@ impl Origin {
     /// # Errors
     /// Where the file cannot be read, the hub does not answer or serve a kind, or an object does not fit its
     /// type.
-    pub(super) fn read(&self, wanted: &[Wanted]) -> Result<Caches, CommandError> {
+    pub(super) fn read(&self, wanted: &[KindToRead]) -> Result<Caches, CommandError> {
         let snapshot = match &self.snapshot {
             Some(file) => Snapshot { objects: objects::of_file(file)? },
             None => block_on(async {
                 let hub = self.hub.connect().await?;
                 let mut snapshot = Snapshot { objects: Vec::new() };
-                for Wanted { gvk, plural, load: _ } in wanted {
+                for KindToRead { gvk, plural, load: _ } in wanted {
                     let names = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
                     let resource = ApiResource::from_gvk_with_plural(&names, plural);
                     snapshot.objects.extend(objects::of_hub(&hub, gvk, &resource).await?);
@@ -67,13 +67,13 @@ impl Origin {
 }
 
 /// A kind a command reads, and the way its objects take into the caches.
-pub(super) struct Wanted {
+pub(super) struct KindToRead {
     gvk: Gvk,
     plural: String,
     load: fn(&Snapshot, &mut Caches) -> Result<(), CommandError>,
 }
 
-impl Wanted {
+impl KindToRead {
     /// A kind that is read as its type.
     pub(super) fn typed<K: Kind>() -> Self {
         Self { gvk: Gvk::of::<K>(), plural: K::plural(&()).into(), load: Snapshot::load::<K> }
@@ -86,26 +86,26 @@ impl Wanted {
 }
 
 /// The kinds of the hub that a controller registers, so that an explanation reads what the controller reads.
-pub(super) fn read_by<C: Controller>() -> Vec<Wanted> {
-    let mut kinds = Kinds(vec![Wanted::typed::<C::Primary>()]);
+pub(super) fn read_by<C: Controller>() -> Vec<KindToRead> {
+    let mut kinds = Kinds(vec![KindToRead::typed::<C::Primary>()]);
     C::watches(&mut kinds);
     kinds.0
 }
 
 /// What a controller of add-ons reads, with the content of the configurations.
-pub(super) fn read_by_rollouts<C: Controller>() -> Vec<Wanted> {
+pub(super) fn read_by_rollouts<C: Controller>() -> Vec<KindToRead> {
     let mut kinds = read_by::<C>();
-    kinds.extend([Wanted::observed::<AddOnTemplate>(), Wanted::observed::<AddOnDeploymentConfig>()]);
+    kinds.extend([KindToRead::observed::<AddOnTemplate>(), KindToRead::observed::<AddOnDeploymentConfig>()]);
     kinds
 }
 
-struct Kinds(Vec<Wanted>);
+struct Kinds(Vec<KindToRead>);
 
 impl Kinds {
     fn add<K: Kind>(&mut self, site: Site) {
         let gvk = Gvk::of::<K>();
         if site == Site::Hub && !self.0.iter().any(|kind| kind.gvk == gvk) {
-            self.0.push(Wanted::typed::<K>());
+            self.0.push(KindToRead::typed::<K>());
         }
     }
 }
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_explanation_reads_the_kinds_of_its_controller() {
-        let kinds = |kinds: Vec<Wanted>| kinds.into_iter().map(|kind| kind.gvk.kind).collect::<Vec<_>>();
+        let kinds = |kinds: Vec<KindToRead>| kinds.into_iter().map(|kind| kind.gvk.kind).collect::<Vec<_>>();
         let placement = kinds(read_by::<controllers::hub::placement::PlacementController>());
         assert!(placement.contains(&"AddOnPlacementScore".to_owned()), "of its index: {placement:?}");
         let rollout = kinds(read_by::<controllers::hub::addon_config::AddonConfigController>());

@@ -15,6 +15,8 @@ use object::{Gvk, Key, Kind, Metadata as _, Object};
 
 /// The field manager of what commands apply.
 const MANAGER: &str = "wheelwright-cli";
+/// Attempts of a change that meets conflicts, as client-go's `RetryOnConflict` makes by default.
+const CONFLICT_ATTEMPTS: usize = 5;
 
 /// Lists that an API server puts off, and the time between them, as in client-go.
 const MAX_RETRIES: u32 = 10;
@@ -71,17 +73,17 @@ pub(super) fn api<K: Kind>(client: &kube::Client, namespace: &str) -> Api<Dynami
 pub(super) fn failed(attempt: String) -> impl FnOnce(kube::Error) -> CommandError {
     move |error| {
         let code = if let kube::Error::Api(status) = &error { status.code } else { 0 };
-        let said = anyhow!("cannot {attempt}: {}", shell::message(&error));
+        let message = anyhow!("cannot {attempt}: {}", shell::message(&error));
         match code {
             403 => CommandError::hinted(
-                said,
+                message,
                 "use the kubeconfig of somebody who may, or ask for the permission",
             ),
             404 => CommandError::hinted(
-                said,
+                message,
                 "check the name, and that the API server is a hub: wheelwright crds | kubectl apply --server-side -f -",
             ),
-            _ => said.into(),
+            _ => message.into(),
         }
     }
 }
@@ -195,6 +197,31 @@ impl Writer {
         self.keep(&patched.map_err(failed(format!("change {} {key}", K::kind(&()))))?)
     }
 
+    /// Merge-patches the spec of an object as it is now. A conflict means that the hub wrote the object
+    /// meanwhile, so the object is read and changed again. `hint` is that of [`get`].
+    pub(super) async fn update<K: Kind>(
+        &mut self,
+        key: &Key,
+        hint: &str,
+        change: impl Fn(&K) -> Result<Value, CommandError>,
+    ) -> Result<K, CommandError> {
+        let params = PatchParams { dry_run: self.dry_run, ..PatchParams::default() };
+        let api = api::<K>(&self.client, &key.namespace);
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let object = get::<K>(&self.client, key, hint).await?;
+            let version = &object.meta().resource_version;
+            let patch = json!({"metadata": {"resourceVersion": version}, "spec": change(&object)?});
+            match api.patch(&key.name, &params, &Patch::Merge(patch)).await {
+                Err(kube::Error::Api(status)) if status.code == 409 && attempts < CONFLICT_ATTEMPTS => {}
+                patched => {
+                    return self.keep(&patched.map_err(failed(format!("change {} {key}", K::kind(&()))))?);
+                }
+            }
+        }
+    }
+
     /// Deletes an object; `false` where there is none.
     pub(super) async fn delete<K: Kind>(&mut self, key: &Key) -> Result<bool, CommandError> {
         let Some(object) = find::<K>(&self.client, key).await? else { return Ok(false) };
@@ -254,4 +281,48 @@ pub(super) async fn must_exist<K: Kind>(
     }
     debug_assert!(found.iter().zip(names).all(|(object, name)| object.name() == name));
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
+    use axum::http::{Method, Request, Response};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::client::Body;
+
+    use super::*;
+
+    /// A server that answers the first `conflicts` patches with a conflict, and notes the methods.
+    fn server(conflicts: usize, methods: Arc<Mutex<Vec<Method>>>) -> kube::Client {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let mut methods = methods.lock().unwrap();
+            methods.push(request.method().clone());
+            let patches = methods.iter().filter(|method| **method == Method::PATCH).count();
+            let is_conflict = request.method() == Method::PATCH && patches <= conflicts;
+            let (code, body) = if is_conflict {
+                (409, json!({"kind": "Status", "status": "Failure", "reason": "Conflict", "code": 409}))
+            } else {
+                let metadata = json!({"name": "a", "namespace": "n", "resourceVersion": "1"});
+                (200, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
+            };
+            let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+            async move { Ok::<_, Infallible>(answer.unwrap()) }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn a_change_that_meets_conflicts_is_made_again_a_few_times() {
+        for (conflicts, succeeds, requests) in [(0, true, 2), (4, true, 10), (5, false, 10)] {
+            let methods = Arc::new(Mutex::new(Vec::new()));
+            let client = server(conflicts, Arc::clone(&methods));
+            let (lines, objects) = Default::default();
+            let mut writer = Writer { client, dry_run: false, output: Format::Text, lines, objects };
+            let key = Key::namespaced("n", "a");
+            let changed = writer.update::<ConfigMap>(&key, "", |_| Ok(json!({}))).await;
+            assert_eq!((changed.is_ok(), methods.lock().unwrap().len()), (succeeds, requests), "{conflicts}");
+        }
+    }
 }

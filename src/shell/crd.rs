@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::execute::Server;
+use super::execute::ApiServer;
 use object::Object;
 use reconcile::{Failure, FailureKind};
 
@@ -18,7 +18,7 @@ const POLL: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// The server does not accept the names of the kind, or takes longer than ten seconds.
-pub(super) async fn established(server: Server<'_>, applied: Object) -> Result<Object, Failure> {
+pub(super) async fn established(server: ApiServer<'_>, applied: Object) -> Result<Object, Failure> {
     let target = applied.reference();
     if (target.gvk.group.as_str(), target.gvk.kind.as_str())
         != ("apiextensions.k8s.io", "CustomResourceDefinition")

@@ -40,7 +40,7 @@ pub(super) struct Executor {
 
 /// An API server, as one controller may use it.
 #[derive(Clone, Copy)]
-pub(super) struct Server<'a> {
+pub(super) struct ApiServer<'a> {
     resources: &'a Resources,
     slots: &'a Semaphore,
     /// The user that requests impersonate.
@@ -96,7 +96,7 @@ impl Executor {
         }
     }
 
-    fn server(&self, site: Site, controller_id: usize) -> Result<Server<'_>, Failure> {
+    fn server(&self, site: Site, controller_id: usize) -> Result<ApiServer<'_>, Failure> {
         let resources = match site {
             Site::Hub => Some(&*self.hub),
             Site::Spoke => self.spoke.as_deref(),
@@ -105,7 +105,7 @@ impl Executor {
             let message = "this process has no spoke to write to; only the agent has".into();
             return Err(Failure { kind: FailureKind::Invalid, message });
         };
-        Ok(Server { resources, slots, impersonate: None, leadership: self.leadership.as_ref() })
+        Ok(ApiServer { resources, slots, impersonate: None, leadership: self.leadership.as_ref() })
     }
 
     async fn push(&self, push: &Push) -> Outcome {
@@ -122,7 +122,7 @@ impl Executor {
     }
 }
 
-impl<'a> Server<'a> {
+impl<'a> ApiServer<'a> {
     fn impersonating(self, impersonate: Option<&'a str>) -> Self {
         Self { impersonate, ..self }
     }

@@ -14,13 +14,13 @@ use object::{Gvk, Key};
 /// An API server and the cached discovery of its kinds.
 pub struct Resources {
     client: Client,
-    known: RwLock<BTreeMap<Gvk, Served>>,
+    known: RwLock<BTreeMap<Gvk, ServedKind>>,
     pub(super) contact: Contact,
 }
 
 /// How a kind is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Served {
+pub struct ServedKind {
     /// Path up to the version: `/api/v1`, `/apis/apps/v1`.
     prefix: String,
     /// The resource in the plural.
@@ -29,7 +29,7 @@ pub struct Served {
     pub namespaced: bool,
 }
 
-impl Served {
+impl ServedKind {
     /// The collection of all namespaces, or of one.
     pub fn collection(&self, namespace: &str) -> String {
         match (self.namespaced, namespace) {
@@ -60,14 +60,14 @@ impl Resources {
     ///
     /// # Errors
     /// The kind is not served, or the API server cannot be reached.
-    pub async fn served(&self, gvk: &Gvk) -> Result<Served, Error> {
+    pub async fn served(&self, gvk: &Gvk) -> Result<ServedKind, Error> {
         if let Some(served) = self.known.read().ok().and_then(|known| known.get(gvk).cloned()) {
             return Ok(served);
         }
         let wanted = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
         let (resource, capabilities) = discovery::pinned_kind(&self.client, &wanted).await?;
         let root = if gvk.group.is_empty() { "/api" } else { "/apis" };
-        let served = Served {
+        let served = ServedKind {
             prefix: format!("{root}/{}", resource.api_version),
             plural: resource.plural,
             namespaced: capabilities.scope == KindScope::Namespaced,

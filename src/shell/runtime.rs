@@ -27,7 +27,7 @@ use super::resources::Resources;
 use super::restarts::Restarts;
 use super::telemetry::reconcile_span;
 use super::threads::Threads;
-use super::watch::{self, Target};
+use super::watch::{self, WatchTarget};
 use object::Gvk;
 use reconcile::{
     Act, Backoff, Command, Dispatcher, Event, FailureKind, Lookup, Narrowed, ReconcileResult, Representation,
@@ -224,7 +224,7 @@ impl Runtime {
     }
 
     /// The collection to watch for a kind; asks the API server until it serves the kind.
-    async fn target(&self, kind: &Arc<WatchedKind>, freshness: &mut Freshness<'_>) -> Option<Target> {
+    async fn target(&self, kind: &Arc<WatchedKind>, freshness: &mut Freshness<'_>) -> Option<WatchTarget> {
         let resources = self.resources(kind.site)?;
         let mut restarts = Restarts::default();
         let served = loop {
@@ -249,7 +249,7 @@ impl Runtime {
             Site::Hub => self.scope.narrow(&kind.gvk, served.namespaced),
             Site::Spoke => Narrowed::default(),
         };
-        Some(Target {
+        Some(WatchTarget {
             client: resources.client().clone(),
             kind: Arc::clone(kind),
             path: served.collection(&narrowed.namespace),

@@ -44,7 +44,7 @@ const WATCH_SECONDS: u32 = 290;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A collection to watch.
-pub(super) struct Target {
+pub(super) struct WatchTarget {
     pub client: Client,
     pub kind: Arc<WatchedKind>,
     pub path: String,
@@ -63,7 +63,7 @@ struct Page<'a> {
 }
 
 #[derive(Deserialize)]
-struct Event<'a> {
+struct RawEvent<'a> {
     #[serde(rename = "type")]
     event_type: &'a str,
     #[serde(borrow)]
@@ -105,7 +105,7 @@ impl WatchEnd {
 
 /// Lists and watches until it is dropped, or until the server no longer serves the collection.
 pub(super) async fn watch(
-    target: Target,
+    target: WatchTarget,
     metrics: &Metrics,
     freshness: &mut Freshness<'_>,
     mut tell: impl FnMut(WatchEvent) + Send,
@@ -174,7 +174,7 @@ pub(super) async fn watch(
     }
 }
 
-async fn list(target: &Target) -> Result<(WatchEvent, String), Error> {
+async fn list(target: &WatchTarget) -> Result<(WatchEvent, String), Error> {
     let (mut objects, mut bytes) = (Vec::new(), 0);
     let mut params = ListParams {
         limit: Some(PAGE),
@@ -207,7 +207,7 @@ async fn list(target: &Target) -> Result<(WatchEvent, String), Error> {
     }
 }
 
-async fn page(target: &Target, params: &ListParams) -> Result<String, Error> {
+async fn page(target: &WatchTarget, params: &ListParams) -> Result<String, Error> {
     let request = Request::new(&target.path);
     let request = match target.kind.representation {
         Representation::Typed | Representation::Whole => request.list(params),
@@ -217,7 +217,7 @@ async fn page(target: &Target, params: &ListParams) -> Result<String, Error> {
 }
 
 /// The current resource version of the server.
-async fn present(target: &Target) -> Result<u64, Error> {
+async fn present(target: &WatchTarget) -> Result<u64, Error> {
     let text = page(target, &ListParams { limit: Some(1), ..ListParams::default() }).await?;
     let page: Page<'_> = serde_json::from_str(&text).map_err(Error::SerdeError)?;
     Ok(version(&page.metadata.resource_version.unwrap_or_default()))
@@ -225,7 +225,7 @@ async fn present(target: &Target) -> Result<u64, Error> {
 
 /// Follows changes until the watch ends. `newest` is the newest version that the watch has delivered.
 async fn follow(
-    target: &Target,
+    target: &WatchTarget,
     mut at: String,
     newest: &mut u64,
     tell: &mut impl FnMut(WatchEvent),
@@ -273,7 +273,7 @@ fn is_older(newer: &str, at: &str) -> bool {
     newer != 0 && newer < version(at)
 }
 
-async fn open(target: &Target, at: &str) -> Result<impl AsyncBufRead + use<>, Error> {
+async fn open(target: &WatchTarget, at: &str) -> Result<impl AsyncBufRead + use<>, Error> {
     let params = WatchParams {
         timeout: Some(WATCH_SECONDS),
         bookmarks: true,
@@ -307,8 +307,12 @@ async fn next_line(stream: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>)
 }
 
 /// Handles one event; returns the resource version to continue from, or why the watch is over.
-fn take(target: &Target, line: &[u8], tell: &mut impl FnMut(WatchEvent)) -> Result<Option<String>, String> {
-    let event: Event<'_> = serde_json::from_slice(line).map_err(|e| format!("unreadable event: {e}"))?;
+fn take(
+    target: &WatchTarget,
+    line: &[u8],
+    tell: &mut impl FnMut(WatchEvent),
+) -> Result<Option<String>, String> {
+    let event: RawEvent<'_> = serde_json::from_slice(line).map_err(|e| format!("unreadable event: {e}"))?;
     let identity = || serde_json::from_str::<Identity>(event.object.get()).unwrap_or_default().metadata;
     match event.event_type {
         "ADDED" | "MODIFIED" => {

@@ -22,7 +22,7 @@ pub struct Spoke {
     /// The cluster's objects.
     pub store: Store,
     /// The conditions for its workloads.
-    pub workloads: workload::World,
+    pub workloads: workload::Environment,
     /// Whether the agent reaches the hub.
     pub connected: bool,
     /// Whether its API server answers.
@@ -49,7 +49,11 @@ impl Spoke {
 }
 
 /// Advances every workload of a cluster; returns when the next one changes by itself.
-pub fn run_workloads(store: &mut Store, workloads: &workload::World, now: Timestamp) -> Option<Timestamp> {
+pub fn run_workloads(
+    store: &mut Store,
+    workloads: &workload::Environment,
+    now: Timestamp,
+) -> Option<Timestamp> {
     let options = WriteOptions::manager("kube-controller-manager");
     let mut next: Option<Timestamp> = None;
     for (group, version, resource) in WORKLOADS {

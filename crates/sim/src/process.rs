@@ -31,7 +31,7 @@ const LATE_PER_MILLE: u32 = 250;
 pub(super) struct Process {
     scope: Scope,
     dispatcher: Dispatcher,
-    feeds: BTreeMap<(Site, Gvk, Representation), Feed>,
+    feeds: BTreeMap<(Site, Gvk, Representation), KindWatch>,
     waiting: Vec<Waiting>,
     /// The revisions of the hub and of the spoke when all events were last read.
     seen: Option<(Option<u64>, Option<u64>)>,
@@ -51,7 +51,7 @@ enum Waiting {
 }
 
 /// A kind that the dispatcher wants watched, and how far its watch has come.
-struct Feed {
+struct KindWatch {
     kind: Arc<WatchedKind>,
     watch: Option<Watch>,
     /// The revision of the store when it was read last.
@@ -164,13 +164,13 @@ impl Process {
     fn take(&mut self, command: Command) -> bool {
         match command {
             Command::Watch(kind) => {
-                let feed = Feed { kind, watch: None, seen: None };
+                let feed = KindWatch { kind, watch: None, seen: None };
                 self.feeds.insert(feed.id(), feed);
                 self.seen = None;
                 return true;
             }
             Command::Unwatch(kind) => {
-                self.feeds.remove(&Feed { kind, watch: None, seen: None }.id());
+                self.feeds.remove(&KindWatch { kind, watch: None, seen: None }.id());
             }
             Command::Decide(_) | Command::Compute(_) | Command::Act(_) | Command::LookUp(..) => {
                 self.waiting.push(Waiting::Command(command));
@@ -234,7 +234,7 @@ impl Process {
             return false;
         }
         let (mut busy, mut is_late) = (false, false);
-        for Feed { kind, watch, seen } in self.feeds.values_mut() {
+        for KindWatch { kind, watch, seen } in self.feeds.values_mut() {
             let Some(store) = sites.readable(kind.site) else { continue };
             if *seen == Some(store.revision()) {
                 continue;
@@ -254,7 +254,7 @@ impl Process {
     }
 }
 
-impl Feed {
+impl KindWatch {
     fn id(&self) -> (Site, Gvk, Representation) {
         self.kind.id()
     }

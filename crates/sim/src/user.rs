@@ -26,7 +26,7 @@ impl World {
         &mut self,
         name: &str,
         labels: &[(&str, &str)],
-        workloads: workload::World,
+        workloads: workload::Environment,
     ) -> Result<(), String> {
         let mut store = Store::new(self.random.draw(), self.now);
         install(&mut store, crds::spoke(), self.now);

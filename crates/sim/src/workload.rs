@@ -17,7 +17,7 @@ use object::{Object, merge_diff};
 
 /// The conditions for all workloads of a cluster.
 #[derive(Clone, Debug, Default)]
-pub struct World {
+pub struct Environment {
     /// Images that can be pulled.
     pub images: BTreeSet<String>,
     /// How long pods take to become ready after they changed.
@@ -41,7 +41,7 @@ pub struct Step {
 }
 
 /// Advances one Deployment, StatefulSet, DaemonSet, Job or Pod; other kinds have nothing to report.
-pub fn step(object: &Object, world: &World, now: Timestamp) -> Step {
+pub fn step(object: &Object, environment: &Environment, now: Timestamp) -> Step {
     let gvk = object.gvk();
     if object.is_terminating() {
         return Step::default();
@@ -62,14 +62,14 @@ pub fn step(object: &Object, world: &World, now: Timestamp) -> Step {
         Some((of, at)) if of == revision => (at.parse().unwrap_or(now), None),
         _ => (now, Some(json!({"annotations": {ROLLED_AT: format!("{revision}@{now}")}}))),
     };
-    let ready_at = changed_at.saturating_add(world.ready_after).unwrap_or(Timestamp::MAX);
+    let ready_at = changed_at.saturating_add(environment.ready_after).unwrap_or(Timestamp::MAX);
     let progress = match () {
-        () if !images(pod).all(|image| world.images.contains(image)) => Progress::Stuck,
+        () if !images(pod).all(|image| environment.images.contains(image)) => Progress::Stuck,
         () if ready_at > now => Progress::Starting,
         () => Progress::Ready,
     };
     let before = object.at(&["status"]).cloned().unwrap_or_else(|| json!({}));
-    let after = status(object, &before, progress, world, now);
+    let after = status(object, &before, progress, environment, now);
     let wake_at = (progress == Progress::Starting).then_some(ready_at);
     Step { metadata, status: merge_diff(&before, &after), wake_at }
 }
@@ -82,8 +82,8 @@ pub(crate) fn ready(object: &Object, now: Timestamp) -> Option<Value> {
             | ("batch/v1", "Job")
             | ("v1", "Pod")
     );
-    let world = World { nodes: 1, ..World::default() };
-    is_workload.then(|| status(object, &json!({}), Progress::Ready, &world, now))
+    let environment = Environment { nodes: 1, ..Environment::default() };
+    is_workload.then(|| status(object, &json!({}), Progress::Ready, &environment, now))
 }
 
 /// How far the newest pods are.
@@ -108,7 +108,13 @@ fn images(pod: &Value) -> impl Iterator<Item = &str> {
     lists.flatten().filter_map(|container| container.get("image")?.as_str())
 }
 
-fn status(object: &Object, before: &Value, progress: Progress, world: &World, now: Timestamp) -> Value {
+fn status(
+    object: &Object,
+    before: &Value,
+    progress: Progress,
+    environment: &Environment,
+    now: Timestamp,
+) -> Value {
     let generation = object.generation();
     let wanted = object.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(1);
     let old = |field: &str| before.get(field).and_then(Value::as_i64).unwrap_or_default();
@@ -134,7 +140,7 @@ fn status(object: &Object, before: &Value, progress: Progress, world: &World, no
             })
         }
         "DaemonSet" => {
-            let nodes = i64::from(world.nodes);
+            let nodes = i64::from(environment.nodes);
             let running = if ready { nodes } else { 0 };
             json!({
                 "observedGeneration": generation,
@@ -177,8 +183,8 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn world() -> World {
-        World {
+    fn environment() -> Environment {
+        Environment {
             images: ["app:1".to_owned(), "app:2".to_owned()].into(),
             ready_after: SignedDuration::from_secs(3),
             nodes: 2,
@@ -194,7 +200,7 @@ mod tests {
 
     /// Applies what a step says, as an API server would.
     fn run(object: &mut Object, second: i64) -> Step {
-        let step = step(object, &world(), at(second));
+        let step = step(object, &environment(), at(second));
         let mut whole = object.clone().into_value();
         for (field, patch) in [("metadata", &step.metadata), ("status", &step.status)] {
             if let Some(patch) = patch {
@@ -245,6 +251,6 @@ mod tests {
         let object =
             Object::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}))
                 .unwrap();
-        assert_eq!(step(&object, &world(), at(0)), Step::default());
+        assert_eq!(step(&object, &environment(), at(0)), Step::default());
     }
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use crate::cli::{CommandError, CommandResult, output::Ui};
 use engine::rollout::advance;
 use engine::rollout::simulation::{
-    Outcomes, Scenario, Unreadable, decision_json, decision_table, run as play,
+    Outcomes, Scenario, ScenarioError, decision_json, decision_table, run as play,
 };
 
 /// Try something on paper: no hub, no cluster.
@@ -94,7 +94,7 @@ fn rollout(args: &Rollout, ui: &mut Ui) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read<T>(path: &Path, parse: impl Fn(&str) -> Result<T, Unreadable>) -> Result<T, CommandError> {
+fn read<T>(path: &Path, parse: impl Fn(&str) -> Result<T, ScenarioError>) -> Result<T, CommandError> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     parse(&text).map_err(|error| {
         let error = anyhow::Error::from(error).context(format!("cannot read {}", path.display()));

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::block_on;
 use crate::cli::output::Ui;
-use crate::cli::writer::{WriteArgs, get};
+use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1::{ManagedCluster, Taint, TaintEffect};
 use object::Key;
@@ -18,21 +18,21 @@ pub(crate) struct Args {
     /// KEY[=VALUE]:EFFECT sets a taint, and KEY- or KEY:EFFECT- removes it. The effects are NoSelect,
     /// PreferNoSelect and NoSelectIfNew.
     #[arg(required = true, value_parser = parse)]
-    taints: Vec<Change>,
+    taints: Vec<TaintChange>,
     #[command(flatten)]
     write: WriteArgs,
 }
 
 /// A change of the taints of a cluster.
 #[derive(Clone, Debug, PartialEq)]
-enum Change {
+enum TaintChange {
     /// Sets a taint.
     Set { key: String, value: String, effect: TaintEffect },
     /// Removes the taints of a key, of one effect where it is named.
     Remove { key: String, effect: Option<TaintEffect> },
 }
 
-fn parse(text: &str) -> Result<Change, String> {
+fn parse(text: &str) -> Result<TaintChange, String> {
     let effect = |text: &str| match TaintEffect::from(text.to_owned()) {
         TaintEffect::Other(other) => {
             Err(format!("{other} is not a taint effect; write one of {}", TaintEffect::VALUES.join(", ")))
@@ -47,8 +47,10 @@ fn parse(text: &str) -> Result<Change, String> {
         return Err(format!("the key {key:?} is refused: {fault}"));
     }
     match named {
-        named if is_removal => Ok(Change::Remove { key: key.into(), effect: named.map(effect).transpose()? }),
-        Some(named) => Ok(Change::Set { key: key.into(), value: value.into(), effect: effect(named)? }),
+        named if is_removal => {
+            Ok(TaintChange::Remove { key: key.into(), effect: named.map(effect).transpose()? })
+        }
+        Some(named) => Ok(TaintChange::Set { key: key.into(), value: value.into(), effect: effect(named)? }),
         None => Err("write KEY[=VALUE]:EFFECT to set a taint, or KEY- to remove it".into()),
     }
 }
@@ -58,24 +60,24 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         let mut writer = args.write.connect().await?;
         let key = Key::cluster(&args.cluster);
         let hint = "wheelwright get clusters";
-        let cluster = get::<ManagedCluster>(writer.client(), &key, hint).await?;
-        let mut taints = cluster.spec.taints.clone();
-        for change in &args.taints {
-            apply(&mut taints, change)
-                .map_err(|why| CommandError::hinted(anyhow!("cluster {}: {why}", args.cluster), hint))?;
-        }
-        let version = &cluster.metadata.resource_version;
-        let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
-        writer.merge::<ManagedCluster>(&key, patch).await?;
+        let change = |cluster: &ManagedCluster| {
+            let mut taints = cluster.spec.taints.clone();
+            for change in &args.taints {
+                apply(&mut taints, change)
+                    .map_err(|why| CommandError::hinted(anyhow!("cluster {}: {why}", args.cluster), hint))?;
+            }
+            Ok(json!({"taints": taints}))
+        };
+        let taints = writer.update::<ManagedCluster>(&key, hint, change).await?.spec.taints;
         writer.say(format!("cluster {} has {} taints", args.cluster, taints.len()));
         writer.finish(ui)
     })
 }
 
 /// A taint that is set again keeps its time only where nothing changes; the hub writes the time of a new one.
-fn apply(taints: &mut Vec<Taint>, change: &Change) -> Result<(), String> {
+fn apply(taints: &mut Vec<Taint>, change: &TaintChange) -> Result<(), String> {
     match change {
-        Change::Set { key, value, effect } => {
+        TaintChange::Set { key, value, effect } => {
             let is_same = |taint: &Taint| taint.key == *key && taint.effect == *effect;
             if taints.iter().any(|taint| is_same(taint) && taint.value == *value) {
                 return Ok(());
@@ -85,7 +87,7 @@ fn apply(taints: &mut Vec<Taint>, change: &Change) -> Result<(), String> {
                 Taint { key: key.clone(), value: value.clone(), effect: effect.clone(), ..Taint::default() };
             taints.push(taint);
         }
-        Change::Remove { key, effect } => {
+        TaintChange::Remove { key, effect } => {
             let before = taints.len();
             taints.retain(|taint| taint.key != *key || effect.as_ref().is_some_and(|e| taint.effect != *e));
             if taints.len() == before {
@@ -102,14 +104,14 @@ mod tests {
 
     #[test]
     fn a_taint_is_written_as_kubectl_writes_those_of_nodes() {
-        let set = |value: &str| Change::Set {
+        let set = |value: &str| TaintChange::Set {
             key: "gpu".into(),
             value: value.into(),
             effect: TaintEffect::NoSelect,
         };
         assert_eq!(parse("gpu=yes:NoSelect"), Ok(set("yes")));
         assert_eq!(parse("gpu:NoSelect"), Ok(set("")));
-        let remove = |effect| Ok(Change::Remove { key: "gpu".into(), effect });
+        let remove = |effect| Ok(TaintChange::Remove { key: "gpu".into(), effect });
         assert_eq!(parse("gpu-"), remove(None));
         assert_eq!(parse("gpu:NoSelect-"), remove(Some(TaintEffect::NoSelect)));
         for wrong in ["gpu", "gpu=yes", "gpu:Never", ":NoSelect", "-"] {

@@ -90,7 +90,7 @@ async fn watched(time: Duration, answer: fn(is_watch: bool, before: (usize, usiz
             break kind;
         }
     };
-    let target = Target {
+    let target = WatchTarget {
         client: Client::new(service, "default"),
         kind,
         path: "/api/v1/configmaps".into(),

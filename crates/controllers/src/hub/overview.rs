@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::addon_config::{Explanation, PlacementRollout, explain, observing};
+use super::addon_config::{AddOnRollouts, PlacementRollout, explain, observing};
 use crate::addon_reads;
 use api::Condition;
 use api::addon::v1alpha1::ClusterManagementAddOn;
@@ -265,7 +265,7 @@ fn placement(placement: &Placement) -> PlacementSummary {
     }
 }
 
-fn summary(addon: &AddOn, explained: &Explanation) -> AddOnSummary {
+fn summary(addon: &AddOn, explained: &AddOnRollouts) -> AddOnSummary {
     let mut groups: BTreeMap<(String, i32, String), Vec<ClusterSummary>> = BTreeMap::new();
     let group_of = |name: &str| explained.rollouts.iter().find_map(|rollout| group(rollout, name));
     for cluster in &addon.clusters {

@@ -39,7 +39,8 @@ pub(super) fn decide(
         let unsettled = unsettled.into_iter().flatten().copied().collect::<Vec<_>>();
         let removals = removals(cycle, selection, unsettled.iter().copied());
         wake_at.push(removals.values().filter_map(|removal| removal.ends()).min());
-        let decision = Decision { cycle, input, selection, removals, refreshes, ranges: OnceCell::new() };
+        let decision =
+            LayoutBuilder { cycle, input, selection, removals, refreshes, ranges: OnceCell::new() };
         let slices = decision.lay_out(&unsettled);
         decision.publish(&slices, &mut schedule);
         status::count(&mut schedule.status, slices.iter().map(status::SliceCount::of))
@@ -76,7 +77,7 @@ fn entries(decision: &PlacementDecision) -> &[ClusterDecision] {
 }
 
 /// A layout that is being computed.
-struct Decision<'a> {
+struct LayoutBuilder<'a> {
     cycle: &'a Cycle<'a>,
     input: &'a Input<'a>,
     selection: &'a Selection,
@@ -86,7 +87,7 @@ struct Decision<'a> {
     ranges: OnceCell<Vec<Range>>,
 }
 
-impl Decision<'_> {
+impl LayoutBuilder<'_> {
     /// Divides the clusters that should be published into slices.
     fn lay_out(&self, unsettled: &[Id]) -> Vec<Slice> {
         let Cycle { policy, published, .. } = *self.cycle;

@@ -8,4 +8,4 @@ mod work;
 
 pub use status::{PlacementProgress, status};
 pub use template::{content, hash, snapshot, snapshot_spec};
-pub use work::{SuccessRule, Wanted, WorkRecord, assigned, cluster, is_owned, kept, name, owner_label};
+pub use work::{DesiredWork, SuccessRule, WorkRecord, assigned, cluster, is_owned, kept, name, owner_label};

@@ -103,7 +103,7 @@ impl WorkRecord {
 
 /// A wanted work of a set.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct DesiredWork<'a> {
     /// The set.
     pub set: &'a ManifestWorkReplicaSet,
     /// [`owner_label`] of the set.
@@ -116,7 +116,7 @@ pub struct Wanted<'a> {
     pub record: &'a WorkRecord,
 }
 
-impl Wanted<'_> {
+impl DesiredWork<'_> {
     fn labels(&self) -> BTreeMap<String, String> {
         let inherited = self.set.metadata.labels.iter().flatten().filter(|(label, _)| !is_tracking(label));
         let mut labels: BTreeMap<String, String> =

@@ -91,15 +91,15 @@ pub fn plan<'a, E: Display>(
     let mut stages: BTreeMap<u8, Vec<Apply<'a>>> = BTreeMap::new();
     for object in &desired.objects {
         match decide(input, object, &live, &defined) {
-            Decision::Unchanged => {}
-            Decision::Apply(apply) => {
+            ObjectDecision::Unchanged => {}
+            ObjectDecision::Apply(apply) => {
                 stages.entry(hub_stage(&object.reference.gvk)).or_default().push(apply);
             }
-            Decision::Correct(apply) => plan.correct.push(apply),
-            Decision::NamespaceMissing => plan.pending_namespace.push(object.reference.clone()),
-            Decision::Terminating => plan.terminating += 1,
-            Decision::Unread(why) => plan.unread.push(why),
-            Decision::Refuse(problem) => plan.problems.push(problem),
+            ObjectDecision::Correct(apply) => plan.correct.push(apply),
+            ObjectDecision::NamespaceMissing => plan.pending_namespace.push(object.reference.clone()),
+            ObjectDecision::Terminating => plan.terminating += 1,
+            ObjectDecision::Unread(why) => plan.unread.push(why),
+            ObjectDecision::Refuse(problem) => plan.problems.push(problem),
         }
     }
     debug_assert!(
@@ -127,7 +127,7 @@ pub fn plan<'a, E: Display>(
     plan
 }
 
-enum Decision<'a> {
+enum ObjectDecision<'a> {
     Unchanged,
     Apply(Apply<'a>),
     Correct(Apply<'a>),
@@ -142,20 +142,20 @@ fn decide<'a, E: Display>(
     desired: &'a DesiredObject,
     live: &impl Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>,
     defined: &BTreeSet<(&str, &str)>,
-) -> Decision<'a> {
+) -> ObjectDecision<'a> {
     let gvk = &desired.reference.gvk;
     if input.missing_namespaces.contains(&desired.reference.key.namespace) {
-        return Decision::NamespaceMissing;
+        return ObjectDecision::NamespaceMissing;
     }
     let apply = |force| Apply { desired, force };
     let live = match live(&desired.reference) {
         Ok(live) => live,
         // The definition is applied in an earlier stage. Without force, the apply takes no fields of others.
         Err(_) if defined.contains(&(gvk.group.as_str(), gvk.kind.as_str())) => {
-            return Decision::Apply(apply(false));
+            return ObjectDecision::Apply(apply(false));
         }
         Err(error) => {
-            return Decision::Unread(format!(
+            return ObjectDecision::Unread(format!(
                 "{error}; if this stays, is the definition of {gvk} installed?"
             ));
         }
@@ -167,21 +167,25 @@ fn decide<'a, E: Display>(
             "{} changes its own spec.{field}, and a repository may not decide that for itself; change it on the hub first",
             desired.reference
         );
-        return Decision::Refuse(Problem { reason: "NotAllowed", message, origin: desired.origin.clone() });
+        return ObjectDecision::Refuse(Problem {
+            reason: "NotAllowed",
+            message,
+            origin: desired.origin.clone(),
+        });
     }
     match ownership(input, desired, live.as_deref()) {
         Ownership::Refused { reason, message } => {
-            Decision::Refuse(Problem { reason, message, origin: desired.origin.clone() })
+            ObjectDecision::Refuse(Problem { reason, message, origin: desired.origin.clone() })
         }
-        Ownership::Available { force } => Decision::Apply(apply(force)),
+        Ownership::Available { force } => ObjectDecision::Apply(apply(force)),
         Ownership::Ours => match live {
-            Some(live) if live.is_terminating() => Decision::Terminating,
-            Some(live) if !desired.is_last_applied(&live) => Decision::Apply(apply(true)),
+            Some(live) if live.is_terminating() => ObjectDecision::Terminating,
+            Some(live) if !desired.is_last_applied(&live) => ObjectDecision::Apply(apply(true)),
             Some(live) if is_as_applied(&live, &desired.object, names::CONFIG_REPO_MANAGER) => {
-                Decision::Unchanged
+                ObjectDecision::Unchanged
             }
-            Some(_) => Decision::Correct(apply(true)),
-            None => Decision::Apply(apply(true)),
+            Some(_) => ObjectDecision::Correct(apply(true)),
+            None => ObjectDecision::Apply(apply(true)),
         },
     }
 }

@@ -26,11 +26,11 @@ pub(super) struct Reconciliation {
     wake_at: Option<Timestamp>,
     events: Vec<Event>,
     failure: Option<Failure>,
-    stage: Stage,
+    phase: Phase,
 }
 
 /// The phase of a reconciliation.
-enum Stage {
+enum Phase {
     /// Its plan or its conclusion is being decided, or waits for a thread. Ends with [`Dispatcher::decided`].
     Deciding,
     /// The actions of a step are being executed. Ends when the last of them has been attempted.
@@ -69,7 +69,7 @@ impl Reconciliation {
             wake_at,
             events,
             failure,
-            stage: Stage::Deciding,
+            phase: Phase::Deciding,
         }
     }
 
@@ -148,7 +148,7 @@ impl Dispatcher {
             self.write_status(id, reconciliation, status, now);
             return;
         }
-        reconciliation.stage = Stage::Acting(Acting { plan: Arc::new(plan), outcomes: Vec::new(), left: 0 });
+        reconciliation.phase = Phase::Acting(Acting { plan: Arc::new(plan), outcomes: Vec::new(), left: 0 });
         self.reconciliations.insert(id, reconciliation);
         self.next_step(id);
     }
@@ -207,7 +207,7 @@ impl Dispatcher {
     /// Hands out the actions of the next step.
     fn next_step(&mut self, id: u64) {
         let Some(reconciliation) = self.reconciliations.get_mut(&id) else { return };
-        let Stage::Acting(acting) = &mut reconciliation.stage else { return };
+        let Phase::Acting(acting) = &mut reconciliation.phase else { return };
         let step = acting.outcomes.len();
         let Some(actions) = acting.plan.steps.get(step).map(Vec::len) else { return };
         acting.outcomes.push((0..actions).map(|_| None).collect());
@@ -268,15 +268,15 @@ impl Dispatcher {
             }
         }
         let Some(reconciliation) = self.reconciliations.get_mut(&id) else { return };
-        match &mut reconciliation.stage {
-            Stage::Deciding => {}
-            Stage::WritingStatus => {
+        match &mut reconciliation.phase {
+            Phase::Deciding => {}
+            Phase::WritingStatus => {
                 reconciliation.failure = worst(reconciliation.failure.take(), outcome.err());
                 if let Some(reconciliation) = self.reconciliations.remove(&id) {
                     self.end(id, reconciliation, End::default(), now);
                 }
             }
-            Stage::Acting(acting) => {
+            Phase::Acting(acting) => {
                 if let Some(slot) = acting.outcomes.get_mut(step).and_then(|step| step.get_mut(index)) {
                     *slot = Some(outcome);
                     acting.left = acting.left.saturating_sub(1);
@@ -291,14 +291,14 @@ impl Dispatcher {
     /// Starts the next step, or concludes when there is none or an action failed.
     fn step_done(&mut self, id: u64) {
         let Some(reconciliation) = self.reconciliations.get_mut(&id) else { return };
-        let Stage::Acting(acting) = &reconciliation.stage else { return };
+        let Phase::Acting(acting) = &reconciliation.phase else { return };
         let last = acting.outcomes.last().into_iter().flatten();
         let has_failed = last.flatten().any(Result::is_err);
         if !has_failed && acting.outcomes.len() < acting.plan.steps.len() {
             self.next_step(id);
             return;
         }
-        let Stage::Acting(acting) = std::mem::replace(&mut reconciliation.stage, Stage::Deciding) else {
+        let Phase::Acting(acting) = std::mem::replace(&mut reconciliation.phase, Phase::Deciding) else {
             return;
         };
         let plan = Arc::try_unwrap(acting.plan).unwrap_or_else(|shared| Plan::clone(&shared));
@@ -323,7 +323,7 @@ impl Dispatcher {
             return;
         };
         let plan = Plan { steps: vec![vec![status.action()]], ..Plan::default() };
-        reconciliation.stage = Stage::WritingStatus;
+        reconciliation.phase = Phase::WritingStatus;
         self.reconciliations.insert(id, reconciliation);
         self.hand_out(id, &Arc::new(plan), (0, 0));
     }
@@ -338,7 +338,7 @@ impl Dispatcher {
             wake_at,
             events,
             failure,
-            stage: _,
+            phase: _,
         } = reconciliation;
         let Some(registered) = self.controllers.get_mut(index) else { return };
         let End { read_error, panicked, is_coming } = end;

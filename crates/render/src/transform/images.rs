@@ -77,7 +77,7 @@ const CONTAINER_LISTS: [&str; 2] = ["containers", "initContainers"];
 /// # Errors
 /// The name is not a pattern, or an image is not a text.
 fn apply(resources: &mut [Resource], image: &Image, specs: &[FieldSpec], budget: &Budget<'_>) -> Result<()> {
-    let change = Change { image, matcher: Matcher::new(image)?, budget };
+    let change = ImageChange { image, matcher: Matcher::new(image)?, budget };
     for resource in resources.iter_mut().filter(|resource| resource.kind() != "CustomResourceDefinition") {
         change.containers(&mut resource.node)?;
         for spec in specs {
@@ -129,13 +129,13 @@ fn is_tag_and_digest(text: &str) -> bool {
 }
 
 /// A change of images while it is applied.
-struct Change<'a> {
+struct ImageChange<'a> {
     image: &'a Image,
     matcher: Matcher,
     budget: &'a Budget<'a>,
 }
 
-impl Change<'_> {
+impl ImageChange<'_> {
     fn containers(&self, node: &mut Node) -> Result<()> {
         match &mut node.value {
             Value::Scalar(_) => Ok(()),

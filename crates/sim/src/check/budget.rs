@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Broken, Check, CheckedDecision, Checker, Invariant};
+use super::{Broken, CheckResult, CheckedDecision, Checker, Invariant};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
 use api::names::{APPROVE_DELETION_ANNOTATION, DEFAULT_ROLLOUT_POLICY};
@@ -45,7 +45,7 @@ fn approval(objects: &BTreeSet<ObjectId>) -> String {
 impl Checker {
     /// All deletions for one commit of a repository are within its budget, or a person approved exactly
     /// these.
-    pub(super) fn prunes_within_budget(&mut self, decided: &CheckedDecision<'_>) -> Check {
+    pub(super) fn prunes_within_budget(&mut self, decided: &CheckedDecision<'_>) -> CheckResult {
         let CheckedDecision { controller: "config-repo", key, view, plan, .. } = decided else {
             return Ok(());
         };
@@ -75,7 +75,7 @@ impl Checker {
     }
 
     /// An add-on leaves no more clusters within the window than its policy allows, and none under a pause.
-    pub(super) fn removals_within_budget(&mut self, decided: &CheckedDecision<'_>) -> Check {
+    pub(super) fn removals_within_budget(&mut self, decided: &CheckedDecision<'_>) -> CheckResult {
         let CheckedDecision { controller: "addon-install", key, view, plan, now, .. } = decided else {
             return Ok(());
         };

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Broken, Check, Checker, Invariant, Write};
+use super::{Broken, CheckResult, Checker, Invariant, Write};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, DeletionPolicy};
 use api::names::{CONFIG_REPO_ANNOTATION, GITOPS_GROUP, PRUNE_ANNOTATION, WORK_GROUP};
 use api::work::v1::{AppliedManifestWork, AppliedResource};
@@ -18,7 +18,7 @@ pub(super) fn entries(repo: &ConfigRepo) -> impl Iterator<Item = ObjectId> {
 
 impl Checker {
     /// An inventory lists an object before a repository creates it.
-    pub(super) fn creation(&self, write: &Write) -> Check {
+    pub(super) fn creation(&self, write: &Write) -> CheckResult {
         let (None, Some(object)) = (&write.before, &write.after) else { return Ok(()) };
         let broken = |why: String| Err(Broken::new(Invariant::InventoryNamesEveryObject, &write.id, why));
         let repo = object.annotations().get(CONFIG_REPO_ANNOTATION).and_then(|repo| repo.split_once('/'));
@@ -46,7 +46,7 @@ impl Checker {
     }
 
     /// An object that leaves an inventory is gone, or belongs to another owner.
-    pub(super) fn inventory(&self, write: &Write) -> Check {
+    pub(super) fn inventory(&self, write: &Write) -> CheckResult {
         match (write.id.group.as_str(), write.id.kind.as_str()) {
             (GITOPS_GROUP, "ConfigRepo") => self.repository(write),
             (WORK_GROUP, "AppliedManifestWork") => self.applied_work(write),
@@ -54,7 +54,7 @@ impl Checker {
         }
     }
 
-    fn repository(&self, write: &Write) -> Check {
+    fn repository(&self, write: &Write) -> CheckResult {
         let repo = |side: &Option<std::sync::Arc<Object>>| side.as_ref()?.to_typed::<ConfigRepo>().ok();
         let (Some(before), after) = (repo(&write.before), repo(&write.after)) else { return Ok(()) };
         let spec = &before.spec;
@@ -78,7 +78,7 @@ impl Checker {
         Ok(())
     }
 
-    fn applied_work(&self, write: &Write) -> Check {
+    fn applied_work(&self, write: &Write) -> CheckResult {
         let read =
             |side: &Option<std::sync::Arc<Object>>| side.as_ref()?.to_typed::<AppliedManifestWork>().ok();
         let (Some(before), after) = (read(&write.before), read(&write.after)) else { return Ok(()) };

@@ -27,7 +27,7 @@ use mirror::Mirror;
 pub use mirror::Write;
 
 /// The result of one check: what breaks, which object it blames, and why.
-type Check = Result<(), Broken>;
+type CheckResult = Result<(), Broken>;
 
 /// A broken invariant before the checker adds the time.
 struct Broken {
@@ -178,14 +178,14 @@ impl Checker {
     }
 
     /// Records a broken invariant that the caller found.
-    fn note(&mut self, checked: Check, now: Timestamp) {
+    fn note(&mut self, checked: CheckResult, now: Timestamp) {
         let Err(Broken { invariant, blames, why }) = checked else { return };
         if self.violation.is_none() {
             self.violation = Some(InvariantViolation { invariant, blames, why, at: now });
         }
     }
 
-    fn check(&self, write: &Write, author: &Author<'_>) -> Check {
+    fn check(&self, write: &Write, author: &Author<'_>) -> CheckResult {
         self.rests(write, author)?;
         self.deletion(write, author)?;
         self.overwrite(write, author)?;
@@ -193,7 +193,7 @@ impl Checker {
         self.inventory(write)
     }
 
-    fn check_plan(&mut self, decided: &CheckedDecision<'_>) -> Check {
+    fn check_plan(&mut self, decided: &CheckedDecision<'_>) -> CheckResult {
         if decided.plan != decided.again {
             let why = format!("{} gives two plans for the same input", decided.controller);
             return Err(Broken::new(Invariant::SameInputSamePlan, decided.key, why));
@@ -209,7 +209,7 @@ impl Checker {
     }
 
     /// A controller writes nothing while the world is at rest, except leases.
-    fn rests(&self, write: &Write, author: &Author<'_>) -> Check {
+    fn rests(&self, write: &Write, author: &Author<'_>) -> CheckResult {
         if !self.at_rest || write.id.kind == "Lease" {
             return Ok(());
         }

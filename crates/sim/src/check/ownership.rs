@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Author, Broken, Check, Checker, Invariant, Write};
+use super::{Author, Broken, CheckResult, Checker, Invariant, Write};
 use api::gitops::v1alpha1::{ConfigRepo, Takeover};
 use api::names::{
     CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER, INSTALLED_BY_ANNOTATION, WORK_REPLICA_SET_LABEL,
@@ -34,7 +34,7 @@ fn is_same(id: &ObjectId, target: &ObjectRef) -> bool {
 
 impl Checker {
     /// A patch, a replacement and a deletion happen only to the object that was read.
-    pub(super) fn preconditions(&self, write: &Write, author: &Author<'_>) -> Check {
+    pub(super) fn preconditions(&self, write: &Write, author: &Author<'_>) -> CheckResult {
         let Some((target, wanted)) = precondition(author.action) else { return Ok(()) };
         let Some(before) = write.before.as_ref().filter(|_| is_same(&write.id, &target)) else {
             return Ok(());
@@ -58,7 +58,7 @@ impl Checker {
 
     /// A controller deletes what a controller created, adopted or took over, and what a cluster that leaves
     /// has in its namespace.
-    pub(super) fn deletion(&self, write: &Write, author: &Author<'_>) -> Check {
+    pub(super) fn deletion(&self, write: &Write, author: &Author<'_>) -> CheckResult {
         let Some(before) = &write.before else { return Ok(()) };
         let Action::Delete { target, .. } = author.action else { return Ok(()) };
         if !is_same(&write.id, target) {
@@ -88,7 +88,7 @@ impl Checker {
     }
 
     /// A repository takes no field of an object that others created, unless its user allows it.
-    pub(super) fn overwrite(&self, write: &Write, author: &Author<'_>) -> Check {
+    pub(super) fn overwrite(&self, write: &Write, author: &Author<'_>) -> CheckResult {
         let Action::Apply { manager: Some(manager), .. } = author.action else { return Ok(()) };
         let (Some(before), Some(after)) = (&write.before, &write.after) else { return Ok(()) };
         if manager != CONFIG_REPO_MANAGER {

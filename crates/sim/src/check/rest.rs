@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::{Broken, Check, Checker, Invariant, InvariantViolation};
+use super::{Broken, CheckResult, Checker, Invariant, InvariantViolation};
 use crate::{Faults, World};
 
 /// After this time without faults, all remaining work waits for a time: a deadline, the end of a backoff, or
@@ -78,7 +78,7 @@ impl World {
 
 impl Checker {
     /// No object waits for a finalizer of the product.
-    fn drained(&self) -> Check {
+    fn drained(&self) -> CheckResult {
         let mirrors = std::iter::once(("hub", &self.hub));
         let mirrors = mirrors.chain(self.spokes.iter().map(|(name, mirror)| (name.as_str(), mirror)));
         for (place, mirror) in mirrors {

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::budget::policy;
-use super::{Broken, Check, CheckedDecision, Checker, Invariant};
+use super::{Broken, CheckResult, CheckedDecision, Checker, Invariant};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::gitops::v1alpha1::RollOut;
-use controllers::hub::addon_config::{Explanation, explain};
+use controllers::hub::addon_config::{AddOnRollouts, explain};
 use engine::addon::config::address;
 use engine::addon::config_refs;
 use engine::rollout::input::{Hash, Input};
@@ -21,7 +21,7 @@ use reconcile::{Action, Plan, Subresource, View};
 
 impl Checker {
     /// The moves of one plan keep the promises of a rollout.
-    pub(super) fn rollout(&self, decided: &CheckedDecision<'_>) -> Check {
+    pub(super) fn rollout(&self, decided: &CheckedDecision<'_>) -> CheckResult {
         let CheckedDecision { controller: "addon-config", key, view, plan, now, .. } = decided else {
             return Ok(());
         };
@@ -45,7 +45,7 @@ impl Checker {
     }
 
     /// Where a policy rolls out installations, a cluster gets the add-on when its turn comes.
-    fn installs_in_turn(&self, decided: &CheckedDecision<'_>, explanation: &Explanation) -> Check {
+    fn installs_in_turn(&self, decided: &CheckedDecision<'_>, explanation: &AddOnRollouts) -> CheckResult {
         let decisions = explanation.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
         let starting: BTreeSet<&str> = decisions.flat_map(RolloutDecision::starting).collect();
         match installed(decided.plan).find(|cluster| !starting.contains(cluster)) {
@@ -58,7 +58,7 @@ impl Checker {
     }
 
     /// Where a policy rolls out installations, nothing installs an add-on beside the rollout.
-    pub(super) fn installs_beside_rollout(&self, decided: &CheckedDecision<'_>) -> Check {
+    pub(super) fn installs_beside_rollout(&self, decided: &CheckedDecision<'_>) -> CheckResult {
         let CheckedDecision { controller: "addon-install", key, view, plan, .. } = decided else {
             return Ok(());
         };
@@ -74,7 +74,7 @@ impl Checker {
     }
 
     /// A move counts from the moment it was written, whatever the watch has delivered.
-    fn own_writes_are_seen(&self, addon: &str, input: &Input) -> Check {
+    fn own_writes_are_seen(&self, addon: &str, input: &Input) -> CheckResult {
         for cluster in &input.clusters {
             let key = Key::namespaced(&cluster.name, addon);
             let Some(written) = self.hub.typed::<ManagedClusterAddOn>(&key).as_ref().and_then(assigned)

@@ -32,7 +32,7 @@ pub struct HistoryResult {
 /// Plays events in a new world and lets it come to rest.
 pub fn play(setup: Setup, seed: u64, events: &[Event], keep_writes: bool) -> HistoryResult {
     let start = Timestamp::from_second(1_800_000_000).unwrap_or_default();
-    let mut play = Play { world: World::with(setup, seed, start), commits: 0, suspended: false };
+    let mut play = Player { world: World::with(setup, seed, start), commits: 0, suspended: false };
     if keep_writes {
         play.world.keep_history();
     }
@@ -53,7 +53,7 @@ pub fn play(setup: Setup, seed: u64, events: &[Event], keep_writes: bool) -> His
     ended
 }
 
-struct Play {
+struct Player {
     world: World,
     commits: u64,
     suspended: bool,
@@ -67,7 +67,7 @@ fn name(cluster: u8) -> String {
     format!("c{cluster}")
 }
 
-impl Play {
+impl Player {
     fn event(&mut self, event: &Event) -> Result<(), InvariantViolation> {
         match event {
             Event::Join { cluster, canary, prod, works, ready_after } => {
@@ -129,7 +129,7 @@ impl Play {
             .map(|version| format!("app:{version}"))
             .collect();
         let ready_after = SignedDuration::from_secs(ready_after.into());
-        let workloads = workload::World { images, ready_after, nodes: 1 };
+        let workloads = workload::Environment { images, ready_after, nodes: 1 };
         let labels = [
             ("canary", if canary { "true" } else { "false" }),
             ("prod", if prod { "true" } else { "false" }),

@@ -70,7 +70,7 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
     runner.set_source(&commit.repo, source(&commit.head), now);
     let before = hub.clone();
     let spokes = Spokes::begin(&hub, commit.succeeds_after, now);
-    let mut play = Play::begin(runner, hub, spokes, now);
+    let mut play = PreviewRun::begin(runner, hub, spokes, now);
     play.settle()?;
     check_read(snapshot, &play.runner.kinds, &repo)?;
     if !changes::objects(&play.runner.applied).is_empty() {
@@ -79,7 +79,7 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
     Ok(play.tell(commit, &before))
 }
 
-struct Play {
+struct PreviewRun {
     runner: Runner,
     hub: Store,
     spokes: Spokes,
@@ -89,7 +89,7 @@ struct Play {
     now: Timestamp,
 }
 
-impl Play {
+impl PreviewRun {
     fn begin(runner: Runner, mut hub: Store, spokes: Spokes, now: Timestamp) -> Self {
         let timeline = Timeline::begin(&hub, now);
         hub.keep_journal();

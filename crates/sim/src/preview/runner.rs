@@ -33,7 +33,7 @@ pub(super) type Sides = (Option<Arc<Object>>, Option<Arc<Object>>);
 /// The hub's controllers.
 pub(super) struct Runner {
     dispatcher: Dispatcher,
-    feeds: BTreeMap<(Site, Gvk, Representation), Feed>,
+    feeds: BTreeMap<(Site, Gvk, Representation), KindWatch>,
     waiting: VecDeque<Command>,
     /// The revision of the store when all events were last read.
     seen: Option<u64>,
@@ -43,7 +43,7 @@ pub(super) struct Runner {
     pub(super) kinds: BTreeSet<Gvk>,
 }
 
-struct Feed {
+struct KindWatch {
     kind: Arc<WatchedKind>,
     watch: Option<Watch>,
 }
@@ -102,7 +102,7 @@ impl Runner {
         if self.seen == Some(hub.revision()) {
             return;
         }
-        for Feed { kind, watch } in self.feeds.values_mut() {
+        for KindWatch { kind, watch } in self.feeds.values_mut() {
             for event in read(hub, kind, &Scope::Everything, watch) {
                 self.dispatcher.watched(kind, event, now);
             }
@@ -115,7 +115,7 @@ impl Runner {
             Command::Watch(kind) => {
                 let (_, gvk, _) = kind.id();
                 self.kinds.insert(gvk);
-                self.feeds.insert(kind.id(), Feed { kind, watch: None });
+                self.feeds.insert(kind.id(), KindWatch { kind, watch: None });
                 self.seen = None;
             }
             Command::Unwatch(kind) => {

@@ -40,7 +40,7 @@ pub(crate) fn with(setup: Setup, seed: u64, clusters: usize) -> World {
 /// Adds a cluster on which 0.4.0 and 0.4.1 become ready after a time, and no other version.
 pub(crate) fn join(world: &mut World, i: usize, canary: bool, ready_after: SignedDuration) {
     let images = ["msa:0.4.0", "msa:0.4.1"].map(str::to_owned).into();
-    let workloads = workload::World { images, ready_after, nodes: 1 };
+    let workloads = workload::Environment { images, ready_after, nodes: 1 };
     world.join(&cluster(i), &[("canary", if canary { "true" } else { "false" })], workloads).unwrap();
 }
 

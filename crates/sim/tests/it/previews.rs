@@ -44,7 +44,7 @@ pub(crate) fn fleet(seed: u64, clusters: u64) -> World {
     );
     for number in 0..clusters {
         let images = (0..8).map(|version| format!("app:{version}")).collect();
-        let workloads = workload::World { images, ready_after: seconds(3), nodes: 1 };
+        let workloads = workload::Environment { images, ready_after: seconds(3), nodes: 1 };
         let labels = [
             ("canary", if number == 0 { "true" } else { "false" }),
             ("prod", if number % 3 == 0 { "false" } else { "true" }),

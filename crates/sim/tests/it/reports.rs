@@ -13,7 +13,7 @@ use api::addon::v1alpha1::{
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::RolloutPolicy;
-use controllers::hub::addon_config::{Explanation, explain};
+use controllers::hub::addon_config::{AddOnRollouts, explain};
 use engine::rollout::simulation::decision_table;
 use object::tree::FileTree;
 use object::{Gvk, Key, Kind, Object};
@@ -61,7 +61,7 @@ fn tolerate_silence(world: &mut World) {
     );
 }
 
-pub(crate) fn explanation(world: &World) -> Explanation {
+pub(crate) fn explanation(world: &World) -> AddOnRollouts {
     let mut caches = Caches::default();
     caches.replace(Site::Hub, world.list::<ClusterManagementAddOn>(), "0");
     caches.replace(Site::Hub, world.list::<ManagedClusterAddOn>(), "0");
@@ -80,7 +80,7 @@ fn observe<K: Kind>(world: &World, caches: &mut Caches) {
 }
 
 /// The column STATE of `explain rollout`.
-fn explained(explanation: &Explanation) -> BTreeMap<String, String> {
+fn explained(explanation: &AddOnRollouts) -> BTreeMap<String, String> {
     let table = decision_table(explanation.rollouts[0].decision.as_ref().unwrap());
     let lines = table.lines().skip(1).filter(|line| line.starts_with("cluster"));
     let words = lines.map(|line| line.split_whitespace().collect::<Vec<_>>());

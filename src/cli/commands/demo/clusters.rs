@@ -48,7 +48,7 @@ fn definitions<D: serde::Serialize>(definitions: Vec<D>) -> Result<Vec<Object>> 
 /// Plays the part of the nodes of a spoke until `stop`: pods become ready when their image exists.
 pub(super) fn run_nodes(spoke: Arc<Server>, tasks: &TaskTracker, stop: CancellationToken) {
     let images: BTreeSet<String> = IMAGES.iter().map(|image| (*image).to_owned()).collect();
-    let workloads = workload::World { images, ready_after: READY_AFTER, nodes: 3 };
+    let workloads = workload::Environment { images, ready_after: READY_AFTER, nodes: 3 };
     tasks.spawn(async move {
         while stop.run_until_cancelled(tokio::time::sleep(TICK)).await.is_some() {
             spoke.with_store(|store, now| run_workloads(store, &workloads, now));

@@ -61,7 +61,7 @@ impl Explained {
                 "kubectl get manifestworkreplicasets --all-namespaces",
             )
         };
-        let replica_set::Explanation { rollouts, contents, states: _ } =
+        let replica_set::SetRollouts { rollouts, contents, states: _ } =
             replica_set::explain(set, &caches, now())?.ok_or_else(missing)?;
         let words = |(hash, manifests)| (hash, vec![format!("a template of {manifests} manifests")]);
         let contents = contents.into_iter().map(words).collect();
@@ -73,7 +73,7 @@ impl Explained {
         let missing = || {
             CommandError::hinted(anyhow!("there is no add-on {name}"), "kubectl get clustermanagementaddons")
         };
-        let addon_config::Explanation { rollouts, contents, states: _, removal } =
+        let addon_config::AddOnRollouts { rollouts, contents, states: _, removal } =
             addon_config::explain(name, &caches, now())?.ok_or_else(missing)?;
         let contents = contents.into_iter().map(|(hash, configs)| (hash, names(&configs))).collect();
         Ok(Self { rollouts, contents, removal })

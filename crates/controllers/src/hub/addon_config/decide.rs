@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::PlacementRollout;
-use super::input::{INVALID, MISSING, Node, Problem, Rollout};
+use super::input::{AddOnInput, INVALID, MISSING, Node, Problem};
 use crate::hub::addon_removal::Removal;
 use crate::placement_reads::answers_since;
 use crate::rollout_policy::{self, RolloutOwner};
@@ -62,7 +62,7 @@ struct Candidate {
     choices: Vec<(Hash, Vec<Config>)>,
 }
 
-impl Rollout {
+impl AddOnInput {
     /// Calls the rollout engine for every placement; an add-on that the hub does not manage has no rollout.
     pub(super) fn decide(&mut self, view: &impl View, now: Timestamp) -> Read<DecidedRollouts> {
         let mut decided = DecidedRollouts { removal: self.removal(view, now)?, ..DecidedRollouts::default() };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use super::decide::DecidedRollouts;
-use super::input::Rollout;
+use super::input::AddOnInput;
 use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOnStatus, ConfigSpecHash};
 use api::names::{ADDON_NAME_LABEL, SYSTEM_NAMESPACE};
@@ -34,7 +34,7 @@ pub(super) fn delete_all(addon: &str, view: &impl View) -> Read<Vec<Action>> {
     Ok(of_addon(addon, view)?.iter().map(|snapshot| Action::delete(snapshot.as_ref())).collect())
 }
 
-impl Rollout {
+impl AddOnInput {
     /// The unused snapshots beyond the limit. A cluster that cannot be read may use any of them.
     pub(super) fn truncate_history(
         &self,

@@ -25,7 +25,7 @@ use object::{Key, Metadata as _, Object};
 use reconcile::{Read, View};
 
 /// The input of the decision about one rollout of an add-on.
-pub(super) struct Rollout {
+pub(super) struct AddOnInput {
     pub(super) cma: Arc<ClusterManagementAddOn>,
     pub(super) name: String,
     /// Whether the hub knows the content of the configurations.
@@ -80,7 +80,7 @@ impl Node {
     }
 }
 
-impl Rollout {
+impl AddOnInput {
     pub(super) fn read(cma: Arc<ClusterManagementAddOn>, view: &impl View) -> Read<Self> {
         let name = progress::name(&cma).to_owned();
         let by_placement = cma.spec.install_strategy.r#type == InstallStrategyType::Placements;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
-use self::input::Rollout;
+use self::input::AddOnInput;
 use super::addon_removal::Removal;
 use crate::addon_reads;
 use crate::placement_reads::is_unreachable;
@@ -68,7 +68,7 @@ impl Controller for AddonConfigController {
             return Ok(Plan::nothing());
         }
         let has_template = config_refs::has_template(&cma);
-        observing(has_template, view, || Rollout::read(cma, view)?.plan(view, now))
+        observing(has_template, view, || AddOnInput::read(cma, view)?.plan(view, now))
     }
 
     /// The status is about the rollout as a whole, so a failed write to one cluster does not delay it.
@@ -78,7 +78,7 @@ impl Controller for AddonConfigController {
 }
 
 /// The rollouts of an add-on, as decided now.
-pub struct Explanation {
+pub struct AddOnRollouts {
     /// The rollout of each placement.
     pub rollouts: Vec<PlacementRollout>,
     /// The configurations behind the hashes.
@@ -108,13 +108,13 @@ pub struct PlacementRollout {
 ///
 /// # Errors
 /// A kind or an object that the decision needs could not be read.
-pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<Explanation>> {
+pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<AddOnRollouts>> {
     let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
-    let mut rollout = Rollout::read(cma, view)?;
+    let mut rollout = AddOnInput::read(cma, view)?;
     let contents = rollout.contents_by_hash();
     let decided = rollout.decide(view, now)?;
     let states = rollout.states(&decided, now);
-    Ok(Some(Explanation { rollouts: decided.rollouts, contents, states, removal: decided.removal }))
+    Ok(Some(AddOnRollouts { rollouts: decided.rollouts, contents, states, removal: decided.removal }))
 }
 
 /// Makes a plan that reads the content of configurations, if its input has add-ons with templates.

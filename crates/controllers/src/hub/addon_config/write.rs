@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::PlacementRollout;
 use super::decide::DecidedRollouts;
-use super::input::Rollout;
+use super::input::AddOnInput;
 use crate::hub::addon_install;
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ClusterManagementAddOnStatus, ManagedClusterAddOn};
@@ -20,7 +20,7 @@ use engine::rollout::decision::Assignment;
 use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Event, EventType, Plan, Read, StatusWrite, View};
 
-impl Rollout {
+impl AddOnInput {
     /// The writes that are due now.
     pub(super) fn plan(mut self, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut decided = self.decide(view, now)?;

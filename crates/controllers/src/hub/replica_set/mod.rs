@@ -107,7 +107,7 @@ impl Controller for ReplicaSetController {
 }
 
 /// The rollouts of a set, as decided now.
-pub struct Explanation {
+pub struct SetRollouts {
     /// The rollout of each placement.
     pub rollouts: Vec<PlacementRollout>,
     /// The templates behind the hashes, and how many manifests each has.
@@ -120,7 +120,7 @@ pub struct Explanation {
 ///
 /// # Errors
 /// A kind or an object that the decision needs could not be read.
-pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<Explanation>> {
+pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<SetRollouts>> {
     let Some(set) = view.get::<ManifestWorkReplicaSet>(key)? else { return Ok(None) };
     let Ok(owner) = replica_set::owner_label(key) else { return Ok(None) };
     let input = SetInput::read(set, owner, view)?;
@@ -130,7 +130,7 @@ pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<Expla
     let decisions = decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
     let clusters = decisions.flat_map(|decision| &decision.clusters);
     let states = clusters.map(|(name, assignment)| (name.clone(), assignment.state.clone())).collect();
-    Ok(Some(Explanation { rollouts: decided.rollouts, contents, states }))
+    Ok(Some(SetRollouts { rollouts: decided.rollouts, contents, states }))
 }
 
 fn all(view: &impl View) -> Vec<Key> {

@@ -10,7 +10,7 @@ use super::input::{Node, SetInput};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
-use engine::replica_set::{self, PlacementProgress, Wanted, WorkRecord};
+use engine::replica_set::{self, DesiredWork, PlacementProgress, WorkRecord};
 use engine::rollout::RolloutDecision;
 use engine::rollout::input::{Cluster, Hash};
 use object::{Key, Object, ObjectRef, merge_diff};
@@ -66,7 +66,7 @@ impl SetInput {
             let live = self.works.get(name).map(|(work, _)| work.as_ref());
             let record = record(hash, cluster, live, now);
             let placement = &node.placement.name;
-            let wanted = Wanted { set: &self.set, owner: &self.owner, placement, spec, record: &record };
+            let wanted = DesiredWork { set: &self.set, owner: &self.owner, placement, spec, record: &record };
             writes.extend(write(name, live, &wanted));
         }
         writes
@@ -126,7 +126,7 @@ fn record(hash: &Hash, cluster: &Cluster, live: Option<&ManifestWork>, now: Time
 }
 
 /// The write that makes the work of a cluster as wanted; `None` if it is so already.
-fn write(cluster: &str, live: Option<&ManifestWork>, wanted: &Wanted<'_>) -> Option<Action> {
+fn write(cluster: &str, live: Option<&ManifestWork>, wanted: &DesiredWork<'_>) -> Option<Action> {
     let Some(work) = live else {
         return Some(Action::create(Object::from_typed(&wanted.work(cluster, None))));
     };

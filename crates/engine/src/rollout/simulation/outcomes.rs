@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::scenario::{PlainState, Unreadable, read};
+use super::scenario::{PlainState, ScenarioError, read};
 use crate::rollout::Input;
 use crate::rollout::input::Hash;
 use object::duration;
@@ -23,7 +23,7 @@ pub struct Outcomes {
     pub(super) outcomes: Vec<Outcome>,
     /// Events from outside of the rollout.
     #[serde(default)]
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<ScenarioEvent>,
 }
 
 impl Default for Outcomes {
@@ -50,11 +50,11 @@ pub(super) struct Outcome {
     pub(super) after: SignedDuration,
     /// The outcome.
     #[serde(default)]
-    pub(super) result: Result,
+    pub(super) result: Conclusion,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub(super) enum Result {
+pub(super) enum Conclusion {
     #[default]
     Succeeded,
     Failed,
@@ -67,7 +67,7 @@ pub(super) enum Result {
 /// An event that happens once.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "PlainEvent")]
-pub(super) struct Event {
+pub(super) struct ScenarioEvent {
     pub(super) at: SignedDuration,
     pub(super) what: EventKind,
 }
@@ -80,10 +80,10 @@ struct PlainEvent {
     what: Map<String, Value>,
 }
 
-impl TryFrom<PlainEvent> for Event {
+impl TryFrom<PlainEvent> for ScenarioEvent {
     type Error = String;
 
-    fn try_from(PlainEvent { at, what }: PlainEvent) -> std::result::Result<Self, String> {
+    fn try_from(PlainEvent { at, what }: PlainEvent) -> Result<Self, String> {
         if what.len() > 1 {
             let names: Vec<_> = what.keys().map(String::as_str).collect();
             return Err(format!("an event is one thing, not {}; write one for each", names.join(" and ")));
@@ -130,7 +130,7 @@ impl Outcomes {
     ///
     /// # Errors
     /// Names the place that cannot be read.
-    pub fn read(text: &str) -> std::result::Result<Self, Unreadable> {
+    pub fn read(text: &str) -> Result<Self, ScenarioError> {
         read(text)
     }
 
@@ -139,7 +139,7 @@ impl Outcomes {
     ///
     /// # Errors
     /// Names the first group or cluster that does not exist.
-    pub(super) fn check(&self, input: &Input) -> std::result::Result<(), Unreadable> {
+    pub(super) fn check(&self, input: &Input) -> Result<(), ScenarioError> {
         let joining = self.events.iter().filter_map(|event| match &event.what {
             EventKind::Join { cluster, .. } => Some(cluster),
             _ => None,
@@ -156,14 +156,16 @@ impl Outcomes {
             .enumerate()
             .filter_map(|(at, event)| Some((format!("events[{at}]"), event.what.cluster()?)));
         if let Some((at, name)) = outcomes.chain(events).find(|(_, name)| !known.contains(name)) {
-            return Err(Unreadable::Stranger { at, what: "cluster", name: name.clone() });
+            return Err(ScenarioError::Stranger { at, what: "cluster", name: name.clone() });
         }
         let groups: BTreeSet<String> = input.groups.iter().map(|group| group.key.to_string()).collect();
         let mut events = self.events.iter().enumerate();
         events.try_for_each(|(at, event)| match &event.what {
-            EventKind::Join { group, .. } if !groups.contains(group) => {
-                Err(Unreadable::Stranger { at: format!("events[{at}]"), what: "group", name: group.clone() })
-            }
+            EventKind::Join { group, .. } if !groups.contains(group) => Err(ScenarioError::Stranger {
+                at: format!("events[{at}]"),
+                what: "group",
+                name: group.clone(),
+            }),
             _ => Ok(()),
         })
     }
@@ -179,7 +181,7 @@ impl Outcomes {
             revision: None,
             applies: applies(),
             after: after(),
-            result: Result::Succeeded,
+            result: Conclusion::Succeeded,
         };
         self.outcomes.iter().find(matches).cloned().unwrap_or(default)
     }
@@ -197,7 +199,7 @@ fn after() -> SignedDuration {
     SignedDuration::from_secs(30)
 }
 
-fn span<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<SignedDuration, D::Error> {
+fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SignedDuration, D::Error> {
     let text = String::deserialize(deserializer)?;
     let parsed = duration::parse(&text).filter(|d| !d.is_negative());
     parsed.ok_or_else(|| {

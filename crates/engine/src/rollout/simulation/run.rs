@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::outcomes::{EventKind, Outcomes, Result};
-use super::scenario::{PlainState, Unreadable};
+use super::outcomes::{Conclusion, EventKind, Outcomes};
+use super::scenario::{PlainState, ScenarioError};
 use super::trace::{Row, Trace};
 use crate::rollout::input::{Cluster, Hash, Health, Report};
 use crate::rollout::state::ClusterState;
@@ -19,10 +19,16 @@ const PASSES: usize = 10_000;
 ///
 /// # Errors
 /// The outcomes name clusters or groups that do not exist.
-pub fn run(input: Input, outcomes: &Outcomes, start: Timestamp) -> std::result::Result<Trace, Unreadable> {
+pub fn run(input: Input, outcomes: &Outcomes, start: Timestamp) -> Result<Trace, ScenarioError> {
     outcomes.check(&input)?;
-    let mut play =
-        Play { input, outcomes, now: start, queue: BTreeMap::new(), queued: 0, trace: Trace::new(start) };
+    let mut play = SimulationRun {
+        input,
+        outcomes,
+        now: start,
+        queue: BTreeMap::new(),
+        queued: 0,
+        trace: Trace::new(start),
+    };
     for event in &outcomes.events {
         play.schedule(event.at, Step::Event(event.what.clone()));
     }
@@ -42,7 +48,7 @@ pub fn run(input: Input, outcomes: &Outcomes, start: Timestamp) -> std::result::
     Ok(play.trace)
 }
 
-struct Play<'a> {
+struct SimulationRun<'a> {
     input: Input,
     outcomes: &'a Outcomes,
     now: Timestamp,
@@ -56,7 +62,7 @@ enum Step {
     Report { cluster: String, of: Hash, report: Report },
 }
 
-impl Play<'_> {
+impl SimulationRun<'_> {
     fn schedule(&mut self, after: SignedDuration, step: Step) {
         let at = self.now.checked_add(after).unwrap_or(Timestamp::MAX);
         self.queued += 1;
@@ -216,14 +222,14 @@ impl Play<'_> {
         };
         let outcome = self.outcomes.of(name, &of);
         let report = |report| Step::Report { cluster: name.to_owned(), of: of.clone(), report };
-        if outcome.result == Result::Silent || unreachable {
+        if outcome.result == Conclusion::Silent || unreachable {
             return;
         }
         self.schedule(outcome.applies, report(Report::Progressing));
         let end = match outcome.result {
-            Result::Succeeded => Report::Succeeded,
-            Result::Failed => Report::Failed,
-            Result::Never | Result::Silent => return,
+            Conclusion::Succeeded => Report::Succeeded,
+            Conclusion::Failed => Report::Failed,
+            Conclusion::Never | Conclusion::Silent => return,
         };
         self.schedule(outcome.applies.saturating_add(outcome.after), report(end));
     }

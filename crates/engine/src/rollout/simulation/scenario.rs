@@ -109,7 +109,7 @@ impl PlainState {
 
 /// A file that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum ScenarioError {
     /// It is not YAML or JSON of the right shape.
     #[error("{0}")]
     Shape(String),
@@ -144,8 +144,8 @@ pub enum Unreadable {
 }
 
 /// Reads YAML or JSON.
-pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
-    serde_saphyr::from_str(text).map_err(|e| Unreadable::Shape(e.to_string()))
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, ScenarioError> {
+    serde_saphyr::from_str(text).map_err(|e| ScenarioError::Shape(e.to_string()))
 }
 
 impl Scenario {
@@ -154,7 +154,7 @@ impl Scenario {
     /// # Errors
     /// Names the place that cannot be read. A strategy or policy that the engine refuses is not an error: it
     /// shows in the answer.
-    pub fn read(text: &str) -> Result<Self, Unreadable> {
+    pub fn read(text: &str) -> Result<Self, ScenarioError> {
         let scenario: Self = read(text)?;
         known_strategy("strategy", &scenario.strategy)?;
         if let Some(last) = &scenario.last_strategy {
@@ -171,7 +171,7 @@ impl Scenario {
         let mut described = BTreeMap::new();
         for (second, cluster) in scenario.clusters.iter().enumerate() {
             if let Some(first) = described.insert(&cluster.name, second) {
-                return Err(Unreadable::Twice { name: cluster.name.clone(), first, second });
+                return Err(ScenarioError::Twice { name: cluster.name.clone(), first, second });
             }
         }
         Ok(scenario)
@@ -247,7 +247,7 @@ impl PlainGroup {
     }
 }
 
-fn known_strategy(at: &str, strategy: &RolloutStrategy) -> Result<(), Unreadable> {
+fn known_strategy(at: &str, strategy: &RolloutStrategy) -> Result<(), ScenarioError> {
     known(at, &strategy.unknown)?;
     if let Some(all) = &strategy.all {
         known(&format!("{at}.all"), &all.unknown)?;
@@ -265,16 +265,16 @@ fn known_strategy(at: &str, strategy: &RolloutStrategy) -> Result<(), Unreadable
     Ok(())
 }
 
-fn known_groups(at: &str, groups: &[MandatoryDecisionGroup]) -> Result<(), Unreadable> {
+fn known_groups(at: &str, groups: &[MandatoryDecisionGroup]) -> Result<(), ScenarioError> {
     let mut groups = groups.iter().enumerate();
     groups.try_for_each(|(index, group)| {
         known(&format!("{at}.mandatoryDecisionGroups[{index}]"), &group.unknown)
     })
 }
 
-fn known(at: &str, unknown: &Unknown) -> Result<(), Unreadable> {
+fn known(at: &str, unknown: &Unknown) -> Result<(), ScenarioError> {
     match unknown.keys().next() {
-        Some(field) => Err(Unreadable::Field { at: at.into(), field: field.clone() }),
+        Some(field) => Err(ScenarioError::Field { at: at.into(), field: field.clone() }),
         None => Ok(()),
     }
 }
