@@ -25,7 +25,7 @@ fn access(client: &Client, kind: &str, group: &str, namespace: &str) -> Api<Dyna
 }
 
 /// Creates the objects of a file, with their status.
-async fn load(client: &Client, file: &Path) {
+pub(crate) async fn load(client: &Client, file: &Path) {
     let text = std::fs::read_to_string(file).unwrap();
     let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
     for mut object in objects {

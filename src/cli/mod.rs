@@ -147,9 +147,4 @@ fn command() -> clap::Command {
 }
 
 #[cfg(test)]
-mod tests {
-    #[test]
-    fn the_command_line_is_consistent() {
-        super::command().debug_assert();
-    }
-}
+mod tests;

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{Crd, addon, cluster, crds, work};
 
 mod admitted;
+mod reference;
 
 /// Calls a function for every version of every kind that has a definition.
 macro_rules! each_kind {

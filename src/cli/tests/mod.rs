@@ -1,0 +1,119 @@
+//! The command line as a whole: its consistency, its page in the docs, and the commands that pages name.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::command;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    command().debug_assert();
+}
+
+/// A section for a command that can be run, and for its subcommands.
+fn section(command: &mut clap::Command, name: &str, page: &mut String) {
+    let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
+    let subcommands = command.get_subcommands().filter(|one| one.get_name() != "help").count();
+    let _ = write!(page, "\n## {name}\n\n{about}\n");
+    if subcommands == 0 {
+        page.push_str("\n| argument | meaning |\n|---|---|\n");
+        for argument in
+            command.get_arguments().filter(|one| !["help", "version"].contains(&one.get_id().as_str()))
+        {
+            let _ = writeln!(page, "| `{}` | {} |", shown(argument), meaning(argument));
+        }
+    }
+    for subcommand in command.get_subcommands_mut().filter(|one| one.get_name() != "help") {
+        let name = format!("{name} {}", subcommand.get_name());
+        section(subcommand, &name, page);
+    }
+}
+
+/// An argument as a person writes it.
+fn shown(argument: &clap::Arg) -> String {
+    let value =
+        argument.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let value = if argument.get_action().takes_values() { value.join(" ") } else { String::new() };
+    let short = argument.get_short().map(|short| format!("-{short}, ")).unwrap_or_default();
+    match argument.get_long() {
+        Some(long) if value.is_empty() => format!("{short}--{long}"),
+        Some(long) => format!("{short}--{long} {value}"),
+        None => value,
+    }
+}
+
+fn meaning(argument: &clap::Arg) -> String {
+    let help = argument.get_long_help().or(argument.get_help()).map(ToString::to_string).unwrap_or_default();
+    let mut text = help.replace('\n', " ").replace('|', "\\\\|");
+    if !text.ends_with(['.', ']']) {
+        text.push('.');
+    }
+    let default: Vec<_> = argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    if argument.get_action().takes_values() && default.iter().any(|value| !value.is_empty()) {
+        let _ = write!(text, " Default: `{}`.", default.join(", "));
+    }
+    let values = argument.get_possible_values();
+    if argument.get_action().takes_values() && !values.is_empty() {
+        let values: Vec<_> = values.iter().map(|value| format!("`{}`", value.get_name())).collect();
+        let _ = write!(text, " One of {}.", values.join(", "));
+    }
+    text
+}
+
+#[test]
+fn the_reference_of_the_command_line_is_its_help() {
+    let mut page = String::from(
+        "# Command line\n\nA test writes this page from the help of the commands (`make bless`). Every command takes `-v`, `--log-format` and \
+         `--help`.\n",
+    );
+    for subcommand in command().get_subcommands_mut().filter(|one| one.get_name() != "help") {
+        let name = format!("wheelwright {}", subcommand.get_name());
+        section(subcommand, &name, &mut page);
+    }
+    let file = root().join("docs/reference/cli.md");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&file, &page).unwrap();
+    }
+    assert!(page == std::fs::read_to_string(&file).unwrap(), "run with BLESS=1 and review");
+}
+
+/// The pages of the project.
+fn pages() -> Vec<PathBuf> {
+    let docs = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let readmes = ["README.md", "examples-repo/README.md"].map(|page| root().join(page));
+    docs.chain(readmes).filter(|path| path.extension().is_some_and(|end| end == "md")).collect()
+}
+
+/// The words of a command line as a shell takes them, up to a comment, a pipe or a redirection.
+fn words(line: &str) -> Vec<String> {
+    let line = line.split(" #").next().unwrap_or_default();
+    let end =
+        [" | ", " > ", " || ", " && "].iter().filter_map(|stop| line.find(stop)).min().unwrap_or(line.len());
+    line[..end].split_whitespace().map(|word| word.replace('\'', "")).collect()
+}
+
+#[test]
+fn every_command_that_a_page_shows_is_one_that_the_program_takes() {
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            // Text in blocks begins with the command; an ellipsis stands for what is left out.
+            if !line.starts_with("wheelwright ") || line.contains("...") {
+                continue;
+            }
+            seen += 1;
+            if let Err(error) = command().try_get_matches_from(words(line))
+                && error.use_stderr()
+            {
+                wrong.push(format!("{}:{}: {line}\n{error}", page.display(), number + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty() && seen > 40, "{seen} commands, wrong:\n{}", wrong.join("\n"));
+}

@@ -1,0 +1,199 @@
+//! The blocks of the README and of the docs: commands run on a real API server, and objects are taken by it.
+
+mod reasons;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use crate::kube::{Cluster, assets};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The pages whose blocks run, in this order, on one hub.
+const RUN: &[&str] = &["docs/tutorial.md", "docs/how-to.md", "docs/operating.md", "README.md"];
+
+/// Blocks that do not run: page, start of the first line, and why.
+const NOT_RUN: &[(&str, &str, &str)] = &[
+    ("README.md", "make demo", "a step of .ci/run"),
+    ("README.md", "make test", "it is what runs this test"),
+    ("README.md", "wheelwright crds |", "chart::install does it, and this hub has the operator already"),
+    ("README.md", "wheelwright operator", "it runs until it is stopped; chart:: runs it"),
+    ("README.md", "wheelwright agent", "it runs until it is stopped; cli:: runs it and accepts its cluster"),
+    ("docs/tutorial.md", "make demo", "a step of .ci/run"),
+    ("docs/tutorial.md", "wheelwright accept", "no agent asks here; cli:: accepts one that does"),
+    ("docs/tutorial.md", "wheelwright plan", "plan:: runs plans of branches"),
+    ("docs/how-to.md", "wheelwright rollout approve", "nothing waits here; rollout:: approves what waits"),
+    (
+        "docs/how-to.md",
+        "etcdctl",
+        "etcdctl is not part of the tests; faults:: restores a copy of etcd's files",
+    ),
+    ("docs/operating.md", "podman build", "no daemon and no registry; image:: makes the image"),
+    ("docs/operating.md", "wheelwright rollout approve", "nothing waits here; rollout:: approves what waits"),
+    (
+        "docs/operating.md",
+        "wheelwright doctor",
+        "no operator runs here, so it fails; doctor:: examines a hub",
+    ),
+    (
+        "docs/operating.md",
+        "helm upgrade",
+        "chart:: renders these values, and helm has installed nothing here",
+    ),
+    ("docs/addons.md", "", "published:: applies these files on both hubs"),
+    ("docs/cli.md", "", "cli:: runs a fleet with these commands and an agent"),
+    ("docs/plan.md", "", "plan:: runs them on repositories of its own"),
+    ("docs/rendering.md", "", "render's own tests run each option"),
+    ("docs/repositories.md", "", "git:: and sources:: use keys, hooks and hosts of their own"),
+    ("docs/simulate.md", "", "the golden files of simulate run its example"),
+    ("examples-repo/README.md", "", "golden:: renders its overlays, and the demo runs it"),
+];
+
+/// The programs that a block of commands begins with.
+const PROGRAMS: &[&str] =
+    &["wheelwright", "kubectl", "helm", "make", "cp", "etcdctl", "podman", "ssh-keygen", "git", "curl"];
+
+struct Block {
+    page: String,
+    language: String,
+    text: String,
+}
+
+impl Block {
+    fn is_commands(&self) -> bool {
+        let first = self.text.split_whitespace().next().unwrap_or_default();
+        self.language.is_empty() && PROGRAMS.contains(&first)
+    }
+
+    fn reason(&self) -> Option<&'static str> {
+        let is_it =
+            |(page, start, _): &&(&str, &str, &str)| *page == self.page && self.text.starts_with(start);
+        NOT_RUN.iter().find(is_it).map(|(_, _, why)| *why)
+    }
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let text = std::fs::read_to_string(format!("{ROOT}/{page}")).unwrap();
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for line in text.lines() {
+        match (line.strip_prefix("```"), open.take()) {
+            (Some(language), None) => {
+                open = Some(Block { page: page.into(), language: language.into(), text: String::new() });
+            }
+            (Some(_), Some(block)) => blocks.push(block),
+            (None, Some(mut block)) => {
+                block.text += line;
+                block.text.push('\n');
+                open = Some(block);
+            }
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+fn pages() -> BTreeSet<String> {
+    let docs = std::fs::read_dir(format!("{ROOT}/docs")).unwrap();
+    let names = docs.map(|entry| format!("docs/{}", entry.unwrap().file_name().to_str().unwrap()));
+    let pages = names.filter(|name| name.ends_with(".md"));
+    pages.chain(["README.md".to_owned(), "examples-repo/README.md".to_owned()]).collect()
+}
+
+#[test]
+fn every_block_of_commands_runs_or_says_why_not() {
+    let all: Vec<Block> = pages().iter().flat_map(|page| blocks(page)).filter(Block::is_commands).collect();
+    for block in &all {
+        assert!(
+            RUN.contains(&block.page.as_str()) || block.reason().is_some(),
+            "{}:\n{}",
+            block.page,
+            block.text
+        );
+    }
+    for (page, start, _) in NOT_RUN {
+        let is_it = |block: &&Block| block.page == *page && block.text.starts_with(start);
+        assert!(all.iter().any(|block| is_it(&block)), "no block of {page} starts with {start:?}");
+    }
+}
+
+/// Says of the operator's Deployment that its pods run, which no kubelet does here.
+async fn run_pods(client: kube::Client) {
+    let deployments: Api<Deployment> = Api::namespaced(client, "wheelwright-system");
+    loop {
+        if let Ok(Some(found)) = deployments.get_opt("wheelwright-operator").await {
+            let count = found.spec.replicas;
+            let status = json!({"status": {"observedGeneration": found.metadata.generation, "replicas": count,
+                "updatedReplicas": count, "readyReplicas": count, "availableReplicas": count}});
+            // It may be deleted meanwhile.
+            let _ = deployments
+                .patch_status("wheelwright-operator", &PatchParams::default(), &Patch::Merge(status))
+                .await;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// What the pages assume: programs, a copy of the repository, an add-on whose rollout stopped, and Deployments of OCM's names.
+async fn prepare(hub: &Cluster, dir: &Path) {
+    let bin = dir.join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let link = |from: &Path, name: &str| std::os::unix::fs::symlink(from, dir.join(name)).unwrap();
+    link(Path::new(env!("CARGO_BIN_EXE_wheelwright")), "bin/wheelwright");
+    link(&assets().join("kubectl"), "bin/kubectl");
+    link(&Path::new(ROOT).join("examples-repo"), "examples-repo");
+    let kubectl = hub.kubectl();
+    kubectl.install(api::crds::hub().into_iter());
+    let stopped = Path::new(ROOT).join("tests/golden/explain/rollout.yaml");
+    crate::rollout::load(&hub.client().await, &stopped).await;
+    for (namespace, name) in [
+        ("open-cluster-management", "cluster-manager"),
+        ("open-cluster-management-hub", "cluster-manager-placement-controller"),
+    ] {
+        kubectl.run(&["create", "namespace", namespace]);
+        kubectl.run(&["create", "deployment", name, "-n", namespace, "--image=example.com/ocm"]);
+    }
+}
+
+fn run(hub: &Cluster, dir: &Path, block: &Block) {
+    let mut command = Command::new("timeout");
+    command.args(["180", "bash", "-euo", "pipefail", "-c", &block.text]).current_dir(dir);
+    command.env("PATH", format!("{}:{}", dir.join("bin").display(), std::env::var("PATH").unwrap()));
+    command.env("KUBECONFIG", &hub.kubeconfig).env("HOME", dir);
+    let output = command.output().unwrap();
+    let told =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}:\n{}\n{told}", block.page, block.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_and_objects_of_the_pages_work_on_a_hub() {
+    let hub = Cluster::start("docs").await;
+    let dir = tempfile::tempdir().unwrap();
+    prepare(&hub, dir.path()).await;
+    let pods = tokio::spawn(run_pods(hub.client().await));
+    let kubectl = hub.kubectl();
+    let mut count = 0;
+    for block in RUN.iter().flat_map(|page| blocks(page)) {
+        if block.language == "yaml" && block.text.starts_with("apiVersion:") {
+            kubectl.run_with(
+                &["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-"],
+                &block.text,
+            );
+            count += 1;
+        }
+        if block.is_commands() && block.reason().is_none() {
+            run(&hub, dir.path(), &block);
+            count += 1;
+        }
+    }
+    pods.abort();
+    assert!(count >= 18, "{count} blocks ran");
+}
