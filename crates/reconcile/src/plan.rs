@@ -253,7 +253,10 @@ impl StatusWrite {
     ///
     /// Both are the whole object; only their `status` is compared. Fields the type does not know are left as
     /// they are.
-    pub fn between<K: Kind>(old: &K, new: &K) -> Option<Self> {
+    pub fn between<K: Kind + PartialEq>(old: &K, new: &K) -> Option<Self> {
+        if old == new {
+            return None;
+        }
         let before = Object::from_typed(old);
         let after = Object::from_typed(new);
         let none = Value::Null;
