@@ -14,13 +14,15 @@ use kube::api::{Api, ListParams};
 use object::{Key, Object};
 use reconcile::{Action, Controller, Plan, Read, Register as _, View, Watches};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use wheelwright::apiserver::{Options, Server};
 use wheelwright::operator::source::SourceOptions;
-use wheelwright::operator::{self, OperatorOptions};
-use wheelwright::shell::{Election, ElectionOptions, Selection, Shell, ShellOptions, now};
+use wheelwright::operator::{self, Candidate, OperatorOptions};
+use wheelwright::shell::{Election, ElectionOptions, Selection, Shell, ShellOptions, leader_client, now};
 
 use crate::fleet_commit::commit;
 use crate::kube::Cluster;
@@ -106,7 +108,10 @@ async fn a_leader_that_stops_gives_the_lease_back_after_its_last_write() {
         OperatorOptions {
             hub: slow.clone(),
             controllers: Selection::parse("clusterset", &operator::controller_names()).unwrap(),
-            election: Some(Election::new(slow, options("first"))),
+            election: Some(Candidate {
+                election: Election::new(slow.clone(), options("first")),
+                leader: slow,
+            }),
             listen: None,
             receiver: None,
             webhook: None,
@@ -209,6 +214,40 @@ async fn no_write_leaves_after_the_deadline_of_a_leader() {
         sent.last().unwrap().duration_since(ended.1)
     );
     assert!(ended.1.elapsed() < Duration::from_secs(1), "nothing is waited for: {:?}", ended.1.elapsed());
+}
+
+/// The check before a request is not the last one: a process can be stopped after it.
+#[tokio::test]
+async fn a_connection_of_a_former_leader_sends_nothing() {
+    let hub = Server::start(Options::new(now)).await.unwrap();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let received = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&received);
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut bytes = [0; 4096];
+            while let Ok(length @ 1..) = stream.read(&mut bytes).await {
+                *count.lock().unwrap() += length;
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await.unwrap();
+            }
+        }
+    });
+    let term = ElectionOptions { renew_deadline: Duration::from_secs(1), ..options("first") };
+    let mut election = Election::new(hub.client(), term);
+    let client = leader_client(kube::Config::new(url), election.leadership()).unwrap();
+    let ask = async || client.request_text(http::Request::get("/version").body(Vec::new()).unwrap()).await;
+
+    let stranger = ask().await.unwrap_err();
+    assert_eq!(*received.lock().unwrap(), 0, "not elected yet: {stranger}");
+    assert!(election.acquire(&CancellationToken::new()).await);
+    assert_eq!(ask().await.unwrap(), "{}");
+    let sent = *received.lock().unwrap();
+    assert!(sent > 0);
+    election.leadership().ended().await;
+    let former = ask().await.unwrap_err();
+    assert_eq!(*received.lock().unwrap(), sent, "{former}");
 }
 
 /// The words that the works carry, and their versions.

@@ -7,7 +7,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio_util::sync::CancellationToken;
 
 use super::CommandError;
-use crate::shell;
+use crate::shell::{self, Leadership};
 
 /// The hub that a command talks to.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -24,6 +24,15 @@ impl HubArgs {
     /// Connects to the hub.
     pub(super) async fn connect(&self) -> Result<kube::Client, CommandError> {
         connect(self.kubeconfig.as_deref(), self.context.as_deref()).await
+    }
+
+    /// A client of the hub that sends nothing without this leadership.
+    pub(super) async fn connect_as_leader(
+        &self,
+        leadership: Leadership,
+    ) -> Result<kube::Client, CommandError> {
+        let client = shell::leader_client(self.config().await?, leadership);
+        Ok(client.context("cannot use the kubeconfig")?)
     }
 
     /// How the hub is reached.

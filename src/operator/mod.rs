@@ -25,7 +25,7 @@ pub struct OperatorOptions {
     /// The controllers that run.
     pub controllers: Selection,
     /// The election to win before any write; without one the operator must be the only one.
-    pub election: Option<Election>,
+    pub election: Option<Candidate>,
     /// The address that serves health and metrics.
     pub listen: Option<SocketAddr>,
     /// The receiver of webhooks of git servers.
@@ -36,6 +36,14 @@ pub struct OperatorOptions {
     pub namespace: String,
     /// The options of fetches.
     pub sources: source::SourceOptions,
+}
+
+/// One of several operators.
+pub struct Candidate {
+    /// Its election.
+    pub election: Election,
+    /// The hub, for all that the leader alone does: a client that sends nothing without the leadership.
+    pub leader: kube::Client,
 }
 
 /// The names of the hub's controllers, for `--controllers`.
@@ -53,16 +61,19 @@ pub fn controller_names() -> Vec<&'static str> {
 
 /// Runs until `stop`, or until leadership is lost.
 pub async fn run(options: OperatorOptions, stop: CancellationToken) {
-    let OperatorOptions { hub, controllers, mut election, listen, receiver, webhook, namespace, sources } =
+    let OperatorOptions { hub, controllers, election, listen, receiver, webhook, namespace, sources } =
         options;
+    let (mut election, leader) = match election {
+        Some(Candidate { election, leader }) => (Some(election), leader),
+        None => (None, hub.clone()),
+    };
     if let Some(webhook) = webhook {
         tokio::spawn(webhook::run(hub.clone(), webhook, stop.clone()));
     }
-    let client = hub.clone();
     let attempts = sources.cache.join("attempts");
-    let sources = source::SourceController::new(hub.clone(), sources);
+    let sources = source::SourceController::new(hub, sources);
     let shell_options = ShellOptions {
-        hub,
+        hub: leader.clone(),
         spoke: None,
         scope: Scope::Everything,
         controllers,
@@ -109,7 +120,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         }
     };
     let fetching = sources.run(shell.handle(), over.clone());
-    let signing = signer::run(client, shell.handle(), namespace, over.clone());
+    let signing = signer::run(leader, shell.handle(), namespace, over.clone());
     tokio::join!(shell.run(over.clone()), fetching, signing, lead);
     // The release comes last: the next leader reads the hub once it is elected, and must find all writes of
     // this one.

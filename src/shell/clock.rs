@@ -1,9 +1,62 @@
-//! The clock.
+//! The clocks.
+
+use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::time::Instant;
 
 /// The time now. All other code takes the time as an argument.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
 pub fn now() -> Timestamp {
     Timestamp::now()
+}
+
+/// A point in time, for durations that the suspension of the machine counts towards. An [`Instant`] alone
+/// stands still while a Linux machine is suspended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub(super) instant: Instant,
+    /// Time since the start of the machine; zero where the system does not tell.
+    since_start: Duration,
+}
+
+impl Moment {
+    pub(super) fn now() -> Self {
+        Self { instant: Instant::now(), since_start: since_start() }
+    }
+
+    /// The time from an earlier moment to this one.
+    pub(super) fn since(self, earlier: Self) -> Duration {
+        let awake = self.instant.saturating_duration_since(earlier.instant);
+        awake.max(self.since_start.saturating_sub(earlier.since_start))
+    }
+}
+
+/// `CLOCK_BOOTTIME`, which runs on while the machine is suspended.
+#[cfg(target_os = "linux")]
+fn since_start() -> Duration {
+    let at = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    at.try_into().unwrap_or_default()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn since_start() -> Duration {
+    Duration::ZERO
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_suspension_counts() {
+        let earlier = Moment { instant: Instant::now(), since_start: Duration::from_secs(100) };
+        let after = |awake: u64, suspended: u64| Moment {
+            instant: earlier.instant + Duration::from_secs(awake),
+            since_start: earlier.since_start + Duration::from_secs(awake + suspended),
+        };
+        assert_eq!(after(3, 0).since(earlier), Duration::from_secs(3));
+        assert_eq!(after(1, 60).since(earlier), Duration::from_secs(61));
+        assert!(Moment::now().since(Moment::now()) < Duration::from_secs(60));
+    }
 }

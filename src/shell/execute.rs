@@ -48,11 +48,6 @@ pub(super) struct ApiServer<'a> {
     leadership: Option<&'a Leadership>,
 }
 
-/// The reason why a request was not sent.
-#[derive(Debug, thiserror::Error)]
-#[error("this process is no longer the leader")]
-struct NotLeading;
-
 impl Executor {
     pub(super) fn new(hub: Arc<Resources>, spoke: Option<Arc<Resources>>, controllers: usize) -> Self {
         let slots = (0..controllers).map(|_| Semaphore::new(WRITES_IN_FLIGHT)).collect();
@@ -109,8 +104,8 @@ impl Executor {
     }
 
     async fn push(&self, push: &Push) -> Outcome {
-        if self.leadership.as_ref().is_some_and(|leadership| !leadership.holds()) {
-            return Err(Failure { kind: FailureKind::Unavailable, message: NotLeading.to_string() });
+        if let Some(Err(not_leading)) = self.leadership.as_ref().map(Leadership::check) {
+            return Err(Failure { kind: FailureKind::Unavailable, message: not_leading.to_string() });
         }
         match &self.push {
             Some(to_remote) => to_remote(Push::clone(push)).await.map(|()| None),
@@ -228,9 +223,9 @@ impl<'a> ApiServer<'a> {
             request.headers_mut().insert("Impersonate-User", user);
         }
         let slot = self.slots.acquire().await.map_err(|e| Error::Service(e.into()))?;
-        // This check comes last, because the process may have been stopped during a long wait for a slot.
-        if self.leadership.is_some_and(|leadership| !leadership.holds()) {
-            return Err(Error::Service(NotLeading.into()));
+        // The wait for a slot may have been long. The connection asks once more before it sends.
+        if let Some(Err(not_leading)) = self.leadership.map(Leadership::check) {
+            return Err(Error::Service(not_leading.into()));
         }
         debug!(method = %request.method(), uri = %request.uri(), "write");
         let answered = self.resources.client().request(request).await;

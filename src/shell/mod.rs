@@ -26,7 +26,7 @@ mod telemetry;
 mod threads;
 mod watch;
 
-pub use client::client;
+pub use client::{client, leader_client};
 pub use clock::now;
 pub use election::{Election, ElectionOptions, Leadership};
 pub use execute::{failure, message};

@@ -17,7 +17,7 @@ use crate::cli::{CommandError, CommandResult};
 use crate::git::Remote;
 use crate::operator::source::SourceOptions;
 use crate::operator::webhook::{WebhookAddress, WebhookOptions};
-use crate::operator::{self, OperatorOptions};
+use crate::operator::{self, Candidate, OperatorOptions};
 use crate::serve::receiver::ReceiverOptions;
 use crate::shell::{Election, ElectionOptions, Selection};
 use api::gitops::v1alpha1::ConfigRepo;
@@ -140,7 +140,9 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
                 let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into());
                 let options = ElectionOptions::new(&args.namespace, "wheelwright-operator", &host);
                 // On a connection of its own, so that no renewal waits behind other requests.
-                Some(Election::new(args.hub.connect().await?, options))
+                let election = Election::new(args.hub.connect().await?, options);
+                let leader = args.hub.connect_as_leader(election.leadership()).await?;
+                Some(Candidate { election, leader })
             }
             false => None,
         };

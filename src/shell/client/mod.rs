@@ -10,6 +10,7 @@
 
 mod answers;
 mod connections;
+mod fenced;
 mod proxy;
 mod trust;
 
@@ -27,10 +28,17 @@ use tower_http::decompression::DecompressionLayer;
 use answers::Answers;
 pub(super) use answers::{is_too_large, retry_after};
 use connections::Connections;
+use fenced::Fenced;
 use proxy::Proxy;
+
+use super::election::Leadership;
 
 /// Time limit of connecting, with the handshake of TLS and the way through a proxy.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time limit of the acknowledgement of bytes that a leader sent, by the other end of the connection. The next
+/// leader writes at least as much later than this one may send. The system would try for 15 minutes.
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(4);
 
 /// Makes a client for a cluster.
 ///
@@ -38,23 +46,37 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The configuration is not usable: a certificate does not parse, a URL has no host, or a proxy has an
 /// unknown scheme.
 pub fn client(config: Config) -> kube::Result<Client> {
+    client_with(config, None)
+}
+
+/// Makes a client whose connections send nothing without this leadership.
+///
+/// # Errors
+/// Those of [`client`].
+pub fn leader_client(config: Config, leadership: Leadership) -> kube::Result<Client> {
+    client_with(config, Some(leadership))
+}
+
+fn client_with(config: Config, leadership: Option<Leadership>) -> kube::Result<Client> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
+    #[cfg(target_os = "linux")]
+    tcp.set_tcp_user_timeout(leadership.as_ref().map(|_| ACKNOWLEDGED_WITHIN));
     match proxy::of(&config)? {
-        None => connected_by(config, tcp),
-        Some(Proxy::Socks5 { url, user: None }) => connected_by(config, SocksV5::new(url, tcp)),
+        None => connected_by(config, tcp, leadership),
+        Some(Proxy::Socks5 { url, user: None }) => connected_by(config, SocksV5::new(url, tcp), leadership),
         Some(Proxy::Socks5 { url, user: Some((name, password)) }) => {
-            connected_by(config, SocksV5::new(url, tcp).with_auth(name, password))
+            connected_by(config, SocksV5::new(url, tcp).with_auth(name, password), leadership)
         }
         Some(Proxy::Http { url, authorization }) => {
             let tunnel = Tunnel::new(url, tcp);
-            connected_by(config, with_authorization(tunnel, authorization))
+            connected_by(config, with_authorization(tunnel, authorization), leadership)
         }
         Some(Proxy::Https { url, authorization }) => {
             let tls = HttpsConnectorBuilder::new().with_tls_config(trust::tls_config(&config)?);
             let tunnel = Tunnel::new(url, tls.https_only().enable_http1().wrap_connector(tcp));
-            connected_by(config, with_authorization(tunnel, authorization))
+            connected_by(config, with_authorization(tunnel, authorization), leadership)
         }
     }
 }
@@ -67,7 +89,7 @@ fn with_authorization<C>(tunnel: Tunnel<C>, authorization: Option<http::HeaderVa
 }
 
 /// A client that makes its connections, to the server or to a proxy, by `inner`.
-fn connected_by<C>(config: Config, inner: C) -> kube::Result<Client>
+fn connected_by<C>(config: Config, inner: C, leadership: Option<Leadership>) -> kube::Result<Client>
 where
     C: Service<http::Uri> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Send + Unpin + 'static,
@@ -80,7 +102,11 @@ where
         let name = name.clone().try_into().map_err(|e| Error::Service(Box::new(e)))?;
         builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
-    let https = builder.enable_http1().enable_http2().wrap_connector(inner);
+    let fenced = tower::service_fn(move |url: http::Uri| {
+        let (connecting, leadership) = (inner.clone().oneshot(url), leadership.clone());
+        async move { connecting.await.map(|inner| Fenced { inner, leadership }) }
+    });
+    let https = builder.enable_http1().enable_http2().wrap_connector(fenced);
     let connector = tower::service_fn(move |url: http::Uri| {
         let connecting = https.clone().oneshot(url);
         Box::pin(async move { tokio::time::timeout(CONNECT_TIMEOUT, connecting).await? })

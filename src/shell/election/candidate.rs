@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::Leadership;
-use crate::shell::clock::now;
+use super::leadership::Term;
+use crate::shell::clock::{Moment, now};
 use object::hex;
 
 /// Time limit for the release of the lease; then the next leader waits until the lease expires.
@@ -65,14 +66,14 @@ pub struct Election {
     options: ElectionOptions,
     /// The lease as last read, and when it last changed by the clock of this process.
     observed: Option<(Lease, Instant)>,
-    prolong: watch::Sender<Instant>,
+    prolong: watch::Sender<Term>,
     leadership: Leadership,
 }
 
 /// The result of an attempt.
 enum Attempt {
     /// This candidate holds the lease; the renewal was sent at this time.
-    Ours(Instant),
+    Ours(Moment),
     /// Another candidate holds it.
     Others,
 }
@@ -132,19 +133,20 @@ impl Election {
             });
             match stop.run_until_cancelled(renewal).await {
                 None => return,
-                Some(Ok(Ok(Ok(Attempt::Ours(sent))))) => self.extend(sent),
-                Some(Ok(Ok(Ok(Attempt::Others)))) => break,
+                // While the machine was suspended, another may have led and given the lease back.
+                Some(Ok(Ok(Ok(Attempt::Ours(sent))))) if self.leadership.holds() => self.extend(sent),
+                Some(Ok(Ok(Ok(Attempt::Ours(_) | Attempt::Others)))) => break,
                 Some(Ok(Ok(Err(error)))) => warn!(%error, "cannot renew the lease"),
                 Some(Ok(Err(_))) => warn!("cannot renew the lease: the API server does not answer"),
                 Some(Err(_)) => break,
             }
         }
-        self.prolong.send_replace(Instant::now());
+        self.prolong.send_replace(Term::over());
         warn!("no longer the leader");
     }
 
-    fn extend(&self, sent: Instant) {
-        self.prolong.send_replace(sent + self.options.renew_deadline);
+    fn extend(&self, sent: Moment) {
+        self.prolong.send_replace(Term { sent, lasts: self.options.renew_deadline });
     }
 
     /// The time until the next attempt: earlier than usual if the lease of another candidate expires before.
@@ -170,7 +172,7 @@ impl Election {
                 return Ok(Attempt::Others);
             }
         }
-        let (sent, claim) = (Instant::now(), self.claim(current.as_ref()));
+        let (sent, claim) = (Moment::now(), self.claim(current.as_ref()));
         let params = PostParams::default();
         let written = match current {
             Some(_) => self.api.replace(&self.options.name, &params, &claim).await,
@@ -213,7 +215,7 @@ impl Election {
     /// Releases the lease if this candidate still holds it, so that the next leader need not wait for it to
     /// expire. The attempt ends after two seconds without an answer.
     pub async fn release(self) {
-        self.prolong.send_replace(Instant::now());
+        self.prolong.send_replace(Term::over());
         let Some((mut lease, _)) = self.observed else { return };
         let ours =
             lease.spec.as_mut().filter(|spec| spec.holder_identity.as_ref() == Some(&self.options.identity));

@@ -1,34 +1,69 @@
 //! The time until which a process may write.
 
+use std::time::Duration;
+
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// The time until which a process may write, by its election. After a suspension, a process finds its
-/// leadership ended.
+use crate::shell::clock::Moment;
+
+/// The time until which a process may write, by its election. After a suspension, of the process or of the
+/// machine, the process finds its leadership ended.
 #[derive(Clone, Debug)]
-pub struct Leadership(watch::Receiver<Instant>);
+pub struct Leadership(watch::Receiver<Term>);
+
+/// The time for which a renewal of the lease counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Term {
+    /// When the renewal was sent.
+    pub(super) sent: Moment,
+    pub(super) lasts: Duration,
+}
+
+/// The reason why nothing is sent.
+#[derive(Debug, thiserror::Error)]
+#[error("this process is no longer the leader")]
+pub(in crate::shell) struct NotLeading;
+
+impl Term {
+    /// A term that is over.
+    pub(super) fn over() -> Self {
+        Self { sent: Moment::now(), lasts: Duration::ZERO }
+    }
+
+    /// Its end by the clock of timers, which stand still while the machine is suspended.
+    fn until(self) -> Instant {
+        self.sent.instant + self.lasts
+    }
+}
 
 impl Leadership {
     /// A leadership that has ended already, with the sender that starts and extends it.
-    pub(super) fn new() -> (watch::Sender<Instant>, Self) {
-        let (sender, receiver) = watch::channel(Instant::now());
+    pub(super) fn new() -> (watch::Sender<Term>, Self) {
+        let (sender, receiver) = watch::channel(Term::over());
         (sender, Self(receiver))
     }
 
     /// Whether the process may write now.
     pub fn holds(&self) -> bool {
-        Instant::now() < *self.0.borrow()
+        let Term { sent, lasts } = *self.0.borrow();
+        Moment::now().since(sent) < lasts
+    }
+
+    /// Fails if the process may not write now.
+    pub(in crate::shell) fn check(&self) -> Result<(), NotLeading> {
+        if self.holds() { Ok(()) } else { Err(NotLeading) }
     }
 
     /// When it ends unless it is extended.
     pub(super) fn until(&self) -> Instant {
-        *self.0.borrow()
+        self.0.borrow().until()
     }
 
     /// Waits until the process may not write any more.
     pub async fn ended(mut self) {
         loop {
-            let until = *self.0.borrow_and_update();
+            let until = self.0.borrow_and_update().until();
             match timeout_at(until, self.0.changed()).await {
                 Ok(Ok(())) => {}
                 // The candidate that could extend it is gone.

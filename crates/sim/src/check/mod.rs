@@ -131,7 +131,10 @@ impl Checker {
             // The first of them is its own.
             let is_first = seen.insert(write.id.clone());
             if let Some(author) = author {
-                let checked = if is_first { self.preconditions(&write, &author) } else { Ok(()) };
+                let checked = match is_first {
+                    true => self.preconditions(&write, &author).and_then(|()| self.fence(&write, &author)),
+                    false => Ok(()),
+                };
                 self.note(checked.and_then(|()| self.check(&write, &author)), now);
             }
             if author.is_some() && write.before.is_none() {

@@ -56,6 +56,26 @@ impl Checker {
         Ok(())
     }
 
+    /// A change of a work reaches a cluster, so it is made to the version that was read. Works of a repository
+    /// are its author's to change.
+    pub(super) fn fence(&self, write: &Write, author: &Author<'_>) -> CheckResult {
+        let (Some(before), Some(after)) = (&write.before, &write.after) else { return Ok(()) };
+        let is_changed = write.id.kind == "ManifestWork" && before.0.get("spec") != after.0.get("spec");
+        if write.spoke.is_some() || author.controller == "config-repo" || !is_changed {
+            return Ok(());
+        }
+        let version = match author.action {
+            Action::Patch { precondition, .. } => precondition.resource_version.as_str(),
+            Action::Apply { object, .. } | Action::Replace { object, .. } => object.resource_version(),
+            Action::Create { .. } | Action::Delete { .. } | Action::Push(_) => return Ok(()),
+        };
+        if version.is_empty() {
+            let why = format!("{} changes the work whatever its version is", author.controller);
+            return Err(Broken::new(Invariant::Preconditions, &write.id, why));
+        }
+        Ok(())
+    }
+
     /// A controller deletes what a controller created, adopted or took over, and what a cluster that leaves
     /// has in its namespace.
     pub(super) fn deletion(&self, write: &Write, author: &Author<'_>) -> CheckResult {

@@ -222,7 +222,7 @@ pub(super) fn remove<'a>(bindings: impl IntoIterator<Item = &'a Arc<RoleBinding>
 
 /// The write of a work, with the read version as precondition: a former leader that still runs must not
 /// replace a newer work by an older one (`docs/design/dispatcher.md`).
-fn fenced(mut work: Object, live: Option<&Arc<ManifestWork>>) -> Object {
+pub(super) fn fenced(mut work: Object, live: Option<&Arc<ManifestWork>>) -> Object {
     if let Some(version) = live.and_then(|live| live.metadata.resource_version.clone()) {
         work.metadata_mut().insert("resourceVersion".into(), version.into());
     }

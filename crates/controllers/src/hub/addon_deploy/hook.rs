@@ -5,7 +5,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::deployment::{Deployment, without_status};
+use super::deployment::{Deployment, fenced, without_status};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::ConditionStatus::False;
 use api::condition::{Observation, set_condition};
@@ -62,7 +62,7 @@ impl Deployment {
             Some([]) => release(&self.addon),
             Some([first, ..]) => self.wait(Vec::new(), &format!("{first} has not completed"), now),
             None => {
-                let write = Action::apply(without_status(wanted));
+                let write = Action::apply(fenced(without_status(wanted), self.hook.as_ref()));
                 self.wait(vec![write], "it has just been written", now)
             }
         }

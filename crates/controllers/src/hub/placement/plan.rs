@@ -1,6 +1,6 @@
 //! The plan of a placement: its schedule as actions, events and a status.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -17,11 +17,12 @@ use reconcile::{Action, Event, EventType, Plan, Precondition, Site, StatusWrite,
 /// predecessor, before they are collected.
 pub(super) fn plan(placement: &Placement, decisions: &[Arc<PlacementDecision>], schedule: Schedule) -> Plan {
     let known = decisions.iter().map(|decision| (decision.name(), &**decision)).collect();
-    let writes = Writes { placement, known };
+    let mut writes = Writes { placement, known, written: BTreeSet::new() };
     let mut plan = Plan { wake_at: schedule.wake_at, ..Plan::default() };
     plan.step(writes.adoptions());
     for step in schedule.steps {
-        plan.step(step.into_iter().map(|write| writes.action(write)));
+        let actions: Vec<Action> = step.into_iter().map(|write| writes.action(write)).collect();
+        plan.step(actions);
     }
     plan.events = schedule.events.into_iter().map(|event| writes.event(event)).collect();
     if placement.status.as_ref() != Some(&schedule.status) {
@@ -36,24 +37,27 @@ struct Writes<'a> {
     placement: &'a Placement,
     /// The decisions that exist, by name.
     known: BTreeMap<&'a str, &'a PlacementDecision>,
+    /// The names of those that an earlier action of the plan writes.
+    written: BTreeSet<String>,
 }
 
 impl Writes<'_> {
-    fn adoptions(&self) -> Vec<Action> {
+    fn adoptions(&mut self) -> Vec<Action> {
         let is_owned = |decision: &PlacementDecision| {
             let owners = decision.metadata.owner_references.as_deref().unwrap_or_default();
             owners.iter().any(|owner| owner.uid == self.placement.uid())
                 && placement_of(decision) == Some(Key::of(self.placement))
         };
         let orphans = self.known.values().filter(|decision| !is_owned(decision));
+        let orphans: Vec<&str> = orphans.map(|decision| decision.name()).collect();
         let metadata = json!({ "metadata": {
             "labels": { PLACEMENT_LABEL: self.placement.name() },
             "ownerReferences": [self.placement.controller_reference()],
         } });
-        orphans.map(|orphan| self.patch(orphan.name(), Subresource::None, &metadata)).collect()
+        orphans.into_iter().map(|orphan| self.patch(orphan, Subresource::None, &metadata)).collect()
     }
 
-    fn action(&self, write: Write) -> Action {
+    fn action(&mut self, write: Write) -> Action {
         match write {
             Write::Create(labels) => Action::create(Object::from_typed(&self.created(&labels))),
             Write::Decide { name, decisions } => {
@@ -84,15 +88,21 @@ impl Writes<'_> {
         decision
     }
 
-    fn patch(&self, name: &str, subresource: Subresource, patch: &Value) -> Action {
+    fn patch(&mut self, name: &str, subresource: Subresource, patch: &Value) -> Action {
         let (target, precondition) = (self.target(name), self.precondition(name));
         let patch = patch.as_object().cloned().unwrap_or_default();
         Action::Patch { site: Site::Hub, target, subresource, patch, precondition }
     }
 
-    /// Returns the identity of a decision; a plan may patch one twice, so its version is no precondition.
-    fn precondition(&self, name: &str) -> Precondition {
-        self.known.get(name).map(|decision| Precondition::uid(*decision)).unwrap_or_default()
+    /// Returns the version of a decision that was read, so that an old plan undoes no newer decision. A plan may
+    /// write one in several steps; the first of them changes the version, and the others wait for it.
+    fn precondition(&mut self, name: &str) -> Precondition {
+        let is_first = self.written.insert(name.to_owned());
+        match self.known.get(name).copied() {
+            Some(decision) if is_first => Precondition::unchanged(decision),
+            Some(decision) => Precondition::uid(decision),
+            None => Precondition::default(),
+        }
     }
 
     fn target(&self, name: &str) -> ObjectRef {
@@ -119,4 +129,36 @@ fn group_labels(labels: &Labels) -> BTreeMap<String, String> {
         (DECISION_GROUP_NAME_LABEL, labels.group.clone()),
     ];
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_write_of_a_decision_is_made_to_the_version_that_was_read() {
+        let decision = json!({"metadata": {
+            "namespace": "ns", "name": "p-decision-1", "uid": "u", "resourceVersion": "7",
+            "labels": {PLACEMENT_LABEL: "p"}, "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Placement", "name": "p", "uid": "p", "controller": true},
+            ],
+        }});
+        let decision: PlacementDecision = serde_json::from_value(decision).unwrap();
+        let placement = json!({"metadata": {"namespace": "ns", "name": "p", "uid": "p"}, "spec": {}});
+        let placement: Placement = serde_json::from_value(placement).unwrap();
+        let name = || "p-decision-1".to_owned();
+        let labels = Labels { name: name(), index: 1, group: String::new() };
+        let decide = Write::Decide { name: name(), decisions: Vec::new() };
+        let steps = vec![vec![decide], vec![Write::Label(labels)], vec![Write::Delete { name: name() }]];
+        let schedule = Schedule { steps, status: Default::default(), events: Vec::new(), wake_at: None };
+        let plan = plan(&placement, &[Arc::new(decision)], schedule);
+        let versions = plan.steps.iter().flatten().filter_map(|action| match action {
+            Action::Patch { precondition, .. } | Action::Delete { precondition, .. } => {
+                assert_eq!(precondition.uid, "u");
+                Some(precondition.resource_version.as_str())
+            }
+            Action::Apply { .. } | Action::Create { .. } | Action::Replace { .. } | Action::Push(_) => None,
+        });
+        assert_eq!(versions.collect::<Vec<_>>(), ["7", "", ""]);
+    }
 }

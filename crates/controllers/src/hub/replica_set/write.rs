@@ -138,12 +138,12 @@ fn write(cluster: &str, live: Option<&ManifestWork>, wanted: &DesiredWork<'_>) -
         json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": work.spec})
     };
     let patch = merge_diff(&content(work), &content(&wanted.work(cluster, live)))?;
-    // The agent writes the status of the work meanwhile, which must not cause a conflict.
     Some(Action::Patch {
         site: Default::default(),
         target: ObjectRef::of::<ManifestWork>(Key::of(work)),
         subresource: Subresource::None,
         patch: patch.as_object().cloned().unwrap_or_else(Map::new),
-        precondition: Precondition::uid(work),
+        // A plan of a former leader undoes no newer work. A report of the agent in between is a conflict.
+        precondition: Precondition::unchanged(work),
     })
 }

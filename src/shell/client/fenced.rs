@@ -1,0 +1,77 @@
+//! Connections that send nothing when the leadership of this process has ended.
+//!
+//! A request passes queues, the framing of HTTP/2 and TLS before the system gets its bytes, and the process
+//! may be stopped in any of them. So the leadership is checked below all of them, right before the bytes go
+//! to the system.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::{Connected, Connection};
+
+use crate::shell::election::Leadership;
+
+/// A connection that sends only while this process leads; without a leadership, always.
+pub(super) struct Fenced<T> {
+    pub(super) inner: T,
+    pub(super) leadership: Option<Leadership>,
+}
+
+impl<T> Fenced<T> {
+    fn check(&self) -> io::Result<()> {
+        match self.leadership.as_ref().map(Leadership::check) {
+            None | Some(Ok(())) => Ok(()),
+            Some(Err(not_leading)) => Err(io::Error::other(not_leading)),
+        }
+    }
+}
+
+impl<T: Write + Unpin> Write for Fenced<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.check()?;
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.check()?;
+        Pin::new(&mut self.inner).poll_write_vectored(context, parts)
+    }
+}
+
+impl<T: Read + Unpin> Read for Fenced<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(context, into)
+    }
+}
+
+impl<T: Connection> Connection for Fenced<T> {
+    fn connected(&self) -> Connected {
+        self.inner.connected()
+    }
+}
