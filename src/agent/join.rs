@@ -17,7 +17,8 @@ use super::hub::Hub;
 use crate::pki;
 use api::cluster::v1::{ManagedCluster, ManagedClusterSpec};
 use api::names::{
-    ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP, SUBJECT_PREFIX,
+    ADDON_NAME_LABEL, AGENT_CLAIM, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP,
+    SUBJECT_PREFIX,
 };
 use object::{Key, hex};
 
@@ -64,6 +65,26 @@ pub enum JoinError {
     /// Another agent makes the identity, and has not finished.
     #[error("there is no identity of this cluster in the secret {0}; the registration agent makes it")]
     NoIdentity(Key),
+    /// The agent of another hub runs on the cluster.
+    #[error(
+        "the agent of another hub, which keeps its identity in the secret {secret}, has this cluster; \
+         stop it and delete the ClusterClaim {AGENT_CLAIM} to let this one have it"
+    )]
+    OfAnotherHub {
+        /// The secret of the other agent.
+        secret: String,
+    },
+    /// Another client keeps a definition, without the version that the agent needs.
+    #[error("the definition {name} is kept by another client and does not serve the version {version}")]
+    Definition {
+        /// The definition.
+        name: String,
+        /// The version.
+        version: String,
+    },
+    /// A definition is not served in time.
+    #[error("the definition {0} is not established")]
+    NotEstablished(String),
     /// The bootstrap kubeconfig changed while the agent was joining.
     #[error("the bootstrap kubeconfig has changed")]
     Moved,

@@ -119,13 +119,15 @@ fn message(error: &JoinError) -> String {
 async fn live(options: &AgentOptions, refused: &str, stop: &CancellationToken) -> Result<End, JoinError> {
     let hub = Hub::read(&options.bootstrap)?;
     spoke::prepare(&options.spoke).await?;
+    // Before anything of another agent is touched.
+    spoke::claim(options, &hub).await?;
     let credentials = identity(options, &hub, refused, stop).await?;
     let identity = Identity {
         cluster: options.cluster.clone(),
         agent_id: credentials.agent.clone(),
         hub_hash: hub.hash(),
     };
-    spoke::write_claims(&options.spoke, &identity).await?;
+    spoke::write_claims(options, &hub, &identity).await?;
     let client = hub.client_with(&credentials).await?;
     let over = stop.child_token();
     let shell = Shell::new(

@@ -6,8 +6,9 @@ use std::time::Duration;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::FieldsV1;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -16,39 +17,70 @@ use super::hub::Hub;
 use super::join::{Credentials, JoinError, api};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::crds;
-use api::names::KUBERNETES_VERSION_CLAIM;
+use api::names::{AGENT_CLAIM, AGENT_SECRET_ANNOTATION, KUBERNETES_VERSION_CLAIM};
 use controllers::agent_identity::Identity;
-use object::Key;
+use object::{Key, Metadata as _};
 
 const MANAGER: &str = "wheelwright-agent";
 /// The interval of checks whether a definition is served, and their time limit.
 const POLL: Duration = Duration::from_millis(200);
 const POLLS: u32 = 150;
+const READ_DEFINITIONS: &str = "read the definitions of the cluster";
 
 fn params() -> PatchParams {
     PatchParams::apply(MANAGER).force()
 }
 
-/// Installs the definitions of the agent's own kinds and waits until they are served.
+/// Installs the definitions of the agent's own kinds and waits until they are served. A definition that another
+/// client keeps stays as it is: it may be newer, and an apply would take versions from it.
 pub(super) async fn prepare(spoke: &kube::Client) -> Result<(), JoinError> {
     let definitions: Api<CustomResourceDefinition> = Api::all(spoke.clone());
-    for definition in crds::spoke() {
-        let name = definition.metadata.name.clone().unwrap_or_default();
-        let applied = definitions.patch(&name, &params(), &Patch::Apply(&definition)).await;
-        applied.map_err(api("install the definitions on the cluster"))?;
-        for _ in 0..POLLS {
-            let now = definitions.get(&name).await.map_err(api("read the definitions of the cluster"))?;
-            let conditions = now.status.into_iter().flat_map(|status| status.conditions.unwrap_or_default());
-            if conditions
-                .into_iter()
-                .any(|condition| condition.type_ == "Established" && condition.status == "True")
-            {
-                break;
+    for wanted in crds::spoke() {
+        let name = wanted.metadata.name.clone().unwrap_or_default();
+        let held = definitions.get_opt(&name).await.map_err(api(READ_DEFINITIONS))?;
+        match held.filter(is_of_another) {
+            Some(held) => serves_all(&held, &wanted)?,
+            None => {
+                let applied = definitions.patch(&name, &params(), &Patch::Apply(&wanted)).await;
+                applied.map_err(api("install the definitions on the cluster"))?;
             }
-            sleep(POLL).await;
         }
+        established(&definitions, &name).await?;
     }
     Ok(())
+}
+
+/// Whether another client than the agent set a part of its spec.
+fn is_of_another(definition: &CustomResourceDefinition) -> bool {
+    let entries = definition.metadata.managed_fields.as_deref().unwrap_or_default();
+    let has_spec = |fields: &FieldsV1| fields.0.get("f:spec").is_some();
+    entries.iter().any(|entry| {
+        entry.manager.as_deref() != Some(MANAGER) && entry.fields_v1.as_ref().is_some_and(has_spec)
+    })
+}
+
+fn serves_all(held: &CustomResourceDefinition, wanted: &CustomResourceDefinition) -> Result<(), JoinError> {
+    let is_served = |name: &str| held.spec.versions.iter().any(|held| held.name == name && held.served);
+    let missing = wanted.spec.versions.iter().find(|version| version.served && !is_served(&version.name));
+    match missing {
+        None => Ok(()),
+        Some(version) => {
+            let name = held.metadata.name.clone().unwrap_or_default();
+            Err(JoinError::Definition { name, version: version.name.clone() })
+        }
+    }
+}
+
+async fn established(definitions: &Api<CustomResourceDefinition>, name: &str) -> Result<(), JoinError> {
+    for _ in 0..POLLS {
+        let now = definitions.get(name).await.map_err(api(READ_DEFINITIONS))?;
+        let mut conditions = now.status.into_iter().flat_map(|status| status.conditions.unwrap_or_default());
+        if conditions.any(|condition| condition.type_ == "Established" && condition.status == "True") {
+            return Ok(());
+        }
+        sleep(POLL).await;
+    }
+    Err(JoinError::NotEstablished(name.to_owned()))
 }
 
 /// The kept identity, where it can be read.
@@ -93,14 +125,52 @@ pub(super) async fn store(
     Ok(())
 }
 
+/// Reads the claim with the identity of an agent.
+///
+/// # Errors
+/// It is of the agent of another hub, with another secret. With the same secret it is this agent, which moved.
+pub(super) async fn claim(options: &AgentOptions, hub: &Hub) -> Result<Option<ClusterClaim>, JoinError> {
+    let claims: Api<ClusterClaim> = Api::all(options.spoke.clone());
+    let held = claims.get_opt(AGENT_CLAIM).await;
+    let held = held.map_err(api("read the ClusterClaim with the identity of the agent"))?;
+    let of = held.as_ref().and_then(|claim| Identity::parse(&claim.spec.value));
+    let secret = held.as_ref().and_then(|claim| claim.annotation(AGENT_SECRET_ANNOTATION));
+    match (of, secret) {
+        (Some(of), Some(secret)) if of.hub_hash != hub.hash() && secret != options.secret.to_string() => {
+            Err(JoinError::OfAnotherHub { secret: secret.to_owned() })
+        }
+        _ => Ok(held),
+    }
+}
+
 /// Writes the claims with the identity of the agent and the version of Kubernetes.
-pub(super) async fn write_claims(spoke: &kube::Client, identity: &Identity) -> Result<(), JoinError> {
-    let claims: Api<ClusterClaim> = Api::all(spoke.clone());
-    let claim = identity.claim();
-    claims
-        .patch(claim.name(), &params(), &Patch::Apply(&claim))
-        .await
-        .map_err(api("write the ClusterClaim with the identity of the agent"))?;
+///
+/// # Errors
+/// Those of [`claim`], and the claim was written meanwhile.
+pub(super) async fn write_claims(
+    options: &AgentOptions,
+    hub: &Hub,
+    identity: &Identity,
+) -> Result<(), JoinError> {
+    let attempt = "write the ClusterClaim with the identity of the agent";
+    let (spoke, claims) = (&options.spoke, Api::<ClusterClaim>::all(options.spoke.clone()));
+    let held = claim(options, hub).await?;
+    let mut claim = identity.claim();
+    let annotations = json!({ AGENT_SECRET_ANNOTATION: options.secret.to_string() });
+    claim.metadata_mut().insert("annotations".into(), annotations);
+    let written = match held {
+        // An apply would take the claim that another agent makes at the same time.
+        None => {
+            let claim = claim.to_typed().expect("it was made from its type");
+            claims.create(&PostParams::default(), &claim).await
+        }
+        Some(held) => {
+            let version = held.metadata.resource_version.unwrap_or_default();
+            claim.metadata_mut().insert("resourceVersion".into(), version.into());
+            claims.patch(claim.name(), &params(), &Patch::Apply(&claim)).await
+        }
+    };
+    written.map_err(api(attempt))?;
     let version =
         spoke.apiserver_version().await.map_err(api("read the version of the cluster"))?.git_version;
     let claim = json!({
@@ -113,3 +183,7 @@ pub(super) async fn write_claims(spoke: &kube::Client, identity: &Identity) -> R
         .map_err(api("write the ClusterClaim with the version of Kubernetes"))?;
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "tests/spoke.rs"]
+mod tests;

@@ -147,6 +147,8 @@ pub const SUCCEEDED_AT_ANNOTATION: &str = "gitops.wheelwright.dev/succeeded-at";
 pub const LAST_GOOD_TEMPLATE_ANNOTATION: &str = "gitops.wheelwright.dev/last-good-template";
 /// The claim on a spoke that says whose agent runs there: `<cluster>/<agent id>/<hash of the hub's URL>`. It stays on the spoke.
 pub const AGENT_CLAIM: &str = "agent.wheelwright.dev";
+/// Annotation of that claim: the secret, as `<namespace>/<name>`, in which the agent keeps its identity.
+pub const AGENT_SECRET_ANNOTATION: &str = "gitops.wheelwright.dev/agent-secret";
 /// Namespace of the agent on its cluster.
 pub const AGENT_NAMESPACE: &str = "open-cluster-management-agent";
 /// The secret an agent keeps its identity on the hub in.

@@ -1,0 +1,88 @@
+//! The objects of the agent on a cluster that others use too.
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use kube::client::Body;
+
+use super::*;
+use crate::agent::hub::Bootstrap;
+use crate::apiserver::{Options, Server};
+use crate::shell::now;
+
+async fn cluster() -> Server {
+    let server = Server::start(Options::new(now)).await.unwrap();
+    prepare(&server.client()).await.unwrap();
+    server
+}
+
+/// The agent of a hub that keeps its identity in a namespace.
+fn agent(spoke: &Server, hub: &str, namespace: &str) -> (AgentOptions, Hub, Identity) {
+    let kubeconfig = format!(
+        "{{apiVersion: v1, kind: Config, current-context: c, contexts: [{{name: c, context: {{cluster: h, user: u}}}}],
+          clusters: [{{name: h, cluster: {{server: '{hub}'}}}}], users: [{{name: u, user: {{token: t}}}}]}}"
+    );
+    let bootstrap = || Bootstrap::Given(Box::new(kube::config::Kubeconfig::from_yaml(&kubeconfig).unwrap()));
+    let options = AgentOptions::new(bootstrap(), spoke.client(), "c1");
+    let options = AgentOptions { secret: Key::namespaced(namespace, "identity"), ..options };
+    let hub = Hub::read(&bootstrap()).unwrap();
+    let identity = Identity { cluster: "c1".into(), agent_id: "a".into(), hub_hash: hub.hash() };
+    (options, hub, identity)
+}
+
+async fn told(spoke: &Server) -> String {
+    let claims: Api<ClusterClaim> = Api::all(spoke.client());
+    claims.get(AGENT_CLAIM).await.unwrap().spec.value
+}
+
+#[tokio::test]
+async fn a_cluster_is_refused_to_the_agent_of_another_hub() {
+    let spoke = cluster().await;
+    let (first, hub, identity) = agent(&spoke, "https://one:6443", "ns-one");
+    write_claims(&first, &hub, &identity).await.unwrap();
+    let (second, other, stranger) = agent(&spoke, "https://two:6443", "ns-two");
+    assert!(claim(&second, &other).await.is_err());
+    let refused = write_claims(&second, &other, &stranger).await.unwrap_err().to_string();
+    assert!(refused.contains("ns-one/identity"), "{refused}");
+    assert_eq!(told(&spoke).await, identity.value());
+
+    // It starts again, and moves to another hub.
+    write_claims(&first, &hub, &identity).await.unwrap();
+    let (moved, hub, identity) = agent(&spoke, "https://three:6443", "ns-one");
+    write_claims(&moved, &hub, &identity).await.unwrap();
+    assert_eq!(told(&spoke).await, identity.value());
+}
+
+#[tokio::test]
+async fn a_definition_that_another_client_keeps_is_not_replaced() {
+    let spoke = cluster().await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(spoke.client());
+    let name = "clusterclaims.cluster.open-cluster-management.io";
+    let schema = |definition: &CustomResourceDefinition| {
+        let version = serde_json::to_value(&definition.spec.versions[0]).unwrap();
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"].clone()
+    };
+    let mut newer = definitions.get(name).await.unwrap();
+    let property = json!({"type": "string"});
+    let patch = json!([{ "op": "add", "value": property,
+        "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/newer" }]);
+    let patch = Patch::<()>::Json(serde_json::from_value(patch).unwrap());
+    newer = definitions.patch(name, &PatchParams::default(), &patch).await.unwrap_or(newer);
+    assert_eq!(schema(&newer)["newer"], property);
+
+    prepare(&spoke.client()).await.unwrap();
+    assert_eq!(schema(&definitions.get(name).await.unwrap())["newer"], property);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_does_not_start_without_its_definitions() {
+    let began = tokio::time::Instant::now();
+    let never = tower::service_fn(|request: http::Request<Body>| async move {
+        let code = if request.method() == "GET" && request.uri().query().is_none() { 200 } else { 201 };
+        let definition = serde_json::to_vec(&crds::spoke()[0]).unwrap();
+        let answer = http::Response::builder().status(code).body(Full::new(Bytes::from(definition)));
+        Ok::<_, std::convert::Infallible>(answer.unwrap())
+    });
+    let refused = prepare(&kube::Client::new(never, "default")).await.unwrap_err();
+    assert!(matches!(refused, JoinError::NotEstablished(_)), "{refused}");
+    assert!(began.elapsed() >= std::time::Duration::from_secs(30));
+}
