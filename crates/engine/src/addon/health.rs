@@ -19,8 +19,8 @@ pub enum WorksStatus {
     NoWorks,
     /// At least one was made from other configurations.
     OtherConfig,
-    /// The agent has not applied every work, or not every object exists.
-    NotReady,
+    /// The agent has not applied every work, or not every object exists; the text says which and why.
+    NotReady(String),
     /// The agent could not apply an object; the text is the agent's.
     Refused(String),
     /// All objects exist, but a workload does not run this configuration yet; the text says which and why.
@@ -50,10 +50,8 @@ pub fn works_status(works: &[&ManifestWork], configs: &[Config], needs_health: b
     if let Some(refusal) = works.iter().find_map(|work| refusal(work)) {
         return WorksStatus::Refused(refusal);
     }
-    if !works.iter().all(|work| {
-        is_current(work, work_conditions::APPLIED) && is_current(work, work_conditions::AVAILABLE)
-    }) {
-        return WorksStatus::NotReady;
+    if let Some(why) = works.iter().find_map(|work| not_ready(work)) {
+        return WorksStatus::NotReady(why);
     }
     let address = address(configs);
     let unhealthy =
@@ -66,8 +64,29 @@ fn current<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {
     (condition.observed_generation == work.metadata.generation).then_some(condition)
 }
 
-fn is_current(work: &ManifestWork, type_: &str) -> bool {
-    current(work, type_).is_some_and(Condition::is_true)
+/// Why not every object of a work exists: the agent has not said so about this generation, or it names the
+/// object that does not.
+fn not_ready(work: &ManifestWork) -> Option<String> {
+    let name = work.metadata.name.as_deref().unwrap_or_default();
+    for type_ in [work_conditions::APPLIED, work_conditions::AVAILABLE] {
+        match current(work, type_) {
+            None => return Some(format!("the agent has not said {type_} about manifestWork {name}")),
+            Some(condition) if !condition.is_true() => {
+                let manifests = work.status.iter().flat_map(|status| &status.resource_status.manifests);
+                let told = manifests.filter_map(|m| Some((m, find_condition(&m.conditions, type_)?)));
+                let first = told.into_iter().find(|(_, condition)| !condition.is_true());
+                let (object, condition) = first.map_or_else(
+                    || (format!("manifestWork {name}"), condition),
+                    |(m, condition)| {
+                        (format!("{} {}", m.resource_meta.kind, m.resource_meta.name), condition)
+                    },
+                );
+                return Some(format!("{object} is not {type_}: {}", condition.message));
+            }
+            Some(_) => {}
+        }
+    }
+    None
 }
 
 fn refusal(work: &ManifestWork) -> Option<String> {
@@ -327,6 +346,19 @@ mod tests {
         check(work("new", "new", &GOOD, &refused), "Refused");
         let before = json!([condition("Applied", "False", 1), condition("Available", "True", 2)]);
         check(work("new", "new", &GOOD, &before), "NotReady");
+    }
+
+    #[test]
+    fn a_work_that_is_not_ready_names_the_object_the_condition_and_the_message() {
+        let missing = json!([condition("Applied", "True", 2), condition("Available", "False", 2)]);
+        let mut work = work("new", "new", &GOOD, &missing);
+        check(work.clone(), "NotReady(\"manifestWork w is not Available: m\")");
+        let status = work.status.as_mut().unwrap();
+        let told = serde_json::from_value(condition("Available", "False", 2)).unwrap();
+        status.resource_status.manifests[0].conditions.push(told);
+        check(work.clone(), "NotReady(\"Deployment d is not Available: m\")");
+        work.status = None;
+        check(work, "NotReady(\"the agent has not said Applied about manifestWork w\")");
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl ClusterState {
     }
 
     /// Whether the cluster counts against `maxFailures`.
-    pub(crate) fn is_failure(&self) -> bool {
+    pub fn is_failure(&self) -> bool {
         match self {
             Self::Failed { .. } | Self::TimedOut => true,
             Self::Done

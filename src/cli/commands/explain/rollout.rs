@@ -20,6 +20,9 @@ use engine::rollout::removal::RemovalDecision;
 use engine::rollout::simulation::{decision_json, decision_table};
 use object::Key;
 
+/// Limit of the clusters of a placement whose messages are printed.
+const MESSAGES: usize = 20;
+
 /// Explain where the rollout of an add-on or of works stands: what each cluster runs, why it waits, for what
 /// and until when.
 #[derive(Debug, clap::Args)]
@@ -42,6 +45,8 @@ pub(in crate::cli) struct Explained {
     contents: BTreeMap<Hash, Vec<String>>,
     /// The removal from clusters that no placement selects any more.
     removal: Removal,
+    /// Why clusters are not done, in the words of their agents.
+    messages: BTreeMap<String, String>,
 }
 
 impl Explained {
@@ -65,7 +70,8 @@ impl Explained {
             replica_set::explain(set, &caches, now())?.ok_or_else(missing)?;
         let words = |(hash, manifests)| (hash, vec![format!("a template of {manifests} manifests")]);
         let contents = contents.into_iter().map(words).collect();
-        Ok(Self { rollouts, contents, removal: Removal::default() })
+        let (removal, messages) = (Removal::default(), BTreeMap::new());
+        Ok(Self { rollouts, contents, removal, messages })
     }
 
     fn of_addon(name: &str, origin: &Origin) -> Result<Self, CommandError> {
@@ -73,10 +79,10 @@ impl Explained {
         let missing = || {
             CommandError::hinted(anyhow!("there is no add-on {name}"), "kubectl get clustermanagementaddons")
         };
-        let addon_config::AddOnRollouts { rollouts, contents, states: _, removal } =
+        let addon_config::AddOnRollouts { rollouts, contents, states: _, removal, messages } =
             addon_config::explain(name, &caches, now())?.ok_or_else(missing)?;
         let contents = contents.into_iter().map(|(hash, configs)| (hash, names(&configs))).collect();
-        Ok(Self { rollouts, contents, removal })
+        Ok(Self { rollouts, contents, removal, messages })
     }
 }
 
@@ -109,7 +115,7 @@ pub(in crate::cli) fn json(explanation: &Explained) -> Value {
         explanation.contents.iter().map(|(hash, words)| (hash.to_string(), json!(words))).collect();
     let RemovalDecision { removed, counted: _, kept, approval, recheck } = &explanation.removal.decision;
     let removal = json!({"removed": removed, "kept": kept, "approval": approval, "until": recheck});
-    json!({"placements": placements, "contents": contents, "removal": removal})
+    json!({"placements": placements, "contents": contents, "removal": removal, "messages": explanation.messages})
 }
 
 /// A page: each placement with its stages and a line per cluster, then what the hashes stand for.
@@ -151,6 +157,10 @@ pub(in crate::cli) fn text(name: &str, explanation: &Explained) -> String {
             let _ = writeln!(page, "  nothing starts: {hold}");
         }
         page += &decision_table(decision);
+        let messages = explanation.messages.iter().filter(|(name, _)| decision.clusters.contains_key(*name));
+        for (cluster, message) in messages.take(MESSAGES) {
+            let _ = writeln!(page, "{cluster} reports: {message}");
+        }
         page.push('\n');
         seen.extend(decision.clusters.values().filter_map(|assignment| assignment.assigned.as_ref()));
     }

@@ -22,7 +22,11 @@ use engine::rollout::input::{Cluster, Hash};
 use engine::rollout::policy::RollOut;
 use engine::rollout::{self, ClusterState, Input, Policy, Refused, RolloutDecision, Strategy};
 use object::Key;
+use object::text::plain;
 use reconcile::{Read, View};
+
+/// Limit of the characters of a message of a cluster.
+const MESSAGE: usize = 240;
 
 /// The rollouts of an add-on, decided but not written.
 #[derive(Default)]
@@ -137,6 +141,9 @@ impl AddOnInput {
         );
         let own = node.clusters().count();
         let mut condition = progress::placement_condition(node.selection.clusters().count(), own, &decision);
+        if let Some(first) = decision.breach.as_ref().and_then(|_| self.first_failure(&decision)) {
+            condition.message.push_str(&format!(" {first}"));
+        }
         if let Some(wait) = node.waits_for {
             condition.message.push_str(&format!(" {wait}"));
         }
@@ -278,6 +285,38 @@ impl AddOnInput {
             states.extend(clusters.map(|(name, assignment)| (name.clone(), assignment.state.clone())));
         }
         states
+    }
+}
+
+impl AddOnInput {
+    /// Why the clusters that are not done are not, as far as their add-ons say so.
+    pub(super) fn messages(&self, states: &BTreeMap<String, ClusterState>) -> BTreeMap<String, String> {
+        let open = states.iter().filter(|(_, state)| match state {
+            ClusterState::Failed { .. }
+            | ClusterState::TimedOut
+            | ClusterState::Progressing { .. }
+            | ClusterState::Unreachable { .. } => true,
+            ClusterState::Done
+            | ClusterState::Soaking { .. }
+            | ClusterState::Starting
+            | ClusterState::Waiting(_)
+            | ClusterState::Skipped
+            | ClusterState::Quarantined { .. } => false,
+        });
+        open.filter_map(|(name, _)| Some((name.clone(), self.message(name)?))).collect()
+    }
+
+    fn message(&self, cluster: &str) -> Option<String> {
+        let conditions = &self.addons.get(cluster)?.status.as_ref()?.conditions;
+        let message = &find_condition(conditions, addon_conditions::PROGRESSING)?.message;
+        let message = message.strip_prefix("progressing... ").unwrap_or(message);
+        Some(plain(message, MESSAGE)).filter(|message| !message.is_empty())
+    }
+
+    /// The first cluster that failed, and why.
+    fn first_failure(&self, decision: &RolloutDecision) -> Option<String> {
+        let mut failed = decision.clusters.iter().filter(|(_, assignment)| assignment.state.is_failure());
+        failed.find_map(|(name, _)| Some(format!("{name}: {}.", self.message(name)?)))
     }
 }
 

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
+use self::decide::DecidedRollouts;
 use self::input::AddOnInput;
 use super::addon_removal::Removal;
 use crate::addon_reads;
@@ -87,6 +88,9 @@ pub struct AddOnRollouts {
     pub states: BTreeMap<String, ClusterState>,
     /// The removal of the add-on from clusters that no placement selects any more.
     pub removal: Removal,
+    /// Why clusters are not done: the object, its condition and its message, as their agents report them. The
+    /// texts come from the clusters and must be escaped.
+    pub messages: BTreeMap<String, String>,
 }
 
 /// The rollout of an add-on on the clusters of one placement.
@@ -114,7 +118,9 @@ pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<AddO
     let contents = rollout.contents_by_hash();
     let decided = rollout.decide(view, now)?;
     let states = rollout.states(&decided, now);
-    Ok(Some(AddOnRollouts { rollouts: decided.rollouts, contents, states, removal: decided.removal }))
+    let messages = rollout.messages(&states);
+    let DecidedRollouts { rollouts, removal, .. } = decided;
+    Ok(Some(AddOnRollouts { rollouts, contents, states, removal, messages }))
 }
 
 /// Makes a plan that reads the content of configurations, if its input has add-ons with templates.

@@ -10,9 +10,11 @@ use super::decide::DecidedRollouts;
 use super::input::AddOnInput;
 use crate::hub::addon_install;
 use crate::rollout_policy::{self, RolloutOwner};
-use api::addon::v1alpha1::{ClusterManagementAddOn, ClusterManagementAddOnStatus, ManagedClusterAddOn};
-use api::condition::set_condition;
-use api::names::SYSTEM_NAMESPACE;
+use api::addon::v1alpha1::{
+    ClusterManagementAddOn, ClusterManagementAddOnStatus, InstallProgression, ManagedClusterAddOn,
+};
+use api::condition::{find_condition, set_condition};
+use api::names::{SYSTEM_NAMESPACE, addon_conditions};
 use engine::addon::config::Config;
 use engine::addon::{config_refs, progress, registration, snapshot, spec_hash};
 use engine::rollout::ClusterState;
@@ -33,6 +35,7 @@ impl AddOnInput {
             plan.wake(at);
         }
         plan.events.extend(decided.rollouts.iter().filter_map(|rollout| self.quarantined(rollout)));
+        plan.events.extend(decided.progressions.iter().filter_map(|progression| self.stopped(progression)));
         let status = ClusterManagementAddOnStatus {
             default_config_references: config_refs::default_references(&self.defaults),
             install_progressions: std::mem::take(&mut decided.progressions),
@@ -57,15 +60,35 @@ impl AddOnInput {
             rollout.placement,
             returning.filter(returns).count()
         );
-        Some(Event {
+        Some(self.event("RolledBack", "Rollback", message))
+    }
+
+    /// Says that the rollout on a placement has stopped, when it stops.
+    fn stopped(&self, progression: &InstallProgression) -> Option<Event> {
+        let InstallProgression { namespace, name, .. } = progression;
+        let failed = |progression: &InstallProgression| {
+            let told = find_condition(&progression.conditions, addon_conditions::PROGRESSING)?;
+            (told.reason == progress::FAILED).then(|| told.message.clone())
+        };
+        let message = failed(progression)?;
+        let before = self.cma.status.iter().flat_map(|status| &status.install_progressions);
+        let mut before = before.filter(|before| (&before.namespace, &before.name) == (namespace, name));
+        let is_told = before.any(|before| failed(before).is_some());
+        (!is_told).then(|| {
+            self.event("RolloutStopped", "RollOut", format!("on placement {namespace}/{name}: {message}"))
+        })
+    }
+
+    fn event(&self, reason: &str, action: &str, message: String) -> Event {
+        Event {
             regarding: ObjectRef::of::<ClusterManagementAddOn>(Key::cluster(&self.name)),
             uid: self.cma.uid().to_owned(),
             related: None,
             event_type: EventType::Warning,
-            reason: "RolledBack".into(),
-            action: "Rollback".into(),
+            reason: reason.into(),
+            action: action.into(),
             message,
-        })
+        }
     }
 
     /// Snapshots first, then the records of the policy, then the clusters.

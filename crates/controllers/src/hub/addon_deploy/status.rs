@@ -110,7 +110,7 @@ impl Deployment {
             }
             WorksStatus::NoWorks
             | WorksStatus::OtherConfig
-            | WorksStatus::NotReady
+            | WorksStatus::NotReady(_)
             | WorksStatus::NotHealthy(_) => None,
         }
     }
@@ -133,7 +133,12 @@ impl Deployment {
         }
         // OCM reports the progress here; we report the reason why the rollout is not complete.
         let is_progressing = find_condition(conditions, PROGRESSING).is_some_and(Condition::is_true);
-        if let (WorksStatus::NotHealthy(why), true) = (&self.works_status, is_progressing) {
+        let why = match &self.works_status {
+            WorksStatus::NotHealthy(why) | WorksStatus::NotReady(why) => Some(why.as_str()),
+            WorksStatus::NoWorks => Some("no addon works"),
+            WorksStatus::OtherConfig | WorksStatus::Refused(_) | WorksStatus::Done => None,
+        };
+        if let (Some(why), true) = (why, is_progressing) {
             let waiting = Observation::new(PROGRESSING, True, progress::UNDER_WAY)
                 .message(format!("progressing... {why}"));
             set_condition(conditions, waiting, now);
