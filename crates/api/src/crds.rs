@@ -31,6 +31,7 @@ pub fn hub() -> Vec<CustomResourceDefinition> {
         twofold::<addon::v1alpha1::AddOnDeploymentConfig, addon::v1beta1::AddOnDeploymentConfig>(),
         twofold::<addon::v1alpha1::AddOnTemplate, addon::v1beta1::AddOnTemplate>(),
         single::<gitops::v1alpha1::ConfigRepo>(),
+        single::<gitops::v1alpha1::ConfigRepoInventory>(),
         single::<gitops::v1alpha1::RolloutPolicy>(),
     ]
 }

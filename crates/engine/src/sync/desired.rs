@@ -152,6 +152,9 @@ impl DesiredObject {
                 reference.gvk
             ));
         }
+        if reference.gvk.group == names::GITOPS_GROUP && reference.gvk.kind == "ConfigRepoInventory" {
+            return Err(format!("{reference}: the operator alone writes inventories; remove it"));
+        }
         object.0.remove("status");
         let metadata = object.metadata_mut();
         for field in SERVER_FIELDS {
@@ -195,7 +198,7 @@ fn digest(objects: &[DesiredObject]) -> String {
 }
 
 /// The first 64 bits of a hash, which are enough to tell versions of one object apart.
-fn short_hex(hash: Sha256) -> String {
+pub(super) fn short_hex(hash: Sha256) -> String {
     hex(hash.finalize().get(..8).unwrap_or_default())
 }
 

@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter};
 
-use api::gitops::v1alpha1::InventoryEntry;
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, InventoryEntry};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use object::{Gvk, Key, ObjectRef};
+use sha2::{Digest as _, Sha256};
 
 use super::DesiredObject;
+use super::desired::short_hex;
 
 /// Identifies an object of the hub; its API version does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,6 +24,33 @@ pub struct ObjectId {
 
 /// Owned objects, each with the API version that it was last applied in.
 pub type Inventory = BTreeMap<ObjectId, String>;
+
+/// Reads the inventory of a ConfigRepo: the objects that its inventories list, and those that earlier versions
+/// recorded in its status.
+pub fn recorded<'a>(
+    repo: &ConfigRepo,
+    inventories: impl IntoIterator<Item = &'a ConfigRepoInventory>,
+) -> Inventory {
+    let uid = repo.metadata.uid.as_deref().unwrap_or_default();
+    let own = |part: &&ConfigRepoInventory| {
+        part.metadata.namespace == repo.metadata.namespace
+            && owner(part).is_some_and(|owner| owner.uid == uid)
+    };
+    let listed = inventories.into_iter().filter(own).flat_map(|part| &part.spec.objects);
+    let listed = listed.filter_map(|(path, version)| Some((ObjectId::from_path(path)?, version.clone())));
+    let inline = repo.status.iter().flat_map(|status| &status.inventory).map(ObjectId::from_entry);
+    inline.chain(listed).collect()
+}
+
+/// A short digest of the objects of an inventory, by their paths.
+pub fn digest_of_paths<'a>(paths: impl Iterator<Item = &'a String>) -> String {
+    short_hex(paths.fold(Sha256::new(), |hash, path| hash.chain_update(path).chain_update("\n")))
+}
+
+/// The ConfigRepo that an inventory belongs to.
+pub fn owner(part: &ConfigRepoInventory) -> Option<&OwnerReference> {
+    part.metadata.owner_references.iter().flatten().find(|owner| owner.kind == "ConfigRepo")
+}
 
 /// Lists the kinds that must be read to decide about a commit and an inventory.
 pub fn kinds(desired: &[DesiredObject], inventory: &Inventory) -> Vec<Gvk> {
@@ -39,6 +69,17 @@ impl ObjectId {
     pub fn at(&self, version: &str) -> ObjectRef {
         let gvk = Gvk { group: self.group.clone(), version: version.to_owned(), kind: self.kind.clone() };
         ObjectRef { gvk, key: self.key.clone() }
+    }
+
+    /// Writes the name of an object in a ConfigRepoInventory: `group/Kind/namespace/name`.
+    pub fn path(&self) -> String {
+        format!("{}/{}/{}/{}", self.group, self.kind, self.key.namespace, self.key.name)
+    }
+
+    /// Reads the name of an object in a ConfigRepoInventory. No part of it contains a slash.
+    fn from_path(path: &str) -> Option<Self> {
+        let [group, kind, namespace, name] = path.split('/').collect::<Vec<_>>().try_into().ok()?;
+        Some(Self { group: group.into(), kind: kind.into(), key: Key::namespaced(namespace, name) })
     }
 
     /// Writes the entry of a status.

@@ -18,7 +18,7 @@ mod tests;
 
 pub use budget::{Budget, DeletionHold};
 pub use desired::{Desired, DesiredObject};
-pub use inventory::{Inventory, ObjectId, kinds};
+pub use inventory::{Inventory, ObjectId, digest_of_paths, kinds, owner, recorded};
 pub use ownership::{Takeover, is_secret};
 pub use plan::{Apply, Input, SyncPlan, SyncPolicy, plan};
 pub use problem::{Problem, summary};

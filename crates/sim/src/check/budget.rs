@@ -7,10 +7,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Broken, CheckResult, CheckedDecision, Checker, Invariant};
 use api::addon::v1alpha1::ManagedClusterAddOn;
-use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, RolloutPolicy};
 use api::names::{APPROVE_DELETION_ANNOTATION, DEFAULT_ROLLOUT_POLICY};
 use engine::rollout::Policy;
-use engine::sync::ObjectId;
+use engine::sync::{self, ObjectId};
 use object::{ObjectRef, hex};
 use reconcile::{Action, Plan, Query, View};
 
@@ -65,7 +65,8 @@ impl Checker {
         let size = |number: i32| usize::try_from(number).unwrap_or_default();
         let budget = &repo.spec.deletion_budget;
         // The inventory no longer holds what earlier deletions for the commit removed.
-        let owned = repo.status.as_ref().map_or(0, |status| status.inventory.len()) + pruned.len();
+        let parts = view.list::<ConfigRepoInventory>(Query::ALL).unwrap_or_default();
+        let owned = sync::recorded(&repo, parts.iter().map(|part| &**part)).len() + pruned.len();
         let allowed = size(budget.objects).max(owned * size(budget.percent) / 100);
         if pruned.len() <= allowed {
             return Ok(());

@@ -3,20 +3,21 @@
 use serde_json::Value;
 
 use super::{Broken, CheckResult, Checker, Invariant, Write};
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, DeletionPolicy};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, DeletionPolicy};
 use api::names::{CONFIG_REPO_ANNOTATION, GITOPS_GROUP, PRUNE_ANNOTATION, WORK_GROUP};
 use api::work::v1::{AppliedManifestWork, AppliedResource};
-use engine::sync::ObjectId;
+use engine::sync::{self, Inventory, ObjectId};
 use object::{Key, Object};
 use store::GroupResource;
 
-/// The objects that a repository owns.
-pub(super) fn entries(repo: &ConfigRepo) -> impl Iterator<Item = ObjectId> {
-    let entries = repo.status.iter().flat_map(|status| &status.inventory);
-    entries.map(|entry| ObjectId::from_entry(entry).0)
-}
-
 impl Checker {
+    /// The objects that a repository owns.
+    pub(super) fn entries(&self, repo: &ConfigRepo) -> Inventory {
+        let parts = self.hub.of_kind(GITOPS_GROUP, "ConfigRepoInventory");
+        let parts: Vec<ConfigRepoInventory> = parts.filter_map(|part| part.to_typed().ok()).collect();
+        sync::recorded(repo, &parts)
+    }
+
     /// An inventory lists an object before a repository creates it.
     pub(super) fn creation(&self, write: &Write) -> CheckResult {
         let (None, Some(object)) = (&write.before, &write.after) else { return Ok(()) };
@@ -25,7 +26,7 @@ impl Checker {
         if let Some((namespace, name)) = repo {
             let key = Key::namespaced(namespace, name);
             let owner: Option<ConfigRepo> = self.hub.typed(&key);
-            if !owner.is_some_and(|repo| entries(&repo).any(|id| id == write.id)) {
+            if !owner.is_some_and(|repo| self.entries(&repo).contains_key(&write.id)) {
                 return broken(format!("it is created before the inventory of ConfigRepo {key} names it"));
             }
         }
@@ -49,30 +50,52 @@ impl Checker {
     pub(super) fn inventory(&self, write: &Write) -> CheckResult {
         match (write.id.group.as_str(), write.id.kind.as_str()) {
             (GITOPS_GROUP, "ConfigRepo") => self.repository(write),
+            (GITOPS_GROUP, "ConfigRepoInventory") => self.part(write),
             (WORK_GROUP, "AppliedManifestWork") => self.applied_work(write),
             _ => Ok(()),
         }
     }
 
+    /// A status that leaves its old inventory behind has it in the new ones.
     fn repository(&self, write: &Write) -> CheckResult {
-        let repo = |side: &Option<std::sync::Arc<Object>>| side.as_ref()?.to_typed::<ConfigRepo>().ok();
-        let (Some(before), after) = (repo(&write.before), repo(&write.after)) else { return Ok(()) };
-        let spec = &before.spec;
-        let terminating = before.metadata.deletion_timestamp.is_some();
+        let Some(Ok(before)) = write.before.as_ref().map(|object| object.to_typed::<ConfigRepo>()) else {
+            return Ok(());
+        };
+        let after = write.after.as_ref().and_then(|object| object.to_typed::<ConfigRepo>().ok());
+        let kept = self.entries(after.as_ref().unwrap_or(&ConfigRepo::default()));
+        // The inventories of a repository that is gone follow it.
+        let kept = if after.is_some() { kept } else { Inventory::new() };
+        let before_that = self.entries(&before);
+        self.forgets(&before, before_that.keys().filter(|id| !kept.contains_key(id)))
+    }
+
+    fn part(&self, write: &Write) -> CheckResult {
+        let Some(Ok(before)) = write.before.as_ref().map(|it| it.to_typed::<ConfigRepoInventory>()) else {
+            return Ok(());
+        };
+        let key = sync::owner(&before).map(|owner| Key::namespaced(&write.id.key.namespace, &owner.name));
+        let Some(repo) = key.and_then(|key| self.hub.typed::<ConfigRepo>(&key)) else { return Ok(()) };
+        let kept = self.entries(&repo);
+        let listed = sync::recorded(&repo, [&before]);
+        self.forgets(&repo, listed.keys().filter(|id| !kept.contains_key(id)))
+    }
+
+    fn forgets<'a>(&self, repo: &ConfigRepo, forgotten: impl Iterator<Item = &'a ObjectId>) -> CheckResult {
+        let (key, spec) = (Key::of(repo), &repo.spec);
+        let terminating = repo.metadata.deletion_timestamp.is_some();
         let releases_all = spec.mode == ConfigRepoMode::Observe
             || !spec.prune
             || (terminating && spec.deletion_policy == DeletionPolicy::Orphan);
-        let kept: Vec<ObjectId> = after.iter().flat_map(entries).collect();
-        for id in entries(&before).filter(|id| !releases_all && !kept.contains(id)) {
-            let Some(object) = self.hub.get(&id) else { continue };
+        for id in forgotten.filter(|_| !releases_all) {
+            let Some(object) = self.hub.get(id) else { continue };
             let annotations = object.annotations();
-            let is_ours = annotations.get(CONFIG_REPO_ANNOTATION) == Some(&write.id.key.to_string().as_str());
+            let is_ours = annotations.get(CONFIG_REPO_ANNOTATION) == Some(&key.to_string().as_str());
             let never_pruned = annotations.get(PRUNE_ANNOTATION) == Some(&"disabled")
-                || id == write.id
-                || (id.kind == "Namespace" && id.key.name == write.id.key.namespace);
+                || (id.kind == "ConfigRepo" && id.group == GITOPS_GROUP && id.key == key)
+                || (id.kind == "Namespace" && id.key.name == key.namespace);
             if is_ours && !never_pruned {
-                let why = format!("ConfigRepo {} forgets it while it exists", write.id.key);
-                return Err(Broken::new(Invariant::InventoryNamesEveryObject, &id, why));
+                let why = format!("ConfigRepo {key} forgets it while it exists");
+                return Err(Broken::new(Invariant::InventoryNamesEveryObject, id, why));
             }
         }
         Ok(())

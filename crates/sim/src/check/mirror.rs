@@ -73,6 +73,15 @@ impl Mirror {
         self.kinds.iter().find(is).map(|(id, _)| id.resource.as_str())
     }
 
+    /// Returns the objects of a kind.
+    pub(super) fn of_kind(&self, group: &str, kind: &str) -> impl Iterator<Item = &Arc<Object>> {
+        let first = ObjectId { group: group.into(), kind: kind.into(), key: Key::default() };
+        let of_kind = self.objects.range(first.clone()..);
+        of_kind
+            .take_while(move |(id, _)| (&id.group, &id.kind) == (&first.group, &first.kind))
+            .map(|(_, object)| object)
+    }
+
     /// Returns every object.
     pub(super) fn all(&self) -> impl Iterator<Item = (&ObjectId, &Arc<Object>)> {
         self.objects.iter()

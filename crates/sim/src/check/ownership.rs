@@ -132,7 +132,7 @@ impl Checker {
     fn is_in_inventory(&self, repo: &str, id: &ObjectId) -> bool {
         let Some((namespace, name)) = repo.split_once('/') else { return false };
         let repo: Option<ConfigRepo> = self.hub.typed(&Key::namespaced(namespace, name));
-        repo.is_some_and(|repo| super::inventory::entries(&repo).any(|owned| owned == *id))
+        repo.is_some_and(|repo| self.entries(&repo).contains_key(id))
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::changes;
 use super::error::PreviewError;
-use super::fleet::get;
+use super::fleet::{all, get};
 use super::people::approve;
 use super::results::{Approval, HeldObjects, Preview, Verdict};
 use super::runner::Runner;
@@ -15,9 +15,9 @@ use super::snapshot::HubSnapshot;
 use super::spokes::Spokes;
 use super::timeline::Timeline;
 use api::condition::find_condition;
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, ConfigRepoStatus};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoStatus};
 use api::names::gitops_conditions::READY;
-use engine::sync::ObjectId;
+use engine::sync::{self, Inventory, ObjectId};
 use object::tree::Checkout;
 use object::{Gvk, Key};
 use reconcile::{Source, SourceIdentity};
@@ -72,7 +72,8 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
     let spokes = Spokes::begin(&hub, commit.succeeds_after, now);
     let mut play = PreviewRun::begin(runner, hub, spokes, now);
     play.settle()?;
-    check_read(snapshot, &play.runner.kinds, &repo)?;
+    let owned = sync::recorded(&repo, &all::<ConfigRepoInventory>(&before));
+    check_read(snapshot, &play.runner.kinds, &repo, &owned)?;
     if !changes::objects(&play.runner.applied).is_empty() {
         play.let_time_pass()?;
     }
@@ -182,12 +183,15 @@ impl PreviewRun {
 
 /// Refuses a snapshot that lacks kinds. One that does not say which kinds it has must have those of the
 /// inventory.
-fn check_read(snapshot: &HubSnapshot, asked: &BTreeSet<Gvk>, repo: &ConfigRepo) -> Result<(), PreviewError> {
-    let inventory = repo.status.iter().flat_map(|status| &status.inventory);
-    let owned = inventory.map(|entry| {
-        let (id, version) = ObjectId::from_entry(entry);
-        id.at(&version).gvk
-    });
+fn check_read(
+    snapshot: &HubSnapshot,
+    asked: &BTreeSet<Gvk>,
+    repo: &ConfigRepo,
+    owned: &Inventory,
+) -> Result<(), PreviewError> {
+    let is_counted = repo.status.as_ref().is_some_and(|status| status.objects.unwrap_or_default() > 0);
+    let inventories = is_counted.then(Gvk::of::<ConfigRepoInventory>);
+    let owned = owned.iter().map(|(id, version)| id.at(version).gvk).chain(inventories);
     let wanted: BTreeSet<Gvk> = if snapshot.kinds.is_some() { asked.clone() } else { owned.collect() };
     let unread: Vec<Gvk> = wanted.into_iter().filter(|kind| !snapshot.has_read(kind)).collect();
     if unread.is_empty() { Ok(()) } else { Err(PreviewError::Unread(unread)) }

@@ -26,7 +26,10 @@ pub struct ConfigRepoStatus {
     /// The last revision that reached all of its clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy: Option<Revision>,
-    /// The objects that the ConfigRepo owns, each from before it was created until after it was deleted.
+    /// Number of objects that the ConfigRepo owns. Its ConfigRepoInventories list them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects: Option<i32>,
+    /// Owned objects as earlier versions recorded them. Their next plan moves them into ConfigRepoInventories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub inventory: Vec<InventoryEntry>,

@@ -1,6 +1,7 @@
 //! Config repositories, and how rollouts are held, stopped and undone.
 
 mod config_repo;
+mod config_repo_inventory;
 mod config_repo_status;
 mod rollout_policy;
 mod rollout_policy_status;
@@ -9,6 +10,7 @@ pub use config_repo::{
     ConfigRepo, ConfigRepoMode, ConfigRepoSpec, DeletionBudget, DeletionPolicy, GitRef, Report, RewindPolicy,
     SecretRef, Takeover, Verify, VerifyMode, Webhook,
 };
+pub use config_repo_inventory::{ConfigRepoInventory, ConfigRepoInventorySpec};
 pub use config_repo_status::{
     ConfigRepoStatus, DriftStatus, HeldDeletions, InventoryEntry, ReportStatus, Revision,
 };

@@ -12,7 +12,8 @@ use object::tree::Checkout;
 use reconcile::{Cancel, Memo, Read, ReadErrorReason, View};
 use render::{Closure, RenderError, render_until};
 
-/// Most objects of one repository: the inventory in the status lists them all, with about 150 bytes each.
+/// Most objects of one repository. The caches hold each as the commit has it and as the hub has it, which takes
+/// 100 MB for 5,000 objects of 10 kB.
 const MAX_OBJECTS: usize = 5000;
 
 /// Time limit of a rendering: 5,000 objects render in seconds, and a repository that takes minutes is a

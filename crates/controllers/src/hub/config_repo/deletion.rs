@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::identity::Identity;
+use super::inventory::Recorded;
 use super::plan::Draft;
 use crate::hub::addon_removal;
 use api::gitops::v1alpha1::{ConfigRepo, DeletionPolicy};
@@ -16,17 +17,18 @@ use reconcile::{Action, Plan, Read, View};
 /// Deletes the objects of a ConfigRepo if its deletion policy says so, and then removes the finalizer.
 ///
 /// # Errors
-/// The identity for the deletions has not been read.
+/// The inventory or the identity for the deletions has not been read.
 pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<Plan> {
     let Some(release) = Action::remove_finalizers(repo, &[names::CONFIG_REPO_FINALIZER]) else {
         return Ok(Plan::nothing());
     };
     let mut draft = Draft::of(repo, now);
+    let recorded = Recorded::of(repo, view)?;
     if repo.spec.deletion_policy == DeletionPolicy::Delete {
-        let inventory = draft.inventory();
+        let inventory = &recorded.objects;
         let input = Input {
             repo: &draft.key,
-            inventory: &inventory,
+            inventory,
             claimed: &BTreeMap::new(),
             missing_namespaces: &BTreeSet::new(),
             policy: &SyncPolicy { prune: true, ..SyncPolicy::default() },
@@ -41,14 +43,17 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
                     return Ok(draft.finish());
                 }
             };
-            let mut plan = Plan { observe: sync::kinds(&[], &inventory), ..Plan::default() };
+            let mut plan = Plan { observe: sync::kinds(&[], inventory), ..Plan::default() };
             for stage in &sync.delete {
                 plan.step(stage.iter().map(|deletion| identity.delete(deletion)));
             }
             return Ok(plan);
         }
     }
-    Ok(Plan { steps: vec![vec![release]], ..Plan::default() })
+    let mut plan = Plan::default();
+    plan.step(recorded.release());
+    plan.step([release]);
+    Ok(plan)
 }
 
 /// Adds the finalizer if the deletion policy needs it and it is not there.

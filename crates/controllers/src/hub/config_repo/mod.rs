@@ -7,6 +7,7 @@
 mod commit;
 mod deletion;
 mod identity;
+mod inventory;
 mod observe;
 mod plan;
 mod status;
@@ -20,7 +21,7 @@ use k8s_openapi::api::core::v1::Namespace;
 
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
-use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, RolloutPolicy};
 use api::names;
 use object::{Key, Object};
 use reconcile::{Change, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
@@ -35,6 +36,7 @@ impl Controller for ConfigRepoController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ConfigRepo>(wake_competing_repos);
+        watches.on::<ConfigRepoInventory>(inventory::wake);
         watches.on::<Namespace>(wake_repos_of_namespace);
         // They tell how many clusters lose an add-on with its ClusterManagementAddOn.
         watches.read::<ManagedClusterAddOn>();
@@ -45,7 +47,14 @@ impl Controller for ConfigRepoController {
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-        view.get::<ConfigRepo>(key)?.map_or_else(|| Ok(Plan::nothing()), |repo| plan::plan(&repo, view, now))
+        match view.get::<ConfigRepo>(key)? {
+            Some(repo) => plan::plan(&repo, view, now),
+            None => {
+                let mut plan = Plan::nothing();
+                plan.step(inventory::release_former(key, view)?);
+                Ok(plan)
+            }
+        }
     }
 
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
@@ -57,12 +66,12 @@ impl Controller for ConfigRepoController {
     }
 }
 
-/// Wakes the other ConfigRepos when one releases an object that they may want.
+/// Wakes the other ConfigRepos when one is deleted or begins to observe, because they may want its objects.
 fn wake_competing_repos<V: View>(change: &Change<ConfigRepo>, view: &V) -> Vec<Key> {
-    let owned = |repo: Option<&ConfigRepo>| {
-        repo.and_then(|repo| repo.status.as_ref()).map_or(0, |status| status.inventory.len())
+    let owns = |repo: &Option<Arc<ConfigRepo>>| {
+        repo.as_ref().is_some_and(|repo| repo.spec.mode != ConfigRepoMode::Observe)
     };
-    if owned(change.new.as_deref()) >= owned(change.old.as_deref()) {
+    if !owns(&change.old) || owns(&change.new) {
         return Vec::new();
     }
     let changed: Vec<_> = change.sides().map(Key::of).collect();

@@ -23,7 +23,6 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, view: &impl Vi
         draft.refuse(&[Problem { reason: "NotAllowed", message, origin }]);
         return;
     }
-    draft.status.inventory.clear();
     draft.status.held_deletions = None;
     let mut differing = Vec::new();
     for wanted in &desired.objects {

@@ -1,6 +1,6 @@
 //! Plans the writes for a ConfigRepo and drafts its status.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::identity::Identity;
+use super::inventory::{self, Recorded};
 use super::status::{Phase, Readiness, conclude, is_told, revision, short_commit, still_applied};
 use super::{commit, deletion, observe};
 use api::gitops::v1alpha1::{
@@ -20,7 +21,7 @@ use engine::sync::{
 };
 use object::tree::Checkout;
 use object::{Key, Metadata as _};
-use reconcile::{Plan, Query, Read, ReadErrorReason, Source, SourceIdentity, StatusWrite, View};
+use reconcile::{Plan, Read, ReadErrorReason, Source, SourceIdentity, StatusWrite, View};
 
 /// Most objects that a status names of those that are held or drifted.
 const MAX_LISTED: usize = 10;
@@ -89,21 +90,11 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The inventory that the status records.
-    pub(super) fn inventory(&self) -> Inventory {
-        self.repo.status.iter().flat_map(|status| &status.inventory).map(ObjectId::from_entry).collect()
-    }
-
     /// Records the inventory. A step of its own does it before new objects are created.
-    fn record_ownership(&mut self, inventory: &Inventory) {
-        self.status.inventory = inventory.iter().map(|(id, version)| id.entry(version)).collect();
-        let known = self.inventory();
-        if inventory.keys().all(|id| known.contains_key(id)) {
-            return;
-        }
-        let mut ahead = self.repo.clone();
-        ahead.status.get_or_insert_default().inventory = self.status.inventory.clone();
-        self.plan.step(StatusWrite::between(self.repo, &ahead).map(|write| write.action()));
+    fn record_ownership(&mut self, recorded: &Recorded, inventory: &Inventory) {
+        self.plan.step(recorded.record(self.repo, inventory));
+        self.status.objects = Some(i32::try_from(inventory.len()).unwrap_or(i32::MAX));
+        self.status.inventory.clear();
     }
 
     /// Reports a wait. After a restart, the verdict on a commit that was judged before stays.
@@ -169,11 +160,12 @@ fn reconcile_commit(
 ) -> Read<()> {
     let repo = draft.repo;
     draft.status.seen = Some(revision(draft.status.seen.as_ref(), checkout, repo, "", draft.now));
-    let inventory = draft.inventory();
+    let recorded = Recorded::of(repo, view)?;
+    let inventory = &recorded.objects;
     let desired = match commit::completed(repo, checkout, view) {
         Ok(Ok(desired)) => desired,
         Ok(Err(problems)) => {
-            draft.plan.observe = sync::kinds(&[], &inventory);
+            draft.plan.observe = sync::kinds(&[], inventory);
             draft.refuse(&problems);
             return Ok(());
         }
@@ -183,14 +175,14 @@ fn reconcile_commit(
         }
         Err(error) => return Err(error),
     };
-    draft.plan.observe = sync::kinds(&desired.objects, &inventory);
+    draft.plan.observe = sync::kinds(&desired.objects, inventory);
     let commit = Commit { checkout, desired: &desired, identity };
     if repo.spec.mode == ConfigRepoMode::Observe {
         observe::observe(draft, &commit, view);
         return Ok(());
     }
     let (claimed, missing_namespaces) =
-        match (claimed_objects(&draft.key, view), missing_namespaces(&desired, view)) {
+        match (inventory::claimed(&draft.key, &desired, view), missing_namespaces(&desired, view)) {
             (Ok(claimed), Ok(missing)) => (claimed, missing),
             (Err(error), _) | (_, Err(error)) => {
                 draft.wait(&checkout.revision, "Waiting", &error.to_string());
@@ -199,7 +191,7 @@ fn reconcile_commit(
         };
     let input = Input {
         repo: &draft.key,
-        inventory: &inventory,
+        inventory,
         claimed: &claimed,
         missing_namespaces: &missing_namespaces,
         policy: &SyncPolicy {
@@ -208,7 +200,7 @@ fn reconcile_commit(
         },
     };
     let sync = sync::plan(&desired, &input, |what| view.observed(what));
-    write(draft, &commit, sync);
+    write(draft, &commit, &recorded, sync);
     Ok(())
 }
 
@@ -221,7 +213,7 @@ pub(super) struct Commit<'a> {
 }
 
 /// Makes steps and a status of the engine's plan.
-fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, sync: SyncPlan<'_>) {
+fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: SyncPlan<'_>) {
     let Commit { checkout, desired, identity } = *commit;
     let applied = draft.status.applied.clone();
     if !sync.problems.is_empty() {
@@ -233,7 +225,7 @@ fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, sync: SyncPlan<'_>) {
         draft.wait(&checkout.revision, "Waiting", first);
         return;
     }
-    draft.record_ownership(&sync.inventory);
+    draft.record_ownership(recorded, &sync.inventory);
     for stage in &sync.apply {
         // A refused object keeps its whole stage from being written. One object needs no dry run first.
         if stage.len() > 1 {
@@ -328,17 +320,6 @@ fn correct(draft: &mut Draft<'_>, drifted: &[Apply<'_>], identity: &Identity) ->
         ..before
     });
     None
-}
-
-/// The objects in the inventories of other ConfigRepos.
-fn claimed_objects(key: &Key, view: &impl View) -> Read<BTreeMap<ObjectId, Key>> {
-    let mut claimed = BTreeMap::new();
-    for other in view.list::<ConfigRepo>(Query::ALL)?.iter().filter(|other| Key::of(&***other) != *key) {
-        for entry in other.status.iter().flat_map(|status| &status.inventory) {
-            claimed.insert(ObjectId::from_entry(entry).0, Key::of(&**other));
-        }
-    }
-    Ok(claimed)
 }
 
 /// The namespaces that objects wait for.

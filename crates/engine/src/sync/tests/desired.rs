@@ -48,6 +48,10 @@ fn an_object_that_cannot_be_applied_is_refused_by_its_place() {
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": big}}),
             "takes 1400000 at most",
         ),
+        (
+            json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepoInventory", "metadata": {"name": "a"}}),
+            "the operator alone writes inventories",
+        ),
     ];
     for (value, part) in cases {
         let problems = complete(value, false).unwrap_err();

@@ -61,6 +61,7 @@ fn a_commit_that_is_being_rendered_is_reported_unless_it_was_reported_before() {
         });
         let repo: ConfigRepo = serde_json::from_value(repo).unwrap();
         caches.replace::<ConfigRepo>(Site::Hub, vec![repo.clone()], "1");
+        caches.replace::<ConfigRepoInventory>(Site::Hub, vec![], "1");
         let checkout = Checkout { revision: revision.clone(), tree: FileTree::default() };
         caches.set_source(
             key(),

@@ -38,7 +38,7 @@ fn lost_answers_refusals_and_restarts_leave_no_orphan() {
             if round % 2 == 0 {
                 hub.world.restart_operator();
             }
-            let owned: Vec<_> = hub.status().inventory.iter().map(|entry| entry.name.clone()).collect();
+            let owned = hub.owned();
             assert!(
                 hub.names().iter().all(|name| owned.contains(name)),
                 "I6, seed {seed}: {:?} of {owned:?}",
@@ -47,7 +47,7 @@ fn lost_answers_refusals_and_restarts_leave_no_orphan() {
         }
         hub.world.faults = sim::Faults::default();
         hub.world.run_for(SignedDuration::from_mins(20)).unwrap();
-        let mut owned: Vec<_> = hub.status().inventory.iter().map(|entry| entry.name.clone()).collect();
+        let mut owned = hub.owned();
         owned.sort();
         assert_eq!(hub.names(), owned, "seed {seed}");
         assert!(hub.message().starts_with("Ready"), "seed {seed}: {}", hub.message());

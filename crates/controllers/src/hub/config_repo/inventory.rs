@@ -1,0 +1,211 @@
+//! The inventory of a ConfigRepo, in objects of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Map, Value, json};
+
+use api::gitops::v1alpha1::{
+    ConfigRepo, ConfigRepoInventory, ConfigRepoInventorySpec, ConfigRepoMode, DeletionPolicy,
+};
+use api::names::CONFIG_REPO_FINALIZER;
+use engine::sync::{self, Desired, Inventory, ObjectId};
+use object::{Key, Metadata as _, Object};
+use reconcile::{Action, Change, Query, Read, View};
+
+/// Most objects of one ConfigRepoInventory. Names, kinds and groups of the greatest length make 650 kB of
+/// them, and etcd takes 1.5 MiB. The definition has the same limit.
+const MAX_OBJECTS: usize = 1000;
+/// Longest name of a ConfigRepo that the names of its inventories begin with: names have 253 bytes.
+const MAX_PREFIX: usize = 230;
+
+/// The inventories of a ConfigRepo.
+pub(super) struct Recorded {
+    /// Its own.
+    parts: Vec<Arc<ConfigRepoInventory>>,
+    /// Those of an earlier ConfigRepo of the same name.
+    former: Vec<Arc<ConfigRepoInventory>>,
+    /// The names that are in use in the namespace.
+    names: BTreeSet<String>,
+    /// All objects that are recorded.
+    pub(super) objects: Inventory,
+}
+
+impl Recorded {
+    /// Reads the inventories of a ConfigRepo.
+    ///
+    /// # Errors
+    /// They have not been read.
+    pub(super) fn of(repo: &ConfigRepo, view: &impl View) -> Read<Self> {
+        let all = view.list::<ConfigRepoInventory>(Query::namespace(&Key::of(repo).namespace))?;
+        let names = all.iter().map(|part| Key::of(&**part).name).collect();
+        let objects = sync::recorded(repo, all.iter().map(|part| &**part));
+        let named = all.into_iter().filter(|part| {
+            let owner = sync::owner(part).map(|owner| owner.name.as_str());
+            owner == repo.metadata.name.as_deref()
+        });
+        let is_own = |part: &Arc<ConfigRepoInventory>| {
+            sync::owner(part).map(|owner| owner.uid.as_str()) == repo.metadata.uid.as_deref()
+        };
+        let (parts, former) = named.partition(is_own);
+        Ok(Self { parts, former, names, objects })
+    }
+
+    /// Plans the writes that record an inventory. All of them must succeed before an object is created.
+    pub(super) fn record(&self, repo: &ConfigRepo, wanted: &Inventory) -> Vec<Action> {
+        let wanted: BTreeMap<String, &String> = wanted.iter().map(|(id, v)| (id.path(), v)).collect();
+        let (ending, kept): (Vec<_>, Vec<_>) =
+            self.parts.iter().partition(|part| part.metadata.deletion_timestamp.is_some());
+        let known: BTreeSet<&String> = kept.iter().flat_map(|part| part.spec.objects.keys()).collect();
+        let missing: Vec<_> = wanted.iter().filter(|(path, _)| !known.contains(path)).collect();
+        let mut actions = Vec::new();
+        if missing.is_empty() {
+            // The others list what these do.
+            actions.extend(ending.iter().filter_map(|part| release(part)));
+        }
+        actions.extend(self.former.iter().filter_map(|part| release(part)));
+        let mut missing = missing.into_iter();
+        for part in kept {
+            let objects = &part.spec.objects;
+            let changed = objects.iter().filter_map(|(path, version)| match wanted.get(path) {
+                Some(wanted) if *wanted == version => None,
+                Some(wanted) => Some((path.clone(), Value::from((*wanted).clone()))),
+                None => Some((path.clone(), Value::Null)),
+            });
+            let mut changed: Map<String, Value> = changed.collect();
+            let left = objects.len() - changed.values().filter(|value| value.is_null()).count();
+            let added = missing.by_ref().take(MAX_OBJECTS.saturating_sub(left));
+            changed.extend(added.map(|(path, version)| (path.clone(), Value::from((*version).clone()))));
+            actions.extend(patch(repo, part, changed));
+        }
+        let mut names = self.names.clone();
+        loop {
+            let objects: BTreeMap<_, _> = missing.by_ref().take(MAX_OBJECTS).collect();
+            if objects.is_empty() {
+                return actions;
+            }
+            let objects = objects.into_iter().map(|(path, version)| (path.clone(), (*version).clone()));
+            let part = part(repo, objects.collect(), &names);
+            names.insert(Key::of(&part).name);
+            actions.push(Action::create(Object::from_typed(&part)));
+        }
+    }
+
+    /// Plans the writes after which the inventories go with the ConfigRepo.
+    pub(super) fn release(&self) -> Vec<Action> {
+        self.parts.iter().chain(&self.former).filter_map(|part| release(part)).collect()
+    }
+}
+
+/// Plans the writes after which the inventories of a deleted ConfigRepo are collected.
+///
+/// # Errors
+/// They have not been read.
+pub(super) fn release_former(key: &Key, view: &impl View) -> Read<Vec<Action>> {
+    let all = view.list::<ConfigRepoInventory>(Query::namespace(&key.namespace))?;
+    let former = all.iter().filter(|part| sync::owner(part).is_some_and(|owner| owner.name == key.name));
+    Ok(former.filter_map(|part| release(part)).collect())
+}
+
+fn release(part: &ConfigRepoInventory) -> Option<Action> {
+    Action::remove_finalizers(part, &[CONFIG_REPO_FINALIZER])
+}
+
+/// The finalizers of the inventories of a ConfigRepo. If the objects are deleted with the ConfigRepo, their
+/// inventories must outlast the deletion of a namespace, and a deletion in the foreground.
+fn finalizers(repo: &ConfigRepo) -> &'static [&'static str] {
+    match repo.spec.deletion_policy {
+        DeletionPolicy::Delete => &[CONFIG_REPO_FINALIZER],
+        DeletionPolicy::Orphan | DeletionPolicy::Other(_) => &[],
+    }
+}
+
+/// Changes the objects of an inventory, and its finalizers if the deletion policy changed.
+fn patch(repo: &ConfigRepo, part: &ConfigRepoInventory, objects: Map<String, Value>) -> Option<Action> {
+    let wanted = finalizers(repo);
+    let is_held = part.has_finalizer(CONFIG_REPO_FINALIZER);
+    let mut patch = Map::new();
+    if is_held == wanted.is_empty() {
+        patch.insert("metadata".into(), json!({"finalizers": wanted}));
+    }
+    if !objects.is_empty() {
+        patch.insert("spec".into(), json!({"objects": objects}));
+    }
+    (!patch.is_empty()).then(|| Action::patch(part, patch))
+}
+
+/// A new inventory. A name stands for its objects: if the answer to its creation is lost, another attempt with
+/// other objects does not find it under the same name and take its objects for recorded.
+fn part(
+    repo: &ConfigRepo,
+    objects: BTreeMap<String, String>,
+    names: &BTreeSet<String>,
+) -> ConfigRepoInventory {
+    let Key { namespace, name } = Key::of(repo);
+    let prefix = name.get(..MAX_PREFIX).unwrap_or(&name);
+    let digest = sync::digest_of_paths(objects.keys());
+    let candidate = |attempt: usize| match attempt {
+        0 => format!("{prefix}-{digest}"),
+        attempt => format!("{prefix}-{digest}-{attempt}"),
+    };
+    let name_of_part =
+        (0..=names.len()).map(candidate).find(|name| !names.contains(name)).unwrap_or_default();
+    let finalizers: Vec<String> = finalizers(repo).iter().map(|it| (*it).to_owned()).collect();
+    ConfigRepoInventory {
+        metadata: ObjectMeta {
+            namespace: Some(namespace),
+            name: Some(name_of_part),
+            owner_references: Some(vec![repo.controller_reference()]),
+            finalizers: Some(finalizers).filter(|finalizers| !finalizers.is_empty()),
+            ..ObjectMeta::default()
+        },
+        spec: ConfigRepoInventorySpec { objects, ..ConfigRepoInventorySpec::default() },
+        ..ConfigRepoInventory::default()
+    }
+}
+
+/// The objects of a commit that other ConfigRepos own. One that observes owns nothing.
+///
+/// # Errors
+/// The ConfigRepos or their inventories have not been read.
+pub(super) fn claimed(repo: &Key, desired: &Desired, view: &impl View) -> Read<BTreeMap<ObjectId, Key>> {
+    let wanted: BTreeMap<String, ObjectId> = desired
+        .objects
+        .iter()
+        .map(|desired| ObjectId::of(&desired.reference))
+        .map(|id| (id.path(), id))
+        .collect();
+    let others = view.list::<ConfigRepo>(Query::ALL)?;
+    let applies =
+        |other: &&Arc<ConfigRepo>| Key::of(&***other) != *repo && other.spec.mode != ConfigRepoMode::Observe;
+    let others: BTreeMap<&str, &Arc<ConfigRepo>> =
+        others.iter().filter(applies).map(|other| (other.uid(), other)).collect();
+    let mut claimed = BTreeMap::new();
+    for (_, other) in &others {
+        let inline = other.status.iter().flat_map(|status| &status.inventory);
+        claimed.extend(inline.map(|entry| (ObjectId::from_entry(entry).0, Key::of(&***other))));
+    }
+    for part in view.list::<ConfigRepoInventory>(Query::ALL)? {
+        let Some(owner) = sync::owner(&part).and_then(|owner| others.get(owner.uid.as_str())) else {
+            continue;
+        };
+        let ids = part.spec.objects.keys().filter_map(|path| wanted.get(path));
+        claimed.extend(ids.map(|id| (id.clone(), Key::of(&***owner))));
+    }
+    Ok(claimed)
+}
+
+/// Wakes the owner of an inventory, and all ConfigRepos when it releases an object that they may want.
+pub(super) fn wake<V: View>(change: &Change<ConfigRepoInventory>, view: &V) -> Vec<Key> {
+    let listed = |side: &Option<Arc<ConfigRepoInventory>>| {
+        side.iter().flat_map(|part| part.spec.objects.keys().cloned()).collect::<BTreeSet<_>>()
+    };
+    if !listed(&change.old).is_subset(&listed(&change.new)) {
+        return view.keys::<ConfigRepo>(Query::ALL);
+    }
+    let owners = change.sides().filter_map(|part| {
+        Some(Key::namespaced(part.metadata.namespace.clone()?, sync::owner(part)?.name.clone()))
+    });
+    owners.collect()
+}
