@@ -5,9 +5,11 @@
 //! - An object is deleted only if the inventory lists it, it carries our annotation, and its kind was read.
 //! - Deletions above the deletion budget wait for approval.
 //! - One refused object refuses the whole commit, so the last good state stays applied.
+//! - A stage whose objects are not healthy holds the next, unless the user does not wait for health.
 
 mod budget;
 mod desired;
+mod health;
 mod inventory;
 mod ownership;
 mod plan;
@@ -18,8 +20,9 @@ mod tests;
 
 pub use budget::{Budget, DeletionHold};
 pub use desired::{Desired, DesiredObject};
+pub use health::Health;
 pub use inventory::{Inventory, ObjectId, digest_of_paths, kinds, owner, recorded};
 pub use ownership::{Takeover, is_secret};
-pub use plan::{Apply, Input, SyncPlan, SyncPolicy, plan};
+pub use plan::{Apply, Input, SyncPlan, SyncPolicy, Unhealthy, plan};
 pub use problem::{Problem, summary};
 pub use prune::Deletion;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
+use super::health::{Health, takes_time};
 use super::ownership::{Ownership, changed_guard, ownership};
 use super::{
     Budget, Deletion, DeletionHold, Desired, DesiredObject, Inventory, ObjectId, Problem, Takeover, prune,
@@ -44,6 +45,17 @@ pub struct SyncPolicy {
     /// How many clusters lose an add-on when an object is deleted, for the objects with which more clusters
     /// lose it than may at once.
     pub uninstalls: BTreeMap<ObjectId, usize>,
+    /// Applies a stage when the objects of the stages before it are healthy.
+    pub waits_for_health: bool,
+}
+
+/// An object that is as the commit says and not healthy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unhealthy {
+    /// The object.
+    pub object: ObjectRef,
+    /// Its health.
+    pub health: Health,
 }
 
 /// A server-side apply of one object of the commit.
@@ -62,6 +74,12 @@ pub struct SyncPlan<'a> {
     pub inventory: Inventory,
     /// Objects that are new or changed in the repository, by stage.
     pub apply: Vec<Vec<Apply<'a>>>,
+    /// Whether later stages wait until the objects of an earlier one are healthy. Nothing is deleted before.
+    pub is_held: bool,
+    /// Whether an object that is applied may become healthy later.
+    pub takes_time: bool,
+    /// Objects that are applied and not healthy.
+    pub unhealthy: Vec<Unhealthy>,
     /// Objects that were changed on the hub.
     pub correct: Vec<Apply<'a>>,
     /// Objects that left the repository, in the reverse order of stages.
@@ -89,11 +107,21 @@ pub fn plan<'a, E: Display>(
     let mut plan = SyncPlan::default();
     let defined = defined_kinds(desired);
     let mut stages: BTreeMap<u8, Vec<Apply<'a>>> = BTreeMap::new();
+    let mut unfinished: BTreeSet<u8> = BTreeSet::new();
     for object in &desired.objects {
+        let stage = hub_stage(&object.reference.gvk);
         match decide(input, object, &live, &defined) {
-            ObjectDecision::Unchanged => {}
-            ObjectDecision::Apply(apply) => {
-                stages.entry(hub_stage(&object.reference.gvk)).or_default().push(apply);
+            ObjectDecision::Unchanged(Health::Current) => {}
+            ObjectDecision::Unchanged(health) => {
+                unfinished.insert(stage);
+                plan.unhealthy.push(Unhealthy { object: object.reference.clone(), health });
+            }
+            ObjectDecision::Apply { apply, takes_time } => {
+                stages.entry(stage).or_default().push(apply);
+                if takes_time {
+                    unfinished.insert(stage);
+                    plan.takes_time = true;
+                }
             }
             ObjectDecision::Correct(apply) => plan.correct.push(apply),
             ObjectDecision::NamespaceMissing => plan.pending_namespace.push(object.reference.clone()),
@@ -116,10 +144,17 @@ pub fn plan<'a, E: Display>(
             ..SyncPlan::default()
         };
     }
+    if let Some(first) = unfinished.first().filter(|_| input.policy.waits_for_health) {
+        plan.is_held = stages.keys().any(|stage| stage > first);
+        stages.retain(|stage, _| stage <= first);
+    }
     plan.apply = stages.into_values().collect();
     let objects = desired.objects.iter();
     plan.inventory = objects.map(|d| (ObjectId::of(&d.reference), d.reference.gvk.version.clone())).collect();
     prune::prune(input, &live, &mut plan);
+    if plan.is_held {
+        plan.delete.clear();
+    }
     debug_assert!(
         desired.objects.iter().all(|d| plan.inventory.contains_key(&ObjectId::of(&d.reference))),
         "the inventory lists every object that is applied"
@@ -128,8 +163,8 @@ pub fn plan<'a, E: Display>(
 }
 
 enum ObjectDecision<'a> {
-    Unchanged,
-    Apply(Apply<'a>),
+    Unchanged(Health),
+    Apply { apply: Apply<'a>, takes_time: bool },
     Correct(Apply<'a>),
     NamespaceMissing,
     Terminating,
@@ -147,12 +182,15 @@ fn decide<'a, E: Display>(
     if input.missing_namespaces.contains(&desired.reference.key.namespace) {
         return ObjectDecision::NamespaceMissing;
     }
-    let apply = |force| Apply { desired, force };
+    let write = |force, live: Option<&Object>| ObjectDecision::Apply {
+        apply: Apply { desired, force },
+        takes_time: takes_time(gvk, live),
+    };
     let live = match live(&desired.reference) {
         Ok(live) => live,
         // The definition is applied in an earlier stage. Without force, the apply takes no fields of others.
         Err(_) if defined.contains(&(gvk.group.as_str(), gvk.kind.as_str())) => {
-            return ObjectDecision::Apply(apply(false));
+            return write(false, None);
         }
         Err(error) => {
             return ObjectDecision::Unread(format!(
@@ -177,15 +215,15 @@ fn decide<'a, E: Display>(
         Ownership::Refused { reason, message } => {
             ObjectDecision::Refuse(Problem { reason, message, origin: desired.origin.clone() })
         }
-        Ownership::Available { force } => ObjectDecision::Apply(apply(force)),
+        Ownership::Available { force } => write(force, live.as_deref()),
         Ownership::Ours => match live {
             Some(live) if live.is_terminating() => ObjectDecision::Terminating,
-            Some(live) if !desired.is_last_applied(&live) => ObjectDecision::Apply(apply(true)),
+            Some(live) if !desired.is_last_applied(&live) => write(true, Some(&live)),
             Some(live) if is_as_applied(&live, &desired.object, names::CONFIG_REPO_MANAGER) => {
-                ObjectDecision::Unchanged
+                ObjectDecision::Unchanged(Health::of(&live))
             }
-            Some(_) => ObjectDecision::Correct(apply(true)),
-            None => ObjectDecision::Apply(apply(true)),
+            Some(_) => ObjectDecision::Correct(Apply { desired, force: true }),
+            None => write(true, None),
         },
     }
 }
@@ -215,6 +253,10 @@ impl SyncPlan<'_> {
     pub fn is_settled(&self) -> bool {
         let Self {
             inventory: _,
+            // They are as the commit says, and their own controllers make them healthy.
+            unhealthy: _,
+            takes_time: _,
+            is_held,
             apply,
             correct,
             delete,
@@ -224,7 +266,8 @@ impl SyncPlan<'_> {
             unread,
             problems,
         } = self;
-        apply.is_empty()
+        !is_held
+            && apply.is_empty()
             && correct.is_empty()
             && delete.is_empty()
             && hold.is_none()

@@ -21,7 +21,8 @@ use engine::sync::{self, Inventory, ObjectId};
 use object::tree::Checkout;
 use object::{Gvk, Key};
 use reconcile::{Source, SourceIdentity};
-use store::Store;
+use serde_json::json;
+use store::{Patch, ResourcePath, Store, WriteOptions};
 
 /// How far a preview looks: two freeze windows of a weekend lie within it.
 const HORIZON: SignedDuration = SignedDuration::from_hours(14 * 24);
@@ -48,6 +49,7 @@ pub struct Commit {
 /// The ConfigRepo applies nothing, the snapshot lacks kinds, or the controllers never come to rest.
 pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Result<Preview, PreviewError> {
     let mut hub = snapshot.load(now);
+    assume_health(&mut hub, &commit.repo, now);
     let repo =
         get::<ConfigRepo>(&hub, &commit.repo).ok_or_else(|| PreviewError::NoRepo(commit.repo.clone()))?;
     if repo.spec.suspend {
@@ -78,6 +80,14 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
         play.let_time_pass()?;
     }
     Ok(play.tell(commit, &before))
+}
+
+/// Lets no stage wait for its health, and no commit for other ConfigRepos: a preview assumes that they are well.
+fn assume_health(hub: &mut Store, repo: &Key, now: Timestamp) {
+    let patch = Patch::Merge(json!({"spec": {"healthTimeout": "0s", "dependsOn": null}}));
+    let target = ResourcePath::of::<ConfigRepo>(repo);
+    // Without the ConfigRepo there is nothing to assume.
+    let _ = hub.patch(&target, &patch, &WriteOptions::manager("preview"), now);
 }
 
 struct PreviewRun {

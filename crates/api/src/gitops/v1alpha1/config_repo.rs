@@ -88,6 +88,19 @@ pub struct ConfigRepoSpec {
     /// The rule for the objects when this object is deleted.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
+    /// Time that the objects of a stage may take to become healthy, as kstatus judges them, such as 5m. A
+    /// stage that is not healthy holds the next; after that time a person is needed. With 0s, no stage waits.
+    #[serde(default = "five_minutes")]
+    #[schemars(extend("pattern" = names::DURATION_PATTERN))]
+    pub health_timeout: String,
+    /// ConfigRepos of the same namespace that must be ready before a new commit is applied. Those of the same
+    /// repository and reference must have applied the same commit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 50),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub depends_on: Vec<Dependency>,
     /// Stops fetching, applying and reporting; rollouts under way go on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
@@ -108,6 +121,10 @@ pub struct ConfigRepoSpec {
 
 fn one_minute() -> String {
     "1m".into()
+}
+
+fn five_minutes() -> String {
+    "5m".into()
 }
 
 fn yes() -> bool {
@@ -131,6 +148,8 @@ impl Default for ConfigRepoSpec {
             takeover: Takeover::default(),
             rewind: RewindPolicy::default(),
             deletion_policy: DeletionPolicy::default(),
+            health_timeout: five_minutes(),
+            depends_on: Vec::new(),
             suspend: false,
             service_account_name: String::new(),
             report: None,
@@ -174,6 +193,18 @@ impl GitRef {
         let named = [&self.commit, &self.semver, &self.tag, &self.branch];
         named.into_iter().find(|name| !name.is_empty()).map_or("main", String::as_str)
     }
+}
+
+/// A ConfigRepo that another one depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Dependency {
+    /// Its name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
 }
 
 /// A secret of the same namespace.

@@ -23,7 +23,7 @@ pub struct ConfigRepoStatus {
     /// The last revision that was rendered and applied without an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Revision>,
-    /// The last revision that reached all of its clusters.
+    /// The last revision whose objects were all healthy, as kstatus judges them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy: Option<Revision>,
     /// Number of objects that the ConfigRepo owns. Its ConfigRepoInventories list them.
@@ -36,6 +36,9 @@ pub struct ConfigRepoStatus {
     /// Deletions that are over the budget and wait for approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_deletions: Option<HeldDeletions>,
+    /// Objects that are applied and not healthy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unhealthy: Option<UnhealthyObjects>,
     /// Objects that somebody changed on the hub and that were corrected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftStatus>,
@@ -108,6 +111,29 @@ pub struct HeldDeletions {
     /// The value of the annotation gitops.wheelwright.dev/approve-deletions that approves exactly these.
     pub approval: String,
     /// Number of objects that would be deleted.
+    pub total: i32,
+    /// The first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<InventoryEntry>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// Objects that are applied and not healthy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnhealthyObjects {
+    /// Hash of the objects of the commit, as in a revision.
+    pub digest: String,
+    /// Time since which some object of the commit is not healthy.
+    #[serde(
+        deserialize_with = "crate::lenient::optional_time",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub since: Option<Time>,
+    /// Number of the objects.
     pub total: i32,
     /// The first of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -7,12 +7,12 @@ mod rollout_policy;
 mod rollout_policy_status;
 
 pub use config_repo::{
-    ConfigRepo, ConfigRepoMode, ConfigRepoSpec, DeletionBudget, DeletionPolicy, GitRef, Report, RewindPolicy,
-    SecretRef, Takeover, Verify, VerifyMode, Webhook,
+    ConfigRepo, ConfigRepoMode, ConfigRepoSpec, DeletionBudget, DeletionPolicy, Dependency, GitRef, Report,
+    RewindPolicy, SecretRef, Takeover, Verify, VerifyMode, Webhook,
 };
 pub use config_repo_inventory::{ConfigRepoInventory, ConfigRepoInventorySpec};
 pub use config_repo_status::{
-    ConfigRepoStatus, DriftStatus, HeldDeletions, InventoryEntry, ReportStatus, Revision,
+    ConfigRepoStatus, DriftStatus, HeldDeletions, InventoryEntry, ReportStatus, Revision, UnhealthyObjects,
 };
 pub use rollout_policy::{
     Approval, ApprovalMode, FreezeWindow, Joining, OnBreach, RollOut, RolloutPolicy, RolloutPolicySpec,

@@ -6,6 +6,9 @@
 
 mod commit;
 mod deletion;
+mod depends;
+mod drift;
+mod health;
 mod identity;
 mod inventory;
 mod observe;
@@ -23,6 +26,7 @@ use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, RolloutPolicy};
 use api::names;
+use engine::sync::Health;
 use object::{Key, Object};
 use reconcile::{Change, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
@@ -35,7 +39,7 @@ impl Controller for ConfigRepoController {
     type Primary = ConfigRepo;
 
     fn watches<W: Watches>(watches: &mut W) {
-        watches.on::<ConfigRepo>(wake_competing_repos);
+        watches.on::<ConfigRepo>(wake_others);
         watches.on::<ConfigRepoInventory>(inventory::wake);
         watches.on::<Namespace>(wake_repos_of_namespace);
         // They tell how many clusters lose an add-on with its ClusterManagementAddOn.
@@ -66,17 +70,20 @@ impl Controller for ConfigRepoController {
     }
 }
 
-/// Wakes the other ConfigRepos when one is deleted or begins to observe, because they may want its objects.
-fn wake_competing_repos<V: View>(change: &Change<ConfigRepo>, view: &V) -> Vec<Key> {
+/// Wakes the ConfigRepos that depend on one, and all others when one is deleted or begins to observe, because they
+/// may want its objects.
+fn wake_others<V: View>(change: &Change<ConfigRepo>, view: &V) -> Vec<Key> {
     let owns = |repo: &Option<Arc<ConfigRepo>>| {
         repo.as_ref().is_some_and(|repo| repo.spec.mode != ConfigRepoMode::Observe)
     };
-    if !owns(&change.old) || owns(&change.new) {
-        return Vec::new();
-    }
+    let releases = owns(&change.old) && !owns(&change.new);
     let changed: Vec<_> = change.sides().map(Key::of).collect();
     let all = view.readable::<ConfigRepo>(Query::ALL);
-    all.iter().map(|repo| Key::of(&**repo)).filter(|key| !changed.contains(key)).collect()
+    let concerned = |repo: &&Arc<ConfigRepo>| {
+        let is_other = !changed.contains(&Key::of(&***repo));
+        is_other && (releases || changed.iter().any(|key| depends::is_dependent(repo, key)))
+    };
+    all.iter().filter(concerned).map(|repo| Key::of(&**repo)).collect()
 }
 
 /// Wakes the ConfigRepos that wait for a namespace when it is created, and those in it when it allows another
@@ -100,12 +107,13 @@ fn wake_repos_of_namespace<V: View>(change: &Change<Namespace>, view: &V) -> Vec
     all.iter().filter(concerned).map(|repo| Key::of(&**repo)).collect()
 }
 
-/// Wakes the ConfigRepos that an object belongs or belonged to, unless only its status changed.
+/// Wakes the ConfigRepos that an object belongs or belonged to, unless only its status changed and the object is as
+/// healthy as before.
 fn wake_owners<V: View>(change: &Change<Object>, _: &V) -> Vec<Key> {
     if let (Some(old), Some(new)) = (&change.old, &change.new)
         && content(old).eq(content(new))
         && old.annotations() == new.annotations()
-        && old.is_terminating() == new.is_terminating()
+        && Health::of(old) == Health::of(new)
     {
         return Vec::new();
     }

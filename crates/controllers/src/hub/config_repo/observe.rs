@@ -1,9 +1,10 @@
 //! Mode Observe: another tool applies the commit, and the status reports how much of it is applied.
 
-use engine::sync::{self, DesiredObject, Problem};
+use engine::sync::{self, DesiredObject, Health, Problem, Unhealthy};
 use object::fields::covers;
 use reconcile::View;
 
+use super::health::{self, Found};
 use super::identity::Identity;
 use super::plan::{Commit, Draft};
 use super::status::{Phase, Readiness, revision, short_commit};
@@ -11,7 +12,7 @@ use super::status::{Phase, Readiness, revision, short_commit};
 /// Compares the hub with a commit and drafts the status.
 pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, view: &impl View) {
     let Commit { checkout, desired, identity } = *commit;
-    let commit = checkout.revision.as_str();
+    let name = checkout.revision.as_str();
     let is_hidden =
         |wanted: &&DesiredObject| *identity != Identity::Operator && sync::is_secret(&wanted.reference.gvk);
     if let Some(secret) = desired.objects.iter().find(is_hidden) {
@@ -24,25 +25,30 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, view: &impl Vi
         return;
     }
     draft.status.held_deletions = None;
-    let mut differing = Vec::new();
+    let (mut differing, mut unhealthy) = (Vec::new(), Vec::new());
     for wanted in &desired.objects {
         match view.observed(&wanted.reference) {
-            Ok(Some(live)) if covers(&live, &wanted.object) => {}
+            Ok(Some(live)) if covers(&live, &wanted.object) => match Health::of(&live) {
+                Health::Current => {}
+                health => unhealthy.push(Unhealthy { object: wanted.reference.clone(), health }),
+            },
             Ok(_) => differing.push(wanted.reference.to_string()),
             Err(error) => {
-                draft.wait(commit, "Waiting", &error.to_string());
+                draft.wait(name, "Waiting", &error.to_string());
                 return;
             }
         }
     }
-    let (total, commit_name) = (desired.objects.len(), short_commit(commit));
+    let (total, commit_name) = (desired.objects.len(), short_commit(name));
     draft.readiness = Some(match differing.first() {
         None => {
             let applied = draft.status.applied.take();
             draft.status.applied =
                 Some(revision(applied.as_ref(), checkout, draft.repo, &desired.digest, draft.now));
             let message = format!("the hub is as {commit_name} says ({total} objects)");
-            Readiness::new(Phase::Ready, "Observed", message)
+            let found = Found { unhealthy: &unhealthy, is_held: false, takes_time: false, is_whole: true };
+            let waiting = health::judge(draft, commit, &found);
+            waiting.unwrap_or_else(|| Readiness::new(Phase::Ready, "Observed", message))
         }
         Some(first) => {
             let message = format!(

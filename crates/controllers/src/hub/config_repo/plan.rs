@@ -5,28 +5,24 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::health::{self, Found};
 use super::identity::Identity;
 use super::inventory::{self, Recorded};
 use super::status::{Phase, Readiness, conclude, is_told, revision, short_commit, still_applied};
-use super::{commit, deletion, observe};
+use super::{commit, deletion, depends, drift, observe};
 use api::gitops::v1alpha1::{
     self as gitops, ConfigRepo, ConfigRepoMode, ConfigRepoSpec, ConfigRepoStatus, DeletionBudget,
-    DriftStatus, HeldDeletions,
+    HeldDeletions,
 };
 use api::names;
-use engine::sync::{
-    self, Apply, Budget, Desired, Input, Inventory, ObjectId, Problem, SyncPlan, SyncPolicy, Takeover,
-};
+use engine::sync::{self, Budget, Desired, Input, Inventory, Problem, SyncPlan, SyncPolicy, Takeover};
 use object::tree::Checkout;
 use object::{Key, Metadata as _};
 use reconcile::{Plan, Read, ReadErrorReason, Source, SourceIdentity, StatusWrite, View};
 
 /// Most objects that a status names of those that are held or drifted.
-const MAX_LISTED: usize = 10;
-/// Longest wait between two corrections of the same drift.
-const LONGEST_DRIFT_WAIT: SignedDuration = SignedDuration::from_mins(10);
+pub(super) const MAX_LISTED: usize = 10;
 /// Time until a refusal that depends on objects of others is checked again.
 const REFUSAL_RECHECK: SignedDuration = SignedDuration::from_mins(1);
 
@@ -162,6 +158,11 @@ fn reconcile_commit(
     draft.status.seen = Some(revision(draft.status.seen.as_ref(), checkout, repo, "", draft.now));
     let recorded = Recorded::of(repo, view)?;
     let inventory = &recorded.objects;
+    if let Some(waiting) = depends::unmet(repo, checkout, view)? {
+        draft.plan.observe = sync::kinds(&[], inventory);
+        draft.readiness = Some(waiting);
+        return Ok(());
+    }
     let desired = match commit::completed(repo, checkout, view) {
         Ok(Ok(desired)) => desired,
         Ok(Err(problems)) => {
@@ -233,22 +234,35 @@ fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
         }
         draft.plan.step(stage.iter().map(|one| identity.apply(one, &draft.key)));
     }
-    let drift = correct(draft, &sync.correct, identity);
+    let drift = drift::correct(draft, &sync.correct, identity);
     for stage in &sync.delete {
         draft.plan.step(stage.iter().map(|one| identity.delete(one)));
     }
-    draft.status.applied = Some(revision(applied.as_ref(), checkout, draft.repo, &desired.digest, draft.now));
+    if !sync.is_held {
+        let applied = revision(applied.as_ref(), checkout, draft.repo, &desired.digest, draft.now);
+        draft.status.applied = Some(applied);
+    }
+    let found = Found {
+        unhealthy: &sync.unhealthy,
+        is_held: sync.is_held,
+        takes_time: sync.takes_time,
+        is_whole: sync.pending_namespace.is_empty() && sync.terminating == 0,
+    };
+    let waiting = health::judge(draft, commit, &found);
     draft.status.held_deletions = sync.hold.as_ref().map(|hold| HeldDeletions {
         approval: hold.approval.clone(),
         total: i32::try_from(hold.objects.len()).unwrap_or(i32::MAX),
         objects: hold.objects.iter().take(MAX_LISTED).map(|id| id.entry("")).collect(),
         ..HeldDeletions::default()
     });
-    draft.readiness = Some(readiness(short_commit(&checkout.revision), desired, &sync, drift));
+    draft.readiness = Some(match waiting {
+        Some(waiting) if sync.is_held => waiting,
+        waiting => readiness(short_commit(&checkout.revision), desired, &sync, drift.or(waiting)),
+    });
 }
 
-/// Reports the progress of a commit that is being applied.
-fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, drift: Option<Readiness>) -> Readiness {
+/// Reports the progress of a commit that is applied; `waiting` says why it does not rest.
+fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, waiting: Option<Readiness>) -> Readiness {
     if let Some(hold) = &sync.hold {
         let names: Vec<_> = hold.objects.iter().take(3).map(ToString::to_string).collect();
         let more = if hold.objects.len() > names.len() { ", …" } else { "" };
@@ -261,8 +275,8 @@ fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, drift: Option
         );
         return Readiness::new(Phase::Stalled, "DeletionsHeld", message);
     }
-    if let Some(drift) = drift {
-        return drift;
+    if let Some(waiting) = waiting {
+        return waiting;
     }
     if let Some(first) = sync.pending_namespace.first() {
         let more = sync.pending_namespace.len().saturating_sub(1);
@@ -281,45 +295,6 @@ fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, drift: Option
     let count = desired.objects.len();
     let objects = if count == 1 { "object" } else { "objects" };
     Readiness::new(Phase::Ready, "Applied", format!("applied {commit} ({count} {objects})"))
-}
-
-/// Applies objects again that another client changed on the hub. The wait doubles with each correction.
-fn correct(draft: &mut Draft<'_>, drifted: &[Apply<'_>], identity: &Identity) -> Option<Readiness> {
-    let before = draft.status.drift.clone().unwrap_or_default();
-    // A time in the future was written by a clock that was ahead, so it does not count.
-    let last = before.last_time.as_ref().map(|time| time.0).filter(|last| *last <= draft.now);
-    let Some(first) = drifted.first() else {
-        // A drift that ended long ago is forgotten, so that the next one is corrected at once.
-        match last.map(|last| later(last, LONGEST_DRIFT_WAIT * 3)) {
-            Some(end) if end <= draft.now => draft.status.drift = None,
-            Some(end) => draft.plan.wake(end),
-            None => draft.status.drift = None,
-        }
-        return None;
-    };
-    let wait = SignedDuration::from_secs(1 << before.corrections.clamp(0, 10)).min(LONGEST_DRIFT_WAIT);
-    let due = last.map(|last| later(last, wait)).filter(|due| before.corrections > 0 && *due > draft.now);
-    if let Some(due) = due {
-        draft.plan.wake(due);
-        let message = format!(
-            "{} was changed on the hub {} times and corrected each time; the next correction is at {due}. Stop the program or person that changes it, or remove the field from the repository",
-            first.desired.reference, before.corrections
-        );
-        return Some(Readiness::new(Phase::Reconciling, "Drifted", message));
-    }
-    draft.plan.step(drifted.iter().map(|one| identity.apply(one, &draft.key)));
-    let entry = |apply: &Apply<'_>| {
-        let reference = &apply.desired.reference;
-        ObjectId::of(reference).entry(&reference.gvk.version)
-    };
-    let seconds = Timestamp::from_second(draft.now.as_second()).unwrap_or(draft.now);
-    draft.status.drift = Some(DriftStatus {
-        corrections: before.corrections.saturating_add(1),
-        last_time: Some(Time(seconds)),
-        objects: drifted.iter().take(MAX_LISTED).map(entry).collect(),
-        ..before
-    });
-    None
 }
 
 /// The namespaces that objects wait for.
@@ -354,6 +329,9 @@ fn sync_policy(repo: &ConfigRepo) -> SyncPolicy {
         mode: _,
         suspend: _,
         deletion_policy: _,
+        // `depends` reads it.
+        depends_on: _,
+        health_timeout: _,
         // The report controller reads this.
         report: _,
         unknown: _,
@@ -372,9 +350,10 @@ fn sync_policy(repo: &ConfigRepo) -> SyncPolicy {
         budget: Some(Budget { objects: count(*objects), percent: count(*percent) }),
         approved: repo.annotation(names::APPROVE_DELETION_ANNOTATION).unwrap_or_default().to_owned(),
         uninstalls: BTreeMap::new(),
+        waits_for_health: !health::timeout(repo).is_zero(),
     }
 }
 
-fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
+pub(super) fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
     at.saturating_add(by).unwrap_or(Timestamp::MAX)
 }

@@ -6,13 +6,15 @@ use serde_json::{Value, json};
 
 use super::*;
 use api::Condition;
-use api::gitops::v1alpha1::ConfigRepoStatus;
+use api::gitops::v1alpha1::{self as gitops, ConfigRepoStatus};
 use object::tree::FileTree;
 use reconcile::{Action, Caches, Failure, FailureKind, SourceFailure};
 use sim::World;
 
 mod account;
+mod depends;
 mod fence;
+mod health;
 mod inventory;
 mod rendering;
 mod restart;

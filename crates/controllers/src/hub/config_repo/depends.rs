@@ -1,0 +1,101 @@
+//! ConfigRepos that must be ready before another one applies a new commit.
+
+use std::collections::BTreeSet;
+
+use super::status::{Phase, Readiness, short_commit, still_applied};
+use api::condition::find_condition;
+use api::gitops::v1alpha1::{ConfigRepo, Dependency};
+use api::names::gitops_conditions::READY;
+use object::tree::Checkout;
+use object::{Key, Metadata as _};
+use reconcile::{Read, View};
+
+/// Most ConfigRepos on the way of a cycle that a message names.
+const MAX_WAY: usize = 50;
+
+/// Says why a new commit waits for other ConfigRepos. A commit that is applied already does not wait: its
+/// objects are still corrected when they drift.
+///
+/// # Errors
+/// A ConfigRepo could not be read.
+pub(super) fn unmet(repo: &ConfigRepo, checkout: &Checkout, view: &impl View) -> Read<Option<Readiness>> {
+    let applied = repo.status.as_ref().and_then(|status| status.applied.as_ref());
+    if repo.spec.depends_on.is_empty() || applied.is_some_and(|applied| applied.commit == checkout.revision) {
+        return Ok(None);
+    }
+    let commit = short_commit(&checkout.revision);
+    if let Some(way) = cycle(repo, view)? {
+        let message = format!(
+            "spec.dependsOn leads back to this ConfigRepo: {}; remove one of them; {}",
+            way.join(" -> "),
+            still_applied(applied)
+        );
+        return Ok(Some(Readiness::new(Phase::Stalled, "DependencyCycle", message)));
+    }
+    for dependency in &repo.spec.depends_on {
+        let key = key(repo, dependency);
+        let why = match view.get::<ConfigRepo>(&key)? {
+            Some(other) => missing(repo, &other, checkout),
+            None => Some("does not exist".to_owned()),
+        };
+        if let Some(why) = why {
+            let message =
+                format!("{commit} waits for the ConfigRepo {key}, which {why}; {}", still_applied(applied));
+            return Ok(Some(Readiness::new(Phase::Reconciling, "DependencyNotReady", message)));
+        }
+    }
+    Ok(None)
+}
+
+/// What a ConfigRepo lacks that another one depends on.
+fn missing(repo: &ConfigRepo, other: &ConfigRepo, checkout: &Checkout) -> Option<String> {
+    if other.is_terminating() {
+        return Some("is being deleted".into());
+    }
+    if other.spec.suspend {
+        return Some("is suspended".into());
+    }
+    let status = other.status.clone().unwrap_or_default();
+    let ready = find_condition(&status.conditions, READY);
+    if status.observed_generation != other.metadata.generation || ready.is_none() {
+        return Some("has not been reconciled yet".into());
+    }
+    if let Some(ready) = ready.filter(|ready| !ready.is_true()) {
+        return Some(format!("is not ready: {}", ready.reason));
+    }
+    // Of one repository, both apply the same commit, so that none runs ahead of its base.
+    let is_same = (&other.spec.url, &other.spec.r#ref) == (&repo.spec.url, &repo.spec.r#ref);
+    let applied = status.applied.map(|applied| applied.commit).unwrap_or_default();
+    (is_same && applied != checkout.revision).then(|| "has not applied that commit yet".into())
+}
+
+/// The way from a ConfigRepo through its dependencies back to itself.
+fn cycle(repo: &ConfigRepo, view: &impl View) -> Read<Option<Vec<String>>> {
+    let start = Key::of(repo);
+    let mut ways: Vec<Vec<Key>> = vec![vec![start.clone()]];
+    let mut seen = BTreeSet::new();
+    while let Some(way) = ways.pop() {
+        let Some(last) = way.last() else { continue };
+        let Some(at) = view.get::<ConfigRepo>(last)? else { continue };
+        for dependency in &at.spec.depends_on {
+            let next = key(&at, dependency);
+            let way: Vec<Key> = way.iter().cloned().chain([next.clone()]).collect();
+            if next == start {
+                return Ok(Some(way.iter().take(MAX_WAY).map(ToString::to_string).collect()));
+            }
+            if seen.insert(next) {
+                ways.push(way);
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn key(repo: &ConfigRepo, dependency: &Dependency) -> Key {
+    Key::namespaced(repo.namespace(), dependency.name.as_str())
+}
+
+/// Whether a ConfigRepo depends on another one.
+pub(super) fn is_dependent(repo: &ConfigRepo, on: &Key) -> bool {
+    repo.spec.depends_on.iter().any(|dependency| key(repo, dependency) == *on)
+}

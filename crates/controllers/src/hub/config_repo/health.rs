@@ -1,0 +1,98 @@
+//! Waits until the objects of a commit are healthy.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::plan::{Commit, Draft, MAX_LISTED, later};
+use super::status::{Phase, Readiness, revision, short_commit};
+use api::gitops::v1alpha1::{ConfigRepo, UnhealthyObjects};
+use engine::sync::{Health, ObjectId, Unhealthy};
+use object::duration;
+
+/// The default of `spec.healthTimeout`, and its value where the text is no duration.
+const DEFAULT_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
+
+/// The health of the objects of a commit.
+pub(super) struct Found<'a> {
+    /// Objects that are as the commit says and not healthy.
+    pub(super) unhealthy: &'a [Unhealthy],
+    /// Whether later stages wait for them, or for objects that this plan applies.
+    pub(super) is_held: bool,
+    /// Whether an object that this plan applies may become healthy later.
+    pub(super) takes_time: bool,
+    /// Whether all objects of the commit may be there, and those that left it are gone.
+    pub(super) is_whole: bool,
+}
+
+/// Time that the objects of a stage may take to become healthy; zero if stages do not wait.
+pub(super) fn timeout(repo: &ConfigRepo) -> SignedDuration {
+    duration::parse(&repo.spec.health_timeout).unwrap_or(DEFAULT_TIMEOUT)
+}
+
+/// Records the health of the objects. Returns the readiness of a ConfigRepo that waits for it.
+pub(super) fn judge(draft: &mut Draft<'_>, commit: &Commit<'_>, found: &Found<'_>) -> Option<Readiness> {
+    let Commit { checkout, desired, identity: _ } = *commit;
+    let name = short_commit(&checkout.revision);
+    let timeout = timeout(draft.repo);
+    let Some(first) = worst(found.unhealthy) else {
+        draft.status.unhealthy = None;
+        let waits = found.is_held || found.takes_time;
+        if found.is_whole && !waits {
+            let before = draft.status.healthy.take();
+            draft.status.healthy =
+                Some(revision(before.as_ref(), checkout, draft.repo, &desired.digest, draft.now));
+        }
+        let message = match found.is_held {
+            true => format!("{name} is being applied; later stages wait until earlier ones are healthy"),
+            false => format!("{name} is applied; not all of its objects are healthy yet"),
+        };
+        return (waits && !timeout.is_zero())
+            .then(|| Readiness::new(Phase::Reconciling, "WaitingForHealth", message));
+    };
+    let since = since(draft, &desired.digest);
+    let entry = |one: &Unhealthy| ObjectId::of(&one.object).entry(&one.object.gvk.version);
+    draft.status.unhealthy = Some(UnhealthyObjects {
+        digest: desired.digest.clone(),
+        since: Some(Time(since)),
+        total: i32::try_from(found.unhealthy.len()).unwrap_or(i32::MAX),
+        objects: found.unhealthy.iter().take(MAX_LISTED).map(entry).collect(),
+        ..UnhealthyObjects::default()
+    });
+    if timeout.is_zero() {
+        return None;
+    }
+    let end = later(since, timeout);
+    let more = found.unhealthy.len() - 1;
+    let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let (object, why) = (&first.object, why(&first.health));
+    let held = if found.is_held { "; later stages of the commit are not applied" } else { "" };
+    if end > draft.now {
+        draft.plan.wake(end);
+        let message = format!("{name} waits until {end} for {object}{others}: {why}{held}");
+        return Some(Readiness::new(Phase::Reconciling, "WaitingForHealth", message));
+    }
+    let limit = &draft.repo.spec.health_timeout;
+    let message = format!("{object}{others} of {name} did not become healthy within {limit}: {why}{held}");
+    Some(Readiness::new(Phase::Stalled, "HealthTimeout", message))
+}
+
+/// An object that has failed, or else the first one.
+fn worst(unhealthy: &[Unhealthy]) -> Option<&Unhealthy> {
+    let has_failed = |one: &&Unhealthy| matches!(one.health, Health::Failed(_));
+    unhealthy.iter().find(has_failed).or(unhealthy.first())
+}
+
+fn why(health: &Health) -> &str {
+    match health {
+        Health::Current => "it is healthy",
+        Health::InProgress(why) | Health::Failed(why) => why,
+    }
+}
+
+/// Since when objects of these contents are not healthy. A time in the future does not count.
+fn since(draft: &Draft<'_>, digest: &str) -> Timestamp {
+    let before = draft.status.unhealthy.as_ref().filter(|before| before.digest == digest);
+    let since = before.and_then(|before| before.since.as_ref()).map(|time| time.0);
+    let now = Timestamp::from_second(draft.now.as_second()).unwrap_or(draft.now);
+    since.filter(|since| *since <= now).unwrap_or(now)
+}

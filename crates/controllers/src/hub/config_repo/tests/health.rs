@@ -1,0 +1,102 @@
+//! A stage waits until the objects of the stages before it are healthy.
+
+use super::*;
+use api::addon::v1alpha1::ClusterManagementAddOn;
+use k8s_openapi::api::apps::v1::Deployment;
+
+/// A workload of an early stage, and an add-on of a late one.
+const WORKLOAD: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  replicas: 2\n  selector:\n    matchLabels: {app: web}\n  template:\n    metadata:\n      labels: {app: web}\n    spec:\n      containers:\n      - name: web\n        image: web:1\n";
+const ADDON: &str = "apiVersion: addon.open-cluster-management.io/v1alpha1\nkind: ClusterManagementAddOn\nmetadata:\n  name: late\nspec: {}\n";
+
+impl Hub {
+    fn has_addon(&self) -> bool {
+        self.world.get::<ClusterManagementAddOn>(&Key::cluster("late")).is_some()
+    }
+
+    fn run_replicas(&mut self, count: i32) -> String {
+        let generation = self.world.get::<Deployment>(&web()).unwrap().metadata.generation;
+        let status = json!({"observedGeneration": generation, "replicas": count, "updatedReplicas": count,
+            "availableReplicas": count});
+        self.world.patch_status::<Deployment>(&web(), json!({"status": status})).unwrap();
+        self.run()
+    }
+}
+
+fn web() -> Key {
+    Key::namespaced("config", "web")
+}
+
+#[test]
+fn a_stage_that_is_not_healthy_holds_the_next() {
+    let mut hub = Hub::new(json!({}));
+    let told = hub.commit(&[("web.yaml", WORKLOAD), ("addon.yaml", ADDON)]);
+    assert!(told.starts_with("Reconciling WaitingForHealth: 000000000000 waits until "), "{told}");
+    assert!(
+        told.ends_with(" for Deployment.apps config/web: 0 of 2 replicas are updated; later stages of the commit are not applied"),
+        "{told}"
+    );
+    let status = hub.status();
+    assert_eq!((hub.has_addon(), status.applied, status.healthy), (false, None, None));
+    assert_eq!(status.unhealthy.unwrap().objects[0].name, "web");
+
+    assert!(hub.run_replicas(1).starts_with("Reconciling WaitingForHealth"));
+    assert!(!hub.has_addon());
+    assert_eq!(hub.run_replicas(2), "Ready: applied 000000000000 (2 objects)");
+    let status = hub.status();
+    assert_eq!((hub.has_addon(), status.unhealthy), (true, None));
+    assert_eq!(status.healthy.unwrap().commit, format!("{:040x}", 1));
+}
+
+#[test]
+fn after_the_timeout_a_person_is_told_and_a_better_commit_goes_on() {
+    let mut hub = Hub::new(json!({"healthTimeout": "1m"}));
+    hub.commit(&[("web.yaml", WORKLOAD), ("addon.yaml", ADDON)]);
+    hub.world.run_for(SignedDuration::from_secs(70)).unwrap();
+    assert_eq!(
+        hub.message(),
+        "Stalled HealthTimeout: Deployment.apps config/web of 000000000000 did not become healthy within 1m: \
+         0 of 2 replicas are updated; later stages of the commit are not applied"
+    );
+    hub.world.restart_operator();
+    assert!(hub.run().starts_with("Stalled HealthTimeout"), "{}", hub.message());
+    assert!(!hub.has_addon());
+    let told =
+        hub.commit(&[("web.yaml", &WORKLOAD.replace("replicas: 2", "replicas: 0")), ("addon.yaml", ADDON)]);
+    assert!(told.starts_with("Ready") && hub.has_addon(), "{told}");
+}
+
+#[test]
+fn nothing_is_deleted_while_a_stage_waits() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", &map("a", "1"))]);
+    hub.commit(&[("web.yaml", WORKLOAD), ("addon.yaml", ADDON)]);
+    assert_eq!(hub.names(), ["a"]);
+    hub.run_replicas(2);
+    assert!(hub.names().is_empty());
+}
+
+#[test]
+fn the_healthy_revision_stays_until_a_later_one_is_healthy() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("web.yaml", WORKLOAD)]);
+    assert!(hub.run_replicas(2).starts_with("Ready"));
+    let told = hub.commit(&[("web.yaml", &WORKLOAD.replace("web:1", "web:2"))]);
+    assert!(told.starts_with("Reconciling WaitingForHealth"), "{told}");
+    let status = hub.status();
+    let commit = |revision: Option<gitops::Revision>| revision.unwrap().commit;
+    assert_eq!(commit(status.healthy), format!("{:040x}", 1));
+    assert_eq!(commit(status.applied), format!("{:040x}", 2));
+    assert!(hub.run_replicas(2).starts_with("Ready"));
+    assert_eq!(commit(hub.status().healthy), format!("{:040x}", 2));
+}
+
+#[test]
+fn without_a_timeout_no_stage_waits() {
+    let mut hub = Hub::new(json!({"healthTimeout": "0s"}));
+    let told = hub.commit(&[("web.yaml", WORKLOAD), ("addon.yaml", ADDON)]);
+    assert_eq!(told, "Ready: applied 000000000000 (2 objects)");
+    let status = hub.status();
+    assert_eq!((hub.has_addon(), status.healthy, status.unhealthy.unwrap().total), (true, None, 1));
+    hub.run_replicas(2);
+    assert_eq!(hub.status().healthy.unwrap().commit, format!("{:040x}", 1));
+}

@@ -1,0 +1,195 @@
+//! The health of live objects, as [kstatus] judges it.
+//!
+//! [kstatus]: https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus
+
+use serde_json::Value;
+
+use object::{Gvk, Object};
+
+/// The health of a live object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Its controller has done what its spec says, or it has none.
+    Current,
+    /// Its controller is at work, for the reason given.
+    InProgress(String),
+    /// Its controller has given up, for the reason given.
+    Failed(String),
+}
+
+use Health::{Current, Failed, InProgress};
+
+impl Health {
+    /// Judges a live object.
+    ///
+    /// A Job is current when it is complete; kstatus is content with one that has started.
+    pub fn of(live: &Object) -> Self {
+        if live.is_terminating() {
+            return InProgress("it is being deleted".into());
+        }
+        let generation = live.at(&["metadata", "generation"]).and_then(Value::as_i64);
+        let observed = number(live, "observedGeneration");
+        if let (Some(generation), Some(observed)) = (generation, observed)
+            && generation != observed
+        {
+            return InProgress(format!("its controller has not seen generation {generation}"));
+        }
+        if let Some(why) = told(live, "Stalled", "True") {
+            return Failed(why);
+        }
+        if let Some(why) = told(live, "Reconciling", "True") {
+            return InProgress(why);
+        }
+        let gvk = live.gvk();
+        match (gvk.group.as_str(), gvk.kind.as_str()) {
+            ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(live),
+            ("apiregistration.k8s.io", "APIService") => needs(live, "Available"),
+            ("apps", "Deployment") => deployment(live),
+            ("apps", "StatefulSet") => stateful_set(live),
+            ("apps", "DaemonSet") => daemon_set(live),
+            ("batch", "Job") => job(live),
+            ("", "Pod") => pod(live),
+            ("", "PersistentVolumeClaim") => match text(live, "phase") {
+                "Bound" => Current,
+                phase => InProgress(format!("it is {}", or_pending(phase))),
+            },
+            _ if has(live, "Ready") => needs(live, "Ready"),
+            _ => Current,
+        }
+    }
+}
+
+/// Whether an object that is applied now may become healthy later. `live` is the object before.
+pub(super) fn takes_time(gvk: &Gvk, live: Option<&Object>) -> bool {
+    let is_slow = matches!(
+        (gvk.group.as_str(), gvk.kind.as_str()),
+        ("apiextensions.k8s.io", "CustomResourceDefinition")
+            | ("apiregistration.k8s.io", "APIService")
+            | ("apps", "Deployment" | "StatefulSet" | "DaemonSet")
+            | ("batch", "Job")
+            | ("", "Pod" | "PersistentVolumeClaim")
+            | ("gitops.wheelwright.dev", "ConfigRepo")
+    );
+    let reports = |live: &Object| number(live, "observedGeneration").is_some() || has(live, "Ready");
+    is_slow || live.is_some_and(reports)
+}
+
+fn number(live: &Object, field: &str) -> Option<i64> {
+    live.at(&["status", field]).and_then(Value::as_i64)
+}
+
+fn text<'a>(live: &'a Object, field: &str) -> &'a str {
+    live.at(&["status", field]).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn or_pending(phase: &str) -> &str {
+    if phase.is_empty() { "Pending" } else { phase }
+}
+
+fn conditions(live: &Object) -> impl Iterator<Item = &Value> {
+    live.at(&["status", "conditions"]).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn field<'a>(condition: &'a Value, name: &str) -> &'a str {
+    condition.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn has(live: &Object, type_: &str) -> bool {
+    conditions(live).any(|condition| field(condition, "type") == type_)
+}
+
+/// The message of a condition with a status; its reason where it has no message.
+fn told(live: &Object, type_: &str, status: &str) -> Option<String> {
+    let found = conditions(live).find(|it| field(it, "type") == type_ && field(it, "status") == status)?;
+    let words = [field(found, "message"), field(found, "reason"), type_];
+    words.into_iter().find(|words| !words.is_empty()).map(str::to_owned)
+}
+
+/// Current when a condition is true.
+fn needs(live: &Object, type_: &str) -> Health {
+    if told(live, type_, "True").is_some() {
+        return Current;
+    }
+    let why = told(live, type_, "False").or_else(|| told(live, type_, "Unknown"));
+    InProgress(why.unwrap_or_else(|| format!("it is not {type_} yet")))
+}
+
+fn definition(live: &Object) -> Health {
+    match told(live, "NamesAccepted", "False") {
+        Some(why) => Failed(why),
+        None => needs(live, "Established"),
+    }
+}
+
+fn wanted_replicas(live: &Object) -> i64 {
+    live.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(1)
+}
+
+/// In progress when fewer than `all` of something are there.
+fn all_are(all: i64, found: i64, words: &str) -> Option<Health> {
+    (found < all).then(|| InProgress(format!("{found} of {all} {words}")))
+}
+
+fn deployment(live: &Object) -> Health {
+    let progressing =
+        conditions(live).find(|it| field(it, "type") == "Progressing" && field(it, "status") == "False");
+    if let Some(progressing) = progressing
+        && field(progressing, "reason") == "ProgressDeadlineExceeded"
+    {
+        return Failed(told(live, "Progressing", "False").unwrap_or_default());
+    }
+    let count = |field| number(live, field).unwrap_or_default();
+    let wanted = wanted_replicas(live);
+    let outdated = count("replicas") - count("updatedReplicas");
+    all_are(wanted, count("updatedReplicas"), "replicas are updated")
+        .or_else(|| (outdated > 0).then(|| InProgress(format!("{outdated} old replicas are still there"))))
+        .or_else(|| all_are(wanted, count("availableReplicas"), "replicas are available"))
+        .unwrap_or(Current)
+}
+
+fn stateful_set(live: &Object) -> Health {
+    let strategy = live.at(&["spec", "updateStrategy", "type"]).and_then(Value::as_str);
+    if strategy == Some("OnDelete") {
+        return Current;
+    }
+    let count = |field| number(live, field).unwrap_or_default();
+    let wanted = wanted_replicas(live);
+    let partition = live.at(&["spec", "updateStrategy", "rollingUpdate", "partition"]);
+    let updated = (wanted - partition.and_then(Value::as_i64).unwrap_or_default()).max(0);
+    all_are(wanted, count("readyReplicas"), "replicas are ready")
+        .or_else(|| all_are(updated, count("updatedReplicas"), "replicas are updated"))
+        .unwrap_or(Current)
+}
+
+fn daemon_set(live: &Object) -> Health {
+    let Some(wanted) = number(live, "desiredNumberScheduled") else {
+        return InProgress("no pod has been scheduled yet".into());
+    };
+    let count = |field| number(live, field).unwrap_or_default();
+    all_are(wanted, count("updatedNumberScheduled"), "pods are updated")
+        .or_else(|| all_are(wanted, count("numberAvailable"), "pods are available"))
+        .unwrap_or(Current)
+}
+
+fn job(live: &Object) -> Health {
+    if let Some(why) = told(live, "Failed", "True") {
+        return Failed(why);
+    }
+    match told(live, "Complete", "True") {
+        Some(_) => Current,
+        None => InProgress("it is not complete yet".into()),
+    }
+}
+
+fn pod(live: &Object) -> Health {
+    match text(live, "phase") {
+        "Succeeded" => Current,
+        "Failed" => Failed("it has failed".into()),
+        "Running" => needs(live, "Ready"),
+        phase => InProgress(format!("it is {}", or_pending(phase))),
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/health.rs"]
+mod tests;
