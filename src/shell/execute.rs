@@ -77,11 +77,11 @@ impl Executor {
                 if *dry_run { Ok(None) } else { crd::established(server, applied).await.map(Some) }
             }
             Action::Create { object, site: _ } => server.create(object).await,
-            Action::Patch { target, subresource, patch, precondition, site: _ } => {
+            Action::Patch { target, subresource, patch, precondition, impersonate, site: _ } => {
                 let mut body = Value::Object(patch.clone());
                 guard(&mut body, precondition);
                 let params = PatchParams { field_manager: Some(manager.into()), ..PatchParams::default() };
-                server.patch(target, *subresource, &params, &body).await
+                server.impersonating(impersonate.as_deref()).patch(target, *subresource, &params, &body).await
             }
             Action::Replace { object, site: _ } => server.replace(object).await,
             Action::Delete { target, precondition, orphan, impersonate, site: _ } => {

@@ -107,6 +107,8 @@ pub enum Action {
         patch: Map<String, Value>,
         /// The condition under which the server takes the patch.
         precondition: Precondition,
+        /// The user that the request impersonates; `None` for the identity of the process.
+        impersonate: Option<String>,
     },
     /// Replaces an object that no patch can change as wanted; its resource version is the precondition.
     Replace {
@@ -190,6 +192,7 @@ impl Action {
             subresource: Subresource::None,
             patch,
             precondition: Precondition::unchanged(object),
+            impersonate: None,
         }
     }
 }
@@ -286,6 +289,7 @@ impl StatusWrite {
             subresource: Subresource::Status,
             patch: self.patch.clone(),
             precondition: self.precondition.clone(),
+            impersonate: None,
         }
     }
 }

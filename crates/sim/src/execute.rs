@@ -102,7 +102,7 @@ pub fn execute(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Tim
                 Err(error) => Err(refused(&reference, &error)),
             }
         }
-        Action::Patch { site, target: reference, subresource, patch, precondition } => {
+        Action::Patch { site, target: reference, subresource, patch, precondition, impersonate: _ } => {
             let store = sites.writable(*site)?;
             let target = path(store, reference)?.sub(match subresource {
                 Subresource::None => "",

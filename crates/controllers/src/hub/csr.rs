@@ -224,6 +224,7 @@ fn approve(plan: &mut Plan, request: &CertificateSigningRequest, approval: Appro
         subresource: Subresource::Approval,
         patch: Map::from_iter([("status".to_owned(), json!({"conditions": conditions}))]),
         precondition: Precondition::unchanged(request),
+        impersonate: None,
     }]);
     plan.events.push(Event {
         regarding: target,

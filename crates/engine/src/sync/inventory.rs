@@ -25,21 +25,35 @@ pub struct ObjectId {
 /// Owned objects, each with the API version that it was last applied in.
 pub type Inventory = BTreeMap<ObjectId, String>;
 
-/// Reads the inventory of a ConfigRepo: the objects that its inventories list, and those that earlier versions
-/// recorded in its status.
+/// Reads the inventory of a ConfigRepo: the objects that its inventories list and request, and those that earlier
+/// versions recorded in its status.
 pub fn recorded<'a>(
     repo: &ConfigRepo,
     inventories: impl IntoIterator<Item = &'a ConfigRepoInventory>,
 ) -> Inventory {
-    let uid = repo.metadata.uid.as_deref().unwrap_or_default();
-    let own = |part: &&ConfigRepoInventory| {
-        part.metadata.namespace == repo.metadata.namespace
-            && owner(part).is_some_and(|owner| owner.uid == uid)
-    };
-    let listed = inventories.into_iter().filter(own).flat_map(|part| &part.spec.objects);
-    let listed = listed.filter_map(|(path, version)| Some((ObjectId::from_path(path)?, version.clone())));
     let inline = repo.status.iter().flat_map(|status| &status.inventory).map(ObjectId::from_entry);
-    inline.chain(listed).collect()
+    let own = inventories.into_iter().filter(|part| belongs(part, repo));
+    inline
+        .chain(own.flat_map(|part| listed(&part.spec.requested).chain(listed(&part.spec.objects))))
+        .collect()
+}
+
+/// Reads the objects that a ConfigRepo requests from others.
+pub fn requested<'a>(
+    repo: &ConfigRepo,
+    inventories: impl IntoIterator<Item = &'a ConfigRepoInventory>,
+) -> Inventory {
+    let own = inventories.into_iter().filter(|part| belongs(part, repo));
+    own.flat_map(|part| listed(&part.spec.requested)).collect()
+}
+
+fn listed(objects: &BTreeMap<String, String>) -> impl Iterator<Item = (ObjectId, String)> {
+    objects.iter().filter_map(|(path, version)| Some((ObjectId::from_path(path)?, version.clone())))
+}
+
+fn belongs(part: &ConfigRepoInventory, repo: &ConfigRepo) -> bool {
+    let uid = repo.metadata.uid.as_deref().unwrap_or_default();
+    part.metadata.namespace == repo.metadata.namespace && owner(part).is_some_and(|owner| owner.uid == uid)
 }
 
 /// A short digest of the objects of an inventory, by their paths.

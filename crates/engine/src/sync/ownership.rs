@@ -21,6 +21,9 @@ pub enum Takeover {
     Never,
 }
 
+/// The reason of a refusal of an object that another ConfigRepo owns.
+pub(super) const OWNED_BY_CONFIG_REPO: &str = "OwnedByConfigRepo";
+
 /// The ownership of an object that the repository wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ownership {
@@ -43,7 +46,7 @@ pub(super) fn ownership(input: &Input<'_>, desired: &DesiredObject, live: Option
     }
     if let Some(other) = input.claimed.get(&ObjectId::of(&desired.reference)) {
         return refuse(
-            "OwnedByConfigRepo",
+            OWNED_BY_CONFIG_REPO,
             format!("belongs to the ConfigRepo {other}; remove it from one of the two repositories"),
         );
     }

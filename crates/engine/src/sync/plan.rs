@@ -5,9 +5,10 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use super::health::{Health, takes_time};
-use super::ownership::{Ownership, changed_guard, ownership};
+use super::ownership::{OWNED_BY_CONFIG_REPO, Ownership, changed_guard, ownership};
 use super::{
-    Budget, Deletion, DeletionHold, Desired, DesiredObject, Inventory, ObjectId, Problem, Takeover, prune,
+    Budget, Deletion, DeletionHold, Desired, DesiredObject, HandOver, Inventory, ObjectId, Problem, Takeover,
+    prune,
 };
 use crate::order::{HUB_STAGES, hub_stage};
 use api::names;
@@ -23,6 +24,10 @@ pub struct Input<'a> {
     pub inventory: &'a Inventory,
     /// The objects that other ConfigRepos own.
     pub claimed: &'a BTreeMap<ObjectId, Key>,
+    /// The objects that other ConfigRepos of the same identity want to have from it.
+    pub requested: &'a BTreeMap<ObjectId, Key>,
+    /// Whether another ConfigRepo may still request an object of the commit. Deletions wait meanwhile.
+    pub awaits_requests: bool,
     /// The missing namespaces of its objects.
     pub missing_namespaces: &'a BTreeSet<String>,
     /// The decisions of its user.
@@ -84,6 +89,10 @@ pub struct SyncPlan<'a> {
     pub correct: Vec<Apply<'a>>,
     /// Objects that left the repository, in the reverse order of stages.
     pub delete: Vec<Vec<Deletion>>,
+    /// Objects that left the repository and that other ConfigRepos have requested.
+    pub hand_over: Vec<HandOver>,
+    /// Number of deletions that wait until other ConfigRepos have judged the commit.
+    pub awaiting_requests: usize,
     /// Deletions that wait for approval.
     pub hold: Option<DeletionHold>,
     /// Number of objects that are being deleted; the next plan follows when they are gone.
@@ -94,6 +103,8 @@ pub struct SyncPlan<'a> {
     pub unread: Vec<String>,
     /// Objects that may not be applied; if there are any, no object is applied.
     pub problems: Vec<Problem>,
+    /// Those of them that another ConfigRepo owns.
+    pub requests: Inventory,
 }
 
 /// Decides the writes and deletions that bring the objects of a commit to the hub.
@@ -127,7 +138,13 @@ pub fn plan<'a, E: Display>(
             ObjectDecision::NamespaceMissing => plan.pending_namespace.push(object.reference.clone()),
             ObjectDecision::Terminating => plan.terminating += 1,
             ObjectDecision::Unread(why) => plan.unread.push(why),
-            ObjectDecision::Refuse(problem) => plan.problems.push(problem),
+            ObjectDecision::Refuse(problem) => {
+                if problem.reason == OWNED_BY_CONFIG_REPO {
+                    let version = object.reference.gvk.version.clone();
+                    plan.requests.insert(ObjectId::of(&object.reference), version);
+                }
+                plan.problems.push(problem);
+            }
         }
     }
     debug_assert!(
@@ -140,6 +157,7 @@ pub fn plan<'a, E: Display>(
         return SyncPlan {
             inventory: input.inventory.clone(),
             problems: plan.problems,
+            requests: plan.requests,
             unread: plan.unread,
             ..SyncPlan::default()
         };
@@ -260,16 +278,21 @@ impl SyncPlan<'_> {
             apply,
             correct,
             delete,
+            hand_over,
+            awaiting_requests,
             hold,
             terminating,
             pending_namespace,
             unread,
             problems,
+            requests: _,
         } = self;
         !is_held
             && apply.is_empty()
             && correct.is_empty()
             && delete.is_empty()
+            && hand_over.is_empty()
+            && *awaiting_requests == 0
             && hold.is_none()
             && *terminating == 0
             && pending_namespace.is_empty()

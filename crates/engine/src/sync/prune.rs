@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use api::names;
-use object::{Object, ObjectRef};
+use object::{Key, Object, ObjectRef};
 
 use super::budget::{self, Deletions};
 use super::ownership::is_marked;
@@ -22,6 +22,17 @@ pub struct Deletion {
     pub uid: String,
 }
 
+/// Makes another ConfigRepo the owner of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandOver {
+    /// The object.
+    pub target: ObjectRef,
+    /// Its uid.
+    pub uid: String,
+    /// The ConfigRepo.
+    pub to: Key,
+}
+
 /// Decides about an object that is in the inventory and not in the repository.
 enum PruneDecision {
     /// It is gone, another owner has it, or it is kept on purpose. It leaves the inventory.
@@ -33,6 +44,8 @@ enum PruneDecision {
     Terminating,
     /// It is deleted. It stays in the inventory until it is gone.
     Delete(Arc<Object>),
+    /// Another ConfigRepo has requested it. It stays in the inventory until the other owns it.
+    HandOver(HandOver),
 }
 
 /// Decides about every object that left the repository, and adds the deletions to the plan.
@@ -55,10 +68,15 @@ pub(super) fn prune<E: Display>(
                 counted.push(id.clone());
                 to_delete.insert(id.clone(), object);
             }
+            PruneDecision::HandOver(hand_over) => plan.hand_over.push(hand_over),
         }
         kept.insert(id.clone(), version.clone());
     }
     plan.inventory.extend(kept);
+    if input.awaits_requests && !counted.is_empty() {
+        plan.awaiting_requests = counted.len();
+        return;
+    }
     let uninstalls = &input.policy.uninstalls;
     let deletions = Deletions { objects: &counted, owned, desired, uninstalls };
     plan.hold =
@@ -88,5 +106,13 @@ fn decide<E>(input: &Input<'_>, id: &ObjectId, live: Result<Option<Arc<Object>>,
     if !input.policy.prune || is_kept || is_repo || is_its_namespace {
         return PruneDecision::Release;
     }
-    if live.is_terminating() { PruneDecision::Terminating } else { PruneDecision::Delete(live) }
+    match input.requested.get(id) {
+        _ if live.is_terminating() => PruneDecision::Terminating,
+        Some(to) => PruneDecision::HandOver(HandOver {
+            target: live.reference(),
+            uid: live.uid().to_owned(),
+            to: to.clone(),
+        }),
+        None => PruneDecision::Delete(live),
+    }
 }

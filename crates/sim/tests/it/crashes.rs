@@ -179,10 +179,12 @@ fn remove_noise(value: &mut Value) {
 }
 
 /// The contents of each object in their order. The status is no content: it tells of steps, and does not make any.
-/// Neither are the taints of a cluster, which follow what is heard of it.
+/// Neither are the taints of a cluster, which follow what is heard of it, and the inventories of a repository, which
+/// objects leave in the order in which they are seen to be gone.
 fn contents(writes: &[Write]) -> BTreeMap<Id, Vec<Value>> {
     let mut contents: BTreeMap<Id, Vec<Value>> = BTreeMap::new();
-    for write in writes.iter().filter(|write| write.id.kind != "Lease") {
+    let is_record = |write: &&Write| matches!(write.id.kind.as_str(), "Lease" | "ConfigRepoInventory");
+    for write in writes.iter().filter(|write| !is_record(write)) {
         let content = write.after.as_ref().map_or(Value::Null, |object| {
             let mut object = normal(object);
             for told in ["status", "metadata"] {

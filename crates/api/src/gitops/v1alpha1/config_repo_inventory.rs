@@ -34,6 +34,11 @@ pub struct ConfigRepoInventorySpec {
     #[serde(default)]
     #[schemars(extend("maxProperties" = 1000))]
     pub objects: BTreeMap<String, String>,
+    /// Objects that a commit has and that another ConfigRepo owns, written as above. When they leave its
+    /// repository, it hands them over and does not delete them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 1000))]
+    pub requested: BTreeMap<String, String>,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

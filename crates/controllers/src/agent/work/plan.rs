@@ -127,7 +127,7 @@ impl WorkOnSpoke {
             match self.remove(entry, &owner, false, view) {
                 Step::Wait | Step::NotServed => {}
                 Step::Forget => gone.push(entry),
-                Step::Write(action) => removals.push(action),
+                Step::Write(action) => removals.push(*action),
             }
         }
         entries.retain(|entry| !gone.contains(&entry));
@@ -194,7 +194,7 @@ impl WorkOnSpoke {
                 Step::Wait => pending.push(entry.clone()),
                 Step::Write(action) => {
                     pending.push(entry.clone());
-                    writes.push(action);
+                    writes.push(*action);
                 }
             }
         }
@@ -231,7 +231,8 @@ fn action(wanted: &Wanted, verdict: ManifestDecision) -> Option<Action> {
         }
         Decision::Patch(patch) => {
             let (site, subresource, target) = (Site::Spoke, Subresource::None, wanted.reference.clone());
-            Some(Action::Patch { site, target, subresource, patch, precondition: precondition? })
+            let (precondition, impersonate) = (precondition?, None);
+            Some(Action::Patch { site, target, subresource, patch, precondition, impersonate })
         }
     }
 }
@@ -244,7 +245,7 @@ pub(super) enum Step {
     NotServed,
     /// The entry is dropped.
     Forget,
-    Write(Action),
+    Write(Box<Action>),
 }
 
 fn recorded(applied: &AppliedManifestWork) -> Vec<AppliedResource> {
@@ -262,5 +263,6 @@ pub(in crate::agent) fn patch_applied(
     patch: Map<String, Value>,
 ) -> Action {
     let target = ObjectRef::of::<AppliedManifestWork>(Key::of(applied));
-    Action::Patch { site: Site::Spoke, target, subresource, patch, precondition: Precondition::uid(applied) }
+    let (site, precondition) = (Site::Spoke, Precondition::uid(applied));
+    Action::Patch { site, target, subresource, patch, precondition, impersonate: None }
 }

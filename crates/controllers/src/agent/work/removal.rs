@@ -34,7 +34,13 @@ impl WorkOnSpoke {
             Removal::Wait => Step::Wait,
             Removal::Delete => {
                 let (site, impersonate) = (Site::Spoke, None);
-                Step::Write(Action::Delete { site, target, precondition, orphan: false, impersonate })
+                Step::Write(Box::new(Action::Delete {
+                    site,
+                    target,
+                    precondition,
+                    orphan: false,
+                    impersonate,
+                }))
             }
             Removal::Release(owners) => {
                 if let Some(live) = &live {
@@ -42,7 +48,15 @@ impl WorkOnSpoke {
                 }
                 let patch = fields(json!({"metadata": {"ownerReferences": owners}}));
                 let (site, subresource) = (Site::Spoke, Subresource::None);
-                Step::Write(Action::Patch { site, target, subresource, patch, precondition })
+                let impersonate = None;
+                Step::Write(Box::new(Action::Patch {
+                    site,
+                    target,
+                    subresource,
+                    patch,
+                    precondition,
+                    impersonate,
+                }))
             }
         }
     }

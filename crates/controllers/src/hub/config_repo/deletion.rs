@@ -30,6 +30,8 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
             repo: &draft.key,
             inventory,
             claimed: &BTreeMap::new(),
+            requested: &BTreeMap::new(),
+            awaits_requests: false,
             missing_namespaces: &BTreeSet::new(),
             policy: &SyncPolicy { prune: true, ..SyncPolicy::default() },
         };

@@ -97,5 +97,6 @@ fn key(repo: &ConfigRepo, dependency: &Dependency) -> Key {
 
 /// Whether a ConfigRepo depends on another one.
 pub(super) fn is_dependent(repo: &ConfigRepo, on: &Key) -> bool {
-    repo.spec.depends_on.iter().any(|dependency| key(repo, dependency) == *on)
+    let is_named = |dependency: &Dependency| dependency.name == on.name;
+    repo.spec.depends_on.iter().any(is_named) && repo.namespace() == on.namespace
 }

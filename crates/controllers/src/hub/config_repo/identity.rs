@@ -3,10 +3,13 @@
 use k8s_openapi::api::core::v1::Namespace;
 
 use api::gitops::v1alpha1::ConfigRepo;
-use api::names::{CONFIG_REPO_MANAGER, OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
-use engine::sync::{Apply, Deletion, Problem};
+use api::names::{
+    CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER, OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL,
+};
+use engine::sync::{Apply, Deletion, HandOver, Problem};
 use object::{Key, Metadata as _};
-use reconcile::{Action, Precondition, Read, Site, View};
+use reconcile::{Action, Precondition, Read, Site, Subresource, View};
+use serde_json::json;
 
 /// The identity of the writes for a ConfigRepo.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +68,20 @@ impl Identity {
         let precondition = Precondition { uid, resource_version: String::new() };
         let impersonate = self.impersonate();
         Action::Delete { site: Site::Hub, target, precondition, orphan: false, impersonate }
+    }
+
+    /// Makes another ConfigRepo the owner of an object.
+    pub(super) fn hand_over(&self, hand_over: &HandOver) -> Action {
+        let HandOver { target, uid, to } = hand_over.clone();
+        let patch = json!({"metadata": {"annotations": {CONFIG_REPO_ANNOTATION: to.to_string()}}});
+        Action::Patch {
+            site: Site::Hub,
+            target,
+            subresource: Subresource::None,
+            patch: patch.as_object().cloned().unwrap_or_default(),
+            precondition: Precondition { uid, resource_version: String::new() },
+            impersonate: self.impersonate(),
+        }
     }
 
     /// The user that the writes impersonate.

@@ -11,7 +11,7 @@ use api::gitops::v1alpha1::{
 };
 use api::names::CONFIG_REPO_FINALIZER;
 use engine::sync::{self, Desired, Inventory, ObjectId};
-use object::{Key, Metadata as _, Object};
+use object::{Key, Metadata as _, Object, merge_diff};
 use reconcile::{Action, Change, Query, Read, View};
 
 /// Most objects of one ConfigRepoInventory. Names, kinds and groups of the greatest length make 650 kB of
@@ -28,8 +28,13 @@ pub(super) struct Recorded {
     former: Vec<Arc<ConfigRepoInventory>>,
     /// The names that are in use in the namespace.
     names: BTreeSet<String>,
-    /// All objects that are recorded.
+    /// The objects that it owns, and those that it requests: one that it was given and that left its repository
+    /// since is deleted too.
     pub(super) objects: Inventory,
+    /// The objects that it owns.
+    owned: Inventory,
+    /// The objects that it requests. Some of them may have been given to it.
+    requested: Inventory,
 }
 
 impl Recorded {
@@ -41,6 +46,9 @@ impl Recorded {
         let all = view.list::<ConfigRepoInventory>(Query::namespace(&Key::of(repo).namespace))?;
         let names = all.iter().map(|part| Key::of(&**part).name).collect();
         let objects = sync::recorded(repo, all.iter().map(|part| &**part));
+        let requested = sync::requested(repo, all.iter().map(|part| &**part));
+        let mut owned = objects.clone();
+        owned.retain(|id, _| !requested.contains_key(id));
         let named = all.into_iter().filter(|part| {
             let owner = sync::owner(part).map(|owner| owner.name.as_str());
             owner == repo.metadata.name.as_deref()
@@ -49,11 +57,11 @@ impl Recorded {
             sync::owner(part).map(|owner| owner.uid.as_str()) == repo.metadata.uid.as_deref()
         };
         let (parts, former) = named.partition(is_own);
-        Ok(Self { parts, former, names, objects })
+        Ok(Self { parts, former, names, objects, owned, requested })
     }
 
     /// Plans the writes that record an inventory. All of them must succeed before an object is created.
-    pub(super) fn record(&self, repo: &ConfigRepo, wanted: &Inventory) -> Vec<Action> {
+    pub(super) fn record(&self, repo: &ConfigRepo, wanted: &Inventory, requests: &Inventory) -> Vec<Action> {
         let wanted: BTreeMap<String, &String> = wanted.iter().map(|(id, v)| (id.path(), v)).collect();
         let (ending, kept): (Vec<_>, Vec<_>) =
             self.parts.iter().partition(|part| part.metadata.deletion_timestamp.is_some());
@@ -66,6 +74,8 @@ impl Recorded {
         }
         actions.extend(self.former.iter().filter_map(|part| release(part)));
         let mut missing = missing.into_iter();
+        let requests = requests.iter().take(MAX_OBJECTS);
+        let mut requests: BTreeMap<_, _> = requests.map(|(id, v)| (id.path(), v.clone())).collect();
         for part in kept {
             let objects = &part.spec.objects;
             let changed = objects.iter().filter_map(|(path, version)| match wanted.get(path) {
@@ -77,19 +87,31 @@ impl Recorded {
             let left = objects.len() - changed.values().filter(|value| value.is_null()).count();
             let added = missing.by_ref().take(MAX_OBJECTS.saturating_sub(left));
             changed.extend(added.map(|(path, version)| (path.clone(), Value::from((*version).clone()))));
-            actions.extend(patch(repo, part, changed));
+            actions.extend(patch(repo, part, changed, std::mem::take(&mut requests)));
         }
         let mut names = self.names.clone();
         loop {
             let objects: BTreeMap<_, _> = missing.by_ref().take(MAX_OBJECTS).collect();
-            if objects.is_empty() {
+            if objects.is_empty() && requests.is_empty() {
                 return actions;
             }
             let objects = objects.into_iter().map(|(path, version)| (path.clone(), (*version).clone()));
-            let part = part(repo, objects.collect(), &names);
+            let spec = ConfigRepoInventorySpec {
+                objects: objects.collect(),
+                requested: std::mem::take(&mut requests),
+                ..ConfigRepoInventorySpec::default()
+            };
+            let part = part(repo, spec, &names);
             names.insert(Key::of(&part).name);
             actions.push(Action::create(Object::from_typed(&part)));
         }
+    }
+
+    /// Plans the writes that request objects of a refused commit, beside those that are requested already.
+    pub(super) fn request(&self, repo: &ConfigRepo, objects: &Inventory) -> Vec<Action> {
+        let mut requests = self.requested.clone();
+        requests.extend(objects.iter().map(|(id, version)| (id.clone(), version.clone())));
+        self.record(repo, &self.owned, &requests)
     }
 
     /// Plans the writes after which the inventories go with the ConfigRepo.
@@ -121,30 +143,38 @@ fn finalizers(repo: &ConfigRepo) -> &'static [&'static str] {
     }
 }
 
-/// Changes the objects of an inventory, and its finalizers if the deletion policy changed.
-fn patch(repo: &ConfigRepo, part: &ConfigRepoInventory, objects: Map<String, Value>) -> Option<Action> {
+/// Changes the objects and requests of an inventory, and its finalizers if the deletion policy changed.
+fn patch(
+    repo: &ConfigRepo,
+    part: &ConfigRepoInventory,
+    objects: Map<String, Value>,
+    requested: BTreeMap<String, String>,
+) -> Option<Action> {
     let wanted = finalizers(repo);
     let is_held = part.has_finalizer(CONFIG_REPO_FINALIZER);
     let mut patch = Map::new();
     if is_held == wanted.is_empty() {
         patch.insert("metadata".into(), json!({"finalizers": wanted}));
     }
+    let mut spec = Map::new();
     if !objects.is_empty() {
-        patch.insert("spec".into(), json!({"objects": objects}));
+        spec.insert("objects".into(), Value::Object(objects));
+    }
+    if let Some(requested) = merge_diff(&json!(part.spec.requested), &json!(requested)) {
+        spec.insert("requested".into(), requested);
+    }
+    if !spec.is_empty() {
+        patch.insert("spec".into(), Value::Object(spec));
     }
     (!patch.is_empty()).then(|| Action::patch(part, patch))
 }
 
 /// A new inventory. A name stands for its objects: if the answer to its creation is lost, another attempt with
 /// other objects does not find it under the same name and take its objects for recorded.
-fn part(
-    repo: &ConfigRepo,
-    objects: BTreeMap<String, String>,
-    names: &BTreeSet<String>,
-) -> ConfigRepoInventory {
+fn part(repo: &ConfigRepo, spec: ConfigRepoInventorySpec, names: &BTreeSet<String>) -> ConfigRepoInventory {
     let Key { namespace, name } = Key::of(repo);
     let prefix = name.get(..MAX_PREFIX).unwrap_or(&name);
-    let digest = sync::digest_of_paths(objects.keys());
+    let digest = sync::digest_of_paths(spec.objects.keys().chain(spec.requested.keys()));
     let candidate = |attempt: usize| match attempt {
         0 => format!("{prefix}-{digest}"),
         attempt => format!("{prefix}-{digest}-{attempt}"),
@@ -160,7 +190,7 @@ fn part(
             finalizers: Some(finalizers).filter(|finalizers| !finalizers.is_empty()),
             ..ObjectMeta::default()
         },
-        spec: ConfigRepoInventorySpec { objects, ..ConfigRepoInventorySpec::default() },
+        spec,
         ..ConfigRepoInventory::default()
     }
 }
@@ -182,7 +212,7 @@ pub(super) fn claimed(repo: &Key, desired: &Desired, view: &impl View) -> Read<B
     let others: BTreeMap<&str, &Arc<ConfigRepo>> =
         others.iter().filter(applies).map(|other| (other.uid(), other)).collect();
     let mut claimed = BTreeMap::new();
-    for (_, other) in &others {
+    for other in others.values() {
         let inline = other.status.iter().flat_map(|status| &status.inventory);
         claimed.extend(inline.map(|entry| (ObjectId::from_entry(entry).0, Key::of(&***other))));
     }
@@ -196,12 +226,17 @@ pub(super) fn claimed(repo: &Key, desired: &Desired, view: &impl View) -> Read<B
     Ok(claimed)
 }
 
-/// Wakes the owner of an inventory, and all ConfigRepos when it releases an object that they may want.
+/// Wakes the owner of an inventory, and all ConfigRepos when it releases an object that they may want, or
+/// requests one that they may own.
 pub(super) fn wake<V: View>(change: &Change<ConfigRepoInventory>, view: &V) -> Vec<Key> {
     let listed = |side: &Option<Arc<ConfigRepoInventory>>| {
         side.iter().flat_map(|part| part.spec.objects.keys().cloned()).collect::<BTreeSet<_>>()
     };
-    if !listed(&change.old).is_subset(&listed(&change.new)) {
+    let requested = |side: &Option<Arc<ConfigRepoInventory>>| {
+        side.as_ref().map(|part| part.spec.requested.clone()).unwrap_or_default()
+    };
+    let is_request = requested(&change.old) != requested(&change.new);
+    if is_request || !listed(&change.old).is_subset(&listed(&change.new)) {
         return view.keys::<ConfigRepo>(Query::ALL);
     }
     let owners = change.sides().filter_map(|part| {

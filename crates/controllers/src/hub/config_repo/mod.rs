@@ -11,6 +11,7 @@ mod drift;
 mod health;
 mod identity;
 mod inventory;
+mod moves;
 mod observe;
 mod plan;
 mod status;
@@ -70,7 +71,7 @@ impl Controller for ConfigRepoController {
     }
 }
 
-/// Wakes the ConfigRepos that depend on one, and all others when one is deleted or begins to observe, because they
+/// Wakes the ConfigRepos that wait for one, and all others when one is deleted or begins to observe, because they
 /// may want its objects.
 fn wake_others<V: View>(change: &Change<ConfigRepo>, view: &V) -> Vec<Key> {
     let owns = |repo: &Option<Arc<ConfigRepo>>| {
@@ -80,8 +81,8 @@ fn wake_others<V: View>(change: &Change<ConfigRepo>, view: &V) -> Vec<Key> {
     let changed: Vec<_> = change.sides().map(Key::of).collect();
     let all = view.readable::<ConfigRepo>(Query::ALL);
     let concerned = |repo: &&Arc<ConfigRepo>| {
-        let is_other = !changed.contains(&Key::of(&***repo));
-        is_other && (releases || changed.iter().any(|key| depends::is_dependent(repo, key)))
+        let is_waiting = || moves::waits(repo) || changed.iter().any(|key| depends::is_dependent(repo, key));
+        (releases || is_waiting()) && !changed.contains(&Key::of(&***repo))
     };
     all.iter().filter(concerned).map(|repo| Key::of(&**repo)).collect()
 }

@@ -1,6 +1,6 @@
 //! Plans the writes for a ConfigRepo and drafts its status.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use super::health::{self, Found};
 use super::identity::Identity;
 use super::inventory::{self, Recorded};
+use super::moves::{self, Moves};
 use super::status::{Phase, Readiness, conclude, is_told, revision, short_commit, still_applied};
 use super::{commit, deletion, depends, drift, observe};
 use api::gitops::v1alpha1::{
@@ -16,7 +17,9 @@ use api::gitops::v1alpha1::{
     HeldDeletions,
 };
 use api::names;
-use engine::sync::{self, Budget, Desired, Input, Inventory, Problem, SyncPlan, SyncPolicy, Takeover};
+use engine::sync::{
+    self, Budget, Desired, Input, Inventory, ObjectId, Problem, SyncPlan, SyncPolicy, Takeover,
+};
 use object::tree::Checkout;
 use object::{Key, Metadata as _};
 use reconcile::{Plan, Read, ReadErrorReason, Source, SourceIdentity, StatusWrite, View};
@@ -88,7 +91,7 @@ impl<'a> Draft<'a> {
 
     /// Records the inventory. A step of its own does it before new objects are created.
     fn record_ownership(&mut self, recorded: &Recorded, inventory: &Inventory) {
-        self.plan.step(recorded.record(self.repo, inventory));
+        self.plan.step(recorded.record(self.repo, inventory, &Inventory::new()));
         self.status.objects = Some(i32::try_from(inventory.len()).unwrap_or(i32::MAX));
         self.status.inventory.clear();
     }
@@ -182,27 +185,55 @@ fn reconcile_commit(
         observe::observe(draft, &commit, view);
         return Ok(());
     }
-    let (claimed, missing_namespaces) =
-        match (inventory::claimed(&draft.key, &desired, view), missing_namespaces(&desired, view)) {
-            (Ok(claimed), Ok(missing)) => (claimed, missing),
-            (Err(error), _) | (_, Err(error)) => {
-                draft.wait(&checkout.revision, "Waiting", &error.to_string());
-                return Ok(());
-            }
-        };
+    let others = Others::of(draft, &desired, view);
+    let Others { claimed, moves, missing_namespaces } = match others {
+        Ok(others) => others,
+        Err(error) => {
+            draft.wait(&checkout.revision, "Waiting", &error.to_string());
+            return Ok(());
+        }
+    };
     let input = Input {
         repo: &draft.key,
         inventory,
         claimed: &claimed,
+        requested: &moves.requested,
+        awaits_requests: moves.awaited.is_some(),
         missing_namespaces: &missing_namespaces,
         policy: &SyncPolicy {
-            uninstalls: deletion::uninstalls(&inventory, &desired, view)?,
+            uninstalls: deletion::uninstalls(inventory, &desired, view)?,
             ..sync_policy(repo)
         },
     };
     let sync = sync::plan(&desired, &input, |what| view.observed(what));
-    write(draft, &commit, &recorded, sync);
+    write(draft, &commit, &recorded, &sync);
+    if let (Some((other, end)), true) = (&moves.awaited, sync.awaiting_requests > 0) {
+        draft.plan.wake(*end);
+        let message = format!(
+            "{} is applied; {} deletions wait until {end} for the ConfigRepo {other}, which may want the objects",
+            short_commit(&checkout.revision),
+            sync.awaiting_requests
+        );
+        draft.readiness = Some(Readiness::new(Phase::Reconciling, moves::REASON, message));
+    }
     Ok(())
+}
+
+/// The objects of others that a plan depends on.
+struct Others {
+    claimed: BTreeMap<ObjectId, Key>,
+    moves: Moves,
+    missing_namespaces: BTreeSet<String>,
+}
+
+impl Others {
+    fn of(draft: &Draft<'_>, desired: &Desired, view: &impl View) -> Read<Self> {
+        Ok(Self {
+            claimed: inventory::claimed(&draft.key, desired, view)?,
+            moves: Moves::of(draft.repo, &draft.status, view, draft.now)?,
+            missing_namespaces: missing_namespaces(desired, view)?,
+        })
+    }
 }
 
 /// A completed commit, and the identity that applies it.
@@ -214,10 +245,11 @@ pub(super) struct Commit<'a> {
 }
 
 /// Makes steps and a status of the engine's plan.
-fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: SyncPlan<'_>) {
+fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: &SyncPlan<'_>) {
     let Commit { checkout, desired, identity } = *commit;
     let applied = draft.status.applied.clone();
     if !sync.problems.is_empty() {
+        draft.plan.step(recorded.request(draft.repo, &sync.requests));
         draft.plan.wake(later(draft.now, REFUSAL_RECHECK));
         draft.refuse(&sync.problems);
         return;
@@ -235,6 +267,7 @@ fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
         draft.plan.step(stage.iter().map(|one| identity.apply(one, &draft.key)));
     }
     let drift = drift::correct(draft, &sync.correct, identity);
+    draft.plan.step(sync.hand_over.iter().map(|one| identity.hand_over(one)));
     for stage in &sync.delete {
         draft.plan.step(stage.iter().map(|one| identity.delete(one)));
     }
@@ -257,7 +290,7 @@ fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
     });
     draft.readiness = Some(match waiting {
         Some(waiting) if sync.is_held => waiting,
-        waiting => readiness(short_commit(&checkout.revision), desired, &sync, drift.or(waiting)),
+        waiting => readiness(short_commit(&checkout.revision), desired, sync, drift.or(waiting)),
     });
 }
 

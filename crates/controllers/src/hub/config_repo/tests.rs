@@ -16,6 +16,7 @@ mod depends;
 mod fence;
 mod health;
 mod inventory;
+mod moves;
 mod rendering;
 mod restart;
 

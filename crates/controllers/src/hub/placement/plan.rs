@@ -91,7 +91,7 @@ impl Writes<'_> {
     fn patch(&mut self, name: &str, subresource: Subresource, patch: &Value) -> Action {
         let (target, precondition) = (self.target(name), self.precondition(name));
         let patch = patch.as_object().cloned().unwrap_or_default();
-        Action::Patch { site: Site::Hub, target, subresource, patch, precondition }
+        Action::Patch { site: Site::Hub, target, subresource, patch, precondition, impersonate: None }
     }
 
     /// Returns the version of a decision that was read, so that an old plan undoes no newer decision. A plan may

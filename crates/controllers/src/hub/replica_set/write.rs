@@ -145,5 +145,6 @@ fn write(cluster: &str, live: Option<&ManifestWork>, wanted: &DesiredWork<'_>) -
         patch: patch.as_object().cloned().unwrap_or_else(Map::new),
         // A plan of a former leader undoes no newer work. A report of the agent in between is a conflict.
         precondition: Precondition::unchanged(work),
+        impersonate: None,
     })
 }

@@ -43,6 +43,9 @@ pub(super) struct Hub {
     pub(super) missing_namespaces: BTreeSet<String>,
     pub(super) writes: usize,
     pub(super) deleted: Vec<ObjectId>,
+    /// The objects that other ConfigRepos want.
+    pub(super) requested: BTreeMap<ObjectId, Key>,
+    pub(super) awaits_requests: bool,
 }
 
 impl Hub {
@@ -55,6 +58,8 @@ impl Hub {
             missing_namespaces: BTreeSet::new(),
             writes: 0,
             deleted: Vec::new(),
+            requested: BTreeMap::new(),
+            awaits_requests: false,
         }
     }
 
@@ -70,6 +75,8 @@ impl Hub {
             repo: &repo(),
             inventory: &self.inventory,
             claimed: &BTreeMap::new(),
+            requested: &self.requested,
+            awaits_requests: self.awaits_requests,
             missing_namespaces: &self.missing_namespaces,
             policy: &self.policy,
         };

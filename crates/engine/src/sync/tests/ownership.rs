@@ -27,6 +27,8 @@ fn check(live: Option<Object>, claimed: &[(&str, &str)], takeover: Takeover) -> 
             .iter()
             .map(|(name, owner)| (id(name), Key::namespaced("ns", *owner)))
             .collect::<BTreeMap<_, _>>(),
+        requested: &BTreeMap::new(),
+        awaits_requests: false,
         missing_namespaces: &BTreeSet::new(),
         policy: &SyncPolicy { takeover, ..SyncPolicy::default() },
     };
@@ -97,6 +99,8 @@ fn a_confined_repository_learns_nothing_of_the_secrets_of_others() {
             repo: &repo(),
             inventory: &Inventory::new(),
             claimed: &BTreeMap::new(),
+            requested: &BTreeMap::new(),
+            awaits_requests: false,
             missing_namespaces: &BTreeSet::new(),
             policy: &SyncPolicy { is_blind_to_secrets, ..SyncPolicy::default() },
         };

@@ -1,0 +1,162 @@
+//! Objects move between ConfigRepos without being deleted.
+
+use super::*;
+use sim::Write;
+
+fn second() -> Key {
+    Key::namespaced("config", "second")
+}
+
+fn files(maps: &[(String, String)]) -> FileTree {
+    maps.iter().map(|(path, text)| (path.clone(), text.as_bytes())).collect()
+}
+
+fn maps(range: std::ops::Range<usize>, data: &str) -> Vec<(String, String)> {
+    range.map(|i| (format!("{i}.yaml"), map(&format!("m{i}"), data))).collect()
+}
+
+/// The repository `fleet` and a second one; both follow one repository, or two.
+fn hub(url_of_second: &str) -> Hub {
+    let mut hub = Hub::new(json!({}));
+    hub.second(json!({"url": url_of_second}));
+    hub
+}
+
+const SAME: &str = "https://git.example/fleet";
+const OTHER: &str = "https://git.example/second";
+
+impl Hub {
+    fn second(&mut self, spec: Value) {
+        let metadata = json!({"namespace": "config", "name": "second"});
+        self.apply(json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": spec}));
+    }
+
+    fn commit_both(&mut self, first: &FileTree, second_one: &FileTree, is_second_late: bool) {
+        self.commits += 1;
+        let commit = format!("{:040x}", self.commits);
+        self.world.commit(&key(), &commit, first.clone());
+        if is_second_late {
+            self.run();
+        }
+        self.world.commit(&second(), &commit, second_one.clone());
+        self.run();
+        self.run();
+    }
+
+    fn owner(&self, name: &str) -> Option<String> {
+        let map = self.world.get::<ConfigMap>(&Key::namespaced("config", name))?;
+        map.metadata.annotations?.get(names::CONFIG_REPO_ANNOTATION).cloned()
+    }
+
+    fn second_message(&self) -> String {
+        let status = self.world.get::<ConfigRepo>(&second()).unwrap().status.unwrap();
+        status.conditions.iter().find(|it| it.type_ == "Ready").unwrap().message.clone()
+    }
+}
+
+fn deletions(writes: &[Write]) -> usize {
+    writes.iter().filter(|write| write.id.kind == "ConfigMap" && write.after.is_none()).count()
+}
+
+#[test]
+fn a_hundred_objects_move_to_another_repository_without_a_deletion() {
+    for is_second_late in [false, true] {
+        let mut hub = hub(SAME);
+        let all = maps(0..101, "1");
+        hub.commit_both(&files(&all), &files(&maps(200..201, "1")), false);
+        assert!(hub.message().starts_with("Ready"), "{}", hub.message());
+        hub.world.keep_history();
+        let moved: Vec<_> = all[1..].iter().cloned().chain(maps(200..201, "1")).collect();
+        hub.commit_both(&files(&all[..1]), &files(&moved), is_second_late);
+        assert_eq!(deletions(&hub.world.take_history()), 0, "{is_second_late}");
+        assert!(hub.message().starts_with("Ready"), "{}", hub.message());
+        assert_eq!(hub.second_message(), "applied 000000000000 (101 objects)", "{is_second_late}");
+        assert_eq!(hub.owner("m50").as_deref(), Some("config/second"));
+        assert_eq!((hub.owned(), hub.names().len()), (vec!["m0".to_owned()], 102));
+    }
+}
+
+#[test]
+fn an_object_that_moves_may_change_at_once() {
+    let mut hub = hub(SAME);
+    hub.commit_both(&files(&maps(0..3, "1")), &FileTree::default(), false);
+    hub.world.keep_history();
+    hub.commit_both(&files(&maps(0..2, "1")), &files(&maps(2..3, "2")), false);
+    assert_eq!(deletions(&hub.world.take_history()), 0);
+    assert_eq!((hub.owner("m2").as_deref(), hub.data("m2").as_deref()), (Some("config/second"), Some("2")));
+}
+
+#[test]
+fn between_two_repositories_the_new_owner_comes_first() {
+    let mut hub = hub(OTHER);
+    hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
+    hub.world.keep_history();
+    let wanted: Vec<_> = maps(2..3, "1").into_iter().chain(maps(9..10, "1")).collect();
+    hub.world.commit(&second(), &format!("{:040x}", 99), files(&wanted));
+    hub.run();
+    assert!(
+        hub.second_message().contains("belongs to the ConfigRepo config/fleet"),
+        "{}",
+        hub.second_message()
+    );
+    hub.world.commit(&key(), &format!("{:040x}", 98), files(&maps(0..2, "1")));
+    hub.run();
+    assert_eq!(deletions(&hub.world.take_history()), 0);
+    assert_eq!(hub.owner("m2").as_deref(), Some("config/second"));
+    hub.world.commit(&second(), &format!("{:040x}", 100), files(&maps(9..10, "1")));
+    hub.run();
+    assert_eq!(hub.owner("m2"), None, "the new owner deletes it when it leaves its repository");
+}
+
+#[test]
+fn an_object_that_nobody_wants_is_deleted_when_the_others_have_judged_the_commit() {
+    let mut hub = hub(SAME);
+    hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
+    hub.commits += 1;
+    hub.world.commit(&key(), &format!("{:040x}", 2), files(&maps(0..2, "1")));
+    hub.run();
+    assert!(
+        hub.message()
+            .starts_with("Reconciling WaitingForMoves: 000000000000 is applied; 1 deletions wait until "),
+        "{}",
+        hub.message()
+    );
+    assert!(hub.owner("m2").is_some());
+    hub.world.commit(&second(), &format!("{:040x}", 2), files(&maps(9..10, "1")));
+    hub.run();
+    assert_eq!((hub.owner("m2"), hub.message()), (None, "Ready: applied 000000000000 (2 objects)".into()));
+}
+
+#[test]
+fn a_deletion_waits_a_minute_at_most_for_a_repository_that_does_not_answer() {
+    let mut hub = hub(SAME);
+    hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
+    hub.world.commit(&key(), &format!("{:040x}", 2), files(&maps(0..2, "1")));
+    hub.world.run_for(SignedDuration::from_secs(50)).unwrap();
+    assert!(hub.owner("m2").is_some());
+    hub.world.run_for(SignedDuration::from_secs(20)).unwrap();
+    assert_eq!(hub.owner("m2"), None);
+}
+
+#[test]
+fn an_object_is_not_handed_to_another_identity() {
+    let mut hub = hub(SAME);
+    hub.second(json!({"url": SAME, "serviceAccountName": "tenant"}));
+    hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
+    hub.world.keep_history();
+    let wanted: Vec<_> = maps(2..3, "1").into_iter().chain(maps(9..10, "1")).collect();
+    hub.commit_both(&files(&maps(0..2, "1")), &files(&wanted), false);
+    assert_eq!(deletions(&hub.world.take_history()), 1, "the tenant has to be able to create it");
+}
+
+#[test]
+fn a_switch_to_observe_and_back_forgets_nothing() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", &map("a", "1")), ("b.yaml", &map("b", "1"))]);
+    hub.repo(json!({"mode": "Observe"}), json!({}));
+    hub.commit(&[("a.yaml", &map("a", "1"))]);
+    assert_eq!(hub.names(), ["a", "b"]);
+    hub.repo(json!({"mode": "Apply"}), json!({}));
+    hub.run();
+    assert_eq!((hub.names(), hub.owned()), (vec!["a".to_owned()], vec!["a".to_owned()]));
+}
