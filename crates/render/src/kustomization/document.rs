@@ -104,7 +104,7 @@ impl Kustomization {
         self.openapi_path = fields.one("openapi", read_openapi)?.flatten();
         self.sort = fields.one("sortOptions", SortOptions::read)?;
         self.vars = fields.list("vars", Var::read)?;
-        for transformer in TRANSFORMERS {
+        for &transformer in TRANSFORMERS {
             self.transformations.push((transformer, (transformer.read_fields)(fields)?));
         }
         Ok(())

@@ -18,7 +18,7 @@ pub(super) mod vars;
 pub(super) use transformer::{Pass, Transformation, Transformer};
 
 /// The built-in transformers, in the order in which a kustomization applies them.
-pub(super) const TRANSFORMERS: [&Transformer; 14] = [
+pub(super) const TRANSFORMERS: &[&Transformer] = &[
     &patch::STRATEGIC_MERGE,
     &patch::PATCH,
     &namespace::NAMESPACE,

@@ -26,8 +26,8 @@ pub use weights::{AddOnScore, Weighted, weights};
 const MAX_SCORE: i64 = 100;
 
 /// The prioritizers a placement names in `scoreCoordinate.builtIn`.
-static BUILT_IN: [&Prioritizer; 4] =
-    [&balance::BALANCE, &steady::STEADY, &resource::ALLOCATABLE_CPU, &resource::ALLOCATABLE_MEMORY];
+static BUILT_IN: &[&Prioritizer] =
+    &[&balance::BALANCE, &steady::STEADY, &resource::ALLOCATABLE_CPU, &resource::ALLOCATABLE_MEMORY];
 
 /// One way to score clusters.
 pub struct Prioritizer {

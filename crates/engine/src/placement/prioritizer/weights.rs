@@ -80,7 +80,7 @@ fn read(coordinate: &ScoreCoordinate) -> Result<(&'static Prioritizer, Option<Ad
     let ScoreCoordinate { r#type, built_in, add_on, unknown: _ } = coordinate;
     match (r#type, add_on) {
         (ScoreType::BuiltIn, _) => {
-            let row = BUILT_IN.into_iter().find(|row| row.name == built_in);
+            let row = BUILT_IN.iter().copied().find(|row| row.name == built_in);
             let row = row.ok_or_else(|| refused(format!("incorrect builtin prioritizer: {built_in}")))?;
             Ok((row, None))
         }
