@@ -230,7 +230,7 @@ async fn what_others_have_installed_is_left_or_asked_about() {
     kubectl.run(&["delete", "clusterrole", "wheelwright-operator"]);
 
     let told = run(&hub, &["install", "--wait", "0"]);
-    let left = "left as it is: another component of Open Cluster Management has it\n";
+    let left = "left as it is: another component of Open Cluster Management owns it\n";
     assert!(told.contains(&format!("placements.cluster.open-cluster-management.io {left}")), "{told}");
     assert!(told.contains(&format!("open-cluster-management:bootstrap {left}")), "{told}");
     let told = run(&hub, &["install", "--wait", "0", "--take-ownership"]);
@@ -244,4 +244,12 @@ async fn what_others_have_installed_is_left_or_asked_about() {
     ]);
     kubectl.run(&["annotate", "clusterrole", "wheelwright-operator", "meta.helm.sh/release-name=ww"]);
     assert!(refused(&hub, &["upgrade"]).contains("belongs to the helm release ww"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_embedded_hub_runs_its_operator_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let hub = crate::cli::server(Vec::new()).await;
+    let cli = crate::cli::Cli::new(dir.path(), "hub", &hub);
+    assert!(cli.refused("install").contains("run the operator beside it: wheelwright operator"));
 }

@@ -16,6 +16,8 @@ use crate::cli::output::Ui;
 use crate::cli::writer::{Format, print};
 use crate::cli::{CommandError, CommandResult};
 
+/// How the version of an embedded hub ends.
+const EMBEDDED: &str = "+wheelwright";
 /// Seconds within which an API server serves new definitions.
 const DEFINITIONS: u64 = 60;
 
@@ -77,6 +79,11 @@ pub(super) fn upgrade(args: &Args, ui: &mut Ui) -> CommandResult {
 impl Args {
     async fn connect(&self) -> Result<Installer, CommandError> {
         let hub = self.hub.connect().await?;
+        if hub.apiserver_version().await?.git_version.ends_with(EMBEDDED) {
+            let error = anyhow!("the hub is an embedded one, which runs no pods");
+            let hint = "run the operator beside it: wheelwright operator --kubeconfig admin.kubeconfig";
+            return Err(CommandError::hinted(error, hint));
+        }
         Ok(Installer { hub, dry_run: self.dry_run, take_ownership: self.take_ownership })
     }
 

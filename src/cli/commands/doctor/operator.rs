@@ -40,49 +40,55 @@ pub(super) async fn api_server(hub: &Hub) -> Vec<Finding> {
 }
 
 pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
-    let mut findings = vec![deployment(hub).await.unwrap_or_else(|unread| unread)];
-    findings.push(lease(hub).await);
-    findings.push(policies(hub).await);
+    let Hub { client, namespace } = hub;
+    let found = find::<Deployment>(client, &Key::namespaced(namespace, OPERATOR)).await;
+    let is_installed = !matches!(found, Ok(None));
+    let operator = match found {
+        Ok(Some(deployment)) => running(&deployment),
+        Ok(None) => Finding::warning(
+            "operator",
+            format!("there is no Deployment {namespace}/{OPERATOR}"),
+            "wheelwright install; or nothing, if wheelwright operator runs outside of the hub",
+        ),
+        Err(error) => Finding::unknown("operator", error),
+    };
+    let mut findings = vec![operator];
+    // An operator outside of the hub may run alone, without an election.
+    findings.extend(lease(hub, is_installed).await);
+    findings.push(policies(hub, is_installed).await);
     findings.extend(certificate(hub).await);
     findings
 }
 
-async fn deployment(hub: &Hub) -> Result<Finding, Finding> {
+fn running(deployment: &Deployment) -> Finding {
     const CHECK: &str = "operator";
-    let Hub { client, namespace } = hub;
-    let found = find::<Deployment>(client, &Key::namespaced(namespace, OPERATOR)).await;
-    let Some(deployment) = found.map_err(|error| Finding::unknown(CHECK, error))? else {
-        let message = format!("there is no Deployment {namespace}/{OPERATOR}");
-        let advice = "wheelwright install; or nothing, if wheelwright operator runs outside of the hub";
-        return Ok(Finding::warning(CHECK, message, advice));
-    };
+    let namespace = deployment.namespace();
     let wanted = deployment.spec.replicas.unwrap_or(1);
-    let available = deployment.status.unwrap_or_default().available_replicas.unwrap_or_default();
-    let images = deployment.spec.template.spec.map(|pod| pod.containers).unwrap_or_default();
-    let image = images.into_iter().find_map(|container| container.image).unwrap_or_default();
+    let available =
+        deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or_default();
+    let pod = deployment.spec.template.spec.as_ref();
+    let image = pod.and_then(|pod| pod.containers.first()?.image.clone()).unwrap_or_default();
     let message = format!("{available} of {wanted} operators are available, image {image}");
-    Ok(match available {
-        0 => Finding::bad(
-            CHECK,
-            message,
-            format!(
-                "kubectl describe pods -n {namespace}, and kubectl logs -n {namespace} deploy/{OPERATOR}"
-            ),
-        ),
+    match available {
+        0 => {
+            let logs = format!("kubectl logs -n {namespace} deploy/{OPERATOR}");
+            Finding::bad(CHECK, message, format!("kubectl describe pods -n {namespace}, and {logs}"))
+        }
         some if some < wanted => Finding::warning(CHECK, message, format!("kubectl get pods -n {namespace}")),
         _ => Finding::good(CHECK, message),
-    })
+    }
 }
 
 /// The lease of the election says whether a leader lives, and whether its clock agrees with this one.
-async fn lease(hub: &Hub) -> Finding {
+async fn lease(hub: &Hub, is_installed: bool) -> Option<Finding> {
     let lease = match find::<Lease>(&hub.client, &Key::namespaced(&hub.namespace, OPERATOR)).await {
+        Ok(None) if !is_installed => return None,
         Ok(lease) => lease.and_then(|lease| lease.spec).unwrap_or_default(),
-        Err(error) => return Finding::unknown(LEADER, error),
+        Err(error) => return Some(Finding::unknown(LEADER, error)),
     };
     let holder = lease.holder_identity.filter(|holder| !holder.is_empty());
     let age = lease.renew_time.map_or(SignedDuration::MAX, |renewed| now().duration_since(renewed.0));
-    leader(holder.as_deref(), age)
+    Some(leader(holder.as_deref(), age))
 }
 
 fn leader(holder: Option<&str>, age: SignedDuration) -> Finding {
@@ -113,7 +119,7 @@ fn leader(holder: Option<&str>, age: SignedDuration) -> Finding {
     Finding::good(LEADER, format!("{holder} leads, and renewed its lease {} s ago", seconds.max(0)))
 }
 
-async fn policies(hub: &Hub) -> Finding {
+async fn policies(hub: &Hub, is_installed: bool) -> Finding {
     const CHECK: &str = "admission";
     let wanted = match manifests(&hub.namespace, &Options::default()) {
         Ok(wanted) => wanted,
@@ -124,7 +130,9 @@ async fn policies(hub: &Hub) -> Finding {
         Err(unread) => return unread,
     };
     let wanted = wanted.iter().filter(|object| object.kind() == "ValidatingAdmissionPolicy");
-    let wanted: Vec<&str> = wanted.map(object::Object::name).collect();
+    // One of them is about the service account of an operator that is installed.
+    let is_needed = |name: &&str| is_installed || *name != OPERATOR;
+    let wanted: Vec<&str> = wanted.map(object::Object::name).filter(is_needed).collect();
     let missing: Vec<&str> =
         wanted.iter().copied().filter(|name| !present.iter().any(|policy| policy.name() == *name)).collect();
     if missing.is_empty() {

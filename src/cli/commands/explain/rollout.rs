@@ -58,6 +58,14 @@ impl Explained {
         }
     }
 
+    /// A revision as people know it: the start of its hash, and the names of its configurations.
+    pub(in crate::cli) fn named(&self, revision: &Hash) -> String {
+        match self.contents.get(revision) {
+            Some(words) => format!("{} ({})", revision.short(), words.join(", ")),
+            None => revision.short().to_owned(),
+        }
+    }
+
     fn of_set(set: &Key, origin: &Origin) -> Result<Self, CommandError> {
         let caches = origin.read(&read_by::<ReplicaSetController>())?;
         let missing = || {

@@ -95,9 +95,8 @@ async fn create(
     for_all: Option<&RolloutPolicy>,
     edit: impl FnOnce(&mut RolloutPolicySpec),
 ) -> Result<RolloutPolicy, CommandError> {
-    // Without a policy there is no deadline but that of the strategy.
-    let without = || RolloutPolicySpec { default_deadline: "None".into(), ..RolloutPolicySpec::default() };
-    let mut spec = for_all.map_or_else(without, |policy| policy.spec.clone());
+    // The defaults of a policy are the rules without one.
+    let mut spec = for_all.map(|policy| policy.spec.clone()).unwrap_or_default();
     let named = if subject.contains('/') { &mut spec.replica_sets } else { &mut spec.add_ons };
     named.push(subject.to_owned());
     edit(&mut spec);

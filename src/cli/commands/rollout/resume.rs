@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::anyhow;
+use engine::rollout::input::Hash;
 
 use super::Subject;
 use super::policy::{Scope, change, in_effect};
@@ -52,7 +53,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         })
         .await?;
         for revision in &released {
-            writer.say(format!("revision {revision} is released"));
+            writer.say(format!("revision {} is released", explained.named(&Hash(revision.clone()))));
         }
         writer.say(format!("{name} goes on"));
         writer.finish(ui)

@@ -1,5 +1,6 @@
 //! `wheelwright rollout status`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -51,8 +52,9 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         Output::Text => {
             let overview =
                 Overview::read(&args.origin.read(&read_by_rollouts::<OverviewController>())?, now())?;
-            let summary = find(&overview, name)?;
-            ui.text(fleet::add_on(summary, ui.style()) + &next(name, &explained))?;
+            // The page below says why it does not go on, placement by placement.
+            let summary = AddOnSummary { holds: Vec::new(), ..find(&overview, name)?.clone() };
+            ui.text(fleet::add_on(&summary, ui.style()) + &next(name, &explained))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -67,14 +69,18 @@ fn find<'o>(overview: &'o Overview, name: &str) -> Result<&'o AddOnSummary, Comm
 /// Why nothing starts, and the commands that change it.
 fn next(name: &str, explained: &Explained) -> String {
     let mut page = String::new();
+    let mut commands = BTreeSet::new();
     for rollout in &explained.rollouts {
         let (placement, Ok(decision)) = (&rollout.placement, &rollout.decision) else { continue };
         let Some(hold) = &decision.hold else { continue };
-        let _ = writeln!(page, "{placement}: nothing starts: {hold}");
-        let command = match hold {
-            Wait::Paused => format!("wheelwright rollout resume {name}"),
-            Wait::Quarantine { .. } => format!("wheelwright rollout resume {name} --release"),
-            Wait::Breach(_) => format!("wheelwright rollout undo {name}"),
+        let revision = explained.named(&rollout.revision);
+        let _ = writeln!(page, "{placement}: nothing starts: {hold}\n  the revision is {revision}");
+        match hold {
+            Wait::Paused => commands.insert(format!("wheelwright rollout resume {name}")),
+            Wait::Quarantine { .. } => {
+                commands.insert(format!("wheelwright rollout resume {name} --release"))
+            }
+            Wait::Breach(_) => commands.insert(format!("wheelwright rollout undo {name}")),
             Wait::Refused
             | Wait::Frozen { .. }
             | Wait::Unreachable { .. }
@@ -82,8 +88,10 @@ fn next(name: &str, explained: &Explained) -> String {
             | Wait::Stage { .. }
             | Wait::StageSoak { .. }
             | Wait::Approval { .. }
-            | Wait::Slot { .. } => continue,
+            | Wait::Slot { .. } => false,
         };
+    }
+    for command in commands {
         let _ = writeln!(page, "  {command}");
     }
     for (token, about) in waiting(explained) {

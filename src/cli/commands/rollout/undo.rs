@@ -30,6 +30,8 @@ pub(crate) struct Args {
 struct Undone {
     placement: Key,
     revision: String,
+    /// The revision as people know it.
+    named: String,
 }
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
@@ -40,7 +42,11 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         .iter()
         .filter(|rollout| rollout.decision.as_ref().is_ok_and(|decision| decision.quarantine.is_none()));
     let undone: Vec<_> = undone
-        .map(|rollout| Undone { placement: rollout.placement.clone(), revision: rollout.revision.0.clone() })
+        .map(|rollout| Undone {
+            placement: rollout.placement.clone(),
+            revision: rollout.revision.0.clone(),
+            named: explained.named(&rollout.revision),
+        })
         .collect();
     if undone.is_empty() {
         let error = anyhow!("{name} has no rollout that could be taken back");
@@ -60,7 +66,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         })
         .await?;
         for one in &undone {
-            writer.say(format!("revision {} is quarantined on placement {}", one.revision, one.placement));
+            writer.say(format!("revision {} is quarantined on placement {}", one.named, one.placement));
         }
         if policy.spec.paused {
             writer.say(format!("{name} is paused: nothing returns before wheelwright rollout resume {name}"));
@@ -71,7 +77,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 }
 
 fn quarantine(rollouts: &mut Vec<RolloutStatus>, subject: &str, undone: &Undone) {
-    let Undone { placement: Key { namespace, name }, revision } = undone;
+    let Undone { placement: Key { namespace, name }, revision, named: _ } = undone;
     let (add_on, replica_set) = if subject.contains('/') { ("", subject) } else { (subject, "") };
     let is_it = |one: &RolloutStatus| {
         (one.add_on.as_str(), one.replica_set.as_str()) == (add_on, replica_set)
