@@ -89,11 +89,11 @@ impl Controller for ClusterLeaseController {
             Some(held) => {
                 let liveness =
                     view.index(|index: &mut ClusterLiveness| index.observe(&cluster, &held, now))?;
-                let expires = liveness.expires(cluster.spec.lease_duration_seconds);
-                if expires <= now {
+                let period = cluster.spec.lease_duration_seconds;
+                if liveness.expires(period) <= now {
                     set_silent(&mut plan, &cluster, conditions, now);
                 } else {
-                    plan.wake(expires);
+                    plan.wake(liveness.next_look(period));
                 }
                 set_clock_synced(&cluster, &liveness, conditions, now);
             }

@@ -45,13 +45,14 @@ impl Liveness {
     /// Observes the cluster again. A lease without a time has not been renewed; see
     /// docs/hazards.md#lease-without-time.
     ///
-    /// A check that comes much later than the end of the lease shows that the hub was stopped, or
+    /// A check that comes much later than [`next_look`](Self::next_look) shows that the hub was stopped, or
     /// that its clock was set forward. Then the cluster has another lease time, once, because
     /// renewals may be about to be read. See docs/hazards.md#clock-jumps.
     pub fn observe(&mut self, heartbeat: Heartbeat, lease_duration_seconds: i32, now: Timestamp) {
         let expires = self.expires(lease_duration_seconds);
         let was_alive = self.looked < expires && !self.waited;
-        let is_late = expires.saturating_add(LATE_CHECK).is_ok_and(|late| late < now);
+        let next_look = self.next_look(lease_duration_seconds);
+        let is_late = next_look.saturating_add(LATE_CHECK).is_ok_and(|late| late < now);
         let is_renewed = heartbeat.renewed.is_some() && heartbeat.renewed != self.heartbeat.renewed;
         let is_reported = heartbeat.reported.is_some() && heartbeat.reported != self.heartbeat.reported;
         if is_renewed || is_reported {
@@ -71,6 +72,15 @@ impl Liveness {
     /// Returns when the lease expires, so that the cluster becomes unknown.
     pub fn expires(&self, lease_duration_seconds: i32) -> Timestamp {
         self.seen.checked_add(lease::grace(lease_duration_seconds)).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Returns when the hub has to check again: when the lease expires, or when a renewal is late by half of its
+    /// period. A step of the clock that is too short to be noticed between two such checks lets no lease
+    /// expire that is renewed.
+    pub fn next_look(&self, lease_duration_seconds: i32) -> Timestamp {
+        let period = lease::period(lease_duration_seconds);
+        let late = self.looked.checked_add(period.saturating_add(period / 2)).unwrap_or(Timestamp::MAX);
+        late.min(self.expires(lease_duration_seconds))
     }
 
     /// Returns whether the clock of the spoke agrees with that of the hub, up to the grace of the
@@ -125,6 +135,7 @@ mod tests {
         assert_eq!(liveness.expires(10), at(250), "the same report says nothing new");
         liveness.observe(reported(False, 8), 10, at(240));
         assert_eq!(liveness.expires(10), at(290));
+        liveness.observe(lease(0), 10, at(265));
         liveness.observe(lease(0), 10, at(290));
         assert_eq!(liveness.expires(10), at(290), "the hub has said that it is unknown");
     }
@@ -150,10 +161,26 @@ mod tests {
         liveness.observe(lease(0), 10, at(7340));
         assert_eq!(liveness.expires(10), at(3790), "once is enough");
         liveness.observe(lease(7340), 10, at(7340));
+        liveness.observe(lease(7340), 10, at(7380));
         liveness.observe(lease(7340), 10, at(7420));
         assert_eq!(liveness.expires(10), at(7390), "a look within half a minute is no standstill");
         liveness.observe(lease(7340), 10, at(9000));
         assert_eq!(liveness.expires(10), at(7390), "it was silent before");
+    }
+
+    #[test]
+    fn a_clock_that_steps_forward_lets_no_lease_expire_that_is_renewed() {
+        for (step, since) in (0..1000).step_by(10).flat_map(|step| [0, 30, 60, 89].map(|since| (step, since)))
+        {
+            let mut liveness = Liveness::begin(lease(0), at(0));
+            liveness.observe(lease(1000), 60, at(1000));
+            assert_eq!(liveness.next_look(60), at(1090));
+            let after = 1000 + since + step;
+            liveness.observe(lease(1000), 60, at(after));
+            // The renewal comes a period after the last one, by the clock of the spoke.
+            let renewal = 1000 + step + 60_i64.max(since);
+            assert!(liveness.expires(60) > at(renewal), "{since} s after the renewal, by {step} s");
+        }
     }
 
     #[test]

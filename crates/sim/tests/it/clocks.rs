@@ -51,6 +51,17 @@ fn a_clock_of_the_hub_that_jumps_makes_no_cluster_silent() {
     }
 }
 
+/// Some leases run out at the step, and are checked at once.
+#[test]
+fn a_clock_of_the_hub_that_steps_by_the_time_of_a_lease_makes_no_cluster_silent() {
+    for step in [240, 260, 280, 300, 320] {
+        let mut world = world(3);
+        world.run_for(seconds(340)).unwrap();
+        world.set_operator_clock(seconds(step));
+        stays_available(&mut world, 10);
+    }
+}
+
 #[test]
 fn a_silent_cluster_is_noticed_although_the_clock_of_the_hub_is_set_back() {
     let mut world = world(1);
