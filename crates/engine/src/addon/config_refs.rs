@@ -200,3 +200,21 @@ pub fn install_references(
     };
     configs.iter().enumerate().map(reference).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_hub_manages_an_addon_unless_its_annotation_says_otherwise() {
+        for (annotation, expected) in
+            [(None, true), (Some("addon-manager"), true), (Some("self"), false), (Some(""), false)]
+        {
+            let annotations = annotation.map(|value| json!({ADDON_LIFECYCLE_ANNOTATION: value}));
+            let cma = json!({"metadata": {"name": "a", "annotations": annotations}, "spec": {}});
+            let cma: ClusterManagementAddOn = serde_json::from_value(cma).unwrap();
+            assert_eq!(is_managed(&cma), expected, "{annotation:?}");
+        }
+    }
+}

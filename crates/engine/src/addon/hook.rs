@@ -3,6 +3,8 @@
 //! They are manifests of kind Job or Pod that carry a mark. They have a work of their own, which exists from
 //! the deletion of the add-on until the jobs are complete.
 
+use std::fmt::{Display, Formatter};
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::works::identifier;
@@ -10,10 +12,13 @@ use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::{Condition, find_condition};
 use api::names::{ADDON_NAME_LABEL, ADDON_PRE_DELETE, work_conditions};
 use api::work::v1::{
-    FeedbackRule, ManifestCondition, ManifestConfigOption, ManifestWork, ManifestWorkSpec, ManifestsTemplate,
-    ResourceIdentifier,
+    FeedbackRule, FeedbackType, JsonPath, ManifestCondition, ManifestConfigOption, ManifestWork,
+    ManifestWorkSpec, ManifestsTemplate, ResourceIdentifier,
 };
 use object::{Metadata as _, Object};
+
+/// The feedback value with the message of a failed Job, and its path.
+const JOB_FAILED: (&str, &str) = ("JobFailed", r#".status.conditions[?(@.type=="Failed")].message"#);
 
 /// Whether a manifest runs before the add-on is deleted instead of when it is installed.
 pub(crate) fn is_hook(manifest: &Object) -> bool {
@@ -42,7 +47,7 @@ pub fn build(addon: &ManagedClusterAddOn, manifests: &[Object]) -> Option<Manife
     };
     let config = |hook: &&Object| ManifestConfigOption {
         resource_identifier: identifier(hook),
-        feedback_rules: vec![FeedbackRule::default()],
+        feedback_rules: feedback_rules(hook),
         ..ManifestConfigOption::default()
     };
     let spec = ManifestWorkSpec {
@@ -56,28 +61,72 @@ pub fn build(addon: &ManagedClusterAddOn, manifests: &[Object]) -> Option<Manife
     Some(ManifestWork { metadata, spec, ..ManifestWork::default() })
 }
 
-/// The jobs of a work that are not complete, or are not known to be complete.
-pub fn unfinished(work: &ManifestWork) -> Vec<String> {
+/// The values that the agent reads: OCM's, and for a Job the message of its failure, which OCM's lack.
+fn feedback_rules(hook: &Object) -> Vec<FeedbackRule> {
+    let (name, path) = JOB_FAILED;
+    let path = JsonPath { name: name.into(), path: path.into(), ..JsonPath::default() };
+    let failed =
+        FeedbackRule { r#type: FeedbackType::JsonPaths, json_paths: vec![path], ..FeedbackRule::default() };
+    let is_job = hook.kind() == "Job";
+    std::iter::once(FeedbackRule::default()).chain(is_job.then_some(failed)).collect()
+}
+
+/// A job that is not complete, or not known to be complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenJob {
+    /// Its resource, namespace and name.
+    pub name: String,
+    /// Why it failed, in the words of its cluster, if it did: it does not complete by itself any more.
+    pub failure: Option<String>,
+}
+
+impl Display for OpenJob {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match &self.failure {
+            Some(why) => write!(f, "{} failed: {why}", self.name),
+            None => write!(f, "{} has not completed", self.name),
+        }
+    }
+}
+
+/// The jobs of a work that are not complete, those that failed first.
+pub fn unfinished(work: &ManifestWork) -> Vec<OpenJob> {
     let status = work.status.as_ref();
     let available = status.and_then(|status| find_condition(&status.conditions, work_conditions::AVAILABLE));
     let is_current = |condition: &&Condition| condition.observed_generation == work.metadata.generation;
     let is_available = available.filter(is_current).is_some_and(Condition::is_true);
     let reported = status.map(|status| status.resource_status.manifests.as_slice()).unwrap_or_default();
+    let reported = if is_available { reported } else { &[] };
     let jobs = work.spec.manifest_configs.iter().map(|config| &config.resource_identifier);
-    let left = jobs.filter(|job| !is_available || !reported.iter().any(|told| is_complete(job, told)));
-    left.map(|job| format!("{} {}/{}", job.resource, job.namespace, job.name)).collect()
+    let open = jobs.filter(|job| !reported.iter().any(|told| is_complete(job, told))).map(|job| OpenJob {
+        name: format!("{} {}/{}", job.resource, job.namespace, job.name),
+        failure: reported.iter().find_map(|told| failure(job, told)),
+    });
+    let mut open: Vec<OpenJob> = open.collect();
+    open.sort_by_key(|job| job.failure.is_none());
+    open
 }
 
-fn is_complete(job: &ResourceIdentifier, told: &ManifestCondition) -> bool {
+/// The text of a feedback value about a job.
+fn value<'a>(job: &ResourceIdentifier, told: &'a ManifestCondition, name: &str) -> Option<&'a str> {
     let meta = &told.resource_meta;
     let is_it = (&meta.group, &meta.resource, &meta.namespace, &meta.name)
         == (&job.group, &job.resource, &job.namespace, &job.name);
-    let want = if job.resource == "pods" { ("PodPhase", "Succeeded") } else { ("JobComplete", "True") };
-    let values = told.status_feedback.values.iter();
-    is_it
-        && values
-            .into_iter()
-            .any(|value| (value.name.as_str(), value.field_value.string.as_deref()) == (want.0, Some(want.1)))
+    let mut values = told.status_feedback.values.iter().filter(|value| is_it && value.name == name);
+    values.next()?.field_value.string.as_deref()
+}
+
+fn is_complete(job: &ResourceIdentifier, told: &ManifestCondition) -> bool {
+    let (name, want) =
+        if job.resource == "pods" { ("PodPhase", "Succeeded") } else { ("JobComplete", "True") };
+    value(job, told, name) == Some(want)
+}
+
+fn failure(job: &ResourceIdentifier, told: &ManifestCondition) -> Option<String> {
+    if job.resource == "pods" {
+        return (value(job, told, "PodPhase") == Some("Failed")).then(|| "its phase is Failed".to_owned());
+    }
+    value(job, told, JOB_FAILED.0).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -111,9 +160,9 @@ mod tests {
     fn a_job_is_complete_when_its_cluster_reports_so_for_this_work() {
         let mut work = work();
         work.metadata.generation = Some(2);
-        assert_eq!(unfinished(&work), ["jobs ns/clean"]);
-        let mut told = |generation: i64, complete: &str| {
-            let value = json!({"name": "JobComplete", "fieldValue": {"type": "String", "string": complete}});
+        assert_eq!(unfinished(&work)[0].to_string(), "jobs ns/clean has not completed");
+        let mut told = |generation: i64, (name, complete): (&str, &str)| {
+            let value = json!({"name": name, "fieldValue": {"type": "String", "string": complete}});
             let meta = json!({"ordinal": 0, "group": "batch", "resource": "jobs", "name": "clean", "namespace": "ns"});
             let available = json!({
                 "type": "Available", "status": "True", "reason": "R", "message": "", "observedGeneration": generation,
@@ -126,8 +175,12 @@ mod tests {
                 }))
                 .unwrap(),
             );
-            unfinished(&work).len()
+            unfinished(&work).iter().map(OpenJob::to_string).collect::<Vec<_>>()
         };
-        assert_eq!([told(2, "False"), told(1, "True"), told(2, "True")], [1, 1, 0]);
+        let open = ["jobs ns/clean has not completed"];
+        assert_eq!(told(2, ("JobComplete", "False")), open);
+        assert_eq!(told(1, ("JobComplete", "True")), open);
+        assert!(told(2, ("JobComplete", "True")).is_empty());
+        assert_eq!(told(2, ("JobFailed", "limit reached")), ["jobs ns/clean failed: limit reached"]);
     }
 }

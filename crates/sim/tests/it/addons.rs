@@ -3,8 +3,9 @@
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
 
-use crate::fixtures::{ADDON, merged, put, seconds, template, world};
+use crate::fixtures::{ADDON, is_completed, merged, progress, put, seconds, select_all, template, world};
 use api::addon::v1alpha1::{AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
 use api::names::ADDON_PRE_DELETE;
 use api::work::v1::ManifestWork;
@@ -117,4 +118,86 @@ fn a_configuration_that_does_not_exist_is_named_on_the_addon_that_asks_for_it() 
     put(&mut world, merged(kind, json!({"metadata": {"name": "own", "namespace": "default"}, "spec": {}})));
     world.run_for(seconds(10)).unwrap();
     assert_eq!(configured(&world).0, "True");
+}
+
+/// An add-on of all clusters, completed.
+fn everywhere(world: &mut World) {
+    template(world, "msa", "msa:0.4.0");
+    crate::fixtures::addon(world, "msa", json!({"type": "All"}));
+    select_all(world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(world));
+}
+
+#[test]
+fn a_template_without_manifests_removes_the_works_and_completes() {
+    let mut world = world(1);
+    everywhere(&mut world);
+    let mut object = serde_json::to_value(world.get::<AddOnTemplate>(&Key::cluster("msa")).unwrap()).unwrap();
+    object["metadata"] = json!({"name": "msa"});
+    object["spec"]["agentSpec"]["workload"]["manifests"] = json!([]);
+    put(&mut world, object);
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!(world.list::<ManifestWork>().len(), 0);
+    assert!(is_completed(&world), "{:?}", progress(&world));
+    let status = addon(&world).unwrap().status.unwrap();
+    let applied = find_condition(&status.conditions, "ManifestApplied").unwrap();
+    assert_eq!((applied.is_true(), applied.message.as_str()), (true, "no manifest need to apply"));
+}
+
+#[test]
+fn a_hosting_annotation_does_not_hold_an_addon_of_a_template() {
+    let mut world = world(1);
+    let hosting = json!({"addon.open-cluster-management.io/hosting-cluster-name": "cluster1"});
+    let patch = Patch::Merge(json!({"metadata": {"annotations": hosting}}));
+    let cluster = ResourcePath::of::<ManagedCluster>(&Key::cluster("cluster1"));
+    let now = world.now;
+    world.hub.patch(&cluster, &patch, &WriteOptions::manager("user"), now).unwrap();
+    everywhere(&mut world);
+    let annotations = addon(&world).unwrap().metadata.annotations.unwrap();
+    assert!(annotations.contains_key("addon.open-cluster-management.io/hosting-cluster-name"));
+}
+
+#[test]
+fn annotations_of_people_stay_on_the_addon_of_a_cluster_whose_annotations_change() {
+    let mut world = world(1);
+    everywhere(&mut world);
+    let values = "addon.open-cluster-management.io/values";
+    let now = world.now;
+    let own = Patch::Merge(json!({"metadata": {"annotations": {values: "{}"}}}));
+    let path = ResourcePath::of::<ManagedClusterAddOn>(&Key::namespaced("cluster1", ADDON));
+    world.hub.patch(&path, &own, &WriteOptions::manager("user"), now).unwrap();
+    let other =
+        Patch::Merge(json!({"metadata": {"annotations": {"addon.open-cluster-management.io/x": "1"}}}));
+    let cluster = ResourcePath::of::<ManagedCluster>(&Key::cluster("cluster1"));
+    world.hub.patch(&cluster, &other, &WriteOptions::manager("user"), now).unwrap();
+    world.run_for(seconds(30)).unwrap();
+    assert!(addon(&world).unwrap().metadata.annotations.unwrap().contains_key(values));
+}
+
+#[test]
+fn manifest_configs_are_those_of_the_template_that_the_cluster_uses() {
+    let mut world = world(1);
+    everywhere(&mut world);
+    let mut own = serde_json::to_value(world.get::<AddOnTemplate>(&Key::cluster("msa")).unwrap()).unwrap();
+    own["metadata"] = json!({"name": "own"});
+    let rule = json!({"type": "JSONPaths", "jsonPaths": [{"name": "phase", "path": ".status.phase"}]});
+    let namespace =
+        json!({"group": "", "resource": "namespaces", "name": "open-cluster-management-agent-addon"});
+    own["spec"]["agentSpec"]["manifestConfigs"] =
+        json!([{"resourceIdentifier": namespace, "feedbackRules": [rule]}]);
+    put(&mut world, own);
+    let addons = "addon.open-cluster-management.io";
+    let config = json!({"group": addons, "resource": "addontemplates", "name": "own"});
+    let kind = json!({"apiVersion": format!("{addons}/v1alpha1"), "kind": "ManagedClusterAddOn"});
+    let metadata = json!({"name": ADDON, "namespace": "cluster1"});
+    put(&mut world, merged(kind, json!({"metadata": metadata, "spec": {"configs": [config]}})));
+    world.run_for(seconds(30)).unwrap();
+    let work = world.list::<ManifestWork>().remove(0);
+    let resources: Vec<_> = work
+        .spec
+        .manifest_configs
+        .iter()
+        .map(|config| config.resource_identifier.resource.as_str())
+        .collect();
+    assert!(resources.contains(&"namespaces"), "{resources:?}");
 }

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
-use super::status::DeployFailures;
+use super::status::DeployOutcome;
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
@@ -132,6 +132,7 @@ impl Deployment {
             return plan;
         }
         let mut new = ManagedClusterAddOn::clone(&self.addon);
+        let mut is_empty = false;
         let rendered = match &self.sources {
             Ok(Some(sources)) => {
                 registration::fill(&mut new, sources);
@@ -140,6 +141,7 @@ impl Deployment {
                         if let Some(held) = self.hold(hook.is_some()) {
                             return held;
                         }
+                        is_empty = wanted.is_empty() && self.works.is_empty();
                         self.deploy(&mut plan, &wanted);
                         Ok(())
                     }
@@ -154,7 +156,7 @@ impl Deployment {
             }
             Err(error) => Err(error.clone()),
         };
-        let verdict = DeployFailures { error: rendered.err(), refused_since };
+        let verdict = DeployOutcome { error: rendered.err(), refused_since, is_empty };
         self.report(&mut plan, &mut new, verdict, now);
         plan.status = StatusWrite::between(self.addon.as_ref(), &new);
         plan

@@ -12,12 +12,30 @@ use api::condition::{Observation, set_condition};
 use api::names::ADDON_PRE_DELETE;
 use api::names::addon_conditions::HOOK_MANIFEST_COMPLETED;
 use api::work::v1::ManifestWork;
+use engine::addon::hook::OpenJob;
 use engine::addon::{config_refs, hook, works};
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{Action, Event, EventType, Plan, StatusWrite};
 
 /// Time limit of the jobs, after which an event reports them.
 const HOOK_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
+
+/// What the deletion of an add-on waits for.
+#[derive(Default)]
+struct HookWait {
+    /// Writes on the way to its end.
+    writes: Vec<Action>,
+    /// The reason, for people.
+    why: String,
+    /// Whether a job failed, so that the wait does not end by itself.
+    has_failed: bool,
+}
+
+impl HookWait {
+    fn of(job: &OpenJob) -> Self {
+        Self { why: job.to_string(), has_failed: job.failure.is_some(), ..Self::default() }
+    }
+}
 
 impl Deployment {
     /// Adds the finalizer to an add-on with jobs to run before its deletion, and removes it from one without;
@@ -51,7 +69,7 @@ impl Deployment {
             Ok(None) => release(&self.addon),
             Ok(Some(_)) | Err(_) if !self.cluster.spec.hub_accepts_client => release(&self.addon),
             Ok(Some(wanted)) => self.run(&wanted, now),
-            Err(error) => self.wait(Vec::new(), &error, now),
+            Err(why) => self.wait(HookWait { why, ..HookWait::default() }, now),
         }
     }
 
@@ -60,16 +78,19 @@ impl Deployment {
         let live = self.hook.as_deref().filter(|live| works::is_as_wanted(live, wanted));
         match live.map(hook::unfinished).as_deref() {
             Some([]) => release(&self.addon),
-            Some([first, ..]) => self.wait(Vec::new(), &format!("{first} has not completed"), now),
+            Some([first, ..]) => self.wait(HookWait::of(first), now),
             None => {
                 let write = Action::apply(fenced(without_status(wanted), self.hook.as_ref()));
-                self.wait(vec![write], "it has just been written", now)
+                let why = "it has just been written".to_owned();
+                self.wait(HookWait { writes: vec![write], why, has_failed: false }, now)
             }
         }
     }
 
-    /// Says what the deletion waits for, and how a person can skip the wait.
-    fn wait(&self, writes: Vec<Action>, why: &str, now: Timestamp) -> Plan {
+    /// Says what the deletion waits for, and how a person can skip the wait. An event says so when the time is
+    /// over, and at once when a job failed: it does not complete any more.
+    fn wait(&self, wait: HookWait, now: Timestamp) -> Plan {
+        let HookWait { writes, why, has_failed } = wait;
         let mut plan = Plan::nothing();
         plan.step(writes);
         let work = hook::name(self.name());
@@ -82,7 +103,7 @@ impl Deployment {
         plan.status = StatusWrite::between(self.addon.as_ref(), &new);
         let deleted = self.addon.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
         let until = deleted.saturating_add(HOOK_TIMEOUT).unwrap_or(Timestamp::MAX);
-        if until > now {
+        if until > now && !has_failed {
             plan.wake(until);
         } else {
             plan.events.push(Event {
@@ -90,7 +111,7 @@ impl Deployment {
                 uid: self.addon.uid().to_owned(),
                 related: None,
                 event_type: EventType::Warning,
-                reason: "HookNotCompleted".into(),
+                reason: if has_failed { "HookFailed".into() } else { "HookNotCompleted".into() },
                 action: "Delete".into(),
                 message,
             });

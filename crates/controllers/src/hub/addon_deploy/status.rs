@@ -19,12 +19,14 @@ pub(super) const SLOW_ROLLOUT: SignedDuration = SignedDuration::from_secs(10);
 /// may come meanwhile.
 const APPLY_GRACE: SignedDuration = SignedDuration::from_secs(30);
 
-/// The failures on the way to the cluster.
-pub(super) struct DeployFailures {
+/// The outcome of the hub's part of the deployment.
+pub(super) struct DeployOutcome {
     /// Why nothing could be rendered.
     pub(super) error: Option<String>,
     /// When the hub first saw that the agent could not apply an object.
     pub(super) refused_since: Option<Timestamp>,
+    /// Whether the template has nothing to deploy, and nothing is left of what it had before.
+    pub(super) is_empty: bool,
 }
 
 /// The message of an add-on when the API server refuses its agent's permissions: the operator can give only
@@ -46,7 +48,7 @@ impl Deployment {
         &self,
         plan: &mut Plan,
         new: &mut ManagedClusterAddOn,
-        verdict: DeployFailures,
+        verdict: DeployOutcome,
         now: Timestamp,
     ) {
         let started = self.addon.condition(PROGRESSING).filter(|condition| condition.is_true());
@@ -77,7 +79,7 @@ impl Deployment {
             }
         }
         if self.has_template {
-            self.report_deployment(&mut status.conditions, verdict.error, now);
+            self.report_deployment(&mut status.conditions, verdict, now);
         }
         let check = status.health_check.as_ref();
         let finds_health = check.is_some_and(|check| check.mode == HealthCheckMode::Customized);
@@ -85,21 +87,21 @@ impl Deployment {
     }
 
     /// The outcome of the rollout on this cluster; `None` while it is open.
-    fn outcome(&self, verdict: &DeployFailures, now: Timestamp, plan: &mut Plan) -> Option<Observation> {
+    fn outcome(&self, verdict: &DeployOutcome, now: Timestamp, plan: &mut Plan) -> Option<Observation> {
         let failed =
             |message: &str| Some(Observation::new(PROGRESSING, False, progress::FAILED).message(message));
-        let DeployFailures { error, refused_since } = verdict;
+        let DeployOutcome { error, refused_since, is_empty } = verdict;
         if let Some(error) = error {
             return failed(error);
         }
         if self.configs.is_empty() && self.has_template {
             return None;
         }
+        let completed =
+            || Observation::new(PROGRESSING, False, progress::COMPLETED).message("completed with no errors.");
         match &self.works_status {
-            WorksStatus::Done => Some(
-                Observation::new(PROGRESSING, False, progress::COMPLETED)
-                    .message("completed with no errors."),
-            ),
+            WorksStatus::Done => Some(completed()),
+            WorksStatus::NoWorks if *is_empty => Some(completed()),
             WorksStatus::Refused(message) => {
                 let until = refused_since.unwrap_or(now).checked_add(APPLY_GRACE).ok()?;
                 if until > now {
@@ -115,7 +117,8 @@ impl Deployment {
         }
     }
 
-    fn report_deployment(&self, conditions: &mut Vec<Condition>, error: Option<String>, now: Timestamp) {
+    fn report_deployment(&self, conditions: &mut Vec<Condition>, verdict: DeployOutcome, now: Timestamp) {
+        let DeployOutcome { error, refused_since: _, is_empty } = verdict;
         if matches!(self.sources, Ok(Some(_))) {
             let registered = Observation::new(REGISTRATION_APPLIED, True, "SetPermissionApplied")
                 .message("Registration of the addon agent is configured");
@@ -125,7 +128,7 @@ impl Deployment {
             Some(error) => {
                 Some(Observation::new(MANIFEST_APPLIED, False, "ManifestWorkApplyFailed").message(error))
             }
-            None if self.works.is_empty() => None,
+            None if self.works.is_empty() && !is_empty => None,
             None => health::manifest_applied(&self.works()),
         };
         if let Some(applied) = applied {
@@ -135,7 +138,7 @@ impl Deployment {
         let is_progressing = find_condition(conditions, PROGRESSING).is_some_and(Condition::is_true);
         let why = match &self.works_status {
             WorksStatus::NotHealthy(why) | WorksStatus::NotReady(why) => Some(why.as_str()),
-            WorksStatus::NoWorks => Some("no addon works"),
+            WorksStatus::NoWorks => Some("no addon works").filter(|_| !is_empty),
             WorksStatus::OtherConfig | WorksStatus::Refused(_) | WorksStatus::Done => None,
         };
         if let (Some(why), true) = (why, is_progressing) {
