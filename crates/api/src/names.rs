@@ -97,6 +97,8 @@ pub const APPLIED_DIGEST_ANNOTATION: &str = "gitops.wheelwright.dev/applied-dige
 pub const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Set to `disabled` on an object, keeps it when it leaves the repository.
 pub const PRUNE_ANNOTATION: &str = "gitops.wheelwright.dev/prune";
+/// On objects of a repository: IfNotPresent has it created and never changed, Ignore leaves it to others.
+pub const APPLY_ANNOTATION: &str = "gitops.wheelwright.dev/apply";
 /// Allows a deletion that is over the budget; the value is the revision it is allowed for.
 pub const APPROVE_DELETION_ANNOTATION: &str = "gitops.wheelwright.dev/approve-deletions";
 /// Accepts a source that was rewound or force-pushed; the value is the revision to accept.

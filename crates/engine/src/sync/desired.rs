@@ -30,8 +30,37 @@ pub struct DesiredObject {
     pub object: Object,
     /// Digest of the object. The live object carries it as an annotation.
     pub digest: String,
+    /// Whether and when it is applied.
+    pub apply: ApplyRule,
     /// The place in the repository that it comes from.
     pub origin: Location,
+}
+
+/// Whether and when an object of a commit is applied, as its annotation says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ApplyRule {
+    /// Whenever it differs from the commit.
+    #[default]
+    Always,
+    /// When no object has its name. It is never changed.
+    IfNotPresent,
+    /// Never. It is not deleted either.
+    Ignore,
+}
+
+impl ApplyRule {
+    fn of(object: &Object) -> Result<Self, String> {
+        match object.annotations().get(names::APPLY_ANNOTATION) {
+            None | Some(&"Always") => Ok(Self::Always),
+            Some(&"IfNotPresent") => Ok(Self::IfNotPresent),
+            Some(&"Ignore") => Ok(Self::Ignore),
+            Some(other) => Err(format!(
+                "the annotation {} of {} must be Always, IfNotPresent or Ignore, not {other:?}",
+                names::APPLY_ANNOTATION,
+                object.reference()
+            )),
+        }
+    }
 }
 
 /// Metadata that only the API server writes, or that names other objects of one cluster by uid.
@@ -187,7 +216,8 @@ impl DesiredObject {
             ));
         }
         let digest = short_hex(Sha256::new_with_prefix(bytes));
-        Ok(Self { reference: object.reference(), object, digest, origin: Location::default() })
+        let apply = ApplyRule::of(&object)?;
+        Ok(Self { reference: object.reference(), object, digest, apply, origin: Location::default() })
     }
 }
 

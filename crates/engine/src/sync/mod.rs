@@ -19,7 +19,7 @@ mod prune;
 mod tests;
 
 pub use budget::{Budget, DeletionHold};
-pub use desired::{Desired, DesiredObject};
+pub use desired::{ApplyRule, Desired, DesiredObject};
 pub use health::Health;
 pub use inventory::{Inventory, ObjectId, digest_of_paths, kinds, owner, recorded, requested};
 pub use ownership::{Takeover, is_secret};

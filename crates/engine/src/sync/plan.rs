@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::health::{Health, takes_time};
 use super::ownership::{OWNED_BY_CONFIG_REPO, Ownership, changed_guard, ownership};
 use super::{
-    Budget, Deletion, DeletionHold, Desired, DesiredObject, HandOver, Inventory, ObjectId, Problem, Takeover,
-    prune,
+    ApplyRule, Budget, Deletion, DeletionHold, Desired, DesiredObject, HandOver, Inventory, ObjectId,
+    Problem, Takeover, prune,
 };
 use crate::order::{HUB_STAGES, hub_stage};
 use api::names;
@@ -119,10 +119,14 @@ pub fn plan<'a, E: Display>(
     let defined = defined_kinds(desired);
     let mut stages: BTreeMap<u8, Vec<Apply<'a>>> = BTreeMap::new();
     let mut unfinished: BTreeSet<u8> = BTreeSet::new();
+    let mut left: BTreeSet<ObjectId> = BTreeSet::new();
     for object in &desired.objects {
         let stage = hub_stage(&object.reference.gvk);
         match decide(input, object, &live, &defined) {
             ObjectDecision::Unchanged(Health::Current) => {}
+            ObjectDecision::Leave => {
+                left.insert(ObjectId::of(&object.reference));
+            }
             ObjectDecision::Unchanged(health) => {
                 unfinished.insert(stage);
                 plan.unhealthy.push(Unhealthy { object: object.reference.clone(), health });
@@ -167,22 +171,32 @@ pub fn plan<'a, E: Display>(
         stages.retain(|stage, _| stage <= first);
     }
     plan.apply = stages.into_values().collect();
-    let objects = desired.objects.iter();
-    plan.inventory = objects.map(|d| (ObjectId::of(&d.reference), d.reference.gvk.version.clone())).collect();
+    let named = desired.objects.iter().map(|d| (ObjectId::of(&d.reference), d.reference.gvk.version.clone()));
+    // An object that is left to others is ours only if we created it.
+    let is_ours = |id: &ObjectId| !left.contains(id) || input.inventory.contains_key(id);
+    plan.inventory = named.filter(|(id, _)| is_ours(id)).collect();
     prune::prune(input, &live, &mut plan);
     if plan.is_held {
         plan.delete.clear();
     }
     debug_assert!(
-        desired.objects.iter().all(|d| plan.inventory.contains_key(&ObjectId::of(&d.reference))),
+        plan.apply
+            .iter()
+            .flatten()
+            .all(|it| plan.inventory.contains_key(&ObjectId::of(&it.desired.reference))),
         "the inventory lists every object that is applied"
     );
     plan
 }
 
 enum ObjectDecision<'a> {
+    /// Its annotation leaves it to others.
+    Leave,
     Unchanged(Health),
-    Apply { apply: Apply<'a>, takes_time: bool },
+    Apply {
+        apply: Apply<'a>,
+        takes_time: bool,
+    },
     Correct(Apply<'a>),
     NamespaceMissing,
     Terminating,
@@ -197,6 +211,9 @@ fn decide<'a, E: Display>(
     defined: &BTreeSet<(&str, &str)>,
 ) -> ObjectDecision<'a> {
     let gvk = &desired.reference.gvk;
+    if desired.apply == ApplyRule::Ignore {
+        return ObjectDecision::Leave;
+    }
     if input.missing_namespaces.contains(&desired.reference.key.namespace) {
         return ObjectDecision::NamespaceMissing;
     }
@@ -216,6 +233,9 @@ fn decide<'a, E: Display>(
             ));
         }
     };
+    if desired.apply == ApplyRule::IfNotPresent && live.is_some() {
+        return ObjectDecision::Leave;
+    }
     if let Some(live) = &live
         && let Some(field) = changed_guard(input.repo, &desired.object, live)
     {

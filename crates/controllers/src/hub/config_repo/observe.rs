@@ -1,6 +1,6 @@
 //! Mode Observe: another tool applies the commit, and the status reports how much of it is applied.
 
-use engine::sync::{self, DesiredObject, Health, Problem, Unhealthy};
+use engine::sync::{self, ApplyRule, DesiredObject, Health, Problem, Unhealthy};
 use object::fields::covers;
 use reconcile::View;
 
@@ -26,12 +26,14 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, view: &impl Vi
     }
     draft.status.held_deletions = None;
     let (mut differing, mut unhealthy) = (Vec::new(), Vec::new());
-    for wanted in &desired.objects {
+    for wanted in desired.objects.iter().filter(|wanted| wanted.apply != ApplyRule::Ignore) {
         match view.observed(&wanted.reference) {
-            Ok(Some(live)) if covers(&live, &wanted.object) => match Health::of(&live) {
-                Health::Current => {}
-                health => unhealthy.push(Unhealthy { object: wanted.reference.clone(), health }),
-            },
+            Ok(Some(live)) if wanted.apply == ApplyRule::IfNotPresent || covers(&live, &wanted.object) => {
+                match Health::of(&live) {
+                    Health::Current => {}
+                    health => unhealthy.push(Unhealthy { object: wanted.reference.clone(), health }),
+                }
+            }
             Ok(_) => differing.push(wanted.reference.to_string()),
             Err(error) => {
                 draft.wait(name, "Waiting", &error.to_string());

@@ -167,7 +167,7 @@ pub(super) fn failed(
     };
     let problem = |(action, failure): &(&Action, &Failure)| Problem {
         reason,
-        message: failure.message.clone(),
+        message: format!("{}{}", failure.message, hint(&failure.message)),
         origin: origin(action).unwrap_or_default(),
     };
     let problems: Vec<_> = failures.iter().map(problem).collect();
@@ -180,6 +180,15 @@ pub(super) fn failed(
     );
     conclude(status, generation, &Readiness::new(phase, reason, message), now);
     StatusWrite::between(repo, &new)
+}
+
+/// Says what to do about a field that cannot change. The API server tells it in words only, so this decides nothing.
+fn hint(message: &str) -> &'static str {
+    if message.contains("field is immutable") {
+        "; give the object another name, or delete it on the hub and it is created anew"
+    } else {
+        ""
+    }
 }
 
 /// Reports which commit the objects on the hub are from after a write of `commit` failed.

@@ -19,6 +19,7 @@ mod inventory;
 mod moves;
 mod rendering;
 mod restart;
+mod rules;
 
 /// A hub with one repository, and the operator that follows it.
 struct Hub {

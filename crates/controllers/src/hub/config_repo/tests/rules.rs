@@ -1,0 +1,79 @@
+//! The annotation of an object says whether and when it is applied.
+
+use super::*;
+
+fn ruled(name: &str, data: &str, rule: &str) -> String {
+    map(name, data).replace(
+        &format!("  name: {name}\n"),
+        &format!("  name: {name}\n  annotations: {{gitops.wheelwright.dev/apply: {rule}}}\n"),
+    )
+}
+
+impl Hub {
+    fn edit(&mut self, name: &str, data: &str) {
+        self.apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": name}, "data": {"k": data}}));
+        self.run();
+    }
+}
+
+#[test]
+fn an_object_that_is_created_once_is_never_changed_and_goes_when_it_leaves_the_repository() {
+    let mut hub = Hub::new(json!({}));
+    let (kept, rest) = (ruled("once", "1", "IfNotPresent"), map("a", "1"));
+    assert!(hub.commit(&[("a.yaml", &rest), ("once.yaml", &kept)]).starts_with("Ready"));
+    hub.edit("once", "theirs");
+    assert!(
+        hub.commit(&[("a.yaml", &rest), ("once.yaml", &ruled("once", "2", "IfNotPresent"))])
+            .starts_with("Ready")
+    );
+    assert_eq!(hub.data("once").as_deref(), Some("theirs"));
+    assert_eq!(hub.owned(), ["a", "once"]);
+    hub.commit(&[("a.yaml", &rest)]);
+    assert_eq!(hub.names(), ["a"]);
+}
+
+#[test]
+fn an_object_of_others_that_would_be_created_once_is_neither_taken_nor_deleted() {
+    let mut hub = Hub::new(json!({}));
+    hub.edit("once", "theirs");
+    let files = [("a.yaml", map("a", "1")), ("once.yaml", ruled("once", "1", "IfNotPresent"))];
+    let files: Vec<_> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    assert!(hub.commit(&files).starts_with("Ready"));
+    assert_eq!((hub.data("once").as_deref(), hub.owned()), (Some("theirs"), vec!["a".to_owned()]));
+    hub.commit(&files[..1]);
+    assert_eq!(hub.names(), ["a", "once"]);
+}
+
+#[test]
+fn an_ignored_object_is_neither_applied_nor_deleted() {
+    let mut hub = Hub::new(json!({}));
+    let rest = map("a", "1");
+    assert!(hub.commit(&[("a.yaml", &rest), ("x.yaml", &ruled("x", "1", "Ignore"))]).starts_with("Ready"));
+    assert_eq!(hub.names(), ["a"]);
+    assert!(hub.commit(&[("a.yaml", &rest), ("x.yaml", &map("x", "1"))]).starts_with("Ready"));
+    assert!(hub.commit(&[("a.yaml", &rest), ("x.yaml", &ruled("x", "2", "Ignore"))]).starts_with("Ready"));
+    hub.edit("x", "theirs");
+    assert_eq!(
+        (hub.data("x").as_deref(), hub.owned()),
+        (Some("theirs"), vec!["a".to_owned(), "x".to_owned()])
+    );
+}
+
+#[test]
+fn a_rule_that_does_not_exist_is_refused_with_those_that_do() {
+    let mut hub = Hub::new(json!({}));
+    let message = hub.commit(&[("x.yaml", &ruled("x", "1", "Sometimes"))]);
+    assert!(message.contains("must be Always, IfNotPresent or Ignore, not \"Sometimes\""), "{message}");
+}
+
+#[test]
+fn a_field_that_cannot_change_is_refused_with_a_hint() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", &format!("{}immutable: true\n", map("a", "1")))]);
+    let message = hub.commit(&[("a.yaml", &format!("{}immutable: true\n", map("a", "2")))]);
+    assert!(
+        message.contains("give the object another name, or delete it on the hub and it is created anew"),
+        "{message}"
+    );
+    assert_eq!(hub.data("a").as_deref(), Some("1"));
+}
