@@ -1,6 +1,7 @@
 //! `wheelwright doctor` and `wheelwright events` on a real API server.
 
-use std::process::{Command, Output};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
@@ -159,4 +160,14 @@ async fn events_about_the_fleet_are_shown_and_others_are_not() {
         String::from_utf8_lossy(&wheelwright(&hub, "events --for fleet").stderr)
             .contains("hint: for example")
     );
+
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    watch.args(["events", "--watch", "--kubeconfig"]).arg(&hub.kubeconfig).stdout(Stdio::piped());
+    let mut watch = watch.spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.ends_with("note of two")), "those that there are come first");
+    kubectl.run_with(&["create", "-f", "-"], &event("four", "Normal", ours, "ConfigRepo"));
+    assert!(lines.next().unwrap().ends_with("note of four"));
+    watch.kill().unwrap();
+    watch.wait().unwrap();
 }

@@ -82,6 +82,10 @@ async fn a_rollout_is_paused_resumed_and_taken_back_by_commands() {
     assert!(told.contains("fleet/aws canary  ✗ aws-1 0.4.2\n"), "{told}");
     assert!(told.ends_with(&format!("\n  wheelwright rollout undo {ADD_ON}\n")), "{told}");
 
+    let watched = cli.output(&format!("rollout status {ADD_ON} --watch"), "");
+    assert_eq!(watched.status.code(), Some(1), "failures have stopped it");
+    assert!(String::from_utf8(watched.stdout).unwrap().contains("✗ aws-1 TimedOut"));
+
     assert!(cli.refused("rollout pause nothing").contains("there is no add-on nothing"));
     assert!(cli.refused(&format!("rollout resume {ADD_ON}")).contains("is not paused"));
     let told = cli.run(&format!("rollout pause {ADD_ON} --dry-run"));

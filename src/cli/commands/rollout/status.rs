@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use controllers::hub::overview::{AddOnSummary, Overview, OverviewController};
+use engine::rollout::ClusterState;
 use engine::rollout::state::Wait;
 
 use super::Subject;
@@ -123,12 +124,45 @@ async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
             ui.redraw(&page)?;
             shown = page;
         }
-        let is_stopped = summary.failed > 0 && !summary.holds.is_empty();
-        if is_stopped || summary.settled == summary.total {
-            code = if is_stopped { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        if let Some(end) = end(summary) {
+            code = end;
             stop.cancel();
         }
     }
     reading.await?;
     Ok(code)
+}
+
+/// The exit code of a rollout that is at its end: every cluster is done, or none goes on before a person acts.
+fn end(summary: &AddOnSummary) -> Option<ExitCode> {
+    if summary.settled == summary.total {
+        return Some(ExitCode::SUCCESS);
+    }
+    let clusters = || summary.groups.iter().flat_map(|group| &group.clusters);
+    let stands_still = |state: &ClusterState| match state {
+        ClusterState::Done
+        | ClusterState::Skipped
+        | ClusterState::TimedOut
+        | ClusterState::Failed { deadline: None }
+        | ClusterState::Unreachable { .. }
+        | ClusterState::Quarantined { returns_to: None }
+        | ClusterState::Waiting(Wait::Breach(_) | Wait::Quarantine { .. } | Wait::Refused) => true,
+        ClusterState::Failed { deadline: Some(_) }
+        | ClusterState::Quarantined { returns_to: Some(_) }
+        | ClusterState::Starting
+        | ClusterState::Progressing { .. }
+        | ClusterState::Soaking { .. }
+        | ClusterState::Waiting(
+            Wait::Paused
+            | Wait::Frozen { .. }
+            | Wait::Unreachable { .. }
+            | Wait::Superseded { .. }
+            | Wait::Stage { .. }
+            | Wait::StageSoak { .. }
+            | Wait::Approval { .. }
+            | Wait::Slot { .. },
+        ) => false,
+    };
+    (summary.failed > 0 && clusters().all(|cluster| stands_still(&cluster.state)))
+        .then_some(ExitCode::FAILURE)
 }
