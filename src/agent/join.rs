@@ -268,7 +268,7 @@ fn signing_request(
     CertificateSigningRequest { metadata, spec, ..CertificateSigningRequest::default() }
 }
 
-/// Whether the hub refused the request for good. A hub that cannot be reached, or is too busy, has not
+/// Whether the hub refused the request permanently. A hub that cannot be reached, or is too busy, has not
 /// decided about the request.
 pub(super) fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 404))

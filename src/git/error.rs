@@ -46,7 +46,7 @@ pub enum Error {
         /// The mismatch.
         why: String,
     },
-    /// The remote has no commits at all.
+    /// The remote has no commits.
     #[error("{url} is empty; push a first commit")]
     Empty {
         /// The remote.

@@ -72,7 +72,7 @@ enum Attempt {
     Unchanged,
     /// The branch is at our commit.
     Pushed(Oid),
-    /// Somebody pushed in between, so the commit must be made again.
+    /// Another client pushed in between, so the commit must be made again.
     Stale(Oid),
 }
 

@@ -175,7 +175,7 @@ impl Remote {
         &self.url
     }
 
-    /// Whether another address leads to the same path of the same host, whatever the protocol, port and user.
+    /// Whether another address leads to the same path of the same host; protocol, port and user may differ.
     pub fn is_same_place(&self, other: &Self) -> bool {
         let place = |remote: &Self| {
             let path = remote.path().trim_matches('/').trim_end_matches(".git").to_owned();

@@ -1,7 +1,7 @@
 //! A record on disk of the computations that have begun, so that one that ends the process does not begin
 //! again and again.
 //!
-//! An input from outside may make a computation take all memory, whatever limits it has. A file exists for
+//! An input from outside may make a computation take all memory, in spite of its limits. A file exists for
 //! each computation from before its beginning until its end, or until the process ends on purpose. A file
 //! that exists at the start of the process is that of a computation that was running when the process was
 //! killed.

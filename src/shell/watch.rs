@@ -306,7 +306,7 @@ async fn next_line(stream: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>)
     Ok(())
 }
 
-/// Handles one event; returns the resource version to continue from, or why the watch is over.
+/// Handles one event; returns the resource version to continue from, or why the watch ends.
 fn take(
     target: &WatchTarget,
     line: &[u8],

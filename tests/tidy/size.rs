@@ -11,7 +11,6 @@ const LONGER: &[(&str, &str)] = &[
         "one kind a file, and its fields carry their documentation",
     ),
     ("crates/engine/src/rollout/oracle.rs", "the promises of a rollout are read side by side"),
-    ("crates/reconcile/src/plan.rs", "the words of a plan are read side by side"),
     ("tests/ocm/rows.rs", "each row is a difference from OCM, and they are switched one by one"),
 ];
 

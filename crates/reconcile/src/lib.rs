@@ -13,6 +13,7 @@ mod index;
 mod kind;
 mod lookup;
 mod memo;
+mod outcome;
 mod plan;
 mod queue;
 mod scope;
@@ -29,10 +30,8 @@ pub use index::{Index, Observes};
 pub use kind::{Decoded, Representation, WatchEvent, WatchedKind};
 pub use lookup::{Access, AccessReview, Gvr, Lookup, LookupAnswer, Mapping, ServerHealth};
 pub use memo::{Cancel, Computation, Computed, Memo};
-pub use plan::{
-    Action, Event, EventType, Executed, Failure, FailureKind, Outcome, Plan, Precondition, Push, Site,
-    StatusWrite, Subresource,
-};
+pub use outcome::{Executed, Failure, FailureKind, Outcome};
+pub use plan::{Action, Event, EventType, Plan, Precondition, Push, Site, StatusWrite, Subresource};
 pub use queue::{Backoff, Priority, Wake, WorkQueue};
 pub use scope::{Narrowed, Scope};
 pub use snapshot::Snapshot;

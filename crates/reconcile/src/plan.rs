@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
-/// The writes that a controller wants for one key, and when it wants to look again.
+/// The writes that a controller plans for one key, and the time of its next plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plan {
     /// Barriers: a step starts only when every action of the step before has succeeded.
@@ -184,7 +184,7 @@ impl Action {
         }
     }
 
-    /// Merge-patches a typed object on the hub, if nobody wrote it since it was read.
+    /// Merge-patches a typed object on the hub, if no client has written it since it was read.
     pub fn patch<K: Kind>(object: &K, patch: Map<String, Value>) -> Self {
         Self::Patch {
             site: Site::Hub,
@@ -219,7 +219,7 @@ pub struct Precondition {
 }
 
 impl Precondition {
-    /// The object is still the same one, whatever its content.
+    /// The object is still the same one; its content may differ.
     pub fn uid<K: Kind>(object: &K) -> Self {
         Self { uid: object.meta().uid.clone().unwrap_or_default(), resource_version: String::new() }
     }
@@ -348,118 +348,4 @@ pub enum EventType {
     Normal,
     /// Something needs the attention of a person.
     Warning,
-}
-
-/// A plan and the outcomes of its actions.
-#[derive(Clone, Debug)]
-pub struct Executed {
-    /// The plan, as it was decided.
-    pub plan: Plan,
-    /// One outcome per action, step by step; steps that were not reached are absent.
-    pub outcomes: Vec<Vec<Outcome>>,
-}
-
-/// The outcome of an action: the object as the API server returned it (`None` for deletions and pushes), or
-/// the failure.
-pub type Outcome = Result<Option<Object>, Failure>;
-
-/// A write that did not happen.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Failure {
-    /// The kind of the failure, which says how to go on.
-    pub kind: FailureKind,
-    /// The message of the server, with the name of the object.
-    pub message: String,
-}
-
-/// Kinds of failed writes, by what they call for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FailureKind {
-    /// Another client wrote in between: plan again from the present state.
-    Conflict,
-    /// Another field manager owns a field with another value (server-side apply).
-    FieldConflict,
-    /// The object is invalid or its kind is not served: a user must change something.
-    Invalid,
-    /// The server forbids the write.
-    Forbidden,
-    /// The object to patch does not exist.
-    NotFound,
-    /// The server could not be reached or was too busy: try again later.
-    Unavailable,
-}
-
-impl Failure {
-    /// Classifies a refusal by an API server, by its HTTP status code and the reasons of its causes.
-    pub fn refused<'a>(
-        target: &ObjectRef,
-        code: u16,
-        mut causes: impl Iterator<Item = &'a str>,
-        message: &str,
-    ) -> Self {
-        let kind = match code {
-            409 if causes.any(|reason| reason == "FieldManagerConflict") => FailureKind::FieldConflict,
-            409 => FailureKind::Conflict,
-            400 | 405 | 413 | 415 | 422 => FailureKind::Invalid,
-            401 | 403 => FailureKind::Forbidden,
-            404 => FailureKind::NotFound,
-            _ => FailureKind::Unavailable,
-        };
-        Self { kind, message: format!("cannot write {target}: {message}") }
-    }
-
-    /// A kind that the API server does not serve.
-    pub fn not_served(gvk: &Gvk) -> Self {
-        let message = format!(
-            "{} {} is not served by the API server; is its CRD installed?",
-            gvk.api_version(),
-            gvk.kind
-        );
-        Self { kind: FailureKind::Invalid, message }
-    }
-}
-
-impl Executed {
-    /// Whether every step was reached and every action succeeded.
-    pub fn is_success(&self) -> bool {
-        self.outcomes.len() == self.plan.steps.len() && self.failures().next().is_none()
-    }
-
-    /// Actions with their failures.
-    pub fn failures(&self) -> impl Iterator<Item = (&Action, &Failure)> {
-        self.results().filter_map(|(action, outcome)| Some((action, outcome.as_ref().err()?)))
-    }
-
-    /// Actions that were attempted, with their outcomes.
-    pub fn results(&self) -> impl Iterator<Item = (&Action, &Outcome)> {
-        self.plan.steps.iter().zip(&self.outcomes).flat_map(|(step, outcomes)| step.iter().zip(outcomes))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refusal_says_what_to_do() {
-        let target = ObjectRef { gvk: Gvk::parse("v1", "ConfigMap"), key: Key::namespaced("ns", "a") };
-        let cases = [
-            (409, "", FailureKind::Conflict),
-            (409, "FieldManagerConflict", FailureKind::FieldConflict),
-            (422, "FieldValueInvalid", FailureKind::Invalid),
-            (403, "", FailureKind::Forbidden),
-            (404, "", FailureKind::NotFound),
-            (429, "", FailureKind::Unavailable),
-            (500, "", FailureKind::Unavailable),
-        ];
-        for (code, cause, kind) in cases {
-            let failure = Failure::refused(&target, code, [cause].into_iter(), "no");
-            assert_eq!(
-                (failure.kind, failure.message.as_str()),
-                (kind, "cannot write ConfigMap ns/a: no"),
-                "{code} {cause}"
-            );
-        }
-    }
 }

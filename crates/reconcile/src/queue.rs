@@ -13,9 +13,9 @@ use object::Key;
 /// runs becomes due as soon as it ends, once, however often it was woken.
 ///
 /// # Backoff
-/// A key that failed is not planned before its wait is over, whatever wakes it. There are two exceptions: a
-/// wake that [restarts](Wake::restarts) the key, because people changed what the key is about, and the [end
-/// of an outage](Self::release).
+/// A key that failed is not planned before the end of its wait, even if it is woken. There are two
+/// exceptions: a wake that [restarts](Wake::restarts) the key, because people changed what the key is about,
+/// and the [end of an outage](Self::release).
 #[derive(Debug, Default)]
 pub struct WorkQueue {
     due: BTreeMap<Key, (Timestamp, Priority)>,

@@ -1,5 +1,4 @@
-//! The [`View`] of one decision: the caches as they are when it begins, the controller's index, and the
-//! results that are there.
+//! The [`View`] of one decision: the caches at its begin, the controller's index, and the computed results.
 
 use std::any::TypeId;
 use std::cell::RefCell;

@@ -1,7 +1,7 @@
 //! Signatures of commits and annotated tags (gitformat-signature(5)): OpenPGP and SSH, verified and made.
 //!
-//! Every check is strict: a key is good now or it is not, whatever time a signature claims, because the
-//! signer chooses that time. A key that is revoked for whatever reason counts for nothing.
+//! Every check is strict: a key must be good now. The time that a signature claims does not count, because
+//! the signer chooses it. A revoked key never counts, for any reason of the revocation.
 
 mod history;
 mod keyring;

@@ -291,7 +291,7 @@ fn timestamp(time: pgp::types::Timestamp) -> Timestamp {
     Timestamp::from_second(i64::from(time.as_secs())).unwrap_or(Timestamp::MAX)
 }
 
-/// Checks a time from a begin on; no length, or none at all, means without end.
+/// Checks a time from its begin; an absent or empty length means without end.
 fn within(
     signer: &str,
     begin: Timestamp,

@@ -1,4 +1,4 @@
-//! The sizes of the objects of a pack, looked at while the pack arrives (gitformat-pack(5)).
+//! Checks the sizes of the objects of a pack while the pack arrives (gitformat-pack(5)).
 //!
 //! libgit2 limits what a delta makes. It does not limit what a delta is made from: a base of 2 GiB is a pack
 //! of 2 MiB.

@@ -76,7 +76,7 @@ pub(super) async fn connect(session: &Session, command: &str) -> Result<Wire, Er
     authenticate(session, &mut connection, user).await?;
     let failed = |error: russh::Error| session.unreachable(error);
     let channel = connection.channel_open_session().await.map_err(failed)?;
-    // The path stands in single quotes, as git itself quotes it.
+    // git itself quotes the path in single quotes.
     let path = session.remote.path().replace('\'', "'\\''");
     channel.exec(true, format!("{command} '{path}'")).await.map_err(failed)?;
     Ok(Wire::Ssh { channel, rest: Vec::new(), stderr: String::new(), _connection: connection })

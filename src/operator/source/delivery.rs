@@ -65,7 +65,7 @@ pub(super) fn open(headers: &HeaderMap, body: &[u8], secret: &[u8]) -> Result<No
     Ok(Notice { urls: urls(&body), refs: refs(&body) })
 }
 
-/// Compares in constant time. The first header that is there decides.
+/// Compares in constant time. The first known header of the request decides.
 fn verify(headers: &HeaderMap, body: &[u8], secret: &[u8]) -> Result<(), &'static str> {
     let key = hmac::Key::new(HMAC_SHA256, secret);
     for (name, has_prefix) in SIGNATURES {

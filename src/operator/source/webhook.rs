@@ -58,7 +58,7 @@ impl Webhooks {
 
     async fn handle(&self, delivery: &Delivery) -> Result<(), String> {
         let Delivery { repo, headers, body } = delivery;
-        // The names stand in the paths of requests.
+        // The paths of requests contain the names.
         if !is_dns_label(&repo.namespace) || !is_dns_subdomain(&repo.name) {
             return Err("no ConfigRepo can have that name".into());
         }

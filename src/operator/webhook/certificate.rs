@@ -54,7 +54,7 @@ impl StoredCertificate {
         entries.into_iter().map(|(name, text)| (name.to_owned(), bytes(text))).collect()
     }
 
-    /// Whether the certificate is for a host and stays good for a while.
+    /// Whether the certificate is for a host and is not due for renewal.
     fn is_fresh(&self, host: &str, now: Timestamp) -> bool {
         let lasts = |pem: &str, left: SignedDuration| {
             let certificate = Certificate::from_pem(pem);

@@ -1,6 +1,6 @@
 //! The proxy between this process and an API server.
 //!
-//! A `proxy-url` of the kubeconfig counts for its cluster whatever the environment says, as for client-go.
+//! A `proxy-url` of the kubeconfig counts for its cluster before the environment, as for client-go.
 //! Otherwise `HTTPS_PROXY` and `NO_PROXY` decide by the URL of the API server. kube's own reading compares
 //! `NO_PROXY` with the URL of the proxy, so it is not used.
 

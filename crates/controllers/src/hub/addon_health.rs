@@ -1,4 +1,5 @@
-//! Sets the availability of every add-on of a silent cluster to Unknown, whichever manager the add-on has.
+//! Sets the availability of every add-on of an unknown cluster to Unknown, also for add-ons of other
+//! managers.
 //!
 //! The manager of the add-on, or the agent of the cluster, reports it again when the cluster answers.
 

@@ -1,5 +1,5 @@
-//! Detects silent clusters: when the lease of a cluster expires, the cluster becomes unavailable, and a taint
-//! keeps placements away.
+//! Detects unknown clusters: when the lease of a cluster expires, the cluster becomes unavailable, and a
+//! taint keeps placements away.
 //!
 //! The hub sets the conditions that a cluster is silent and that its clock is wrong. Only the agent reports
 //! that the cluster is available. Silence is the absence of a change that the hub sees, by the clock of the

@@ -133,7 +133,7 @@ fn has_joined(cluster: &ManagedCluster) -> bool {
 
 /// Approves a request of a bootstrap identity, and accepts the cluster that it is for, once.
 ///
-/// A bootstrap identity counts only for clusters that nobody has accepted yet. From then on an annotation
+/// A bootstrap identity counts only for clusters that are not accepted yet. From then on an annotation
 /// names the user whose requests are approved, because an agent may lose its key before it has joined; a
 /// person may write it, too. Once the cluster has joined, only a person can give it an identity. See
 /// docs/hazards.md#bootstrap-credential.

@@ -48,7 +48,7 @@ impl Controller for OverviewController {
     }
 }
 
-/// A fleet as it is now.
+/// The present state of a fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overview {
@@ -136,7 +136,7 @@ pub struct AddOnSummary {
     pub failed: usize,
     /// Number of clusters that have it or get it.
     pub total: usize,
-    /// The reasons why its rollouts do not go on, and the approvals that they wait for.
+    /// The reasons why its rollouts are held, and the approvals that they wait for.
     pub holds: Vec<String>,
     /// Its clusters, by placement and decision group in the order in which they start.
     pub groups: Vec<Group>,
@@ -165,7 +165,7 @@ pub struct ClusterSummary {
     /// Its state in the rollout.
     #[serde(flatten)]
     pub state: ClusterState,
-    /// Whether the add-on works, in whatever version it runs.
+    /// Whether the add-on works, in the version that it runs.
     pub available: bool,
     /// Why it is not done or does not work; empty without a reason.
     pub message: String,

@@ -29,7 +29,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Whether both name the same object, whatever its content.
+    /// Whether both name the same object; their contents may differ.
     pub(crate) fn is_same_object(&self, other: &Self) -> bool {
         self.kind == other.kind && self.key == other.key
     }

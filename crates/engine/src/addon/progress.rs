@@ -108,7 +108,7 @@ pub fn is_of(progression: &InstallProgression, desired: &[Config]) -> bool {
 }
 
 /// The condition of a placement's rollout, in OCM's words, and in ours where OCM has none: the failures, and
-/// the reason why the rollout does not go on.
+/// the reason why the rollout is held.
 pub fn placement_condition(selected: usize, own: usize, decision: &RolloutDecision) -> Observation {
     let counts = &decision.counts;
     let (done, failed, timed_out) =

@@ -35,7 +35,7 @@ pub struct LayoutInput<'a> {
     pub size: NonZeroUsize,
     /// The clusters that should be in the decisions, in the order in which they arrive.
     pub members: &'a [Member],
-    /// How many of them may be added beyond those that take the place of one that leaves the same slice.
+    /// How many of them may be added beyond those that replace one that leaves the same slice.
     pub spare: usize,
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Selection {
     pub ranking: Vec<Id>,
     /// The selected clusters if there are spread constraints; else empty.
     pub spread: BTreeSet<Id>,
-    /// When a cluster must be looked at again although no object changes.
+    /// The time at which a cluster must be evaluated again, although no object changes.
     pub deadline: Option<Timestamp>,
 }
 

@@ -123,7 +123,7 @@ fn satisfied(cycle: &Cycle<'_>, input: &Input<'_>, selection: &Selection) -> Obs
     }
     let selected = selection.selected(cycle.policy);
     if selected == 0 {
-        // Open Cluster Management blames the predicates alone, whatever removed the clusters.
+        // Open Cluster Management names the predicates alone, also if something else removed the clusters.
         // See docs/hazards.md#predicates-blamed.
         let tainted = selection.count(FilterResult::Tainted) + selection.count(FilterResult::Expired);
         let message = match tainted {

@@ -145,7 +145,7 @@ pub fn shared_roles() -> [ClusterRole; 2] {
             REGISTRATION_ROLE,
             vec![
                 rule(&["coordination.k8s.io"], &["leases"], &[], &["get", "list", "watch"]),
-                // OCM's role has no name here, so that an agent could write the leases of whatever else is in
+                // OCM's role has no name here, so that an agent could write every other lease in
                 // the namespace.
                 rule(&["coordination.k8s.io"], &["leases"], &[CLUSTER_LEASE], &["update"]),
                 rule(&[ADDON_GROUP], &["managedclusteraddons"], &[], &["get", "list", "watch"]),

@@ -131,7 +131,7 @@ fn rolled_out(placements: &[PlacementProgress<'_>]) -> Observation {
     Observation::new(PLACEMENT_ROLLED_OUT, False, "Progressing").message(explanation.join("; "))
 }
 
-/// The reason why the rollout on a placement does not go on, if there is one. OCM's controller gives none.
+/// The reason why the rollout on a placement is held, if it is. OCM's controller gives none.
 fn explanation(placement: &PlacementProgress<'_>) -> Option<String> {
     let decision = placement.decision?;
     let breach = decision.breach.as_ref().map(|breach| format!("{breach}; the rest waits"));

@@ -209,7 +209,7 @@ fn has_progressing_rule(spec: &ManifestWorkSpec) -> bool {
 
 /// The report for the rollout engine about a cluster that has `work`; `runs` is the template in it.
 ///
-/// A template that succeeded for the required time stays a success, whatever happens to the objects later: a
+/// A template that succeeded for the required time stays a success, even if its objects fail later: a
 /// pod that restarts a month later does not undo a rollout that is complete.
 pub fn cluster(work: &ManifestWork, runs: Hash, rule: &SuccessRule<'_>) -> Cluster {
     let SuccessRule { wants, good_everywhere, applied_suffices, soak, now } = *rule;

@@ -20,7 +20,7 @@ use api::names::{cluster_conditions, gitops_conditions};
 pub struct Cluster {
     /// The state of the cluster in the rollout of the add-on.
     pub state: ClusterState,
-    /// Whether the add-on works, in whatever version it runs.
+    /// Whether the add-on works, in the version that it runs.
     pub available: bool,
     /// Name of the cluster.
     pub name: String,
@@ -141,7 +141,7 @@ pub struct AddOn {
     pub name: String,
     /// The rollout of each placement.
     pub rollouts: Vec<Rollout>,
-    /// The reasons why rollouts do not go on, and the approvals that they wait for.
+    /// The reasons why rollouts are held, and the approvals that they wait for.
     pub holds: Vec<String>,
     /// Its clusters, the worst first.
     pub clusters: Vec<Cluster>,
@@ -208,7 +208,7 @@ impl AddOn {
     }
 }
 
-/// The reasons why a rollout does not go on, and the approvals that it waits for.
+/// The reasons why a rollout is held, and the approvals that it waits for.
 fn holds(rollout: &RolloutStatus) -> Vec<String> {
     let hold = Some(&rollout.hold).filter(|hold| !hold.is_empty()).cloned();
     let quarantined = Some(&rollout.quarantined).filter(|hash| !hash.is_empty());

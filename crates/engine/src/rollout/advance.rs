@@ -238,8 +238,8 @@ impl StageContext<'_> {
         self.quarantined(member).or_else(|| member.state.clone())
     }
 
-    /// When the state of a cluster ends by itself, always later than now. The state of an unreachable cluster
-    /// that succeeded ends with its soak.
+    /// The time at which the state of a cluster ends without an event, always later than now. The state of an
+    /// unreachable cluster that succeeded ends with its soak.
     fn ends(&self, member: &Member) -> Option<Timestamp> {
         match member.state.as_ref()? {
             ClusterState::Unreachable { moved: true } => finished(member.cluster?, &self.limits),
@@ -310,7 +310,7 @@ impl StageContext<'_> {
         (decision.removed, decision.kept) = (removed, kept);
     }
 
-    /// Looks again when a wait ends by itself.
+    /// Requests a check at the time at which a wait ends without an event.
     fn recheck(&self, decision: &mut RolloutDecision) {
         let waits = decision.clusters.values().filter_map(|assignment| match &assignment.state {
             ClusterState::Waiting(

@@ -30,7 +30,7 @@ pub struct RolloutDecision {
     pub breach: Option<Breach>,
     /// The revision to remember as quarantined; `None` forgets it.
     pub quarantine: Option<Hash>,
-    /// Approval tokens that would let the rollout go on once a person grants them.
+    /// Approval tokens that the rollout waits for.
     pub approvals: BTreeSet<String>,
     /// Clusters that left the groups and lose their content now.
     pub removed: Vec<String>,

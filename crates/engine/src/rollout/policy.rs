@@ -21,13 +21,13 @@ pub struct Policy {
     pub superseding: Superseding,
     /// The groups that wait for an approval.
     pub approval: Approval,
-    /// Windows in which no cluster starts. Rollbacks go on: a freeze protects what works.
+    /// Windows in which no cluster starts. Rollbacks are not held: a freeze protects what works.
     pub freezes: Vec<Freeze>,
     /// The least time a cluster must have succeeded before its slot is free; a longer `minSuccessTime` wins.
     pub soak: SignedDuration,
     /// How long the last cluster of a group must have been finished before the next group starts.
     pub group_soak: SignedDuration,
-    /// `progressDeadline` of strategies that set none; `None` waits for ever, as OCM does.
+    /// `progressDeadline` of strategies that set none; `None` waits without end, as OCM does.
     pub deadline: Option<SignedDuration>,
     /// How many clusters may be unreachable before no more clusters start. Unreachable clusters are not
     /// failures.

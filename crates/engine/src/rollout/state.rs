@@ -171,7 +171,7 @@ impl ClusterState {
         }
     }
 
-    /// When the state ends by itself.
+    /// The time at which the state ends without an event.
     pub(super) fn ends(&self) -> Option<Timestamp> {
         match self {
             Self::Soaking { until } => Some(*until),

@@ -44,7 +44,7 @@ pub enum Refusal {
     IgnoredFields(String),
 }
 
-/// Why a manifest cannot be applied, whatever objects the cluster has.
+/// The reason why a manifest can be applied to no cluster, if there is one.
 pub fn refusal(wanted: &Wanted) -> Option<Refusal> {
     let ObjectRef { gvk, key } = &wanted.reference;
     let why = match &wanted.served {

@@ -60,7 +60,7 @@ pub enum Removal {
     Wait,
     /// Its deletion.
     Delete,
-    /// Owner references without ours: the object stays for another owner, or for good.
+    /// The owner references without that of the work: the object stays, with another owner or none.
     Release(Vec<serde_json::Value>),
 }
 

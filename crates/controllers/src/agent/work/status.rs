@@ -57,7 +57,7 @@ impl WorkOnSpoke {
     fn attempt(&self, wanted: &Wanted, writes: &Writes<'_>) -> Option<Attempt> {
         let failed = |why: String| Attempt::Failed(Refusal::Failed(why));
         Some(match writes.get(&wanted.reference)? {
-            // The content is looked at after the metadata.
+            // The check of the content comes after that of the metadata.
             (Action::Patch { .. }, Some(Ok(_))) => Attempt::None,
             (_, Some(Ok(_))) => Attempt::Done,
             (_, Some(Err(failure))) => failed(failure.message.clone()),

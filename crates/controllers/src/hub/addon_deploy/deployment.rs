@@ -20,7 +20,7 @@ use engine::addon::{config_refs, hook, snapshot, template, works};
 use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Plan, Query, Read, StatusWrite, View};
 
-/// How soon a plan looks again for a snapshot that exists on the hub but is not in the cache yet.
+/// The wait for a snapshot that exists on the hub but is not in the cache yet.
 const SNAPSHOT_RECHECK: SignedDuration = SignedDuration::from_secs(1);
 
 /// The image registries that a cluster asks for.

@@ -10,7 +10,7 @@ use object::tree::Checkout;
 use object::{Key, Metadata as _};
 use reconcile::{Read, View};
 
-/// Most ConfigRepos on the way of a cycle that a message names.
+/// The limit of ConfigRepos of a cycle that a message names.
 const MAX_WAY: usize = 50;
 
 /// Says why a new commit waits for other ConfigRepos. A commit that is applied already does not wait: its

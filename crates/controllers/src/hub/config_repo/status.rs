@@ -21,7 +21,7 @@ const MESSAGE: usize = 1500;
 pub(super) enum Phase {
     /// The hub is as the repository says.
     Ready,
-    /// The hub will become so by itself.
+    /// The hub will reach the state without a change.
     Reconciling,
     /// The hub will become so only after a person does something.
     Stalled,
@@ -61,7 +61,7 @@ pub(super) fn short_commit(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-/// Whether the status is about a commit, or about any where it is empty, and about the spec as it is.
+/// Whether the status is about a commit (an empty one stands for any), and about the present spec.
 pub(super) fn is_told(repo: &ConfigRepo, commit: &str) -> bool {
     repo.status.as_ref().is_some_and(|status| {
         status.observed_generation == repo.metadata.generation

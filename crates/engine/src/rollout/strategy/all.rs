@@ -12,7 +12,7 @@ use api::cluster::v1alpha1::RolloutAll;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct All {
-    /// Time without an outcome after which a cluster has timed out; `None` waits for ever.
+    /// Time without an outcome after which a cluster has timed out; `None` waits without end.
     pub deadline: Option<SignedDuration>,
 }
 

@@ -53,8 +53,8 @@ impl<'a> StageRule<'a> {
 /// The limits of a strategy on every cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// How long a cluster must have succeeded before it is done; with `None` it is done at once, whatever a
-    /// policy says.
+    /// How long a cluster must have succeeded before it is done; with `None` it is done at once, and the
+    /// policy has no say.
     pub soak: Option<SignedDuration>,
     /// Time without a success after which a cluster has timed out; `None` leaves it to the policy.
     pub deadline: Option<SignedDuration>,
@@ -68,7 +68,8 @@ pub struct Limits {
 pub struct Options {
     /// `minSuccessTime`: how long a cluster must have succeeded before its slot is free.
     pub soak: SignedDuration,
-    /// `progressDeadline`: time without a success after which a cluster has timed out; `None` waits for ever.
+    /// `progressDeadline`: time without a success after which a cluster has timed out; `None` waits without
+    /// end.
     pub deadline: Option<SignedDuration>,
     /// `maxFailures`: how many clusters may fail or time out before no more clusters start.
     pub failures: Size,
