@@ -310,6 +310,33 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn local_changes_beyond_the_queue_are_dropped_and_block_nothing() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let dir = tempfile::tempdir().unwrap();
+        let repository = git2::Repository::init_bare(dir.path()).unwrap();
+        let tree = repository.find_tree(repository.treebuilder(None).unwrap().write().unwrap()).unwrap();
+        let author = git2::Signature::new("a", "a@example.com", &git2::Time::new(0, 0)).unwrap();
+        let commit = repository.commit(None, &author, &author, "one", &tree, &[]).unwrap();
+        let repo =
+            serde_json::json!({"metadata": {"namespace": "a", "name": "fleet"}, "spec": {"url": dir.path()}});
+        let repo: ConfigRepo = serde_json::from_value(repo).unwrap();
+        let hub = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let options = SourceOptions { cache: dir.path().into(), local_repositories: true, hosts: Vec::new() };
+        let mirrors = Mirrors::new(kube::Client::try_from(hub).unwrap(), options);
+        let (changed, mut changes) = mpsc::channel(1);
+        let _watcher = watch_local(&mirrors, &repo, &changed).unwrap();
+        for round in 0..2 {
+            for branch in 0..50 {
+                let name = format!("refs/heads/{round}-{branch}");
+                repository.reference(&name, commit, true, "test").unwrap();
+            }
+            let key = tokio::time::timeout(Duration::from_secs(60), changes.recv()).await;
+            assert_eq!(key.expect("a change arrives").unwrap(), Key::namespaced("a", "fleet"));
+            assert!(changes.len() <= 1);
+        }
+    }
+
     #[test]
     fn a_rewind_comes_with_the_annotation_that_accepts_it() {
         let rewound = git::Error::Rewound { what: "branch main".into(), from: "a1".into(), to: "b2".into() };

@@ -298,7 +298,7 @@ impl IncrementalSchedule {
         let Some(received) = &self.received else { return true };
         let Ok(policy) = &received.policy else { return false };
         (differs || policy.has_expressions())
-            && received.sets.iter().any(|set| set.contains(attributes))
+            && received.sets.iter().any(|set| set.may_contain(attributes))
             && (policy.predicates.is_empty()
                 || policy.predicates.iter().any(|predicate| predicate.could_match(attributes))
                 // The condition tells empty sets from sets whose clusters match no predicate, so the first

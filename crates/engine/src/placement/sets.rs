@@ -56,4 +56,9 @@ impl SetMembers {
             Self::Empty(_) | Self::Unknown(..) => false,
         }
     }
+
+    /// Returns whether a cluster is in the set, or may be. Clusters that may be keep their decisions.
+    pub fn may_contain(&self, attributes: &ClusterAttributes) -> bool {
+        matches!(self, Self::Unknown(..)) || self.contains(attributes)
+    }
 }

@@ -215,3 +215,18 @@ proptest! {
         prop_assert!(labels.all(|labels| labels.is_some_and(|labels| labels.len() == 3)), "a decision without its labels: {:?}", decisions);
     }
 }
+
+#[test]
+fn a_cluster_that_is_deleted_leaves_the_decisions_although_its_set_is_malformed() {
+    let mut hub = Hub::new();
+    let clusters = [Event::Put(0, 0), Event::Put(1, 1), Event::Put(2, 2)];
+    let first = [Event::Team(1), Event::Bind(true, true)].into_iter().chain(clusters);
+    let then = [Event::Place(0), Event::Wait(1), Event::Team(3), Event::Wait(0), Event::Lose(0)];
+    for event in first.chain(then).chain([Event::Wait(10)]) {
+        hub.happen(&event);
+    }
+    let decided = hub.0.list::<PlacementDecision>();
+    let decided = decided.iter().flat_map(|decision| &decision.status.as_ref().unwrap().decisions);
+    let decided: Vec<&str> = decided.map(|decided| decided.cluster_name.as_str()).collect();
+    assert_eq!(decided, ["c1", "c2"]);
+}
