@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 
+use api::names::GITOPS_GROUP;
 use object::{Gvk, Object};
 
 /// The health of a live object.
@@ -98,10 +99,12 @@ fn has(live: &Object, type_: &str) -> bool {
     conditions(live).any(|condition| field(condition, "type") == type_)
 }
 
-/// The message of a condition with a status; its reason where it has no message.
+/// The message of a condition with a status; its reason where it has no message. Of a ConfigRepo it is the reason:
+/// its message may name a ConfigRepo whose message names it, and so on without end.
 fn told(live: &Object, type_: &str, status: &str) -> Option<String> {
     let found = conditions(live).find(|it| field(it, "type") == type_ && field(it, "status") == status)?;
-    let words = [field(found, "message"), field(found, "reason"), type_];
+    let message = if live.gvk().group == GITOPS_GROUP { "" } else { field(found, "message") };
+    let words = [message, field(found, "reason"), type_];
     words.into_iter().find(|words| !words.is_empty()).map(str::to_owned)
 }
 

@@ -4,7 +4,7 @@ use super::plan::Input;
 use super::{DesiredObject, ObjectId};
 use api::names;
 use object::fields::first_difference;
-use object::{Gvk, Key, Object};
+use object::{Gvk, Key, Object, ObjectRef};
 
 /// The annotation of an object that Argo CD applies: `app:group/Kind:namespace/name`.
 pub(super) const ARGO_TRACKING: &str = "argocd.argoproj.io/tracking-id";
@@ -88,14 +88,17 @@ const GUARDED_FIELDS: [&str; 6] =
 ///
 /// A commit could otherwise raise its own budget and use it.
 pub(super) fn changed_guard(repo: &Key, desired: &Object, live: &Object) -> Option<&'static str> {
-    let is_own = desired.gvk().group == names::GITOPS_GROUP
-        && desired.kind() == "ConfigRepo"
-        && desired.reference().key == *repo;
+    let is_own = is_self(repo, &desired.reference());
     let is_changed = |field: &&'static str| {
         let wanted = desired.at(&["spec", field]);
         wanted.is_some() && wanted != live.at(&["spec", field])
     };
     GUARDED_FIELDS.into_iter().filter(|_| is_own).find(is_changed)
+}
+
+/// Whether an object is the ConfigRepo itself.
+pub(super) fn is_self(repo: &Key, object: &ObjectRef) -> bool {
+    object.gvk.group == names::GITOPS_GROUP && object.gvk.kind == "ConfigRepo" && object.key == *repo
 }
 
 /// Whether objects of a kind hold secrets.

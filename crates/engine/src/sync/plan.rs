@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use super::health::{Health, takes_time};
-use super::ownership::{OWNED_BY_CONFIG_REPO, Ownership, changed_guard, ownership};
+use super::ownership::{OWNED_BY_CONFIG_REPO, Ownership, changed_guard, is_self, ownership};
 use super::{
     ApplyRule, Budget, Deletion, DeletionHold, Desired, DesiredObject, HandOver, Inventory, ObjectId,
     Problem, Takeover, prune,
@@ -217,9 +217,10 @@ fn decide<'a, E: Display>(
     if input.missing_namespaces.contains(&desired.reference.key.namespace) {
         return ObjectDecision::NamespaceMissing;
     }
+    let is_self = is_self(input.repo, &desired.reference);
     let write = |force, live: Option<&Object>| ObjectDecision::Apply {
         apply: Apply { desired, force },
-        takes_time: takes_time(gvk, live),
+        takes_time: !is_self && takes_time(gvk, live),
     };
     let live = match live(&desired.reference) {
         Ok(live) => live,
@@ -258,7 +259,8 @@ fn decide<'a, E: Display>(
             Some(live) if live.is_terminating() => ObjectDecision::Terminating,
             Some(live) if !desired.is_last_applied(&live) => write(true, Some(&live)),
             Some(live) if is_as_applied(&live, &desired.object, names::CONFIG_REPO_MANAGER) => {
-                ObjectDecision::Unchanged(Health::of(&live))
+                // A ConfigRepo is healthy when this plan is done, so it does not wait for itself.
+                ObjectDecision::Unchanged(if is_self { Health::Current } else { Health::of(&live) })
             }
             Some(_) => ObjectDecision::Correct(Apply { desired, force: true }),
             None => write(true, None),

@@ -35,6 +35,11 @@ fn an_object_is_as_healthy_as_kstatus_says() {
     check("x.io/v1/Widget", widget("Reconciling", "True"), "in progress: words");
     check("x.io/v1/Widget", widget("Stalled", "True"), "failed: words");
     check(
+        "gitops.wheelwright.dev/v1alpha1/ConfigRepo",
+        widget("Reconciling", "True"),
+        "in progress: Because",
+    );
+    check(
         "x.io/v1/Widget",
         json!({"status": {"observedGeneration": 1}}),
         "in progress: its controller has not seen generation 2",

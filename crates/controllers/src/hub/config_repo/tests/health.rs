@@ -66,6 +66,15 @@ fn after_the_timeout_a_person_is_told_and_a_better_commit_goes_on() {
 }
 
 #[test]
+fn a_repository_that_holds_its_own_config_repo_does_not_wait_for_itself() {
+    let mut hub = Hub::new(json!({"takeover": "Always"}));
+    let own = "apiVersion: gitops.wheelwright.dev/v1alpha1\nkind: ConfigRepo\nmetadata:\n  name: fleet\nspec:\n  url: https://git.example/fleet\n";
+    let message = hub.commit(&[("own.yaml", own), ("addon.yaml", ADDON)]);
+    assert_eq!((message.as_str(), hub.has_addon()), ("Ready: applied 000000000000 (2 objects)", true));
+    assert!(hub.status().healthy.is_some());
+}
+
+#[test]
 fn nothing_is_deleted_while_a_stage_waits() {
     let mut hub = Hub::new(json!({}));
     hub.commit(&[("a.yaml", &map("a", "1"))]);
