@@ -28,9 +28,9 @@ pub trait Controller: 'static {
     /// The reporting controller of its events, where OCM's clients expect another name than [`Self::NAME`].
     const REPORTER: &'static str = Self::NAME;
 
-    /// Whether keys are planned and executed one at a time, because the decision for one changes the decision
-    /// for the next.
-    const ONE_BY_ONE: bool = false;
+    /// The limit of keys that are planned or executed at the same time. It is 1 if the decision for one key
+    /// changes the decision for the next.
+    const MAX_CONCURRENT_RECONCILES: usize = 16;
 
     /// Registers the watches that wake it; the primary kind always wakes its own key.
     fn watches<W: Watches>(watches: &mut W);
@@ -123,8 +123,8 @@ pub(crate) struct ErasedController {
     pub(crate) name: &'static str,
     /// [`Controller::REPORTER`].
     pub(crate) reporter: &'static str,
-    /// [`Controller::ONE_BY_ONE`].
-    pub(crate) one_by_one: bool,
+    /// [`Controller::MAX_CONCURRENT_RECONCILES`].
+    pub(crate) max_concurrent_reconciles: usize,
     /// [`Controller::plan`].
     pub(crate) plan: fn(&Key, &Snapshot, Timestamp) -> Read<Plan>,
     /// [`Controller::conclude`].
@@ -139,7 +139,7 @@ impl ErasedController {
         Self {
             name: C::NAME,
             reporter: C::REPORTER,
-            one_by_one: C::ONE_BY_ONE,
+            max_concurrent_reconciles: C::MAX_CONCURRENT_RECONCILES,
             plan: |key, view, now| C::plan(key, view, now),
             conclude: |key, view, done, now| C::conclude(key, view, done, now),
             keys: |caches| {

@@ -20,9 +20,6 @@ use crate::snapshot::Snapshot;
 use crate::{Caches, Controller, Executed, Site, Wake, WatchedKind, WorkQueue};
 use object::{Gvk, Key};
 
-/// The limit of keys of one controller that are planned or executed at the same time.
-const MAX_CONCURRENT_RECONCILES: usize = 16;
-
 /// Limits on the work of a dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -112,8 +109,8 @@ impl RegisteredController {
     }
 
     fn may_start(&self) -> bool {
-        let at_once = if self.controller.one_by_one { 1 } else { MAX_CONCURRENT_RECONCILES };
-        self.missing.is_empty() && self.deciding == Deciding::Nothing && self.queue.running() < at_once
+        let limit = self.controller.max_concurrent_reconciles;
+        self.missing.is_empty() && self.deciding == Deciding::Nothing && self.queue.running() < limit
     }
 }
 

@@ -61,7 +61,7 @@ impl<B: Bug, C: Controller> Controller for Broken<B, C> {
     const PRIMARY_SITE: Site = C::PRIMARY_SITE;
     const EXPECTED: &'static [&'static str] = C::EXPECTED;
     const REPORTER: &'static str = C::REPORTER;
-    const ONE_BY_ONE: bool = C::ONE_BY_ONE;
+    const MAX_CONCURRENT_RECONCILES: usize = C::MAX_CONCURRENT_RECONCILES;
 
     fn watches<W: Watches>(watches: &mut W) {
         C::watches(watches);

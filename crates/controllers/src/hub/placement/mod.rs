@@ -29,7 +29,7 @@ impl Controller for PlacementController {
     const REPORTER: &'static str = "placement-controller";
     /// Balance prefers clusters that few placements selected, so each placement must see the selection of the
     /// one before.
-    const ONE_BY_ONE: bool = true;
+    const MAX_CONCURRENT_RECONCILES: usize = 1;
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<PlacementDecision>(|change, _| change.sides().filter_map(placement_of).collect());

@@ -103,7 +103,7 @@ struct OneByOne;
 impl Controller for OneByOne {
     const NAME: &'static str = "one-by-one";
     type Primary = Map;
-    const ONE_BY_ONE: bool = true;
+    const MAX_CONCURRENT_RECONCILES: usize = 1;
 
     fn watches<W: Watches>(watches: &mut W) {
         Copier::watches(watches);
