@@ -50,7 +50,7 @@ fn is_ours(call: &Call) -> bool {
     call.is_write() && !call.is_sign_of_life()
 }
 
-const ROWS: [Row; 13] = [
+const ROWS: [Row; 14] = [
     Row { name: "nothing goes wrong", streams: Streams::Stay, rules: &[], lasts: 0, requests: 60 },
     Row { name: "every connection is lost", streams: Streams::Tear, rules: &[], lasts: 0, requests: 400 },
     Row {
@@ -126,6 +126,17 @@ const ROWS: [Row; 13] = [
         rules: &[Rule {
             on: |call| call.resource == "managedclusteraddons",
             fault: refuse(503, "ServiceUnavailable"),
+            times: ALWAYS,
+        }],
+        lasts: 6,
+        requests: 250,
+    },
+    Row {
+        name: "404 for a kind, as while its conversion is not there",
+        streams: Streams::Tear,
+        rules: &[Rule {
+            on: |call| call.resource == "managedclusteraddons",
+            fault: refuse(404, "NotFound"),
             times: ALWAYS,
         }],
         lasts: 6,
