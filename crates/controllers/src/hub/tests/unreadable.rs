@@ -1,9 +1,9 @@
-//! A cluster that cannot be read is not absent, and holds back no other.
+//! An object that cannot be read is not absent, and holds back no other.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::hub::addon_config::explain;
+use crate::hub::addon_config::{AddonConfigController, explain};
 use crate::hub::addon_install::AddonInstallController;
 use crate::hub::placement::PlacementController;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -114,4 +114,26 @@ fn a_placement_keeps_a_cluster_that_cannot_be_read_and_selects_none_anew() {
     assert!(!actions.contains("decisions") || actions.contains("c2"), "the decision stays: {actions}");
     refuse::<ManagedCluster>(&mut caches, Key::cluster("c4"));
     assert!(!decided(&caches).contains("c4"), "nothing is known of a cluster that was never selected");
+}
+
+#[test]
+fn an_add_on_or_a_placement_that_cannot_be_read_holds_back_no_other() {
+    let decided = |caches: &Caches| {
+        let now = Timestamp::UNIX_EPOCH;
+        let install = AddonInstallController::plan(&Key::cluster("a"), caches, now).unwrap();
+        let placement = PlacementController::plan(&Key::namespaced("default", "fleet"), caches, now).unwrap();
+        let config = AddonConfigController::plan(&Key::cluster("a"), caches, now).unwrap();
+        let states = explain("a", caches, now).unwrap().unwrap().states;
+        assert_eq!(states.len(), CLUSTERS.len());
+        format!("{install:?} {placement:?} {config:?} {states:?}")
+    };
+    let mut caches = fleet();
+    let before = decided(&caches);
+    refuse::<ClusterManagementAddOn>(&mut caches, Key::cluster("other"));
+    refuse::<Placement>(&mut caches, Key::namespaced("default", "other"));
+    assert_eq!(decided(&caches), before);
+
+    refuse::<ClusterManagementAddOn>(&mut caches, Key::cluster("a"));
+    let own = AddonInstallController::plan(&Key::cluster("a"), &caches, Timestamp::UNIX_EPOCH);
+    assert!(own.unwrap_err().to_string().contains("not a map"), "it waits itself");
 }
