@@ -1,35 +1,68 @@
 //! The page about the conditions of a ConfigRepo has the reasons that the code has.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use super::ROOT;
 
-/// Files that set the reason of a condition, with words of the same form that are no reasons.
-const FILES: &[&str] = &[
-    "crates/controllers/src/hub/config_repo/commit.rs",
-    "crates/controllers/src/hub/config_repo/identity.rs",
-    "crates/controllers/src/hub/config_repo/observe.rs",
-    "crates/controllers/src/hub/config_repo/plan.rs",
-    "crates/controllers/src/hub/config_repo/status.rs",
+/// Directories and files that set the reasons of conditions.
+const SOURCES: &[&str] = &[
+    "crates/controllers/src/hub/config_repo",
+    "crates/engine/src/sync",
     "crates/controllers/src/hub/report.rs",
-    "crates/engine/src/sync/desired.rs",
-    "crates/engine/src/sync/ownership.rs",
     "src/git/error.rs",
     "src/git/signature/refusal.rs",
 ];
-const NO_REASONS: &[&str] =
-    &["ConfigRepo", "CustomResourceDefinition", "ManagedCluster", "Namespace", "Namespaced", "Secret"];
+/// What stands before the text of a reason.
+const BEFORE: &[&str] = &[
+    "of_commit(",
+    "reason:",
+    "=>",
+    "=> {",
+    "True,",
+    "False,",
+    "&str =",
+    "else { (",
+    "new(",
+    "refuse(",
+    "map_or(",
+];
+/// A reason whose text stands behind another text.
+const BEHIND_A_TEXT: &str = "Fetching";
 
-/// The string literals of a source that are one word in CamelCase, before its tests.
-fn words(source: &str) -> BTreeSet<&str> {
+fn files() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for source in SOURCES.iter().map(|path| PathBuf::from(ROOT).join(path)) {
+        match source.is_dir() {
+            true => files.extend(std::fs::read_dir(&source).unwrap().map(|entry| entry.unwrap().path())),
+            false => files.push(source),
+        }
+    }
+    files.retain(|path| path.extension().is_some_and(|end| end == "rs") && !path.ends_with("tests.rs"));
+    files
+}
+
+/// Whether a text is one word in CamelCase.
+fn is_word(text: &str) -> bool {
+    text.len() > 3
+        && text.starts_with(|c: char| c.is_ascii_uppercase())
+        && text.chars().all(|c| c.is_ascii_alphabetic())
+        && text.chars().any(|c| c.is_ascii_lowercase())
+}
+
+/// The reasons in a source, before its tests.
+fn reasons(source: &str) -> BTreeSet<String> {
     let code = source.split("#[cfg(test)]").next().unwrap_or_default();
-    let is_word = |text: &&str| {
-        text.len() > 3
-            && text.starts_with(|c: char| c.is_ascii_uppercase())
-            && text.chars().all(|c| c.is_ascii_alphabetic())
-            && text.chars().any(|c| c.is_ascii_lowercase())
+    let parts: Vec<&str> = code.split('"').collect();
+    let texts = parts.windows(2).step_by(2).filter(|pair| is_word(pair[1]));
+    let is_reason = |before: &str| {
+        let before = before.split_whitespace().collect::<Vec<_>>().join(" ");
+        let near = before.get(before.len().saturating_sub(40)..).unwrap_or(&before);
+        let is_argument = before.ends_with(',') && (near.contains("Phase::") || near.contains(".wait("));
+        is_argument || BEFORE.iter().any(|end| before.ends_with(end))
     };
-    code.split('"').skip(1).step_by(2).filter(is_word).collect()
+    let found = texts.filter(|pair| is_reason(pair[0]) || pair[1] == BEHIND_A_TEXT);
+    found.map(|pair| pair[1].to_owned()).collect()
 }
 
 #[test]
@@ -37,11 +70,8 @@ fn every_reason_of_a_config_repo_is_explained() {
     let page = std::fs::read_to_string(format!("{ROOT}/docs/conditions.md")).unwrap();
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let explained: BTreeSet<String> = rows.map(str::to_owned).collect();
-    let mut used = BTreeSet::new();
-    for file in FILES {
-        let source = std::fs::read_to_string(format!("{ROOT}/{file}")).unwrap();
-        used.extend(words(&source).into_iter().filter(|word| !NO_REASONS.contains(word)).map(str::to_owned));
-    }
+    let used: BTreeSet<String> =
+        files().iter().flat_map(|file| reasons(&std::fs::read_to_string(file).unwrap())).collect();
     let missing: Vec<_> = used.difference(&explained).collect();
     let gone: Vec<_> = explained.difference(&used).collect();
     assert!(
