@@ -47,23 +47,26 @@ impl Moves {
         let key = Key::of(repo);
         let identity = Identity::of(repo, view)?;
         let parts = view.list::<ConfigRepoInventory>(Query::ALL)?;
+        let requesting: Vec<_> = parts.iter().filter(|part| !part.spec.requested.is_empty()).collect();
         let mut moves = Self { requested: BTreeMap::new(), awaited: None };
         let seen = status.seen.as_ref();
         let end = seen.and_then(|seen| Some(later(seen.since.as_ref()?.0, GRACE)));
         let end = end.filter(|end| *end > now && *end <= later(now, GRACE));
-        for other in view.list::<ConfigRepo>(Query::ALL)?.iter().filter(|other| Key::of(&***other) != key) {
-            if other.spec.mode == ConfigRepoMode::Observe || other.is_terminating() {
-                continue;
-            }
-            if Identity::of(other, view)? != identity {
-                continue;
-            }
-            let requests = sync::requested(other, parts.iter().map(|part| &**part));
-            moves.requested.extend(requests.into_keys().map(|id| (id, Key::of(&**other))));
+        let commit = seen.map(|seen| seen.commit.as_str()).unwrap_or_default();
+        for other in view.list::<ConfigRepo>(Query::ALL)? {
             let is_same = (&other.spec.url, &other.spec.r#ref) == (&repo.spec.url, &repo.spec.r#ref);
-            let commit = seen.map(|seen| seen.commit.as_str()).unwrap_or_default();
-            if is_same && !other.spec.suspend && !has_judged(other, commit) {
-                moves.awaited = moves.awaited.or(end.map(|end| (Key::of(&**other), end)));
+            let is_awaited = end.is_some() && is_same && !other.spec.suspend && !has_judged(&other, commit);
+            if !is_awaited && requesting.is_empty() || Key::of(&*other) == key {
+                continue;
+            }
+            let may_own = other.spec.mode != ConfigRepoMode::Observe && !other.is_terminating();
+            if !may_own || Identity::of(&other, view)? != identity {
+                continue;
+            }
+            let requests = sync::requested(&other, requesting.iter().map(|part| &***part));
+            moves.requested.extend(requests.into_keys().map(|id| (id, Key::of(&*other))));
+            if is_awaited && moves.awaited.is_none() {
+                moves.awaited = end.map(|end| (Key::of(&*other), end));
             }
         }
         Ok(moves)
