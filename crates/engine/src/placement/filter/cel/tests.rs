@@ -138,3 +138,19 @@ fn the_size_of_a_list_or_map_is_that_of_what_it_holds() {
     assert_eq!(of(serde_json::json!({ "k": "abc" })), 5);
     assert_eq!(of(serde_json::json!(["ab", { "k": "abc" }, 1])), 12);
 }
+
+#[test]
+fn the_size_of_bytes_is_their_number() {
+    assert_eq!(size(&Value::Bytes(Arc::new(vec![0; 3]))), 3);
+}
+
+#[test]
+fn a_size_is_counted_until_it_is_above_every_limit() {
+    let limit = MAX_STEPS_PER_CLUSTER * BYTES_PER_STEP;
+    let texts = |lengths: [u64; 2]| {
+        let text = |length: u64| Value::String(Arc::new("a".repeat(usize::try_from(length).unwrap())));
+        size(&Value::List(Arc::new(lengths.map(text).into())))
+    };
+    assert_eq!(texts([limit - 2, 1]), limit + 2);
+    assert_eq!(texts([limit - 1, 1]), limit + 1);
+}
