@@ -5,6 +5,8 @@
 //! the end the world is the same, and on the way every object has gone through the same contents, no more and no
 //! less often.
 
+mod moves;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,0 +1,45 @@
+//! An object moves between two ConfigRepos while the processes die.
+
+use super::*;
+
+fn second() -> Key {
+    Key::namespaced("config", "second")
+}
+
+fn maps(names: &[&str]) -> FileTree {
+    let map = |name: &&str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}).to_string()
+    };
+    names.iter().map(|name| (format!("{name}.yaml"), map(name).into_bytes())).collect()
+}
+
+fn commit_both(world: &mut World, number: u32, first: &[&str], other: &[&str]) {
+    commit(world, number, maps(first));
+    world.commit(&second(), &format!("{number:040x}"), maps(other));
+}
+
+/// Two ConfigRepos that follow one repository.
+fn two(world: &mut World) {
+    let url = "https://git.example/fleet";
+    put(
+        world,
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "config",
+            "labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}}),
+    );
+    follow(world, url);
+    put(
+        world,
+        json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+            "metadata": {"name": "second", "namespace": "config"}, "spec": {"url": url}}),
+    );
+    commit_both(world, 1, &["a", "moves", "moves-too"], &["b"]);
+}
+
+#[test]
+fn a_move_between_repositories_survives_a_crash_at_every_write_without_a_deletion() {
+    let act = |world: &mut World| commit_both(world, 2, &["a"], &["b", "moves", "moves-too"]);
+    // The contents of an object tell of its deletion, and no run has other contents than the one without a crash.
+    let calm = run(&Scenario { prepare: two, act }, None);
+    assert!(calm.contents.values().flatten().all(|content| !content.is_null()), "{:?}", calm.contents);
+    check(&Scenario { prepare: two, act });
+}
