@@ -162,3 +162,38 @@ async fn a_group_that_waits_for_a_person_is_approved_by_a_command() {
     assert_eq!(own.spec.add_ons, [ADD_ON]);
     assert!(!own.status.unwrap().rollouts[0].quarantined.is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removal_that_waits_for_a_person_is_approved_by_a_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_hub, client, cli) = stopped_hub(dir.path()).await;
+    for cluster in ["gone-1", "gone-2"] {
+        let of = |kind: &str, group: &str, namespace: &str| access(&client, kind, group, namespace);
+        let metadata = json!({"name": cluster});
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+        let group = "cluster.open-cluster-management.io/v1";
+        let managed = json!({"apiVersion": group, "kind": "ManagedCluster", "metadata": metadata, "spec": {"hubAcceptsClient": true}});
+        let addons = "addon.open-cluster-management.io/v1alpha1";
+        let installed = json!({"gitops.wheelwright.dev/installed-by-placement": "true"});
+        let metadata = json!({"name": ADD_ON, "namespace": cluster, "annotations": installed});
+        let addon =
+            json!({"apiVersion": addons, "kind": "ManagedClusterAddOn", "metadata": metadata, "spec": {}});
+        for (api, object) in [
+            (of("Namespace", "v1", ""), namespace),
+            (of("ManagedCluster", group, ""), managed),
+            (of("ManagedClusterAddOn", addons, cluster), addon),
+        ] {
+            api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+        }
+    }
+    // The fixture has three of the six clusters of its placement; a list that is not complete removes nothing.
+    let placements = access(&client, "Placement", "cluster.open-cluster-management.io/v1beta1", "fleet");
+    let complete = Patch::Merge(json!({"status": {"numberOfSelectedClusters": 3}}));
+    placements.patch_status("aws", &PatchParams::default(), &complete).await.unwrap();
+    let told = cli.run(&format!("rollout status {ADD_ON}"));
+    let removal = "the removal from 2 clusters (gone-1, gone-2)";
+    assert!(told.contains(&format!("waits for an approval of {removal}")), "{told}");
+    let told = cli.run(&format!("rollout approve {ADD_ON}"));
+    assert!(told.contains(&format!("approved: {removal}\n")), "{told}");
+    assert!(policy(&client, ADD_ON).await.spec.approved[0].starts_with("remove/"));
+}

@@ -289,4 +289,6 @@ pub mod gitops_conditions {
     pub const STALLED: &str = "Stalled";
     /// The newest state is on the status branch.
     pub const REPORTED: &str = "Reported";
+    /// A person has something to approve.
+    pub const APPROVAL_NEEDED: &str = "ApprovalNeeded";
 }

@@ -17,6 +17,7 @@ pub(crate) mod csr;
 pub mod custom_signer;
 pub mod overview;
 pub mod placement;
+pub(crate) mod policy_status;
 pub mod replica_set;
 pub(crate) mod report;
 pub(crate) mod work_ttl;

@@ -44,7 +44,7 @@ pub(in crate::cli) struct Explained {
     /// What the hashes stand for.
     contents: BTreeMap<Hash, Vec<String>>,
     /// The removal from clusters that no placement selects any more.
-    removal: Removal,
+    pub(in crate::cli) removal: Removal,
     /// Why clusters are not done, in the words of their agents.
     messages: BTreeMap<String, String>,
 }

@@ -43,7 +43,9 @@ pub(super) fn waiting(explained: &Explained) -> BTreeMap<String, String> {
             .iter()
             .map(move |token| (token.clone(), format!("{} of {}", about(token, decision), rollout.placement)))
     });
-    asked.collect()
+    let removal = &explained.removal.decision;
+    let removal = removal.approval.iter().map(|token| (token.clone(), removal_of(&removal.kept)));
+    asked.chain(removal).collect()
 }
 
 fn about(token: &str, decision: &RolloutDecision) -> String {
@@ -52,13 +54,14 @@ fn about(token: &str, decision: &RolloutDecision) -> String {
             let clusters = decision.stages.iter().find(|one| one.name == stage).map(|stage| stage.clusters);
             format!("the start of {stage} ({} clusters)", clusters.unwrap_or_default())
         }
-        _ => {
-            let kept = &decision.kept;
-            let named: Vec<_> = kept.iter().take(NAMED).map(String::as_str).collect();
-            let more = if kept.len() > NAMED { ", ..." } else { "" };
-            format!("the removal from {} clusters ({}{more})", kept.len(), named.join(", "))
-        }
+        _ => removal_of(&decision.kept),
     }
+}
+
+fn removal_of(kept: &[String]) -> String {
+    let named: Vec<_> = kept.iter().take(NAMED).map(String::as_str).collect();
+    let more = if kept.len() > NAMED { ", ..." } else { "" };
+    format!("the removal from {} clusters ({}{more})", kept.len(), named.join(", "))
 }
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {

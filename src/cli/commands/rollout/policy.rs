@@ -3,6 +3,7 @@
 use anyhow::anyhow;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec, RolloutStatus};
 use api::names::CONFIG_REPO_ANNOTATION;
+use api::names::DEFAULT_ROLLOUT_POLICY;
 use kube::api::{Patch, PatchParams};
 use object::{Key, Metadata as _, merge_diff};
 use serde_json::json;
@@ -32,13 +33,16 @@ fn is_about(rollout: &RolloutStatus, subject: &str) -> bool {
     if subject.contains('/') { rollout.replica_set == subject } else { rollout.add_on == subject }
 }
 
-/// The policy in effect, by the rule of the operator: one that names the subject, else one that names nothing.
+/// The policy in effect, by the rule of the operator: one that names the subject, else one that names nothing,
+/// last the one that the operator made.
 pub(super) async fn in_effect(writer: &Writer, subject: &str) -> Result<Option<RolloutPolicy>, CommandError> {
     let policies = list::<RolloutPolicy>(writer.client(), "", "").await?;
     let is_for_all =
         |policy: &&RolloutPolicy| policy.spec.add_ons.is_empty() && policy.spec.replica_sets.is_empty();
     let named = policies.iter().find(|policy| names(&policy.spec, subject));
-    Ok(named.or_else(|| policies.iter().find(is_for_all)).cloned())
+    let is_made = |policy: &&RolloutPolicy| policy.metadata.name.as_deref() == Some(DEFAULT_ROLLOUT_POLICY);
+    let of_people = policies.iter().filter(is_for_all).find(|policy| !is_made(policy));
+    Ok(named.or(of_people).or_else(|| policies.iter().filter(is_for_all).find(is_made)).cloned())
 }
 
 /// Changes the policy of a subject, and makes one where none fits. Returns it as it is then.

@@ -25,6 +25,7 @@ kind! {
             ("Paused", "boolean", ".spec.paused"),
             ("On Breach", "string", ".spec.onBreach"),
             ("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status"),
+            ("Approval Needed", "string", ".status.conditions[?(@.type==\"ApprovalNeeded\")].status"),
             ("Age", "date", ".metadata.creationTimestamp"),
         ],
     }
