@@ -58,7 +58,7 @@ impl SetMembers {
     }
 
     /// Returns whether a cluster is in the set, or may be. Clusters that may be keep their decisions.
-    pub fn may_contain(&self, attributes: &ClusterAttributes) -> bool {
+    pub(super) fn may_contain(&self, attributes: &ClusterAttributes) -> bool {
         matches!(self, Self::Unknown(..)) || self.contains(attributes)
     }
 }
