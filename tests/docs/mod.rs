@@ -148,7 +148,9 @@ async fn prepare(hub: &Cluster, dir: &Path) {
     let link = |from: &Path, name: &str| std::os::unix::fs::symlink(from, dir.join(name)).unwrap();
     link(Path::new(env!("CARGO_BIN_EXE_wheelwright")), "bin/wheelwright");
     link(&assets().join("kubectl"), "bin/kubectl");
-    link(&Path::new(ROOT).join("examples-repo"), "examples-repo");
+    // A copy: a page makes a repository of it.
+    let copied = Command::new("cp").arg("-r").arg(format!("{ROOT}/examples-repo")).arg(dir).status();
+    assert!(copied.unwrap().success());
     let kubectl = hub.kubectl();
     kubectl.install(api::crds::hub().into_iter());
     let stopped = Path::new(ROOT).join("tests/golden/explain/rollout.yaml");
