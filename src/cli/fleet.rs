@@ -153,17 +153,22 @@ fn counts(group: &Group, style: Style) -> Vec<String> {
 
 /// The clusters of an add-on that have something to say.
 fn write_failures(page: &mut String, groups: &[Group], style: Style) {
-    let is_told = |cluster: &&ClusterSummary| {
-        let (mark, _) = mark(cluster);
-        mark == '✗' || (!cluster.available && matches!(cluster.state, ClusterState::Done))
-    };
-    let troubled: Vec<_> = groups.iter().flat_map(|group| &group.clusters).filter(is_told).collect();
-    for cluster in troubled.iter().take(MAX_LISTED) {
-        let mark = style.colour(RED, "✗");
+    let clusters = groups.iter().flat_map(|group| &group.clusters);
+    let troubled: Vec<_> = clusters.filter_map(|cluster| Some((cluster, trouble(cluster)?))).collect();
+    for (cluster, (mark, colour)) in troubled.iter().take(MAX_LISTED) {
+        let mark = style.colour(colour, &mark.to_string());
         let _ = writeln!(page, "  {mark} {} {}: {}", cluster.name, cluster.state.word(), cluster.message);
     }
     if let Some(more) = troubled.len().checked_sub(MAX_LISTED).filter(|more| *more > 0) {
         let _ = writeln!(page, "  and {more} more");
+    }
+}
+
+/// The mark and colour of a cluster that has something to say.
+fn trouble(cluster: &ClusterSummary) -> Option<(char, &'static str)> {
+    match mark(cluster) {
+        told @ ('✗' | '↩', _) => Some(told),
+        _ => (!cluster.available && matches!(cluster.state, ClusterState::Done)).then_some(('✗', RED)),
     }
 }
 
@@ -181,10 +186,10 @@ fn mark(cluster: &ClusterSummary) -> (char, &'static str) {
         }
         // A cluster that waits to start keeps its version.
         ClusterState::Done | ClusterState::Waiting(_) | ClusterState::Skipped => ('✓', GREEN),
-        ClusterState::Failed { .. }
-        | ClusterState::TimedOut
-        | ClusterState::Unreachable { .. }
-        | ClusterState::Quarantined { .. } => ('✗', RED),
+        ClusterState::Failed { .. } | ClusterState::TimedOut | ClusterState::Unreachable { .. } => ('✗', RED),
+        // A cluster whose add-on works on the last good version waits for a better one.
+        ClusterState::Quarantined { .. } if cluster.available => ('↩', YELLOW),
+        ClusterState::Quarantined { .. } => ('✗', RED),
     }
 }
 

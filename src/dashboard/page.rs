@@ -149,10 +149,11 @@ fn cluster(html: &mut String, add_on: &str, cluster: &ClusterSummary) {
 /// The class of a cluster's state, its rank by urgency, and its mark.
 fn class(cluster: &ClusterSummary) -> (&'static str, u8, char) {
     match &cluster.state {
-        ClusterState::Failed { .. }
-        | ClusterState::TimedOut
-        | ClusterState::Unreachable { .. }
-        | ClusterState::Quarantined { .. } => ("bad", 0, '✗'),
+        ClusterState::Failed { .. } | ClusterState::TimedOut | ClusterState::Unreachable { .. } => {
+            ("bad", 0, '✗')
+        }
+        ClusterState::Quarantined { .. } if cluster.available => ("bad", 1, '↩'),
+        ClusterState::Quarantined { .. } => ("bad", 0, '✗'),
         ClusterState::Done if !cluster.available => ("bad", 1, '✗'),
         ClusterState::Starting | ClusterState::Progressing { .. } | ClusterState::Soaking { .. } => {
             ("busy", 2, '↻')

@@ -119,7 +119,9 @@ fn readme(fleet: &Fleet) -> String {
     for add_on in fleet.add_ons.iter().take(MAX_ADD_ONS) {
         let others = add_on.labels().into_iter().filter(|(label, _)| label != "Done");
         let others: Vec<_> = others.map(|(label, count)| format!("{count} {label}")).collect();
-        let rollouts: Vec<_> = add_on.rollouts.iter().map(|rollout| markdown(&rollout.state, 40)).collect();
+        let mut rollouts: Vec<_> =
+            add_on.rollouts.iter().map(|rollout| markdown(&rollout.state, 40)).collect();
+        rollouts.dedup();
         let _ = writeln!(
             page,
             "| [{}]({}) | {} of {} | {} | {} | {} |",

@@ -142,7 +142,12 @@ impl Fleet {
                     | ClusterState::Quarantined { .. },
                 ) => 5,
             };
-            tell(order, format!("{} {}", now.version, now.word()), name);
+            let change = match &now.state {
+                // The quarantined version is another one.
+                Some(ClusterState::Quarantined { .. }) => format!("{}, keeps {}", now.word(), now.version),
+                _ => format!("{} {}", now.version, now.word()),
+            };
+            tell(order, change, name);
         }
         told.into_iter().map(|((_, what), names)| format!("{what}: {}", names.join(" "))).collect()
     }
