@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{AddOn, Cluster, Fleet, Rollout};
+use super::{AddOn, Fleet, Rollout};
 use crate::rollout::ClusterState;
 use object::hex;
 use object::text::{clip, markdown, plain};
@@ -36,51 +36,6 @@ pub fn digest(files: &BTreeMap<String, String>) -> String {
         hash.chain_update(format!("{path}\0{}\0", content.len())).chain_update(content)
     });
     hex(hash.finalize().get(..8).unwrap_or_default())
-}
-
-/// Longest subject of a commit, in characters: `git log --oneline` shows so much on a usual terminal.
-const SUBJECT: usize = 72;
-
-/// The message of the commit, with trailers for programs.
-pub fn message(fleet: &Fleet, digest: &str) -> String {
-    let count = |add_on: &AddOn, is: fn(&Cluster) -> bool| {
-        add_on.clusters.iter().filter(|cluster| is(cluster)).count()
-    };
-    let failed = fleet.add_ons.iter().find(|add_on| count(add_on, Cluster::has_failed) > 0);
-    let behind =
-        fleet.add_ons.iter().find(|add_on| count(add_on, Cluster::is_settled) < add_on.clusters.len());
-    let broken = fleet.add_ons.iter().find(|add_on| add_on.unavailable() > 0);
-    let quarantined = fleet.add_ons.iter().find_map(|add_on| {
-        let rollout = add_on.rollouts.iter().find(|rollout| rollout.quarantined)?;
-        let template = rollout.desired.split('@').next().unwrap_or_default();
-        let version = template.strip_prefix(add_on.name.as_str()).unwrap_or(template);
-        Some((&add_on.name, version.trim_start_matches('-')))
-    });
-    let head = match (failed, behind, broken) {
-        _ if !fleet.ready => format!("not ready: {}", fleet.condition.0),
-        (Some(AddOn { name, clusters, .. }), _, _) => {
-            let failed = clusters.iter().filter(|cluster| cluster.has_failed()).count();
-            format!("{name} failed on {failed} of {} clusters", clusters.len())
-        }
-        (None, Some(AddOn { name, clusters, .. }), _) => {
-            let done = clusters.iter().filter(|cluster| cluster.is_settled()).count();
-            format!("{name} is done on {done} of {} clusters", clusters.len())
-        }
-        (None, None, Some(add_on)) => {
-            let AddOn { name, clusters, .. } = add_on;
-            format!("{name} does not work on {} of {} clusters", add_on.unavailable(), clusters.len())
-        }
-        (None, None, None) => "every cluster is up to date".to_owned(),
-    };
-    let head = quarantined
-        .filter(|_| fleet.ready)
-        .map_or(head, |(name, desired)| format!("{name} is rolled back: {desired} failed"));
-    let head = plain(&head, SUBJECT);
-    let version = env!("CARGO_PKG_VERSION");
-    format!(
-        "report: {head}\n\nWheelwright-Version: {version}\nWheelwright-Repo: {}\nWheelwright-Source: {}\nWheelwright-Report: {digest}\n",
-        fleet.repo, fleet.applied
-    )
 }
 
 /// Makes a name safe in a path. Names of Kubernetes objects stay as they are.
@@ -265,6 +220,7 @@ fn waiting(add_on: &AddOn) -> BTreeMap<&str, usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::{Cluster, message};
     use crate::rollout::state::Wait;
 
     const FAILED: ClusterState = ClusterState::Failed { deadline: None };
@@ -393,6 +349,9 @@ mod tests {
 
     #[test]
     fn the_commit_message_says_what_matters_and_carries_trailers() {
+        let keeper = cluster("c2", ClusterState::Quarantined { returns_to: None }, "");
+        let text = message(&fleet(vec![cluster("c1", FAILED, ""), keeper]), "0123456789abcdef");
+        assert!(text.starts_with("report: msa failed on 1 of 2 clusters\n"), "{text}");
         let text = message(&fleet(vec![cluster("c1", ClusterState::Done, "")]), "0123456789abcdef");
         assert!(text.starts_with("report: every cluster is up to date\n\n"), "{text}");
         assert!(text.contains(&format!("\nWheelwright-Source: {}\n", "a".repeat(40))), "{text}");

@@ -81,7 +81,7 @@ impl Cluster {
         matches!(self.state, ClusterState::Done | ClusterState::Skipped)
     }
 
-    /// Whether the revision failed on it.
+    /// Whether the revision failed on it, or is quarantined because it failed.
     pub fn has_failed(&self) -> bool {
         self.state.is_failure() || matches!(self.state, ClusterState::Quarantined { .. })
     }

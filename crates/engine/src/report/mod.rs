@@ -6,6 +6,8 @@
 
 mod files;
 mod input;
+mod message;
 
-pub use files::{digest, files, message};
+pub use files::{digest, files};
 pub use input::{AddOn, Cluster, Fleet, Rollout, last_change, version_of};
+pub use message::message;
