@@ -5,6 +5,7 @@
 //! must be equal to the letter.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use api::addon::v1alpha1::{
@@ -24,6 +25,7 @@ use kube::config::Kubeconfig;
 use kube::discovery::pinned_kind;
 use object::{Gvk, Key, Kind, Object};
 use reconcile::{Caches, Site, View};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sim::{World, workload};
 use tokio_util::sync::CancellationToken;
@@ -273,12 +275,26 @@ impl Fleet {
     }
 
     async fn standings(&self) -> Standings {
-        let list = snapshot!(|K| {
-            let api: Api<K> = Api::all(self.hub.clone());
-            api.list(&ListParams::default()).await.unwrap().items
-        });
-        list.standings(wheelwright::shell::now())
+        snapshot!(|K| list::<K>(&self.hub).await).standings(wheelwright::shell::now())
     }
+}
+
+/// All objects of a kind. As other clients do, it waits while an API server opens the storage of a new kind.
+async fn list<K>(hub: &::kube::Client) -> Vec<K>
+where
+    K: ::kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let api: Api<K> = Api::all(hub.clone());
+    let mut items = Vec::new();
+    eventually("the API server lists a kind", async || match api.list(&ListParams::default()).await {
+        Err(::kube::Error::Api(status)) if status.code == 429 => false,
+        found => {
+            items = found.unwrap().items;
+            true
+        }
+    })
+    .await;
+    items
 }
 
 pub(crate) async fn apply(hub: &::kube::Client, object: &Object) {
