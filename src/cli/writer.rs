@@ -62,11 +62,28 @@ pub(super) struct Writer {
 pub(super) fn api<K: Kind>(client: &kube::Client, namespace: &str) -> Api<DynamicObject> {
     let Gvk { group, version, kind } = Gvk::of::<K>();
     let names = GroupVersionKind::gvk(&group, &version, &kind);
-    let resource = ApiResource::from_gvk_with_plural(&names, &K::plural(&()));
+    api_of(client, &ApiResource::from_gvk_with_plural(&names, &K::plural(&())), namespace)
+}
+
+/// Access to the objects of a resource; of a namespace where one is given.
+pub(super) fn api_of(client: &kube::Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
     match namespace {
-        "" => Api::all_with(client.clone(), &resource),
-        namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+        "" => Api::all_with(client.clone(), resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, resource),
     }
+}
+
+/// Reads and changes an object again while the change meets a conflict: the hub wrote the object meanwhile.
+pub(super) async fn retry_on_conflict<T>(
+    attempt: impl AsyncFn() -> Result<kube::Result<T>, CommandError>,
+) -> Result<kube::Result<T>, CommandError> {
+    for _ in 1..CONFLICT_ATTEMPTS {
+        match attempt().await? {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            done => return Ok(done),
+        }
+    }
+    attempt().await
 }
 
 /// A write that an API server refused or could not do.
@@ -197,8 +214,7 @@ impl Writer {
         self.keep(&patched.map_err(failed(format!("change {} {key}", K::kind(&()))))?)
     }
 
-    /// Merge-patches the spec of an object as it is now. A conflict means that the hub wrote the object
-    /// meanwhile, so the object is read and changed again. `hint` is that of [`get`].
+    /// Merge-patches the spec of an object as it is now, see [`retry_on_conflict`]. `hint` is that of [`get`].
     pub(super) async fn update<K: Kind>(
         &mut self,
         key: &Key,
@@ -207,19 +223,14 @@ impl Writer {
     ) -> Result<K, CommandError> {
         let params = PatchParams { dry_run: self.dry_run, ..PatchParams::default() };
         let api = api::<K>(&self.client, &key.namespace);
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
+        let patched = retry_on_conflict(async || {
             let object = get::<K>(&self.client, key, hint).await?;
             let version = &object.meta().resource_version;
             let patch = json!({"metadata": {"resourceVersion": version}, "spec": change(&object)?});
-            match api.patch(&key.name, &params, &Patch::Merge(patch)).await {
-                Err(kube::Error::Api(status)) if status.code == 409 && attempts < CONFLICT_ATTEMPTS => {}
-                patched => {
-                    return self.keep(&patched.map_err(failed(format!("change {} {key}", K::kind(&()))))?);
-                }
-            }
-        }
+            Ok(api.patch(&key.name, &params, &Patch::Merge(patch)).await)
+        })
+        .await?;
+        self.keep(&patched.map_err(failed(format!("change {} {key}", K::kind(&()))))?)
     }
 
     /// Deletes an object; `false` where there is none.

@@ -10,7 +10,7 @@ use object::{Gvk, Object, ObjectRef};
 use super::definitions;
 use super::{MANAGED_BY, MANAGER};
 use crate::cli::CommandError;
-use crate::cli::writer::failed;
+use crate::cli::writer::{api_of, failed};
 use api::names::GITOPS_GROUP;
 
 /// What happens to an object.
@@ -53,11 +53,7 @@ pub(in crate::cli) struct Installer {
 impl Installer {
     fn api(&self, gvk: &Gvk, namespace: &str) -> Api<DynamicObject> {
         let names = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
-        let resource = ApiResource::from_gvk(&names);
-        match namespace {
-            "" => Api::all_with(self.hub.clone(), &resource),
-            namespace => Api::namespaced_with(self.hub.clone(), namespace, &resource),
-        }
+        api_of(&self.hub, &ApiResource::from_gvk(&names), namespace)
     }
 
     /// The object as the hub has it.

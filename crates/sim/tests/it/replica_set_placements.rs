@@ -1,6 +1,6 @@
 //! Clusters and works that leave the placements of a ManifestWorkReplicaSet, or belong to several of them.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fixtures::{cluster, progressive, put, seconds, select, select_all, world};
 use crate::replica_sets::{bad, get, policy, refs, said, set, set_with, settle, template, values};
@@ -16,6 +16,18 @@ fn approve(world: &mut World) {
     let message = &set_now.condition("PlacementRolledOut").unwrap().message;
     let token = message.split("add ").nth(1).unwrap().split(' ').next().unwrap();
     policy(world, json!({"approved": [token]}));
+}
+
+/// Makes a placement that selects the clusters with some labels.
+fn placement(world: &mut World, name: &str, labels: Value) {
+    let predicate = json!({"requiredClusterSelector": {"labelSelector": {"matchLabels": labels}}});
+    put(
+        world,
+        json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
+            "metadata": {"name": name, "namespace": "default"}, "spec": {"predicates": [predicate]},
+        }),
+    );
 }
 
 /// OCM's controller forgets the work of a cluster that leaves while its work is out of date.
@@ -57,14 +69,7 @@ fn an_edit_of_the_placements_of_a_set_removes_no_more_works_than_the_budget() {
     select_all(&mut world);
     set(&mut world, "1", json!({"type": "All"}));
     settle(&mut world);
-    put(
-        &mut world,
-        json!({
-            "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
-            "metadata": {"name": "nobody", "namespace": "default"},
-            "spec": {"predicates": [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"region": "none"}}}}]},
-        }),
-    );
+    placement(&mut world, "nobody", json!({"region": "none"}));
     world.run_for(seconds(10)).unwrap();
     let edited = refs("nobody", json!({"type": "All"}));
     set_with(&mut world, json!({"manifestWorkTemplate": template("1"), "placementRefs": edited}));
@@ -100,14 +105,7 @@ fn a_missing_placement_removes_nothing_and_holds_no_other_back() {
 fn a_cluster_of_two_placements_has_one_work() {
     let mut world = world(2);
     select_all(&mut world);
-    put(
-        &mut world,
-        json!({
-            "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
-            "metadata": {"name": "canaries", "namespace": "default"},
-            "spec": {"predicates": [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"canary": "true"}}}}]},
-        }),
-    );
+    placement(&mut world, "canaries", json!({"canary": "true"}));
     let both = json!([{"name": "canaries"}, {"name": "fleet"}]);
     set_with(&mut world, json!({"manifestWorkTemplate": template("1"), "placementRefs": both}));
     settle(&mut world);

@@ -9,10 +9,7 @@ use object::{Key, Metadata as _, merge_diff};
 use serde_json::json;
 
 use crate::cli::CommandError;
-use crate::cli::writer::{Writer, api, failed, get, list};
-
-/// Writes of a status that the operator writes at the same time.
-const ATTEMPTS: usize = 5;
+use crate::cli::writer::{Writer, api, failed, get, list, retry_on_conflict};
 
 /// Which policy a change is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,20 +132,16 @@ pub(super) async fn remember(
         return Ok(());
     }
     let access = api::<RolloutPolicy>(writer.client(), "");
-    let mut attempts = 1;
-    loop {
+    let written = retry_on_conflict(async || {
         let hint = "kubectl get rolloutpolicies";
         let policy = get::<RolloutPolicy>(writer.client(), &Key::cluster(name), hint).await?;
         let mut rollouts = policy.status.unwrap_or_default().rollouts;
         edit(&mut rollouts);
         let version = policy.metadata.resource_version;
         let patch = json!({"metadata": {"resourceVersion": version}, "status": {"rollouts": rollouts}});
-        match access.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await {
-            Err(kube::Error::Api(answer)) if answer.code == 409 && attempts < ATTEMPTS => attempts += 1,
-            written => {
-                written.map_err(failed(format!("write the status of RolloutPolicy {name}")))?;
-                return Ok(());
-            }
-        }
-    }
+        Ok(access.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await)
+    })
+    .await?;
+    written.map_err(failed(format!("write the status of RolloutPolicy {name}")))?;
+    Ok(())
 }

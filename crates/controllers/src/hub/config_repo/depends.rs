@@ -64,9 +64,14 @@ fn missing(repo: &ConfigRepo, other: &ConfigRepo, checkout: &Checkout) -> Option
         return Some(format!("is not ready: {}", ready.reason));
     }
     // Of one repository, both apply the same commit, so that none runs ahead of its base.
-    let is_same = (&other.spec.url, &other.spec.r#ref) == (&repo.spec.url, &repo.spec.r#ref);
     let applied = status.applied.map(|applied| applied.commit).unwrap_or_default();
-    (is_same && applied != checkout.revision).then(|| "has not applied that commit yet".into())
+    (is_same_source(repo, other) && applied != checkout.revision)
+        .then(|| "has not applied that commit yet".into())
+}
+
+/// Whether two ConfigRepos follow the same reference of the same repository.
+pub(super) fn is_same_source(one: &ConfigRepo, other: &ConfigRepo) -> bool {
+    (&one.spec.url, &one.spec.r#ref) == (&other.spec.url, &other.spec.r#ref)
 }
 
 /// The way from a ConfigRepo through its dependencies back to itself.

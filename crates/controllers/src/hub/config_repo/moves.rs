@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::depends::is_same_source;
 use super::identity::Identity;
 use super::plan::later;
 use api::condition::find_condition;
@@ -54,8 +55,10 @@ impl Moves {
         let end = end.filter(|end| *end > now && *end <= later(now, GRACE));
         let commit = seen.map(|seen| seen.commit.as_str()).unwrap_or_default();
         for other in view.list::<ConfigRepo>(Query::ALL)? {
-            let is_same = (&other.spec.url, &other.spec.r#ref) == (&repo.spec.url, &repo.spec.r#ref);
-            let is_awaited = end.is_some() && is_same && !other.spec.suspend && !has_judged(&other, commit);
+            let is_awaited = end.is_some()
+                && is_same_source(&other, repo)
+                && !other.spec.suspend
+                && !has_judged(&other, commit);
             if !is_awaited && requesting.is_empty() || Key::of(&*other) == key {
                 continue;
             }
