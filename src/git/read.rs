@@ -170,7 +170,11 @@ impl Reader<'_> {
             )));
         }
         // The header has the size, so a large blob is refused before it is read.
-        let (size, _) = self.odb.read_header(id).map_err(|e| Error::cache(&e))?;
+        let known = self.used.get(&id).or_else(|| self.known.get(&id)).cloned();
+        let size = match &known {
+            Some(bytes) => bytes.len(),
+            None => self.odb.read_header(id).map_err(|e| Error::cache(&e))?.0,
+        };
         let most = if link { self.bounds.limits.path_bytes } else { self.bounds.limits.file_bytes };
         if size > most {
             return Err(refuse(&path, &format!("it has {size} bytes and the limit is {most}")));
@@ -189,8 +193,8 @@ impl Reader<'_> {
             self.found.insert_link(path, target);
             return Ok(());
         }
-        let bytes = match self.used.get(&id).or_else(|| self.known.get(&id)) {
-            Some(bytes) => Arc::clone(bytes),
+        let bytes = match known {
+            Some(bytes) => bytes,
             None => Arc::from(self.odb.read(id).map_err(|e| Error::cache(&e))?.data()),
         };
         self.used.insert(id, Arc::clone(&bytes));

@@ -12,7 +12,7 @@ use super::resource::Origin;
 use super::transform::vars;
 
 /// The objects, field specifications and variables that a kustomization has accumulated.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ResAccumulator {
     /// The objects.
     pub resmap: ResMap,

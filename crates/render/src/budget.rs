@@ -18,6 +18,11 @@ impl<'a> Budget<'a> {
         Self { left: Cell::new(MAX_RENDER_BYTES), is_cancelled }
     }
 
+    /// The bytes that are left.
+    pub(super) fn left(&self) -> usize {
+        self.left.get()
+    }
+
     /// Spends bytes. Freed bytes do not come back, so the budget bounds the work of a rendering too.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use super::generate::at;
 use super::kustomization::{BuildMetadata, FILE_NAMES, FieldSpec, Kustomization, SortOptions, Text};
 use super::limits::MAX_NESTING;
 use super::load::{objects, objects_of};
+use super::part::{Parts, Role};
 use super::remote::vendored;
 use super::resmap::ResMap;
 use super::resource::{Origin, Resource};
@@ -22,15 +23,6 @@ use object::Location;
 /// The value that kubectl 1.32 writes for `managedByLabel`; it does not know the version of its kustomize.
 const MANAGED_BY: &str = "kustomize-(devel)";
 
-/// The list of a kustomization that names a directory.
-#[derive(Clone, Copy)]
-enum Role {
-    /// `resources`.
-    Kustomization,
-    /// `components`.
-    Component,
-}
-
 /// The rendering of one overlay.
 pub(super) struct Build<'a> {
     /// The files.
@@ -38,23 +30,28 @@ pub(super) struct Build<'a> {
     /// The schemas in force.
     pub schemas: Schemas,
     /// The annotations and labels that the outermost kustomization asks for.
-    metadata: BuildMetadata,
+    pub metadata: BuildMetadata,
     /// The kustomizations that are being read, outermost first.
-    stack: Vec<Frame>,
+    pub stack: Vec<Frame>,
+    /// The parts that are rendered already.
+    pub parts: Parts,
 }
 
 /// A kustomization that is being read.
-struct Frame {
-    dir: String,
-    file: String,
+pub(super) struct Frame {
+    /// Its directory.
+    pub dir: String,
+    /// Its file.
+    pub file: String,
     /// Its path from the outermost directory, as annotations name it.
-    origin: String,
+    pub origin: String,
 }
 
 impl<'a> Build<'a> {
     /// Prepares the rendering of an overlay of a tree.
-    pub(super) fn new(source: Source<'a>) -> Self {
-        Self { source, schemas: Schemas::default(), metadata: BuildMetadata::default(), stack: Vec::new() }
+    pub(super) fn new(source: Source<'a>, parts: Parts) -> Self {
+        let (schemas, metadata, stack) = Default::default();
+        Self { source, schemas, metadata, stack, parts }
     }
 
     /// Renders a directory.
@@ -113,7 +110,8 @@ impl<'a> Build<'a> {
         Ok(resmap.into_vec())
     }
 
-    fn kustomization_of(&self, dir: &str) -> Result<Option<(String, Kustomization)>> {
+    /// Reads the kustomization of a directory; `None` if it has none.
+    pub(super) fn kustomization_of(&self, dir: &str) -> Result<Option<(String, Kustomization)>> {
         let path = |name: &&str| if dir.is_empty() { (*name).to_owned() } else { format!("{dir}/{name}") };
         let found: Vec<(String, Arc<[u8]>)> = FILE_NAMES
             .iter()
@@ -147,7 +145,7 @@ impl<'a> Build<'a> {
     }
 
     /// Adds the objects of a kustomization to an accumulator, and transforms them.
-    fn accumulate(
+    pub(super) fn accumulate(
         &mut self,
         frame: Frame,
         kustomization: &Kustomization,
@@ -160,6 +158,7 @@ impl<'a> Build<'a> {
         }
         let (dir, file) = (frame.dir.clone(), frame.file.clone());
         self.stack.push(frame);
+        self.parts.reaches(self.stack.len());
         let accumulated = self.accumulate_top(&dir, kustomization, into).map_err(|mut error| {
             if error.file.is_empty() {
                 error.file = file;
@@ -291,7 +290,7 @@ impl<'a> Build<'a> {
                 accumulator.resmap.append(read)
             }
             PathTarget::Directory(below) => {
-                let inner = self.directory(&below, path, Role::Kustomization, ResAccumulator::default())?;
+                let inner = self.part(&below, path)?;
                 accumulator.merge(inner)
             }
         }
@@ -341,44 +340,8 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// Accumulates a directory that a kustomization names.
-    fn directory(
-        &mut self,
-        dir: &str,
-        path: &Text,
-        role: Role,
-        into: ResAccumulator,
-    ) -> Result<ResAccumulator> {
-        let refuse = |reason, message: String| at(path, Box::new(RenderError::new(reason, "", message)));
-        if self.stack.iter().any(|frame| frame.dir == dir) {
-            let from = self.stack.iter().skip_while(|frame| frame.dir != dir).map(|frame| frame.file.clone());
-            let cycle: Vec<String> = from
-                .chain(self.stack.iter().find(|frame| frame.dir == dir).map(|frame| frame.file.clone()))
-                .collect();
-            let message = format!("the kustomization leads back to itself: {}", cycle.join(" -> "));
-            return Err(refuse(Reason::Cycle, message));
-        }
-        let Some((file, kustomization)) = self.kustomization_of(dir)? else {
-            let message = format!("the directory {:?} has no kustomization", path.text);
-            let name = FILE_NAMES.first().copied().unwrap_or_default();
-            let hint = format!("add a {name} there, or name its files");
-            return Err(Box::new(refuse(Reason::NotFound, message).hint(hint)));
-        };
-        let (is, list) = match (role, kustomization.is_component) {
-            (Role::Kustomization, true) => ("a component", "components"),
-            (Role::Component, false) => ("a kustomization", "resources"),
-            (Role::Kustomization, false) | (Role::Component, true) => {
-                let origin = self.origin_of(&path.text).unwrap_or_default();
-                let frame = Frame { dir: dir.into(), file, origin };
-                return self.accumulate(frame, &kustomization, into);
-            }
-        };
-        let error = refuse(Reason::InvalidValue, format!("{:?} is {is}", path.text));
-        Err(Box::new(error.hint(format!("name it in {list}"))))
-    }
-
     /// The path of a file from the outermost directory, if origins are tracked.
-    fn origin_of(&self, path: &str) -> Option<String> {
+    pub(super) fn origin_of(&self, path: &str) -> Option<String> {
         let here = self.stack.last().map(|frame| frame.origin.as_str()).unwrap_or_default();
         self.metadata.any().then(|| relative_join(here, path))
     }

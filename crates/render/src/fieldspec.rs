@@ -4,7 +4,7 @@ use super::config::is_selected;
 use super::error::{Reason, RenderError};
 use super::kustomization::FieldSpec;
 use super::resource::Resource;
-use super::yaml::{Map, Node, Scalar, Style, Tag, Value};
+use super::yaml::{Entry, Map, Node, Scalar, Style, Tag, Value};
 
 type Result<T> = std::result::Result<T, Box<RenderError>>;
 
@@ -34,6 +34,9 @@ pub(super) fn visit(
     }
     let path = split(&spec.path, '/');
     let create = if spec.create { create } else { Create::Never };
+    if create == Create::Never && !is_there(&resource.node, &path) {
+        return Ok(());
+    }
     let walked = walk(&mut resource.node, &path, create, set);
     walked.map_err(|mut error| {
         if error.file.is_empty() {
@@ -46,6 +49,23 @@ pub(super) fn visit(
         }
         error
     })
+}
+
+/// Whether a walk that creates nothing finds a field to set, or a mistake on the way. An object without one
+/// is not copied.
+fn is_there(node: &Node, path: &[String]) -> bool {
+    let Some((part, rest)) = path.split_first() else { return true };
+    match &node.value {
+        _ if node.is_null() => false,
+        Value::List(items) => items.iter().any(|item| is_there(item, path)),
+        Value::Map(map) => {
+            let (name, is_list) = part.strip_suffix("[]").map_or((part.as_str(), false), |name| (name, true));
+            // A list that is null becomes an empty one.
+            let leads_on = |entry: &Entry| is_there(&entry.node, rest) || is_list && entry.node.is_null();
+            name.is_empty() || map.get(name).is_some_and(leads_on)
+        }
+        Value::Scalar(_) => true,
+    }
 }
 
 fn walk(

@@ -3,7 +3,7 @@
 //!
 //! [`render`] is a function of the files of one commit. It reads nothing else and starts nothing. It returns
 //! the [`Closure`] of the files it read: as long as a tree holds the same closure, its rendering is the same
-//! and need not be repeated.
+//! and need not be repeated. [`render_again`] repeats it only for the directories whose files have changed.
 //!
 //! Remote bases without a copy in the tree, Helm charts, programs and containers are refused, because
 //! kustomize would fetch or run them.
@@ -11,6 +11,7 @@
 mod accumulator;
 mod budget;
 mod build;
+mod closure;
 mod config;
 mod configurations;
 mod configured;
@@ -25,33 +26,38 @@ mod golden;
 mod kustomization;
 pub mod limits;
 mod load;
+mod memo;
+mod part;
 mod path;
 mod pattern;
 mod remote;
 mod resmap;
 mod resource;
 mod schemas;
+mod shared;
 mod source;
 #[cfg(test)]
 mod tests;
 mod transform;
 pub mod yaml;
 
+pub use closure::{Closure, PathEntry};
 pub use error::{ExcerptLine, Reason, RenderError};
-pub use source::{Closure, PathEntry};
+pub use memo::RenderMemo;
+
+use std::sync::Arc;
 
 use budget::Budget;
 use build::Build;
+use object::RenderedObject;
 use object::tree::FileTree;
-use object::{Object, RenderedObject};
 use source::Source;
-use yaml::Reading;
 
 /// The result of rendering an overlay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
     /// The objects, in the order of the output.
-    pub objects: Vec<RenderedObject>,
+    pub objects: Vec<Arc<RenderedObject>>,
     /// The files that the rendering depends on.
     pub closure: Closure,
 }
@@ -74,10 +80,16 @@ impl Rendered {
     reason = "one error a rendering, never in a hot path; callers match on its fields"
 )]
 pub fn render(tree: &FileTree, root: &str) -> Result<Rendered, RenderError> {
-    render_until(tree, root, &|| false)
+    render_again(tree, root, &mut RenderMemo::default(), &|| false)
 }
 
-/// Renders the overlay in a directory of a tree, like [`render`], and stops when `is_cancelled` says so.
+/// Renders the overlay in a directory of a tree, like [`render`], with the parts of an earlier rendering
+/// whose files are the same. `memo` becomes that of this rendering, and stays as it is after an error. The
+/// rendering stops when `is_cancelled` says so.
+///
+/// # Guarantees
+/// The result is that of [`render`], the closure and the error included. An object that is equal to one of
+/// the rendering that left the memo is the same one in memory.
 ///
 /// # Errors
 /// As [`render`], and [`Reason::Cancelled`].
@@ -85,16 +97,21 @@ pub fn render(tree: &FileTree, root: &str) -> Result<Rendered, RenderError> {
     clippy::result_large_err,
     reason = "one error a rendering, never in a hot path; callers match on its fields"
 )]
-pub fn render_until(
+pub fn render_again(
     tree: &FileTree,
     root: &str,
+    memo: &mut RenderMemo,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Rendered, RenderError> {
     let root = source::join("", root).map_err(|error| RenderError { file: root.into(), ..*error })?;
-    let mut build = Build::new(Source::new(tree, Budget::new(is_cancelled)));
-    let result = build.run(&root).and_then(objects);
+    let mut build = Build::new(Source::new(tree, Budget::new(is_cancelled)), memo.parts());
+    let result =
+        build.run(&root).and_then(|resources| memo.next(resources, std::mem::take(&mut build.parts)));
     match result {
-        Ok(objects) => Ok(Rendered { objects, closure: build.source.into_closure() }),
+        Ok((objects, next)) => {
+            *memo = next;
+            Ok(Rendered { objects, closure: build.source.into_closure() })
+        }
         Err(mut error) => {
             if error.file.is_empty() {
                 error.file = root;
@@ -103,15 +120,4 @@ pub fn render_until(
             Err(error.with_excerpt(&text))
         }
     }
-}
-
-fn objects(resources: Vec<resource::Resource>) -> decode::Result<Vec<RenderedObject>> {
-    let mut objects = Vec::with_capacity(resources.len());
-    for resource in resources {
-        let invalid = |why: String| Box::new(RenderError::at(Reason::InvalidValue, &resource.location, why));
-        let json = resource.node.to_json(Reading::Objects).map_err(|(_, why)| invalid(why.0))?;
-        let object = Object::from_value(json).map_err(|why| invalid(why.to_string()))?;
-        objects.push(RenderedObject { object, origin: resource.location });
-    }
-    Ok(objects)
 }

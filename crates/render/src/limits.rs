@@ -40,3 +40,6 @@ pub(crate) const VALUE_BYTES: usize = 100;
 pub(crate) const MAX_PATTERN_BYTES: usize = 4096;
 /// Memory of a compiled regular expression.
 pub(crate) const MAX_PATTERN_MEMORY: usize = 1 << 20;
+/// Memory of the parts of an overlay that are kept for the next rendering, by what they spent: half of what a
+/// rendering may spend. 5,000 objects of a few KB are below it; parts beyond it are rendered again.
+pub(crate) const MAX_MEMO_BYTES: usize = 64 << 20;

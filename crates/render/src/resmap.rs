@@ -12,7 +12,7 @@ use super::resource::{Id, Resource};
 use object::Location;
 
 /// Objects in the order in which they were read.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ResMap {
     resources: Vec<Resource>,
     /// The index of each object by its identity, as long as no object may have changed since.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::kustomization::Selector;
 use super::schemas::BUILTIN;
+use super::shared::Shared;
 use super::yaml::{Node, Scalar, Style, Tag, Value, looks_like_something_else};
 use object::Gvk;
 use object::Location;
@@ -59,8 +60,8 @@ pub(super) struct Origin {
 /// An object.
 #[derive(Clone, Debug)]
 pub(super) struct Resource {
-    /// Its fields.
-    pub node: Node,
+    /// Its fields. Copies share them until one of them changes.
+    pub node: Shared<Node>,
     /// The place that it was read from, or of its generator.
     pub location: Location,
     /// Its earlier names, oldest first.
@@ -85,7 +86,7 @@ impl Resource {
     /// An object without history.
     pub(super) fn new(node: Node, location: Location) -> Self {
         Self {
-            node,
+            node: node.into(),
             location,
             previous: Vec::new(),
             prefixes: Vec::new(),

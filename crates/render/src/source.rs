@@ -1,115 +1,21 @@
 //! Reads files for the renderer: from the tree of one commit only, with a record of every path that was read.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-
 use super::budget::Budget;
+use super::closure::{Closure, PathEntry, entry, file_names};
 use super::error::{Reason, RenderError, did_you_mean};
 use super::limits::{MAX_DIRECTORIES, MAX_FILE_BYTES, MAX_LINK_BYTES, MAX_LINKS, MAX_PATTERN_BYTES};
 use object::tree::{Entry, FileTree};
 
 type Result<T> = std::result::Result<T, Box<RenderError>>;
 
-/// The paths that a rendering read, with the answers.
-///
-/// A rendering depends on nothing else: a tree that gives the same answers renders to the same objects.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Closure {
-    /// The answer for each path that was read; directories end with `/`.
-    pub seen: BTreeMap<String, PathEntry>,
-}
-
-/// The answer for a path.
-#[derive(Clone, Debug)]
-pub enum PathEntry {
-    /// A file and its bytes.
-    File(Arc<[u8]>),
-    /// A link and its target.
-    Link(String),
-    /// A submodule.
-    Submodule,
-    /// Neither file, link nor submodule.
-    Absent,
-    /// A directory of which the names of the files were read.
-    Names(Vec<String>),
-}
-
-impl PartialEq for PathEntry {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::File(a), Self::File(b)) => Arc::ptr_eq(a, b) || a == b,
-            (Self::Link(a), Self::Link(b)) => a == b,
-            (Self::Submodule, Self::Submodule) | (Self::Absent, Self::Absent) => true,
-            (Self::Names(a), Self::Names(b)) => a == b,
-            (Self::File(_) | Self::Link(_) | Self::Submodule | Self::Absent | Self::Names(_), _) => false,
-        }
-    }
-}
-
-impl Eq for PathEntry {}
-
-impl Closure {
-    /// The files that were read, in order.
-    pub fn files(&self) -> impl Iterator<Item = (&str, &Arc<[u8]>)> {
-        self.seen.iter().filter_map(|(path, seen)| match seen {
-            PathEntry::File(bytes) => Some((path.as_str(), bytes)),
-            PathEntry::Link(_) | PathEntry::Submodule | PathEntry::Absent | PathEntry::Names(_) => None,
-        })
-    }
-
-    /// A digest of all answers; equal digests mean equal renderings.
-    pub fn digest(&self) -> String {
-        let mut hash = Sha256::new();
-        for (path, seen) in &self.seen {
-            let (kind, content): (&str, Vec<u8>) = match seen {
-                PathEntry::File(bytes) => ("file", Sha256::digest(bytes).to_vec()),
-                PathEntry::Link(target) => ("link", target.clone().into_bytes()),
-                PathEntry::Submodule => ("submodule", Vec::new()),
-                PathEntry::Absent => ("absent", Vec::new()),
-                PathEntry::Names(names) => ("names", names.join("\0").into_bytes()),
-            };
-            for part in [path.as_bytes(), kind.as_bytes(), &content] {
-                hash.update((part.len() as u64).to_be_bytes());
-                hash.update(part);
-            }
-        }
-        object::hex(hash.finalize())
-    }
-
-    /// Whether a tree gives the same answers.
-    pub fn holds_in(&self, tree: &FileTree) -> bool {
-        self.seen.iter().all(|(path, seen)| match seen {
-            PathEntry::Names(names) => *names == file_names(tree, path.trim_end_matches('/')),
-            PathEntry::File(_) | PathEntry::Link(_) | PathEntry::Submodule | PathEntry::Absent => {
-                entry(tree, path) == *seen
-            }
-        })
-    }
-}
-
-fn entry(tree: &FileTree, path: &str) -> PathEntry {
-    match tree.entry(path) {
-        Some(Entry::File(bytes)) => PathEntry::File(bytes.clone()),
-        Some(Entry::Link(target)) => PathEntry::Link(target.clone()),
-        Some(Entry::Submodule) => PathEntry::Submodule,
-        None => PathEntry::Absent,
-    }
-}
-
-/// The names of the files directly in a directory, in order.
-fn file_names(tree: &FileTree, dir: &str) -> Vec<String> {
-    let skip = if dir.is_empty() { 0 } else { dir.len() + 1 };
-    let names = tree.below(dir).filter_map(|(path, _)| path.get(skip..)).filter(|name| !name.contains('/'));
-    names.map(String::from).collect()
-}
-
 /// A tree that is read through one rendering.
 pub(super) struct Source<'a> {
     tree: &'a FileTree,
-    seen: RefCell<BTreeMap<String, PathEntry>>,
+    /// The paths that were read, for the overlay and for each part of it that is being read, outermost first.
+    records: RefCell<Vec<Closure>>,
     directories: Cell<usize>,
     /// The memory that the rendering may still use.
     pub budget: Budget<'a>,
@@ -126,12 +32,58 @@ pub(super) enum PathTarget {
 impl<'a> Source<'a> {
     /// Starts a record.
     pub(super) fn new(tree: &'a FileTree, budget: Budget<'a>) -> Self {
-        Self { tree, seen: RefCell::default(), directories: Cell::new(0), budget }
+        let records = RefCell::new(vec![Closure::default()]);
+        Self { tree, records, directories: Cell::new(0), budget }
     }
 
     /// The paths that were read so far.
     pub(super) fn into_closure(self) -> Closure {
-        Closure { seen: self.seen.into_inner() }
+        self.records.into_inner().into_iter().next().unwrap_or_default()
+    }
+
+    /// Begins the record of a part.
+    pub(super) fn begin(&self) {
+        self.records.borrow_mut().push(Closure::default());
+    }
+
+    /// Ends the record of the part that began last. Its paths belong to the part around it too.
+    pub(super) fn end(&self) -> Closure {
+        let closure = self.records.borrow_mut().pop().unwrap_or_default();
+        self.has_read(&closure);
+        closure
+    }
+
+    /// Records paths that would be read again with the same answers.
+    pub(super) fn has_read(&self, closure: &Closure) {
+        if let Some(record) = self.records.borrow_mut().last_mut() {
+            record.seen.extend(closure.seen.iter().map(|(path, seen)| (path.clone(), seen.clone())));
+        }
+    }
+
+    /// Whether the tree gives the answers of a closure.
+    pub(super) fn holds(&self, closure: &Closure) -> bool {
+        closure.holds_in(self.tree)
+    }
+
+    fn record(&self, path: String, seen: PathEntry) {
+        if let Some(record) = self.records.borrow_mut().last_mut() {
+            record.seen.insert(path, seen);
+        }
+    }
+
+    /// Number of directories that were entered so far.
+    pub(super) fn directories(&self) -> usize {
+        self.directories.get()
+    }
+
+    /// Whether more directories may be entered.
+    pub(super) fn may_enter(&self, more: usize) -> bool {
+        self.directories.get().saturating_add(more) <= MAX_DIRECTORIES
+    }
+
+    /// Counts directories that would be entered again.
+    pub(super) fn has_entered(&self, more: usize) {
+        self.directories.set(self.directories.get() + more);
     }
 
     /// The bytes of a file that was read before, for excerpts.
@@ -156,14 +108,14 @@ impl<'a> Source<'a> {
 
     fn entry(&self, path: &str) -> PathEntry {
         let seen = entry(self.tree, path);
-        self.seen.borrow_mut().entry(path.to_owned()).or_insert_with(|| seen.clone());
+        self.record(path.to_owned(), seen.clone());
         seen
     }
 
     /// The names of the files directly in a directory, in order.
     pub(super) fn names(&self, dir: &str) -> Vec<String> {
         let names = file_names(self.tree, dir);
-        self.seen.borrow_mut().insert(format!("{dir}/"), PathEntry::Names(names.clone()));
+        self.record(format!("{dir}/"), PathEntry::Names(names.clone()));
         names
     }
 

@@ -1,7 +1,7 @@
 //! Completes the objects of a commit: checks them, and removes the fields that a repository may not set.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -16,9 +16,11 @@ use object::{Gvk, Key, Location, Object, ObjectRef, RenderedObject};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Desired {
     /// The objects, in stage order.
-    pub objects: Vec<DesiredObject>,
+    pub objects: Vec<Arc<DesiredObject>>,
     /// Digest of all objects.
     pub digest: String,
+    /// The scopes of kinds that the commit defines.
+    scopes: Scopes,
 }
 
 /// A completed object.
@@ -34,6 +36,8 @@ pub struct DesiredObject {
     pub apply: ApplyRule,
     /// The place in the repository that it comes from.
     pub origin: Location,
+    /// The object as it was rendered.
+    rendered: Arc<RenderedObject>,
 }
 
 /// Whether and when an object of a commit is applied, as its annotation says.
@@ -92,27 +96,34 @@ const MAX_OBJECT_BYTES: usize = 1_400_000;
 
 impl Desired {
     /// Checks and completes the rendered objects of a commit of `repo`. A confined repository may only hold
-    /// objects of its namespace.
+    /// objects of its namespace. Objects that are the same in `last`, an earlier commit of the same
+    /// repository, are taken from it.
     ///
     /// # Errors
     /// All problems of the objects; nothing of the commit may be applied then.
     pub fn complete(
         repo: &Key,
-        rendered: Vec<RenderedObject>,
+        rendered: Vec<Arc<RenderedObject>>,
         is_confined: bool,
+        last: Option<&Self>,
     ) -> Result<Self, Vec<Problem>> {
         let scopes = Scopes::of(&rendered);
+        let known = Self::by_rendered(last.filter(|last| last.scopes == scopes));
         let mut problems = Vec::new();
-        let mut found: BTreeMap<ObjectId, DesiredObject> = BTreeMap::new();
-        for RenderedObject { object, origin } in rendered {
-            let desired = match DesiredObject::complete(repo, object, &scopes) {
-                Ok(desired) => DesiredObject { origin, ..desired },
+        let mut found: BTreeMap<ObjectId, Arc<DesiredObject>> = BTreeMap::new();
+        for rendered in rendered {
+            let origin = rendered.origin.clone();
+            let completed = match known.get(&Arc::as_ptr(&rendered)) {
+                Some(known) => Ok(Arc::clone(known)),
+                None => DesiredObject::complete(repo, &rendered, &scopes).map(Arc::new),
+            };
+            let desired = match completed {
+                Ok(desired) => desired,
                 Err(message) => {
                     problems.push(Problem { reason: "InvalidObject", message, origin });
                     continue;
                 }
             };
-            let origin = desired.origin.clone();
             if is_confined && let Some(message) = confinement_breach(repo, &desired, &scopes) {
                 problems.push(Problem { reason: "NotAllowed", message, origin: origin.clone() });
             }
@@ -132,7 +143,14 @@ impl Desired {
         }
         let mut objects: Vec<_> = found.into_values().collect();
         objects.sort_by_key(|desired| crate::order::hub_stage(&desired.reference.gvk));
-        Ok(Self { digest: digest(&objects), objects })
+        Ok(Self { digest: digest(&objects), objects, scopes })
+    }
+
+    /// The objects by the address of what they were completed from. They hold it, so no other object has the
+    /// address.
+    fn by_rendered(last: Option<&Self>) -> BTreeMap<*const RenderedObject, &Arc<DesiredObject>> {
+        let objects = last.into_iter().flat_map(|last| &last.objects);
+        objects.map(|object| (Arc::as_ptr(&object.rendered), object)).collect()
     }
 
     /// The place in the repository that an object comes from.
@@ -169,8 +187,8 @@ impl DesiredObject {
         object
     }
 
-    /// Completes an object; its origin is not set.
-    fn complete(repo: &Key, mut object: Object, scopes: &Scopes) -> Result<Self, String> {
+    fn complete(repo: &Key, rendered: &Arc<RenderedObject>, scopes: &Scopes) -> Result<Self, String> {
+        let mut object = rendered.object.clone();
         let reference = object.reference();
         if reference.gvk.version.is_empty() || reference.gvk.kind.is_empty() {
             return Err("an object has no apiVersion or no kind".into());
@@ -217,12 +235,14 @@ impl DesiredObject {
         }
         let digest = short_hex(Sha256::new_with_prefix(bytes));
         let apply = ApplyRule::of(&object)?;
-        Ok(Self { reference: object.reference(), object, digest, apply, origin: Location::default() })
+        let (reference, origin, rendered) =
+            (object.reference(), rendered.origin.clone(), Arc::clone(rendered));
+        Ok(Self { reference, object, digest, apply, origin, rendered })
     }
 }
 
 /// The digest of all objects of a commit.
-fn digest(objects: &[DesiredObject]) -> String {
+fn digest(objects: &[Arc<DesiredObject>]) -> String {
     let parts: BTreeSet<_> = objects.iter().map(|d| format!("{} {}\n", d.reference, d.digest)).collect();
     short_hex(parts.iter().fold(Sha256::new(), |hash, part| hash.chain_update(part)))
 }
@@ -254,12 +274,13 @@ fn confinement_breach(repo: &Key, desired: &DesiredObject, scopes: &Scopes) -> O
 }
 
 /// Says which kinds are namespaced, as far as that is known without asking the hub.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Scopes {
     in_commit: BTreeMap<(String, String), bool>,
 }
 
 impl Scopes {
-    fn of(rendered: &[RenderedObject]) -> Self {
+    fn of(rendered: &[Arc<RenderedObject>]) -> Self {
         let definitions = rendered.iter().filter(|r| r.object.kind() == "CustomResourceDefinition");
         let in_commit = definitions.filter_map(|r| {
             let field = |path: &[&str]| r.object.at(path).and_then(Value::as_str).map(str::to_owned);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter};
+use std::sync::Arc;
 
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, InventoryEntry};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -67,10 +68,17 @@ pub fn owner(part: &ConfigRepoInventory) -> Option<&OwnerReference> {
 }
 
 /// Lists the kinds that must be read to decide about a commit and an inventory.
-pub fn kinds(desired: &[DesiredObject], inventory: &Inventory) -> Vec<Gvk> {
-    let desired = desired.iter().map(|desired| desired.reference.gvk.clone());
-    let owned = inventory.iter().map(|(id, version)| id.at(version).gvk);
-    desired.chain(owned).collect::<BTreeSet<_>>().into_iter().collect()
+pub fn kinds(desired: &[Arc<DesiredObject>], inventory: &Inventory) -> Vec<Gvk> {
+    let desired = desired.iter().map(|desired| &desired.reference.gvk);
+    let desired = desired.map(|gvk| [&gvk.group, &gvk.version, &gvk.kind]);
+    let owned = inventory.iter().map(|(id, version)| [&id.group, version, &id.kind]);
+    let kinds: BTreeSet<[&String; 3]> = desired.chain(owned).collect();
+    let gvk = |[group, version, kind]: [&String; 3]| Gvk {
+        group: group.clone(),
+        version: version.clone(),
+        kind: kind.clone(),
+    };
+    kinds.into_iter().map(gvk).collect()
 }
 
 impl ObjectId {

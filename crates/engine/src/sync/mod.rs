@@ -8,6 +8,7 @@
 //! - A stage whose objects are not healthy holds the next, unless the user does not wait for health.
 
 mod budget;
+mod comparisons;
 mod desired;
 mod health;
 mod inventory;
@@ -19,6 +20,7 @@ mod prune;
 mod tests;
 
 pub use budget::{Budget, DeletionHold};
+pub use comparisons::Comparisons;
 pub use desired::{ApplyRule, Desired, DesiredObject};
 pub use health::Health;
 pub use inventory::{Inventory, ObjectId, digest_of_paths, kinds, owner, recorded, requested};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::health::{Health, takes_time};
 use super::ownership::{OWNED_BY_CONFIG_REPO, Ownership, changed_guard, is_self, ownership};
 use super::{
-    ApplyRule, Budget, Deletion, DeletionHold, Desired, DesiredObject, HandOver, Inventory, ObjectId,
-    Problem, Takeover, prune,
+    ApplyRule, Budget, Comparisons, Deletion, DeletionHold, Desired, DesiredObject, HandOver, Inventory,
+    ObjectId, Problem, Takeover, prune,
 };
 use crate::order::{HUB_STAGES, hub_stage};
 use api::names;
@@ -110,19 +110,22 @@ pub struct SyncPlan<'a> {
 /// Decides the writes and deletions that bring the objects of a commit to the hub.
 ///
 /// `live` reads an object of the hub. It fails if the kind has not been read; a failed read decides nothing.
+/// `comparisons` are those of earlier plans for the ConfigRepo.
 pub fn plan<'a, E: Display>(
     desired: &'a Desired,
     input: &Input<'_>,
+    comparisons: &mut Comparisons,
     live: impl Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>,
 ) -> SyncPlan<'a> {
     let mut plan = SyncPlan::default();
-    let defined = defined_kinds(desired);
+    comparisons.forget(&desired.objects);
+    let mut decider = Decider { input, comparisons, live: &live, defined: defined_kinds(desired) };
     let mut stages: BTreeMap<u8, Vec<Apply<'a>>> = BTreeMap::new();
     let mut unfinished: BTreeSet<u8> = BTreeSet::new();
     let mut left: BTreeSet<ObjectId> = BTreeSet::new();
     for object in &desired.objects {
         let stage = hub_stage(&object.reference.gvk);
-        match decide(input, object, &live, &defined) {
+        match decider.decide(object) {
             ObjectDecision::Unchanged(Health::Current) => {}
             ObjectDecision::Leave => {
                 left.insert(ObjectId::of(&object.reference));
@@ -151,10 +154,7 @@ pub fn plan<'a, E: Display>(
             }
         }
     }
-    debug_assert!(
-        stages.keys().all(|stage| *stage < HUB_STAGES),
-        "every stage is below the number of stages"
-    );
+    debug_assert!(stages.keys().all(|stage| *stage < HUB_STAGES), "every stage has a number below");
     plan.unread.dedup();
     if !plan.problems.is_empty() || !plan.unread.is_empty() {
         // There is no write, so the inventory stays as it is.
@@ -204,67 +204,81 @@ enum ObjectDecision<'a> {
     Refuse(Problem),
 }
 
-fn decide<'a, E: Display>(
-    input: &Input<'_>,
-    desired: &'a DesiredObject,
-    live: &impl Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>,
-    defined: &BTreeSet<(&str, &str)>,
-) -> ObjectDecision<'a> {
-    let gvk = &desired.reference.gvk;
-    if desired.apply == ApplyRule::Ignore {
-        return ObjectDecision::Leave;
-    }
-    if input.missing_namespaces.contains(&desired.reference.key.namespace) {
-        return ObjectDecision::NamespaceMissing;
-    }
-    let is_self = is_self(input.repo, &desired.reference);
-    let write = |force, live: Option<&Object>| ObjectDecision::Apply {
-        apply: Apply { desired, force },
-        takes_time: !is_self && takes_time(gvk, live),
-    };
-    let live = match live(&desired.reference) {
-        Ok(live) => live,
-        // The definition is applied in an earlier stage. Without force, the apply takes no fields of others.
-        Err(_) if defined.contains(&(gvk.group.as_str(), gvk.kind.as_str())) => {
-            return write(false, None);
+/// Decides about one object after the other.
+struct Decider<'a, 'p, L> {
+    input: &'p Input<'p>,
+    comparisons: &'p mut Comparisons,
+    /// Reads an object of the hub.
+    live: &'p L,
+    /// Group and kind of the definitions in the commit.
+    defined: BTreeSet<(&'a str, &'a str)>,
+}
+
+impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decider<'a, '_, L> {
+    fn decide(&mut self, desired: &'a DesiredObject) -> ObjectDecision<'a> {
+        let input = self.input;
+        let gvk = &desired.reference.gvk;
+        if desired.apply == ApplyRule::Ignore {
+            return ObjectDecision::Leave;
         }
-        Err(error) => {
-            return ObjectDecision::Unread(format!(
-                "{error}; if this stays, is the definition of {gvk} installed?"
-            ));
+        if input.missing_namespaces.contains(&desired.reference.key.namespace) {
+            return ObjectDecision::NamespaceMissing;
         }
-    };
-    if desired.apply == ApplyRule::IfNotPresent && live.is_some() {
-        return ObjectDecision::Leave;
-    }
-    if let Some(live) = &live
-        && let Some(field) = changed_guard(input.repo, &desired.object, live)
-    {
-        let message = format!(
-            "{} changes its own spec.{field}, and a repository may not decide that for itself; change it on the hub first",
-            desired.reference
-        );
-        return ObjectDecision::Refuse(Problem {
-            reason: "NotAllowed",
-            message,
-            origin: desired.origin.clone(),
-        });
-    }
-    match ownership(input, desired, live.as_deref()) {
-        Ownership::Refused { reason, message } => {
-            ObjectDecision::Refuse(Problem { reason, message, origin: desired.origin.clone() })
-        }
-        Ownership::Available { force } => write(force, live.as_deref()),
-        Ownership::Ours => match live {
-            Some(live) if live.is_terminating() => ObjectDecision::Terminating,
-            Some(live) if !desired.is_last_applied(&live) => write(true, Some(&live)),
-            Some(live) if is_as_applied(&live, &desired.object, names::CONFIG_REPO_MANAGER) => {
-                // A ConfigRepo is healthy when this plan is done, so it does not wait for itself.
-                ObjectDecision::Unchanged(if is_self { Health::Current } else { Health::of(&live) })
+        let is_self = is_self(input.repo, &desired.reference);
+        let write = |force, live: Option<&Object>| ObjectDecision::Apply {
+            apply: Apply { desired, force },
+            takes_time: !is_self && takes_time(gvk, live),
+        };
+        let live = match (self.live)(&desired.reference) {
+            Ok(live) => live,
+            // The definition is applied in an earlier stage. Without force, the apply takes no fields of
+            // others.
+            Err(_) if self.defined.contains(&(gvk.group.as_str(), gvk.kind.as_str())) => {
+                return write(false, None);
             }
-            Some(_) => ObjectDecision::Correct(Apply { desired, force: true }),
-            None => write(true, None),
-        },
+            Err(error) => {
+                return ObjectDecision::Unread(format!(
+                    "{error}; if this stays, is the definition of {gvk} installed?"
+                ));
+            }
+        };
+        if desired.apply == ApplyRule::IfNotPresent && live.is_some() {
+            return ObjectDecision::Leave;
+        }
+        if let Some(health) = live.as_ref().and_then(|live| self.comparisons.unchanged(desired, live)) {
+            return ObjectDecision::Unchanged(health);
+        }
+        if let Some(live) = &live
+            && let Some(field) = changed_guard(input.repo, &desired.object, live)
+        {
+            let message = format!(
+                "{} changes its own spec.{field}, and a repository may not decide that for itself; change it on the hub first",
+                desired.reference
+            );
+            return ObjectDecision::Refuse(Problem {
+                reason: "NotAllowed",
+                message,
+                origin: desired.origin.clone(),
+            });
+        }
+        match ownership(input, desired, live.as_deref()) {
+            Ownership::Refused { reason, message } => {
+                ObjectDecision::Refuse(Problem { reason, message, origin: desired.origin.clone() })
+            }
+            Ownership::Available { force } => write(force, live.as_deref()),
+            Ownership::Ours => match live {
+                Some(live) if live.is_terminating() => ObjectDecision::Terminating,
+                Some(live) if !desired.is_last_applied(&live) => write(true, Some(&live)),
+                Some(live) if is_as_applied(&live, &desired.object, names::CONFIG_REPO_MANAGER) => {
+                    // A ConfigRepo is healthy when this plan is done, so it does not wait for itself.
+                    let health = if is_self { Health::Current } else { Health::of(&live) };
+                    self.comparisons.remember(desired, &live, &health);
+                    ObjectDecision::Unchanged(health)
+                }
+                Some(_) => ObjectDecision::Correct(Apply { desired, force: true }),
+                None => write(true, None),
+            },
+        }
     }
 }
 
@@ -277,7 +291,7 @@ impl DesiredObject {
 
 /// Lists group and kind of the definitions in a commit.
 fn defined_kinds(desired: &Desired) -> BTreeSet<(&str, &str)> {
-    let is_definition = |d: &&DesiredObject| d.reference.gvk.kind == "CustomResourceDefinition";
+    let is_definition = |d: &&Arc<DesiredObject>| d.reference.gvk.kind == "CustomResourceDefinition";
     let definitions = desired.objects.iter().filter(is_definition);
     definitions
         .filter_map(|d| {

@@ -1,4 +1,4 @@
-use crate::{Reason, RenderError, render, render_until};
+use crate::{Reason, RenderError, RenderMemo, render, render_again};
 use object::tree::FileTree;
 
 const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
@@ -73,5 +73,6 @@ fn a_chain_of_diamonds_over_a_large_base_is_refused() {
 #[test]
 fn a_cancelled_rendering_stops() {
     let files = [("kustomization.yaml", "resources: [a.yaml]\n"), ("a.yaml", CONFIG_MAP)];
-    assert_eq!(render_until(&tree(&files), "", &|| true).unwrap_err().reason, Reason::Cancelled);
+    let cancelled = render_again(&tree(&files), "", &mut RenderMemo::default(), &|| true);
+    assert_eq!(cancelled.unwrap_err().reason, Reason::Cancelled);
 }

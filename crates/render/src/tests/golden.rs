@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::{golden, render};
 use object::tree::FileTree;
 
-fn folder(name: &str) -> PathBuf {
+pub(super) fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/render").join(name)
 }
 
@@ -22,7 +22,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree) {
+pub(super) fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree) {
     for name in names(dir) {
         let (full, path) = (dir.join(&name), format!("{prefix}{name}"));
         if full.is_symlink() {
@@ -35,7 +35,7 @@ fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree) {
     }
 }
 
-fn expected(dir: &Path, prefix: &str, found: &mut BTreeMap<String, String>) {
+pub(super) fn expected(dir: &Path, prefix: &str, found: &mut BTreeMap<String, String>) {
     for name in names(dir) {
         let full = dir.join(&name);
         if full.is_dir() {

@@ -89,7 +89,7 @@ fn apply(resource: &mut Resource, target: &AddTarget, value: &str, budget: &Budg
     };
     let parts = fieldspec::split(&target.field_path, '/');
     let (last, parents) = parts.split_last().ok_or_else(|| wrong("the path is empty"))?;
-    let mut at = &mut resource.node;
+    let mut at = &mut *resource.node;
     for part in parents {
         at = at.map_at(part).ok_or_else(|| wrong("the path leads through something that is not a map"))?;
     }

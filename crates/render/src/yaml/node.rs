@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::limits::VALUE_BYTES;
 
 /// A value of a YAML document.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// The line it starts on, counted from 1; 0 if it is not from a file.
     pub line: u32,
@@ -17,7 +17,7 @@ pub struct Node {
 }
 
 /// The three shapes of YAML values.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A text with a type.
     Scalar(Scalar),
@@ -31,7 +31,7 @@ pub enum Value {
 pub type Map = BTreeMap<String, Entry>;
 
 /// A field of a map.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// The style of the key: to some readers, a plain `on` is another key than a quoted one.
     pub key_style: Style,

@@ -10,7 +10,7 @@ use object::Key;
 use object::text;
 use object::tree::Checkout;
 use reconcile::{Cancel, Memo, Read, ReadErrorReason, View};
-use render::{Closure, RenderError, render_until};
+use render::{Closure, RenderError, RenderMemo, render_again};
 
 /// Most objects of one repository. The caches hold each as the commit has it and as the hub has it, which takes
 /// 100 MB for 5,000 objects of 10 kB.
@@ -41,6 +41,8 @@ struct CompletedCommit {
     /// `None` if the commit could not be rendered.
     closure: Option<Arc<Closure>>,
     completed: Completed,
+    /// The parts of the last rendering, of this commit or of an earlier one.
+    memo: Arc<RenderMemo>,
 }
 
 /// Returns the objects of a commit, completed for a ConfigRepo.
@@ -81,17 +83,24 @@ impl Memo for Completion {
         if let Some(last) = last.filter(|last| last.holds_for(self)) {
             return CompletedCommit { completion: self.clone(), ..last.clone() };
         }
-        let (closure, completed) = match self.render(cancel) {
+        let mut memo = last.map(|last| RenderMemo::clone(&last.memo)).unwrap_or_default();
+        let (closure, completed) = match self.render(&mut memo, last, cancel) {
             Ok((closure, desired)) => (Some(Arc::new(closure)), desired),
             Err(problem) => (None, Err(vec![problem])),
         };
         let completed = completed.map(Arc::new).map_err(Arc::new);
-        CompletedCommit { completion: self.clone(), closure, completed }
+        CompletedCommit { completion: self.clone(), closure, completed, memo: Arc::new(memo) }
     }
 }
 
 impl Completion {
-    fn render(&self, cancel: &Cancel) -> Result<(Closure, Result<Desired, Vec<Problem>>), Problem> {
+    /// Renders the commit with the parts of the last rendering, and completes the objects that differ.
+    fn render(
+        &self,
+        memo: &mut RenderMemo,
+        last: Option<&CompletedCommit>,
+        cancel: &Cancel,
+    ) -> Result<(Closure, Result<Desired, Vec<Problem>>), Problem> {
         let (path, tree) = (self.path.as_str(), &self.checkout.tree);
         let failed = |message: String| Problem::of_commit("RenderFailed", message);
         if !tree.is_dir(path.trim_start_matches("./")) && !path.contains("..") {
@@ -100,8 +109,8 @@ impl Completion {
                 "spec.path: there is no directory {path:?} in the repository; commit it, or correct spec.path"
             )));
         }
-        let rendered =
-            render_until(tree, path, &|| cancel.is_cancelled()).map_err(|error| failed(one_line(&error)))?;
+        let rendered = render_again(tree, path, memo, &|| cancel.is_cancelled())
+            .map_err(|error| failed(one_line(&error)))?;
         if rendered.objects.len() > MAX_OBJECTS {
             let message = format!(
                 "the repository renders to {} objects and {MAX_OBJECTS} is the limit; split it into several ConfigRepos",
@@ -109,7 +118,9 @@ impl Completion {
             );
             return Err(Problem::of_commit("TooManyObjects", message));
         }
-        Ok((rendered.closure, Desired::complete(&self.repo, rendered.objects, self.is_confined)))
+        let last = last.filter(|last| last.completion.repo == self.repo);
+        let last = last.and_then(|last| last.completed.as_deref().ok());
+        Ok((rendered.closure, Desired::complete(&self.repo, rendered.objects, self.is_confined, last)))
     }
 }
 

@@ -11,7 +11,7 @@ use super::plan::Draft;
 use crate::hub::addon_removal;
 use api::gitops::v1alpha1::{ConfigRepo, DeletionPolicy};
 use api::names;
-use engine::sync::{self, Desired, Input, Inventory, ObjectId, SyncPolicy};
+use engine::sync::{self, Comparisons, Desired, Input, Inventory, ObjectId, SyncPolicy};
 use reconcile::{Action, Plan, Read, View};
 
 /// Deletes the objects of a ConfigRepo if its deletion policy says so, and then removes the finalizer.
@@ -36,7 +36,7 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
             policy: &SyncPolicy { prune: true, ..SyncPolicy::default() },
         };
         let nothing = Desired::default();
-        let sync = sync::plan(&nothing, &input, |what| view.observed(what));
+        let sync = sync::plan(&nothing, &input, &mut Comparisons::default(), |what| view.observed(what));
         if !sync.inventory.is_empty() {
             let identity = match Identity::of(repo, view)? {
                 Ok(identity) => identity,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 
+use super::index::RepoIndex;
 use api::gitops::v1alpha1::{
     ConfigRepo, ConfigRepoInventory, ConfigRepoInventorySpec, ConfigRepoMode, DeletionPolicy,
 };
@@ -200,12 +201,6 @@ fn part(repo: &ConfigRepo, spec: ConfigRepoInventorySpec, names: &BTreeSet<Strin
 /// # Errors
 /// The ConfigRepos or their inventories have not been read.
 pub(super) fn claimed(repo: &Key, desired: &Desired, view: &impl View) -> Read<BTreeMap<ObjectId, Key>> {
-    let wanted: BTreeMap<String, ObjectId> = desired
-        .objects
-        .iter()
-        .map(|desired| ObjectId::of(&desired.reference))
-        .map(|id| (id.path(), id))
-        .collect();
     let others = view.list::<ConfigRepo>(Query::ALL)?;
     let applies =
         |other: &&Arc<ConfigRepo>| Key::of(&***other) != *repo && other.spec.mode != ConfigRepoMode::Observe;
@@ -216,13 +211,13 @@ pub(super) fn claimed(repo: &Key, desired: &Desired, view: &impl View) -> Read<B
         let inline = other.status.iter().flat_map(|status| &status.inventory);
         claimed.extend(inline.map(|entry| (ObjectId::from_entry(entry).0, Key::of(&***other))));
     }
-    for part in view.list::<ConfigRepoInventory>(Query::ALL)? {
-        let Some(owner) = sync::owner(&part).and_then(|owner| others.get(owner.uid.as_str())) else {
-            continue;
-        };
-        let ids = part.spec.objects.keys().filter_map(|path| wanted.get(path));
-        claimed.extend(ids.map(|id| (id.clone(), Key::of(&***owner))));
-    }
+    view.index(|index: &mut RepoIndex| {
+        for object in &desired.objects {
+            let id = ObjectId::of(&object.reference);
+            let owner = index.owners(&id.path()).find_map(|uid| others.get(uid));
+            claimed.extend(owner.map(|owner| (id, Key::of(&***owner))));
+        }
+    })?;
     Ok(claimed)
 }
 

@@ -10,6 +10,7 @@ mod depends;
 mod drift;
 mod health;
 mod identity;
+mod index;
 mod inventory;
 mod moves;
 mod observe;
@@ -17,6 +18,7 @@ mod plan;
 mod status;
 
 pub(super) use identity::Identity;
+use index::RepoIndex;
 
 use std::sync::Arc;
 
@@ -49,6 +51,7 @@ impl Controller for ConfigRepoController {
         watches.read::<RolloutPolicy>();
         watches.on_source(|repo| vec![repo.clone()]);
         watches.on_observed(wake_owners);
+        watches.keep::<RepoIndex>();
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {

@@ -1,5 +1,7 @@
 //! Mode Observe: another tool applies the commit, and the status reports how much of it is applied.
 
+use std::sync::Arc;
+
 use engine::sync::{self, ApplyRule, DesiredObject, Health, Problem, Unhealthy};
 use object::fields::covers;
 use reconcile::View;
@@ -13,8 +15,9 @@ use super::status::{Phase, Readiness, revision, short_commit};
 pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, view: &impl View) {
     let Commit { checkout, desired, identity } = *commit;
     let name = checkout.revision.as_str();
-    let is_hidden =
-        |wanted: &&DesiredObject| *identity != Identity::Operator && sync::is_secret(&wanted.reference.gvk);
+    let is_hidden = |wanted: &&Arc<DesiredObject>| {
+        *identity != Identity::Operator && sync::is_secret(&wanted.reference.gvk)
+    };
     if let Some(secret) = desired.objects.iter().find(is_hidden) {
         let message = format!(
             "{} cannot be observed: a ConfigRepo with a serviceAccountName does not compare Secrets",

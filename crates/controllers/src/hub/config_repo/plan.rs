@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Namespace;
 
 use super::health::{self, Found};
 use super::identity::Identity;
+use super::index::RepoIndex;
 use super::inventory::{self, Recorded};
 use super::moves::{self, Moves};
 use super::status::{Phase, Readiness, conclude, is_told, revision, short_commit, still_applied};
@@ -205,7 +206,10 @@ fn reconcile_commit(
             ..sync_policy(repo)
         },
     };
-    let sync = sync::plan(&desired, &input, |what| view.observed(what));
+    let known = |index: &mut RepoIndex| index.take_comparisons(&draft.key);
+    let mut comparisons = view.index(known)?;
+    let sync = sync::plan(&desired, &input, &mut comparisons, |what| view.observed(what));
+    view.index(|index: &mut RepoIndex| index.keep_comparisons(&draft.key, comparisons))?;
     write(draft, &commit, &recorded, &sync);
     if let (Some((other, end)), true) = (&moves.awaited, sync.awaiting_requests > 0) {
         draft.plan.wake(*end);

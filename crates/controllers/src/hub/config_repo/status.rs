@@ -1,5 +1,7 @@
 //! Writes the status of a ConfigRepo.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
@@ -199,7 +201,7 @@ fn left_applied(
     view: &impl View,
 ) -> String {
     let objects = desired.map_or(&[][..], |desired| &desired.objects);
-    let is_applied = |object: &&DesiredObject| {
+    let is_applied = |object: &&Arc<DesiredObject>| {
         let live = view.observed(&object.reference).ok().flatten();
         live.is_some_and(|live| object.is_last_applied(&live))
     };

@@ -1,11 +1,13 @@
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::hub::{object, rendered, repo};
+use super::hub::{config_map, object, rendered, repo};
 use crate::sync::{Desired, Problem, summary};
 use api::names;
 
 fn complete(value: Value, is_confined: bool) -> Result<Desired, Vec<Problem>> {
-    Desired::complete(&repo(), vec![rendered(object(value), "x.yaml", 3)], is_confined)
+    Desired::complete(&repo(), vec![rendered(object(value), "x.yaml", 3)], is_confined, None)
 }
 
 #[test]
@@ -68,7 +70,7 @@ fn a_duplicate_object_is_refused_by_both_places() {
         rendered(object(value), file, line)
     };
     let objects = vec![deployment("apps/v1", "a.yaml", 1), deployment("apps/v1beta1", "b.yaml", 9)];
-    let problems = Desired::complete(&repo(), objects, false).unwrap_err();
+    let problems = Desired::complete(&repo(), objects, false, None).unwrap_err();
     assert_eq!(problems[0].reason, "DuplicateObject");
     assert!(problems[0].to_string().ends_with("(the other: a.yaml:1) (b.yaml:9)"), "{}", problems[0]);
 }
@@ -96,7 +98,7 @@ fn the_place_of_an_object_is_found_by_its_reference() {
         rendered(object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})), name, 7)
     });
     let other = objects[1].object.reference();
-    let desired = Desired::complete(&repo(), objects[..1].to_vec(), false).unwrap();
+    let desired = Desired::complete(&repo(), objects[..1].to_vec(), false, None).unwrap();
     let place = desired.origin(&objects[0].object.reference()).unwrap();
     assert_eq!((place.file.as_str(), place.line, desired.origin(&other)), ("a", 7, None));
 }
@@ -143,4 +145,46 @@ fn a_confined_repository_stays_in_its_namespace() {
         assert_eq!(problems[0].reason, "NotAllowed", "{kind}");
         assert_eq!(problems[0].message.contains("cluster-scoped"), namespace.is_empty(), "{}", problems[0]);
     }
+}
+
+#[test]
+fn objects_that_stay_the_same_are_taken_from_the_last_commit() {
+    let objects: Vec<_> = ["a", "b"].map(|name| rendered(config_map(name, "1"), "x.yaml", 1)).to_vec();
+    let complete = |objects: &[_], last| Desired::complete(&repo(), objects.to_vec(), false, last).unwrap();
+    let first = complete(&objects, None);
+    let changed = rendered(config_map("b", "2"), "x.yaml", 1);
+    let next = [objects[0].clone(), changed];
+    let second = complete(&next, Some(&first));
+    let shared: Vec<_> =
+        first.objects.iter().zip(&second.objects).map(|(one, other)| Arc::ptr_eq(one, other)).collect();
+    assert_eq!((second, shared), (complete(&next, None), vec![true, false]));
+}
+
+#[test]
+fn a_definition_that_changes_its_scope_completes_its_objects_again() {
+    let definition = |scope: &str| {
+        let names = json!({"kind": "Thing", "plural": "things"});
+        object(
+            json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.x"},
+            "spec": {"group": "x", "names": names, "scope": scope}}),
+        )
+    };
+    let thing = rendered(
+        object(json!({"apiVersion": "x/v1", "kind": "Thing", "metadata": {"name": "t"}})),
+        "x.yaml",
+        1,
+    );
+    let complete = |scope, last| {
+        let objects = vec![rendered(definition(scope), "x.yaml", 9), thing.clone()];
+        Desired::complete(&repo(), objects, false, last).unwrap()
+    };
+    let namespaced = complete("Namespaced", None);
+    let namespaces = |desired: &Desired| -> Vec<_> {
+        desired.objects.iter().map(|object| object.reference.key.namespace.clone()).collect()
+    };
+    let cluster = complete("Cluster", Some(&namespaced));
+    assert_eq!(
+        (namespaces(&namespaced), namespaces(&cluster)),
+        (vec![String::new(), "ns".into()], vec![String::new(); 2])
+    );
 }

@@ -1,12 +1,15 @@
 //! A hub that executes plans, and the objects of commits.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::sync::ownership::is_marked;
-use crate::sync::{Apply, Budget, Deletion, Desired, Input, Inventory, ObjectId, SyncPlan, SyncPolicy, plan};
+use crate::sync::{
+    Apply, Budget, Comparisons, Deletion, Desired, Input, Inventory, ObjectId, SyncPlan, SyncPolicy, plan,
+};
 use api::names;
 use object::{Key, Location, Object, ObjectRef, RenderedObject};
 
@@ -24,13 +27,13 @@ pub(super) fn config_map(name: &str, data: &str) -> Object {
     )
 }
 
-pub(super) fn rendered(object: Object, file: &str, line: u32) -> RenderedObject {
-    RenderedObject { object, origin: Location { file: file.into(), line } }
+pub(super) fn rendered(object: Object, file: &str, line: u32) -> Arc<RenderedObject> {
+    Arc::new(RenderedObject { object, origin: Location { file: file.into(), line } })
 }
 
 pub(super) fn commit(objects: &[Object]) -> Desired {
     let rendered = objects.iter().map(|object| rendered(object.clone(), "a.yaml", 1));
-    Desired::complete(&repo(), rendered.collect(), false).unwrap()
+    Desired::complete(&repo(), rendered.collect(), false, None).unwrap()
 }
 
 /// A hub that executes plans.
@@ -46,6 +49,7 @@ pub(super) struct Hub {
     /// The objects that other ConfigRepos want.
     pub(super) requested: BTreeMap<ObjectId, Key>,
     pub(super) awaits_requests: bool,
+    comparisons: RefCell<Comparisons>,
 }
 
 impl Hub {
@@ -60,6 +64,7 @@ impl Hub {
             deleted: Vec::new(),
             requested: BTreeMap::new(),
             awaits_requests: false,
+            comparisons: RefCell::default(),
         }
     }
 
@@ -80,7 +85,10 @@ impl Hub {
             missing_namespaces: &self.missing_namespaces,
             policy: &self.policy,
         };
-        plan(desired, &input, |what| self.read(what))
+        let fresh = plan(desired, &input, &mut Comparisons::default(), |what| self.read(what));
+        let known = plan(desired, &input, &mut self.comparisons.borrow_mut(), |what| self.read(what));
+        assert_eq!(known, fresh, "comparisons of earlier plans change no decision");
+        fresh
     }
 
     /// Executes a plan, and crashes after some writes; the first of them records the inventory.

@@ -94,7 +94,7 @@ impl Application<'_> {
             .iter_mut()
             .filter(|resource| !resource.is_empty() && resource.all_ids().any(|id| id == wanted));
         match (found.next(), found.next()) {
-            (Some(one), None) => self.merge_into(one, patch.node),
+            (Some(one), None) => self.merge_into(one, patch.node.into_inner()),
             (Some(one), Some(other)) => {
                 let error =
                     self.error(format!("the patch names {wanted}, and several objects have that name"));
@@ -130,7 +130,7 @@ impl Application<'_> {
             self.budget.spend(patch.node.memory()).map_err(|error| self.placed(*error))?;
             let mut change = with_texts(patch.clone(), &["labels", "annotations"]);
             change.node.set("apiVersion", Scalar::unsettled(resource.api_version()));
-            self.merge_into(resource, change.node)?;
+            self.merge_into(resource, change.node.into_inner())?;
         }
         resmap.retain(|resource| !resource.is_empty());
         Ok(())
@@ -143,13 +143,13 @@ impl Application<'_> {
         if allow_name_change || allow_kind_change {
             resource.remember();
         }
-        let object = std::mem::replace(&mut resource.node, Node::empty_map());
+        let object = std::mem::replace(&mut resource.node, Node::empty_map().into()).into_inner();
         let merged = strategic::merge(object, patch, self.schemas).map_err(|mut error| {
             (error.file, error.line) = (self.location.file.clone(), Some(self.location.line));
             Box::new(error.field(self.field))
         })?;
         let Some(merged) = merged else { return Ok(()) };
-        resource.node = merged;
+        resource.node = merged.into();
         if resource.is_empty() {
             return Ok(());
         }
@@ -187,7 +187,7 @@ impl Application<'_> {
                 self.budget.spend(memory).map_err(|error| self.placed(*error))?;
                 operation.apply(&mut json).map_err(in_object)?;
             }
-            resource.node = from_patched(&json);
+            resource.node = from_patched(&json).into();
             if is_annotated
                 && let Some(meta) = resource.node.get_mut("metadata")
                 && meta.get("annotations").is_some_and(Node::is_empty)

@@ -1,0 +1,102 @@
+//! The paths that a rendering read, with the answers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use object::tree::{Entry, FileTree};
+
+/// The paths that a rendering read, with the answers.
+///
+/// A rendering depends on nothing else: a tree that gives the same answers renders to the same objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Closure {
+    /// The answer for each path that was read; directories end with `/`.
+    pub seen: BTreeMap<String, PathEntry>,
+}
+
+/// The answer for a path.
+#[derive(Clone, Debug)]
+pub enum PathEntry {
+    /// A file and its bytes.
+    File(Arc<[u8]>),
+    /// A link and its target.
+    Link(String),
+    /// A submodule.
+    Submodule,
+    /// Neither file, link nor submodule.
+    Absent,
+    /// A directory of which the names of the files were read.
+    Names(Vec<String>),
+}
+
+impl PartialEq for PathEntry {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File(a), Self::File(b)) => Arc::ptr_eq(a, b) || a == b,
+            (Self::Link(a), Self::Link(b)) => a == b,
+            (Self::Submodule, Self::Submodule) | (Self::Absent, Self::Absent) => true,
+            (Self::Names(a), Self::Names(b)) => a == b,
+            (Self::File(_) | Self::Link(_) | Self::Submodule | Self::Absent | Self::Names(_), _) => false,
+        }
+    }
+}
+
+impl Eq for PathEntry {}
+
+impl Closure {
+    /// The files that were read, in order.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &Arc<[u8]>)> {
+        self.seen.iter().filter_map(|(path, seen)| match seen {
+            PathEntry::File(bytes) => Some((path.as_str(), bytes)),
+            PathEntry::Link(_) | PathEntry::Submodule | PathEntry::Absent | PathEntry::Names(_) => None,
+        })
+    }
+
+    /// A digest of all answers; equal digests mean equal renderings.
+    pub fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        for (path, seen) in &self.seen {
+            let (kind, content): (&str, Vec<u8>) = match seen {
+                PathEntry::File(bytes) => ("file", Sha256::digest(bytes).to_vec()),
+                PathEntry::Link(target) => ("link", target.clone().into_bytes()),
+                PathEntry::Submodule => ("submodule", Vec::new()),
+                PathEntry::Absent => ("absent", Vec::new()),
+                PathEntry::Names(names) => ("names", names.join("\0").into_bytes()),
+            };
+            for part in [path.as_bytes(), kind.as_bytes(), &content] {
+                hash.update((part.len() as u64).to_be_bytes());
+                hash.update(part);
+            }
+        }
+        object::hex(hash.finalize())
+    }
+
+    /// Whether a tree gives the same answers.
+    pub fn holds_in(&self, tree: &FileTree) -> bool {
+        self.seen.iter().all(|(path, seen)| match seen {
+            PathEntry::Names(names) => *names == file_names(tree, path.trim_end_matches('/')),
+            PathEntry::File(_) | PathEntry::Link(_) | PathEntry::Submodule | PathEntry::Absent => {
+                entry(tree, path) == *seen
+            }
+        })
+    }
+}
+
+/// The answer of a tree for a path.
+pub(super) fn entry(tree: &FileTree, path: &str) -> PathEntry {
+    match tree.entry(path) {
+        Some(Entry::File(bytes)) => PathEntry::File(bytes.clone()),
+        Some(Entry::Link(target)) => PathEntry::Link(target.clone()),
+        Some(Entry::Submodule) => PathEntry::Submodule,
+        None => PathEntry::Absent,
+    }
+}
+
+/// The names of the files directly in a directory, in order.
+pub(super) fn file_names(tree: &FileTree, dir: &str) -> Vec<String> {
+    let skip = if dir.is_empty() { 0 } else { dir.len() + 1 };
+    let names = tree.below(dir).filter_map(|(path, _)| path.get(skip..)).filter(|name| !name.contains('/'));
+    names.map(String::from).collect()
+}

@@ -1,0 +1,165 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::golden::{expected, folder, read_tree};
+use crate::{Reason, RenderMemo, Rendered, render, render_again};
+use object::tree::{Entry, FileTree};
+use object::{Random, RenderedObject};
+
+/// Commits after the first one that each overlay of the corpus goes through.
+const EDITS: u64 = 8;
+
+fn again(tree: &FileTree, root: &str, memo: &mut RenderMemo) -> Rendered {
+    render_again(tree, root, memo, &|| false).unwrap()
+}
+
+fn tree(files: &[(&str, &str)]) -> FileTree {
+    files.iter().map(|(path, text)| (*path, text.as_bytes())).collect()
+}
+
+fn shared<'a>(one: &'a Rendered, other: &Rendered) -> Vec<&'a str> {
+    let is_shared = |a: &&Arc<RenderedObject>| other.objects.iter().any(|b| Arc::ptr_eq(a, b));
+    one.objects.iter().filter(is_shared).map(|rendered| rendered.object.name()).collect()
+}
+
+/// Changes a file as people and accidents do: a line is lost, repeated or taken from another file, a file is
+/// removed, copied over another one, or emptied.
+fn edit(tree: &FileTree, paths: &[String], random: &mut Random) -> FileTree {
+    let draw = |random: &mut Random, of: usize| usize::try_from(random.below(of as u64)).unwrap();
+    let text = |path: &String| match tree.entry(path) {
+        Some(Entry::File(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
+        Some(Entry::Link(_) | Entry::Submodule) | None => String::new(),
+    };
+    let (path, other) = (&paths[draw(random, paths.len())], &paths[draw(random, paths.len())]);
+    let (old, foreign) = (text(path), text(other));
+    let mut lines: Vec<&str> = old.lines().collect();
+    let foreign: Vec<&str> = foreign.lines().collect();
+    let at = draw(random, lines.len().max(1));
+    let line = foreign.get(draw(random, foreign.len())).copied().unwrap_or_default();
+    match draw(random, 6) {
+        0 if at < lines.len() => drop(lines.remove(at)),
+        1 if at < lines.len() => lines.insert(at, lines[at]),
+        2 => lines.insert(at.min(lines.len()), line),
+        3 => lines = foreign,
+        4 => lines.clear(),
+        _ => {
+            let kept = tree.below("").filter(|(kept, _)| kept != path);
+            return collect(kept);
+        }
+    }
+    let mut new = tree.clone();
+    new.insert(path.clone(), lines.join("\n").into_bytes());
+    new
+}
+
+fn collect<'a>(entries: impl Iterator<Item = (&'a str, &'a Entry)>) -> FileTree {
+    let mut tree = FileTree::default();
+    for (path, entry) in entries {
+        match entry {
+            Entry::File(bytes) => tree.insert(path, Arc::clone(bytes)),
+            Entry::Link(target) => tree.insert_link(path, target.as_str()),
+            Entry::Submodule => tree.insert_submodule(path),
+        }
+    }
+    tree
+}
+
+#[test]
+fn random_edits_of_the_corpus_render_as_without_a_memo() {
+    let mut corpus = FileTree::default();
+    read_tree(&folder("input"), "", &mut corpus);
+    let mut cases = BTreeMap::new();
+    expected(&folder("expected"), "", &mut cases);
+    let (mut rendered, mut refused) = (0, 0);
+    for (seed, root) in (0..).zip(cases.keys()) {
+        let mut random = Random::new(seed);
+        let mut memo = RenderMemo::default();
+        let first = again(&corpus, root, &mut memo);
+        let paths: Vec<String> = first.closure.files().map(|(path, _)| path.to_owned()).collect();
+        let mut commit = corpus.clone();
+        for number in 0..EDITS {
+            let edited = edit(&commit, &paths, &mut random);
+            let fresh = render(&edited, root);
+            assert_eq!(render_again(&edited, root, &mut memo, &|| false), fresh, "{root}, edit {number}");
+            match fresh {
+                Ok(_) => (rendered, commit) = (rendered + 1, edited),
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(rendered > 200 && refused > 200, "{rendered} commits were rendered, {refused} refused");
+}
+
+const BASE: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 1}\n";
+
+fn fleet(overlays: usize) -> FileTree {
+    let mut tree = tree(&[("base/kustomization.yaml", "resources: [web.yaml]\n"), ("base/web.yaml", BASE)]);
+    let names: Vec<String> = (0..overlays).map(|n| format!("c{n}")).collect();
+    for name in &names {
+        let kustomization =
+            format!("resources: [../base]\nnamespace: {name}\nreplicas: [{{name: web, count: 2}}]\n");
+        tree.insert(format!("{name}/kustomization.yaml"), kustomization.into_bytes());
+    }
+    tree.insert("kustomization.yaml", format!("resources: [{}]\n", names.join(", ")).into_bytes());
+    tree
+}
+
+#[test]
+fn objects_of_overlays_that_did_not_change_are_shared_with_the_last_rendering() {
+    let mut memo = RenderMemo::default();
+    let mut tree = fleet(3);
+    let first = again(&tree, "", &mut memo);
+    tree.insert("c1/kustomization.yaml", *b"resources: [../base]\nnamespace: other\n");
+    let second = again(&tree, "", &mut memo);
+    assert_eq!((first.objects.len(), shared(&first, &second).len()), (3, 2));
+    assert_eq!(Ok(second), render(&tree, ""));
+}
+
+#[test]
+fn parts_of_parts_are_kept_while_the_part_around_them_is_used() {
+    let mut memo = RenderMemo::default();
+    let mut tree = fleet(3);
+    tree.insert("all/kustomization.yaml", *b"resources: [..]\n");
+    tree.insert("all/more.yaml", *b"");
+    let first = again(&tree, "all", &mut memo);
+    tree.insert("all/kustomization.yaml", *b"resources: [.., more.yaml]\n");
+    let second = again(&tree, "all", &mut memo);
+    tree.insert("c0/kustomization.yaml", *b"resources: [../base]\nnamespace: other\n");
+    let third = again(&tree, "all", &mut memo);
+    assert_eq!((shared(&first, &second).len(), shared(&second, &third).len()), (3, 2));
+}
+
+#[test]
+fn a_refused_commit_costs_no_part_of_the_memo() {
+    let mut memo = RenderMemo::default();
+    let good = fleet(3);
+    let first = again(&good, "", &mut memo);
+    let mut broken = good.clone();
+    broken.insert("c1/kustomization.yaml", *b"resources: [../absent]\n");
+    let error = render_again(&broken, "", &mut memo, &|| false).unwrap_err();
+    assert_eq!(Err(error), render(&broken, ""));
+    assert_eq!(shared(&first, &again(&good, "", &mut memo)).len(), 3);
+}
+
+#[test]
+fn a_memo_does_not_exceed_the_limits_of_a_rendering() {
+    let text = format!("{BASE}# {}\n", "x".repeat(1 << 20));
+    let object = text.replace("replicas: 1", &format!("k: \"{}\"", "x".repeat(1 << 20)));
+    let mut memo = RenderMemo::default();
+    let small = tree(&[
+        ("base/kustomization.yaml", "resources: [web.yaml]\n"),
+        ("base/web.yaml", &object),
+        ("kustomization.yaml", "resources: [base]\n"),
+    ]);
+    again(&small, "", &mut memo);
+    let mut large = small.clone();
+    let names: Vec<String> = (0..200).map(|n| format!("c{n}")).collect();
+    for name in &names {
+        let kustomization = format!("resources: [../base]\nnamePrefix: {name}-\n");
+        large.insert(format!("{name}/kustomization.yaml"), kustomization.into_bytes());
+    }
+    large.insert("kustomization.yaml", format!("resources: [{}]\n", names.join(", ")).into_bytes());
+    let error = render_again(&large, "", &mut memo, &|| false).unwrap_err();
+    assert_eq!(error.reason, Reason::TooLarge);
+    assert_eq!(Err(error), render(&large, ""));
+}
