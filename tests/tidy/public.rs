@@ -1,11 +1,10 @@
-//! What a member crate publishes is used by another crate: functions, methods, constants and statics, by
-//! their names.
+//! What a member crate publishes is used by another crate, by its name: functions, methods, constants and
+//! statics; modules, which another crate enters; types and traits, unless something published has them in its
+//! signature.
 //!
 //! A name that another crate uses for something else hides a mistake, so the check finds most and not all.
-//! Types are left to the compiler: `unreachable_pub` and `private_interfaces` say which of them a published
-//! signature needs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::tokens::tokens;
 use super::{Files, assert_none, is_test, sources};
@@ -19,35 +18,117 @@ const AHEAD: &[(&str, &str)] = &[
     ("crates/api/src/kind.rs", "the macro of a kind uses it"),
 ];
 
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Published {
+    Value,
+    Type,
+    Module,
+}
+
+/// The words of source files, by path.
+type Words<'t> = BTreeMap<&'t str, Vec<&'t str>>;
+
 /// The names that a source text publishes.
-fn published(text: &str) -> Vec<&str> {
-    let words = tokens(text);
+fn published<'t>(words: &[&'t str]) -> Vec<(Published, &'t str)> {
     let after_pub = words.split(|word| *word == "pub").skip(1);
     after_pub
         .filter_map(|words| match words {
-            ["fn" | "static", name, ..] => Some(*name),
-            ["const" | "unsafe" | "async", "fn", name, ..] => Some(*name),
-            ["const", name, ":", ..] => Some(*name),
+            ["fn" | "static", name, ..] => Some((Published::Value, *name)),
+            ["const" | "unsafe" | "async", "fn", name, ..] => Some((Published::Value, *name)),
+            ["const", name, ":", ..] => Some((Published::Value, *name)),
+            ["struct" | "enum" | "union" | "trait" | "type", name, ..] => Some((Published::Type, *name)),
+            ["mod", name, ..] => Some((Published::Module, *name)),
             _ => None,
         })
         .collect()
 }
 
-/// The names that a crate publishes and no file outside of its `src` mentions.
-fn unused(files: &Files, source: &str) -> Vec<String> {
+/// The names in what a source text publishes beside the name itself: the signatures of functions, the types of
+/// fields, the bodies of enums and traits. An alias and an associated type count, published or not.
+fn signatures<'t>(words: &[&'t str]) -> BTreeSet<&'t str> {
+    let mut found = BTreeSet::new();
+    for at in 0..words.len() {
+        let part = match &words[at..] {
+            ["pub", "enum" | "union" | "trait", _, rest @ ..] | ["kind", "!", rest @ ..] => block(rest),
+            ["pub", "mod" | "use" | "(", ..] => &[],
+            ["type", _, rest @ ..] => until(rest, &[";"]),
+            ["pub", "fn" | "struct" | "const" | "static", _, rest @ ..]
+            | ["pub", "unsafe" | "async", "fn", _, rest @ ..] => until(rest, &["{", ";", "="]),
+            ["pub", rest @ ..] => until(rest, &[",", "}", ";"]),
+            _ => &[],
+        };
+        found.extend(part);
+    }
+    found
+}
+
+/// The words before the first that ends them, outside of brackets.
+fn until<'w, 't>(words: &'w [&'t str], ends: &[&str]) -> &'w [&'t str] {
+    let mut depth = 0;
+    for (at, word) in words.iter().enumerate() {
+        match *word {
+            word if depth == 0 && ends.contains(&word) => return &words[..at],
+            "(" | "[" | "<" => depth += 1,
+            ")" | "]" => depth -= 1,
+            ">" if at == 0 || !["-", "="].contains(&words[at - 1]) => depth -= 1,
+            _ => {}
+        }
+        if depth < 0 {
+            return &words[..at];
+        }
+    }
+    words
+}
+
+/// The words up to the end of the first block.
+fn block<'w, 't>(words: &'w [&'t str]) -> &'w [&'t str] {
+    let mut depth = 0;
+    for (at, word) in words.iter().enumerate() {
+        match *word {
+            "{" => depth += 1,
+            "}" if depth == 1 => return &words[..at],
+            "}" => depth -= 1,
+            _ => {}
+        }
+    }
+    words
+}
+
+/// The names that stand in a path of a source text, those of imports included.
+fn entered<'t>(words: &[&'t str]) -> BTreeSet<&'t str> {
+    let paths = words.windows(2).filter(|pair| pair.contains(&"::")).flatten().copied();
+    let imports = words.split(|word| *word == "use").skip(1).flat_map(|rest| until(rest, &[";"]).to_vec());
+    paths.chain(imports).collect()
+}
+
+/// The names that a crate publishes and no file outside of its `src` uses.
+fn unused(files: &Words<'_>, source: &str) -> Vec<String> {
     let (own, others): (Vec<_>, Vec<_>) = files.iter().partition(|(path, _)| path.starts_with(source));
-    let used: BTreeSet<&str> = others.iter().flat_map(|(_, text)| tokens(text)).collect();
-    let own = own.iter().filter(|(path, _)| !is_test(path) && !AHEAD.iter().any(|(ahead, _)| ahead == path));
-    own.flat_map(|(path, text)| {
-        let names = published(text).into_iter().filter(|name| !used.contains(name));
-        names.map(move |name| format!("{path}: no other crate uses {name}; make it pub(crate) or less"))
+    let used: BTreeSet<&str> = others.iter().flat_map(|(_, words)| words.iter().copied()).collect();
+    let entered: BTreeSet<&str> = others.iter().flat_map(|(_, words)| entered(words)).collect();
+    let own: Vec<_> = own.into_iter().filter(|(path, _)| !is_test(path)).collect();
+    let signatures: BTreeSet<&str> = own.iter().flat_map(|(_, words)| signatures(words)).collect();
+    let is_used = |kind, name| match kind {
+        Published::Value => used.contains(name),
+        Published::Type => used.contains(name) || signatures.contains(name),
+        Published::Module => entered.contains(name),
+    };
+    let own = own.iter().filter(|(path, _)| !AHEAD.iter().any(|(ahead, _)| ahead == *path));
+    own.flat_map(|(path, words)| {
+        let names = published(words).into_iter().filter(|(kind, name)| !is_used(*kind, *name));
+        names.map(move |(_, name)| format!("{path}: no other crate uses {name}; make it pub(crate) or less"))
     })
     .collect()
 }
 
+fn words(files: &Files) -> Words<'_> {
+    files.iter().map(|(path, text)| (path.as_str(), tokens(text))).collect()
+}
+
 #[test]
-fn every_published_function_and_constant_is_used_by_another_crate() {
+fn every_published_name_is_used_by_another_crate() {
     let files = sources();
+    let files = words(&files);
     let crates: BTreeSet<&str> = files
         .keys()
         .filter_map(|path| path.strip_prefix("crates/")?.split_once("/src/").map(|(name, _)| name))
@@ -56,15 +137,31 @@ fn every_published_function_and_constant_is_used_by_another_crate() {
     assert_none(crates.iter().flat_map(|name| unused(&files, &format!("crates/{name}/src/"))));
 }
 
+/// The names of `text` that no other crate uses, where one other file has the text `other`.
+fn unused_beside(text: &str, other: &str) -> Vec<String> {
+    let own = ("crates/own/src/lib.rs".to_owned(), text.to_owned());
+    let files = Files::from([own, ("crates/other/src/lib.rs".to_owned(), other.to_owned())]);
+    let name = |problem: String| problem.split([' ', ';']).nth(5).unwrap_or_default().to_owned();
+    unused(&words(&files), "crates/own/src/").into_iter().map(name).collect()
+}
+
 #[test]
 fn a_published_name_that_no_other_crate_uses_is_found() {
     let text = "pub fn a() {} pub(crate) fn b() {} pub const C: u8 = 1; impl D { pub const fn e(&self) {} } pub static F: u8 = 1;";
-    let files = |other: &str| {
-        let own = ("crates/own/src/lib.rs".to_owned(), text.to_owned());
-        Files::from([own, ("crates/other/src/lib.rs".to_owned(), other.to_owned())])
-    };
-    assert_eq!(published(text), ["a", "C", "e", "F"]);
-    assert_eq!(unused(&files("a(); C; e; F"), "crates/own/src/"), Vec::<String>::new());
-    let found = unused(&files("b(); // a C\n e; F"), "crates/own/src/");
-    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!(unused_beside(text, "a(); C; e; F"), [""; 0]);
+    assert_eq!(unused_beside(text, "b(); // a C\n e; F"), ["a", "C"]);
+}
+
+#[test]
+fn a_published_type_that_no_signature_and_no_other_crate_names_is_found() {
+    let text = "pub struct A { pub b: Vec<(B, u8)>, c: C } pub struct B; pub struct C; pub(crate) fn d(_: D) {} pub struct D;
+        pub fn e<X>(_: E, _: Box<dyn Fn(X) -> F>) -> G { H } pub struct E; pub struct F; pub struct G; pub struct H;
+        pub enum I { J(J) } pub struct J; pub trait K { fn l() -> L; } pub struct L; impl K for M { type N = N; } pub struct M; pub struct N;";
+    assert_eq!(unused_beside(text, "A; e; I; K"), ["C", "D", "H", "M"]);
+}
+
+#[test]
+fn a_published_module_that_no_other_crate_enters_is_found() {
+    let text = "pub mod a; pub mod b; pub mod c; mod d;";
+    assert_eq!(unused_beside(text, "use own::{a::E, f}; own::b::g(); let c = 1;"), ["c"]);
 }

@@ -2,7 +2,7 @@
 //! door.
 
 pub mod addon;
-pub mod applier;
+mod applier;
 #[cfg(test)]
 #[path = "../../../tests/golden.rs"]
 mod golden;

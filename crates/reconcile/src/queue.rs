@@ -17,7 +17,7 @@ use object::Key;
 /// exceptions: a wake that [restarts](Wake::restarts) the key, because people changed what the key is about,
 /// and the [end of an outage](Self::release).
 #[derive(Debug, Default)]
-pub struct WorkQueue {
+pub(crate) struct WorkQueue {
     due: BTreeMap<Key, (Timestamp, Priority)>,
     changed: BTreeSet<(Timestamp, Key)>,
     initial: BTreeSet<(Timestamp, Key)>,
@@ -30,7 +30,7 @@ pub struct WorkQueue {
 
 /// The priority of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Priority {
+pub(crate) enum Priority {
     /// Something changed.
     Changed,
     /// The key was found in the first list of its kind, so that after a restart nothing may have changed.
@@ -43,13 +43,13 @@ const CHANGED_PER_INITIAL: u32 = 16;
 
 /// A request to plan a key.
 #[derive(Clone, Copy, Debug)]
-pub struct Wake {
+pub(crate) struct Wake {
     /// When the key is due.
-    pub at: Timestamp,
+    pub(crate) at: Timestamp,
     /// The priority among keys that are due.
-    pub priority: Priority,
+    pub(crate) priority: Priority,
     /// Whether the key forgets past failures and their backoff.
-    pub restarts: bool,
+    pub(crate) restarts: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,7 @@ struct Failures {
 
 impl Wake {
     /// Wakes because something changed.
-    pub fn changed(at: Timestamp) -> Self {
+    pub(crate) fn changed(at: Timestamp) -> Self {
         Self { at, priority: Priority::Changed, restarts: false }
     }
 
@@ -94,7 +94,7 @@ impl Backoff {
     pub const CONFLICT: SignedDuration = SignedDuration::from_millis(20);
 
     /// The wait after the `failures`-th failure in a row, counted from 1.
-    pub fn wait(kind: FailureKind, failures: u32) -> SignedDuration {
+    pub(crate) fn wait(kind: FailureKind, failures: u32) -> SignedDuration {
         match kind {
             FailureKind::Conflict if failures <= 5 => Self::CONFLICT,
             FailureKind::Conflict
@@ -123,7 +123,7 @@ impl WorkQueue {
     }
 
     /// Makes a key due, unless it is due earlier or waits after a failure.
-    pub fn wake(&mut self, key: Key, wake: Wake) {
+    pub(crate) fn wake(&mut self, key: Key, wake: Wake) {
         if let Some(running) = self.running.get_mut(&key) {
             running.again = Some(running.again.map_or(wake, |earlier| earlier.merge(wake)));
             return;
@@ -149,13 +149,13 @@ impl WorkQueue {
     }
 
     /// When the next key becomes due.
-    pub fn next_at(&self) -> Option<Timestamp> {
+    pub(crate) fn next_at(&self) -> Option<Timestamp> {
         self.changed.first().into_iter().chain(self.initial.first()).map(|(at, _)| *at).min()
     }
 
     /// Starts a key that is due: a changed key before an initial one, and among equals the one that has been
     /// due longest.
-    pub fn start(&mut self, now: Timestamp) -> Option<Key> {
+    pub(crate) fn start(&mut self, now: Timestamp) -> Option<Key> {
         let is_due = |order: &BTreeSet<(Timestamp, Key)>| order.first().is_some_and(|(at, _)| *at <= now);
         let priority = match (is_due(&self.changed), is_due(&self.initial)) {
             (true, true) if self.streak >= CHANGED_PER_INITIAL => Priority::Initial,
@@ -175,7 +175,7 @@ impl WorkQueue {
 
     /// Ends a key. The key becomes due again if it was woken meanwhile, if its plan asked for that, or if it
     /// failed.
-    pub fn end(
+    pub(crate) fn end(
         &mut self,
         key: &Key,
         failure: Option<FailureKind>,
@@ -205,7 +205,7 @@ impl WorkQueue {
     }
 
     /// Ends the backoff of keys that failed because a server could not be reached: it can be reached again.
-    pub fn release(&mut self, now: Timestamp) {
+    pub(crate) fn release(&mut self, now: Timestamp) {
         let waiting = self.failures.iter().filter(|(_, failures)| failures.kind == FailureKind::Unavailable);
         let released: Vec<Key> =
             waiting.map(|(key, _)| key.clone()).filter(|key| !self.running.contains_key(key)).collect();
@@ -233,18 +233,13 @@ impl WorkQueue {
     }
 
     /// Keys that are running.
-    pub fn running(&self) -> usize {
+    pub(crate) fn running(&self) -> usize {
         self.running.len()
     }
 
     /// Keys that are due or running.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.due.len() + self.running.len()
-    }
-
-    /// Whether nothing is due and nothing runs.
-    pub fn is_empty(&self) -> bool {
-        self.due.is_empty() && self.running.is_empty()
     }
 }
 

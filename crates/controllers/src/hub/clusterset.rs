@@ -19,7 +19,7 @@ use object::{Key, Object, merge_diff};
 use reconcile::{Action, Change, Controller, Index, Observes, Plan, Query, Read, StatusWrite, View, Watches};
 
 /// Counts the clusters of sets, and keeps the sets `default` and `global`.
-pub struct ClusterSetController;
+pub(crate) struct ClusterSetController;
 
 /// The number of clusters in each set.
 #[derive(Default)]

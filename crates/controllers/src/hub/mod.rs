@@ -10,7 +10,7 @@ pub(crate) mod bootstrap;
 pub(crate) mod cluster;
 pub(crate) mod cluster_defaults;
 pub(crate) mod cluster_lease;
-pub mod clusterset;
+pub(crate) mod clusterset;
 pub(crate) mod clusterset_binding;
 pub mod config_repo;
 pub(crate) mod csr;

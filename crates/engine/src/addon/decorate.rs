@@ -23,7 +23,7 @@ const PROXY_CA_VOLUME: &str = "proxy-ca-bundle";
 
 /// The additions to a workload.
 #[derive(Clone, Debug, Default)]
-pub struct Decoration {
+pub(super) struct Decoration {
     /// Name of the add-on.
     pub addon: String,
     /// Environment, in order.
@@ -46,7 +46,7 @@ pub struct Decoration {
 
 /// A secret mounted into every container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SecretVolume {
+pub(super) struct SecretVolume {
     /// Name of the volume.
     pub name: String,
     /// Name of the secret.
@@ -57,7 +57,7 @@ pub struct SecretVolume {
 
 /// Which containers get which resources.
 #[derive(Clone, Debug)]
-pub struct ResourceRule {
+pub(super) struct ResourceRule {
     containers: Regex,
     resources: Value,
 }
@@ -67,7 +67,7 @@ impl ResourceRule {
     ///
     /// # Errors
     /// Fails where there are not three parts, or where one is no regular expression.
-    pub fn parse(id: &str, resources: Value) -> Result<Self, RenderError> {
+    pub(super) fn parse(id: &str, resources: Value) -> Result<Self, RenderError> {
         let invalid = || RenderError::ContainerId(id.to_owned());
         let parts: Vec<&str> = id.split(':').map(|part| if part == "*" { ".+" } else { part }).collect();
         if parts.len() != 3 {
@@ -108,12 +108,12 @@ impl Decoration {
 }
 
 /// The JSON of a typed part of a configuration.
-pub fn json<T: Serialize>(part: &T) -> Value {
+pub(super) fn json<T: Serialize>(part: &T) -> Value {
     serde_json::to_value(part).expect("wire types have string keys, so they serialise")
 }
 
 /// Decorates the pod template of a Deployment or DaemonSet; other kinds stay as they are.
-pub fn workload(object: &mut Object, decoration: &Decoration) {
+pub(super) fn workload(object: &mut Object, decoration: &Decoration) {
     let gvk = object.gvk();
     let resource = match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("apps", "Deployment") => "deployments",
@@ -211,7 +211,7 @@ fn mirror(image: &str, registries: &[Registry]) -> String {
 
 /// Moves an object into the namespace of the agent; with an empty namespace it stays where the template put
 /// it.
-pub fn place(object: &mut Object, namespace: &str) {
+pub(super) fn place(object: &mut Object, namespace: &str) {
     if namespace.is_empty() {
         return;
     }
@@ -240,7 +240,7 @@ fn proxy_ca_name(addon: &str) -> String {
 }
 
 /// The ConfigMap with the certificates of the proxy, in the namespace of the workloads that mount it.
-pub fn ca_bundle(addon: &str, decoration: &Decoration, objects: &[Object]) -> Option<Object> {
+pub(super) fn ca_bundle(addon: &str, decoration: &Decoration, objects: &[Object]) -> Option<Object> {
     if decoration.proxy_ca.is_empty() {
         return None;
     }

@@ -8,7 +8,7 @@
 pub mod check;
 pub mod config;
 pub mod config_refs;
-pub mod decorate;
+mod decorate;
 pub mod health;
 pub mod hook;
 pub mod pack;

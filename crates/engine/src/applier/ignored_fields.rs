@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use object::Object;
 
 /// The way from the root of an object to a field: names of fields and, in lists, indexes in decimal.
-pub type Path = Vec<String>;
+pub(crate) type Path = Vec<String>;
 
 /// Gives fields of a manifest their live value, and drops those that the live object does not have.
 ///

@@ -17,7 +17,7 @@ pub(crate) const SLICE: usize = 100;
 
 /// A cluster that should be in the decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Member {
+pub(super) struct Member {
     /// The cluster.
     pub id: Id,
     /// The position of its named group, or the number of named groups for a cluster in none.
@@ -26,7 +26,7 @@ pub struct Member {
 
 /// The wanted division.
 #[derive(Clone, Copy, Debug)]
-pub struct LayoutInput<'a> {
+pub(super) struct LayoutInput<'a> {
     /// Name of the placement, which the objects are named after.
     pub placement: &'a str,
     /// The named groups, in order.

@@ -6,9 +6,9 @@
 //! | stage | file | question |
 //! |---|---|---|
 //! | filter | [`filter`] | which clusters are feasible? |
-//! | prioritize | `rank` with the rows of [`prioritizer`] | in which order? |
+//! | prioritize | `rank` with the rows of `prioritizer` | in which order? |
 //! | select | `select`, `spread`, `removal` | which are decided, and which leave? |
-//! | group | [`layout`] | which cluster is in which slice of which decision group? |
+//! | group | `layout` | which cluster is in which slice of which decision group? |
 //! | publish | [`publish`], `status`, `events` | which writes lead there? |
 //!
 //! [`schedule`] runs all of them from nothing. An [`IncrementalSchedule`] remembers the results of the first
@@ -26,9 +26,9 @@ pub mod filter;
 pub mod fleet;
 mod incremental;
 mod input;
-pub mod layout;
+mod layout;
 pub mod policy;
-pub mod prioritizer;
+mod prioritizer;
 pub mod publish;
 mod published;
 mod rank;

@@ -57,7 +57,7 @@ mod classify;
 mod cron;
 pub mod decision;
 mod display;
-pub mod freeze;
+mod freeze;
 pub mod input;
 pub mod oracle;
 pub mod policy;

@@ -1,7 +1,7 @@
 //! YAML: reads text to nodes that know their lines, converts nodes to JSON, and prints JSON as `kubectl
 //! kustomize` does.
 //!
-//! Reading follows kubectl where the YAML specifications leave room; [`scalar`] documents the choices.
+//! Reading follows kubectl where the YAML specifications leave room; `scalar` documents the choices.
 //! Comments and layout are dropped. Duplicate keys, unknown tags, and documents above the limits of
 //! [`super::limits`] are refused.
 
@@ -11,7 +11,7 @@ pub mod node;
 mod order;
 mod parse;
 pub mod print;
-pub mod scalar;
+mod scalar;
 mod scalar_style;
 #[cfg(test)]
 mod tests;

@@ -35,7 +35,7 @@ use reconcile::{Change, Controller, Executed, Plan, Query, Read, StatusWrite, Vi
 
 /// The controller of [`ConfigRepo`]s.
 #[derive(Debug)]
-pub struct ConfigRepoController;
+pub(crate) struct ConfigRepoController;
 
 impl Controller for ConfigRepoController {
     const NAME: &'static str = "config-repo";

@@ -55,7 +55,7 @@ pub struct Budget {
 
 /// Expressions that must all be true.
 #[derive(Debug, Default)]
-pub struct Expressions {
+pub(crate) struct Expressions {
     sources: Vec<String>,
     compiled: Vec<IdedExpr>,
     read_scores: bool,
@@ -66,7 +66,7 @@ impl Expressions {
     ///
     /// # Errors
     /// Names the first expression that does not compile or exceeds a limit, and why.
-    pub fn compile(sources: &[String]) -> Result<Self, String> {
+    pub(crate) fn compile(sources: &[String]) -> Result<Self, String> {
         if sources.len() > MAX_EXPRESSIONS {
             return Err(format!(
                 "compilation failed: {} expressions, at most {MAX_EXPRESSIONS} are allowed",
@@ -98,7 +98,7 @@ impl Expressions {
     }
 
     /// Returns whether there are no expressions.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.compiled.is_empty()
     }
 
@@ -106,7 +106,7 @@ impl Expressions {
     ///
     /// # Errors
     /// Says what failed at run time; the cluster then does not match, as in Open Cluster Management.
-    pub fn matches(
+    pub(crate) fn matches(
         &self,
         cluster: &ManagedCluster,
         scores: &Scores<'_>,

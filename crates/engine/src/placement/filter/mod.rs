@@ -3,8 +3,8 @@
 mod attributes;
 pub mod cel;
 mod evaluate;
-pub mod predicate;
-pub mod taint;
+pub(super) mod predicate;
+pub(super) mod taint;
 
 pub use attributes::ClusterAttributes;
 pub(super) use evaluate::{Evaluation, evaluate};

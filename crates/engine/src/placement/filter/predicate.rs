@@ -12,7 +12,7 @@ const PLUGIN: &str = "Predicate";
 
 /// Labels and claims a cluster must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Matcher {
+pub(crate) struct Matcher {
     labels: Selector,
     claims: Selector,
 }
@@ -29,7 +29,7 @@ impl Matcher {
     ///
     /// # Errors
     /// Refuses the first requirement that label syntax does not allow; it holds for claims too.
-    pub fn read(
+    pub(crate) fn read(
         labels: Option<&LabelSelector>,
         claims: Option<&ClusterClaimSelector>,
     ) -> Result<Self, Misconfigured> {
@@ -45,7 +45,7 @@ impl Matcher {
     }
 
     /// Returns whether a cluster has the labels and the claims.
-    pub fn matches(&self, attributes: &ClusterAttributes) -> bool {
+    pub(crate) fn matches(&self, attributes: &ClusterAttributes) -> bool {
         self.labels.matches_with(|key| attributes.label(key))
             && self.claims.matches_with(|name| attributes.claim(name))
     }

@@ -10,7 +10,7 @@ const PLUGIN: &str = "TaintToleration";
 
 /// The effect of the tolerated taints of a cluster on a placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tolerated {
+pub(crate) struct Tolerated {
     /// When the first toleration that is needed expires.
     pub until: Option<Timestamp>,
     /// Whether the cluster comes after those without such taints.
@@ -19,7 +19,7 @@ pub struct Tolerated {
 
 /// A taint that no toleration tolerates.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Refused<'a> {
+pub(crate) struct Refused<'a> {
     /// The taint.
     pub taint: &'a Taint,
     /// When the last toleration of it expired, if any matched it once.
@@ -30,7 +30,7 @@ pub struct Refused<'a> {
 ///
 /// # Errors
 /// Refuses the first toleration that means nothing.
-pub fn validate(tolerations: &[Toleration]) -> Result<(), Misconfigured> {
+pub(crate) fn validate(tolerations: &[Toleration]) -> Result<(), Misconfigured> {
     for toleration in tolerations {
         let exists = toleration.operator == TolerationOperator::Exists;
         if toleration.key.is_empty() && !exists {
@@ -47,7 +47,7 @@ pub fn validate(tolerations: &[Toleration]) -> Result<(), Misconfigured> {
 ///
 /// # Errors
 /// Returns the first taint that is not tolerated.
-pub fn check<'a>(
+pub(crate) fn check<'a>(
     tolerations: &[Toleration],
     taints: &'a [Taint],
     decided: bool,

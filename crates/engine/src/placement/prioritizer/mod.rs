@@ -20,7 +20,7 @@ use api::cluster::v1::ManagedCluster;
 
 pub(super) use addon::first_invalid;
 pub(super) use reported::Reported;
-pub use weights::{AddOnScore, Weighted, weights};
+pub(super) use weights::{AddOnScore, Weighted, weights};
 
 /// Highest score a prioritizer gives; the lowest is its negative.
 const MAX_SCORE: i64 = 100;
@@ -95,7 +95,7 @@ impl Score {
 
 /// The least and the largest of the values that clusters are compared by.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Range {
+pub(super) struct Range {
     /// The least value; infinite without any value.
     pub least: f64,
     /// The largest value; negative infinite without any value.
@@ -111,7 +111,7 @@ impl Default for Range {
 impl Range {
     /// Widens the range to a value.
     #[must_use]
-    pub fn with(self, value: f64) -> Self {
+    pub(super) fn with(self, value: f64) -> Self {
         Self { least: self.least.min(value), most: self.most.max(value) }
     }
 }

@@ -47,7 +47,7 @@ impl Weighted {
 ///
 /// # Errors
 /// Refuses an unknown mode, an unknown prioritizer, and a coordinate that names none.
-pub fn weights(policy: Option<&PrioritizerPolicy>) -> Result<Vec<Weighted>, Misconfigured> {
+pub(crate) fn weights(policy: Option<&PrioritizerPolicy>) -> Result<Vec<Weighted>, Misconfigured> {
     let defaults = || vec![Weighted::built_in(&balance::BALANCE, 1), Weighted::built_in(&steady::STEADY, 1)];
     let Some(PrioritizerPolicy { mode, configurations, unknown: _ }) = policy else { return Ok(defaults()) };
     let mut weights = match mode {
