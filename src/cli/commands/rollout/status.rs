@@ -76,21 +76,7 @@ fn next(name: &str, explained: &Explained) -> String {
         let Some(hold) = &decision.hold else { continue };
         let revision = explained.named(&rollout.revision);
         let _ = writeln!(page, "{placement}: nothing starts: {hold}\n  the revision is {revision}");
-        match hold {
-            Wait::Paused => commands.insert(format!("wheelwright rollout resume {name}")),
-            Wait::Quarantine { .. } => {
-                commands.insert(format!("wheelwright rollout resume {name} --release"))
-            }
-            Wait::Breach(_) => commands.insert(format!("wheelwright rollout undo {name}")),
-            Wait::Refused
-            | Wait::Frozen { .. }
-            | Wait::Unreachable { .. }
-            | Wait::Superseded { .. }
-            | Wait::Stage { .. }
-            | Wait::StageSoak { .. }
-            | Wait::Approval { .. }
-            | Wait::Slot { .. } => false,
-        };
+        commands.extend(release(hold, name).command);
     }
     for command in commands {
         let _ = writeln!(page, "  {command}");
@@ -100,6 +86,31 @@ fn next(name: &str, explained: &Explained) -> String {
             writeln!(page, "waits for an approval of {about}\n  wheelwright rollout approve {name} {token}");
     }
     page
+}
+
+/// The way in which a hold ends.
+struct Release {
+    /// Failures or a mistake caused the hold, so it lasts until a person acts.
+    is_stopped: bool,
+    /// The command of a person that ends it.
+    command: Option<String>,
+}
+
+fn release(hold: &Wait, name: &str) -> Release {
+    let (is_stopped, command) = match hold {
+        Wait::Refused => (true, None),
+        Wait::Breach(_) => (true, Some(format!("undo {name}"))),
+        Wait::Quarantine { .. } => (true, Some(format!("resume {name} --release"))),
+        Wait::Paused => (false, Some(format!("resume {name}"))),
+        Wait::Frozen { .. }
+        | Wait::Unreachable { .. }
+        | Wait::Superseded { .. }
+        | Wait::Stage { .. }
+        | Wait::StageSoak { .. }
+        | Wait::Approval { .. }
+        | Wait::Slot { .. } => (false, None),
+    };
+    Release { is_stopped, command: command.map(|command| format!("wheelwright rollout {command}")) }
 }
 
 /// Follows the rollout of an add-on by watches.
@@ -145,23 +156,13 @@ fn end(summary: &AddOnSummary) -> Option<ExitCode> {
         | ClusterState::TimedOut
         | ClusterState::Failed { deadline: None }
         | ClusterState::Unreachable { .. }
-        | ClusterState::Quarantined { returns_to: None }
-        | ClusterState::Waiting(Wait::Breach(_) | Wait::Quarantine { .. } | Wait::Refused) => true,
+        | ClusterState::Quarantined { returns_to: None } => true,
+        ClusterState::Waiting(hold) => release(hold, &summary.name).is_stopped,
         ClusterState::Failed { deadline: Some(_) }
         | ClusterState::Quarantined { returns_to: Some(_) }
         | ClusterState::Starting
         | ClusterState::Progressing { .. }
-        | ClusterState::Soaking { .. }
-        | ClusterState::Waiting(
-            Wait::Paused
-            | Wait::Frozen { .. }
-            | Wait::Unreachable { .. }
-            | Wait::Superseded { .. }
-            | Wait::Stage { .. }
-            | Wait::StageSoak { .. }
-            | Wait::Approval { .. }
-            | Wait::Slot { .. },
-        ) => false,
+        | ClusterState::Soaking { .. } => false,
     };
     (summary.failed > 0 && clusters().all(|cluster| stands_still(&cluster.state)))
         .then_some(ExitCode::FAILURE)

@@ -5,5 +5,6 @@ mod harness;
 mod index;
 mod lookups;
 mod memo;
+mod observed;
 mod reconciliations;
 mod stale;

@@ -9,7 +9,7 @@ use crate::{
     Controller, Decided, Decoded, FailureKind, Plan, Query, Read, Source, SourceFailure, Unreadable, View,
     WatchEvent, Watches,
 };
-use object::{Gvk, Key, ObjectRef};
+use object::{Gvk, Key};
 
 /// Copies each ConfigMap that has no copy; it needs Namespaces to decide.
 struct Copier;
@@ -311,74 +311,5 @@ fn an_unreadable_object_blocks_its_own_key_and_lists_that_could_overlook_it() {
         harness.ended.iter().filter(|ended| ended.read_error.is_some()).count(),
         0,
         "both can be read again"
-    );
-}
-
-/// Asks for Deployments by reading one.
-struct Observer;
-
-fn deployment() -> ObjectRef {
-    ObjectRef { gvk: Gvk::parse("apps/v1", "Deployment"), key: key("d") }
-}
-
-impl Controller for Observer {
-    const NAME: &'static str = "observer";
-    type Primary = Map;
-
-    fn watches<W: Watches>(watches: &mut W) {
-        watches.on_observed(|change, _| change.sides().take(1).map(|object| object.key()).collect());
-    }
-
-    fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
-        if view.get::<Map>(key)?.is_some_and(|map| map.data.is_none()) {
-            view.observed(&deployment())?;
-        }
-        Ok(Plan::nothing())
-    }
-}
-
-#[test]
-fn a_kind_is_watched_while_a_key_reads_it() {
-    let mut harness = Harness::new::<Observer>();
-    harness.listed("ConfigMap", &[map("a"), map("b")]);
-    harness.after(1);
-    assert!(harness.kinds.contains_key("Deployment"), "reading it asks for it");
-    let waits =
-        harness.ended.iter().all(|ended| ended.read_error.as_ref().is_some_and(|error| error.is_coming()));
-    assert!(waits, "{:?}", harness.ended);
-    harness.ended();
-    harness.after(600);
-    assert_eq!(harness.ended(), [""; 0], "there is nothing to retry before it has been read");
-
-    harness.listed("Deployment", &[]);
-    harness.after(1);
-    assert_eq!(harness.ended(), ["a", "b"], "the first list wakes the keys that wait, although it is empty");
-    for name in ["a", "b"] {
-        assert!(harness.kinds.contains_key("Deployment"));
-        let mut other = map(name);
-        other["data"] = json!({});
-        harness.changed("ConfigMap", other);
-        harness.after(1);
-    }
-    assert!(!harness.kinds.contains_key("Deployment"), "nobody asks for it any more");
-}
-
-#[test]
-fn a_key_whose_kind_is_listed_while_it_is_planned_is_planned_again() {
-    let mut harness = Harness::new::<Observer>();
-    harness.listed("ConfigMap", &[map("a")]);
-    harness.after(1);
-    harness.changed("ConfigMap", map("b"));
-    harness.now += jiff::SignedDuration::from_secs(1);
-    harness.take();
-    let planned = harness.decisions.pop().unwrap();
-    assert_eq!(planned.key, Some(key("b")));
-    harness.listed("Deployment", &[]);
-    harness.dispatcher.decided(planned.run(), harness.now);
-    harness.ended();
-    harness.after(2);
-    assert!(
-        harness.ended().contains(&"b".to_owned()),
-        "the list came after the plan began and before it asked"
     );
 }

@@ -2,12 +2,11 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
-use serde_json::json;
 use std::sync::Arc;
 
-use super::harness::{Harness, Map, copy, key, map};
-use crate::{Controller, Plan, Read, Site, View, WatchEvent, Watches};
-use object::{Gvk, Key, ObjectRef};
+use super::harness::{Harness, Map, copy, map};
+use crate::{Controller, Plan, Read, View, WatchEvent, Watches};
+use object::Key;
 
 /// Copies each ConfigMap; it needs Namespaces to decide.
 struct Copier;
@@ -106,42 +105,4 @@ fn a_write_of_the_time_before_a_restore_tells_nothing_when_it_ends_after_it() {
     harness.restored(&[map("a")]);
     harness.act();
     assert_eq!(harness.names(), ["a"]);
-}
-
-/// Reads one Deployment by the watch of its kind.
-struct Observer;
-
-fn deployment() -> ObjectRef {
-    ObjectRef { gvk: Gvk::parse("apps/v1", "Deployment"), key: key("d") }
-}
-
-impl Controller for Observer {
-    const NAME: &'static str = "observer";
-    type Primary = Map;
-
-    fn watches<W: Watches>(_: &mut W) {}
-
-    fn plan(_: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
-        view.observed(&deployment())?;
-        Ok(Plan { observe: vec![deployment().gvk], ..Plan::nothing() })
-    }
-}
-
-#[test]
-fn after_a_restore_observed_kinds_are_unknown_until_they_are_listed_again() {
-    let mut harness = Harness::new::<Observer>();
-    harness.listed("ConfigMap", &[map("a")]);
-    harness.after(1);
-    let at = |version: &str| {
-        let metadata = json!({"namespace": "ns", "name": "d", "resourceVersion": version});
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata})
-    };
-    harness.listed("Deployment", &[at("40")]);
-    let maps = Arc::clone(&harness.kinds["ConfigMap"]);
-    harness.dispatcher.watched(&maps, WatchEvent::Restored, harness.now);
-    assert!(harness.dispatcher.caches().observed(&deployment()).is_err());
-    harness.listed("Deployment", &[at("30")]);
-    let held = harness.dispatcher.caches().observed(&deployment()).unwrap().unwrap();
-    assert_eq!(held.resource_version(), "30");
-    assert!(harness.dispatcher.caches().get_on::<Map>(Site::Hub, &key("a")).is_err());
 }
