@@ -193,4 +193,19 @@ mod tests {
         check(&"0123456789abcdeg".repeat(4), &"0123456789abcdeg".repeat(4));
         check("0123456789abcdef", "0123456789abcdef");
     }
+
+    #[test]
+    fn a_time_ahead_of_the_clock_becomes_now_and_nothing_else_changes() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let cluster = |times: [i64; 3]| Cluster {
+            name: "a".into(),
+            runs: Some("r1".into()),
+            runs_since: Some(at(times[0])),
+            answers_since: Some(at(times[1])),
+            health: Some(Health { of: "r1".into(), report: Report::Succeeded, since: Some(at(times[2])) }),
+            ..Cluster::default()
+        };
+        assert_eq!(cluster([5, 20, 30]).at(at(10)), cluster([5, 10, 10]));
+        assert_eq!(cluster([20, 5, 5]).at(at(10)), cluster([10, 5, 5]));
+    }
 }

@@ -124,13 +124,20 @@ mod tests {
 
     #[test]
     fn removals_count_over_the_window_and_not_one_by_one() {
-        assert_eq!(decide(&["c"], &[("a", 0)], &[], 10).removed, ["c"]);
+        let one = decide(&["c"], &[("a", 0)], &[], 10);
+        assert_eq!((one.removed, one.counted), (names(&["c"]), names(&["c"])), "it is recorded before");
         let held = decide(&["c"], &[("a", 0), ("b", 5)], &[], 10);
         assert_eq!((held.removed.len(), held.kept.as_slice()), (0, names(&["c"]).as_slice()));
         assert_eq!(held.recheck, Some(at(60)), "the first of the window ends then");
         assert_eq!(decide(&["c"], &[("a", 0), ("b", 5)], &[], 60).removed, ["c"]);
         assert_eq!(decide(&["c", "d"], &[("a", 0), ("b", 5)], &[], 10).recheck, Some(at(65)));
         assert_eq!(decide(&["c", "d", "e"], &[], &[], 10).recheck, None, "no window is long enough");
+        let four = [("a", 0), ("b", 5), ("f", 6), ("g", 7)];
+        assert_eq!(
+            decide(&["c"], &four, &[], 10).recheck,
+            Some(at(66)),
+            "three of four have to leave the window"
+        );
     }
 
     #[test]

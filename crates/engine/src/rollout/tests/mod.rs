@@ -5,7 +5,8 @@ mod fleet;
 mod model;
 mod properties;
 
-/// Runs a test of each task, as many at once as there are cores; the last task begins first.
+/// Runs a test of each task, as many at once as there are cores; the last task begins first. A thread has the
+/// name of its test, so that a panic names it.
 fn on_all_cores<T: Send, R: Send>(
     tasks: impl IntoIterator<Item = T>,
     test: impl Fn(T) -> R + Sync,
@@ -15,7 +16,9 @@ fn on_all_cores<T: Send, R: Send>(
     let next = || tasks.lock().unwrap().pop();
     std::thread::scope(|scope| {
         let work = || std::iter::from_fn(next).map(&test).collect::<Vec<_>>();
-        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        let spawn = |_| std::thread::Builder::new().name(name.clone()).spawn_scoped(scope, work).unwrap();
+        let handles: Vec<_> = (0..threads).map(spawn).collect();
         handles.into_iter().flat_map(|handle| handle.join().unwrap()).collect()
     })
 }

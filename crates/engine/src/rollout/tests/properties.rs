@@ -1,4 +1,4 @@
-//! What is true of every answer, over random inputs.
+//! Properties of every answer, over random inputs.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use proptest::test_runner::RngSeed;
 use crate::rollout::input::{Cluster, Group, GroupKey, Hash, Health, Report};
 use crate::rollout::policy::{Approval, Joining, OnBreach, Superseding};
 use crate::rollout::strategy::{All, Mandatory, Options, Progressive, ProgressivePerGroup};
-use crate::rollout::{Input, Policy, RolloutDecision, Size, Strategy, advance, oracle};
+use crate::rollout::{ClusterState, Input, Policy, RolloutDecision, Size, Strategy, advance, oracle};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -32,7 +32,7 @@ fn size() -> impl Strategy2<Value = Size> {
 }
 
 fn strategy() -> impl Strategy2<Value = Strategy> {
-    // A deadline of nothing fails clusters as they start; that is no fixpoint, and nobody's wish.
+    // A deadline of zero fails clusters as they start, so there is no fixpoint.
     let deadline = || prop::option::of((1..300i64).prop_map(SignedDuration::from_secs));
     let options = (span(), deadline(), size()).prop_map(|(soak, deadline, failures)| Options {
         soak,
@@ -116,7 +116,7 @@ fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
                 last_good,
                 unreachable,
                 answers_since,
-                // Nobody has joined yet who will.
+                // No cluster has joined yet that will join later.
                 joined: joined.min(Some(NOW)),
                 skip,
             },
@@ -293,7 +293,7 @@ fn known(strategy: Strategy, clusters: impl IntoIterator<Item = (i32, Cluster)>)
     input
 }
 
-/// Found by the properties above: it is done when its soak is over, and nobody looked.
+/// The properties above found this case: the cluster is done when its soak is over, and no wake was set for then.
 #[test]
 fn a_silent_cluster_that_succeeded_is_looked_at_when_its_soak_is_over() {
     let soak = SignedDuration::from_secs(60);
@@ -315,8 +315,8 @@ fn a_silent_cluster_that_succeeded_is_looked_at_when_its_soak_is_over() {
     assert_eq!(advance(&input, NOW + soak).counts.done, 1);
 }
 
-/// Found by the properties above: what a breach counts is shown as quarantined, and its deadlines were
-/// forgotten.
+/// The properties above found this case: the deadlines of clusters were forgotten that a breach counts and
+/// that are shown as quarantined.
 #[test]
 fn a_breach_is_counted_again_at_the_deadlines_of_what_it_counts() {
     let deadline = SignedDuration::from_secs(10);
@@ -343,4 +343,25 @@ fn a_breach_is_counted_again_at_the_deadlines_of_what_it_counts() {
         (Some(1), 2, Some(NOW + SignedDuration::from_secs(5)))
     );
     assert_eq!(failures(NOW + SignedDuration::from_secs(5)), Some(2));
+}
+
+#[test]
+fn a_quarantine_moves_no_cluster_that_is_skipped_or_for_which_the_revision_is_good() {
+    let cluster = |name: &str, skip: bool, good: &str| Cluster {
+        name: name.into(),
+        wants: "r2".into(),
+        runs: Some("r2".into()),
+        last_good: Some(good.into()),
+        skip,
+        ..Cluster::default()
+    };
+    let clusters =
+        [cluster("fails", false, "r1"), cluster("skipped", true, "r1"), cluster("good", false, "r2")];
+    let mut input = known(Strategy::All(All::default()), clusters.map(|cluster| (0, cluster)));
+    input.policy = Ok(Policy { on_breach: OnBreach::Rollback, ..Policy::default() });
+    input.quarantined = Some("r2".into());
+    let decision = advance(&input, NOW);
+    let assigned = |name: &str| decision.clusters[name].assigned.clone();
+    assert_eq!(["fails", "skipped", "good"].map(assigned), ["r1", "r2", "r2"].map(|hash| Some(hash.into())));
+    assert_eq!(decision.clusters["skipped"].state, ClusterState::Skipped);
 }

@@ -74,6 +74,8 @@ fn a_workload_is_healthy_when_all_of_it_runs_as_its_spec_says() {
     check(deployment, sized(json!({"replicas": 3, "updatedReplicas": 3, "availableReplicas": 3})), "current");
     let exceeded = json!({"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "late"});
     check(deployment, sized(json!({"conditions": [exceeded]})), "failed: late");
+    let unavailable = json!({"type": "Available", "status": "False", "reason": "Because"});
+    check(deployment, sized(json!({"conditions": [unavailable, exceeded]})), "failed: late");
     check(
         "apps/v1/StatefulSet",
         sized(json!({"readyReplicas": 2})),
@@ -92,4 +94,20 @@ fn a_workload_is_healthy_when_all_of_it_runs_as_its_spec_says() {
     check("v1/Pod", json!({}), "in progress: it is Pending");
     check("v1/Pod", json!({"status": {"phase": "Failed"}}), "failed: it has failed");
     check("v1/PersistentVolumeClaim", json!({"status": {"phase": "Bound"}}), "current");
+    check("v1/PersistentVolumeClaim", json!({}), "in progress: it is Pending");
+}
+
+#[test]
+fn an_object_takes_time_if_its_kind_has_a_controller_or_its_status_tells_of_one() {
+    assert!(takes_time(&Gvk::parse("apps/v1", "Deployment"), None));
+    assert!(!takes_time(&Gvk::parse("v1", "ConfigMap"), None));
+    let widget = Gvk::parse("x.io/v1", "Widget");
+    let takes_time = |status: Value| {
+        let live =
+            json!({"apiVersion": "x.io/v1", "kind": "Widget", "metadata": {"name": "a"}, "status": status});
+        takes_time(&widget, Some(&Object::from_value(live).unwrap()))
+    };
+    assert!(takes_time(json!({"observedGeneration": 1})));
+    assert!(takes_time(condition("Ready", "False", "")));
+    assert!(!takes_time(condition("Other", "True", "")));
 }

@@ -46,6 +46,8 @@ pub(super) struct Hub {
     pub(super) missing_namespaces: BTreeSet<String>,
     pub(super) writes: usize,
     pub(super) deleted: Vec<ObjectId>,
+    /// The objects that other ConfigRepos own.
+    pub(super) claimed: BTreeMap<ObjectId, Key>,
     /// The objects that other ConfigRepos want.
     pub(super) requested: BTreeMap<ObjectId, Key>,
     pub(super) awaits_requests: bool,
@@ -62,6 +64,7 @@ impl Hub {
             missing_namespaces: BTreeSet::new(),
             writes: 0,
             deleted: Vec::new(),
+            claimed: BTreeMap::new(),
             requested: BTreeMap::new(),
             awaits_requests: false,
             comparisons: RefCell::default(),
@@ -79,7 +82,7 @@ impl Hub {
         let input = Input {
             repo: &repo(),
             inventory: &self.inventory,
-            claimed: &BTreeMap::new(),
+            claimed: &self.claimed,
             requested: &self.requested,
             awaits_requests: self.awaits_requests,
             missing_namespaces: &self.missing_namespaces,

@@ -6,3 +6,4 @@ mod inventory;
 mod ownership;
 mod plan;
 mod properties;
+mod stages;

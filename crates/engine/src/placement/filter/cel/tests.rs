@@ -154,3 +154,12 @@ fn a_size_is_counted_until_it_is_above_every_limit() {
     assert_eq!(texts([limit - 2, 1]), limit + 2);
     assert_eq!(texts([limit - 1, 1]), limit + 1);
 }
+
+#[test]
+fn the_rules_of_a_work_have_the_limit_of_one_cluster() {
+    let ten = "[0,1,2,3,4,5,6,7,8,9]";
+    let rule = (0..5).fold("true".to_owned(), |inner, level| format!("{ten}.all(x{level}, {inner})"));
+    let refusal = Expressions::compile(&[rule]).unwrap().hold(&[]).unwrap_err();
+    assert_eq!(refusal, format!("the expressions cost more than {MAX_STEPS_PER_CLUSTER} steps"));
+    assert_eq!(Expressions::compile(&["1 + 1 == 2".to_owned()]).unwrap().hold(&[]), Ok(true));
+}
