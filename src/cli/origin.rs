@@ -12,7 +12,7 @@ use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate};
 use object::{Gvk, Key, Kind, Object};
 use reconcile::{Caches, Change, Controller, Index, Observes, Site, Wakes, Watches};
 
-/// Where a command reads what it explains.
+/// The place from which a command reads objects.
 #[derive(Debug, clap::Args)]
 pub(super) struct Origin {
     /// Read the objects from this file (YAML documents or a List, as kubectl prints it) instead of from a
@@ -92,7 +92,7 @@ pub(super) fn read_by<C: Controller>() -> Vec<KindToRead> {
     kinds.0
 }
 
-/// What a controller of add-ons reads, with the content of the configurations.
+/// The objects that a controller of add-ons reads, with the content of the configurations.
 pub(super) fn read_by_rollouts<C: Controller>() -> Vec<KindToRead> {
     let mut kinds = read_by::<C>();
     kinds.extend([KindToRead::observed::<AddOnTemplate>(), KindToRead::observed::<AddOnDeploymentConfig>()]);

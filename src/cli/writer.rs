@@ -13,7 +13,7 @@ use super::{CommandError, CommandResult};
 use crate::shell;
 use object::{Gvk, Key, Kind, Metadata as _, Object};
 
-/// The field manager of what commands apply.
+/// The field manager of the commands.
 const MANAGER: &str = "wheelwright-cli";
 /// Attempts of a change that meets conflicts, as client-go's `RetryOnConflict` makes by default.
 const CONFLICT_ATTEMPTS: usize = 5;
@@ -245,7 +245,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// Prints what was written.
+    /// Prints the writes.
     pub(super) fn finish(self, ui: &mut Ui) -> CommandResult {
         match self.output {
             Format::Text => {
@@ -280,7 +280,7 @@ pub(super) fn print(ui: &mut Ui, format: Format, objects: &[Object]) -> Result<(
     Ok(())
 }
 
-/// The names of what commands are told to look at, each of which must be the name of a cluster.
+/// The objects of the names that a person gave, each of which must exist.
 pub(super) async fn must_exist<K: Kind>(
     client: &kube::Client,
     names: &[String],

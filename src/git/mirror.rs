@@ -34,7 +34,7 @@ pub struct History<'a> {
     pub allowed: Option<&'a str>,
 }
 
-/// A bare repository that holds what was fetched from a remote. It is not shared between processes.
+/// A bare repository that holds the fetched objects of a remote. It is not shared between processes.
 #[derive(Debug)]
 pub struct Mirror {
     pub(super) dir: PathBuf,

@@ -166,7 +166,7 @@ impl Mirror {
         match self.send(&repo, reference, tip, id)? {
             PushAnswer::Accepted => Ok(Attempt::Pushed(id)),
             PushAnswer::Stale => Ok(Attempt::Stale(id)),
-            // The reference on the server says what it did; the words of a message do not.
+            // The reference on the server tells whether the push succeeded; the words of a message do not.
             PushAnswer::Rejected(why) => match self.remote_tip(&repo, reference)? {
                 now if now == Some(id) => Ok(Attempt::Pushed(id)),
                 now if now == tip => Err(self.rejected(commit, &why)),
@@ -271,7 +271,7 @@ enum PushAnswer {
     Unknown(Error),
 }
 
-/// The file of a directory that says whose report it holds.
+/// The file of a directory that names the owner of the report in it.
 const RECORD: &str = ".wheelwright.json";
 
 /// Longest record that is read: 5,000 paths of a usual length.

@@ -83,7 +83,7 @@ fn has_joined(cluster: &ManagedCluster) -> bool {
     cluster.holds(api::names::cluster_conditions::JOINED)
 }
 
-/// The requests of a cluster for its first certificate that nobody has answered. A request for anything else is not approved here.
+/// The requests of a cluster for its first certificate that have no answer. A request for anything else is not approved here.
 async fn requests(
     client: &kube::Client,
     cluster: &str,

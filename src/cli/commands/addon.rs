@@ -23,7 +23,7 @@ enum Verb {
     Enable {
         #[command(flatten)]
         which: AddOnArgs,
-        /// Namespace of the agent of the add-on on the cluster; what the add-on is configured with where absent.
+        /// Namespace of the agent of the add-on on the cluster; where absent, that of the configuration of the add-on.
         #[arg(short, long)]
         namespace: Option<String>,
     },

@@ -130,7 +130,7 @@ async fn install(args: &Args, installer: &Installer, installed: Options, ui: &mu
     Ok(ExitCode::SUCCESS)
 }
 
-/// What an earlier version installed and this one does not have. Definitions hold the fleet and stay.
+/// The objects that an earlier version installed and this one does not have. Definitions hold the fleet and stay.
 async fn stale(installer: &Installer, wanted: &[Object]) -> Result<Vec<Object>, CommandError> {
     let mut installed = installer.installed(&kinds(wanted)).await?;
     let keep: BTreeSet<ObjectRef> = wanted.iter().map(Object::reference).collect();
@@ -138,7 +138,7 @@ async fn stale(installer: &Installer, wanted: &[Object]) -> Result<Vec<Object>, 
     Ok(installed)
 }
 
-/// The kinds of what is installed, without definitions and namespaces.
+/// The kinds of the installed objects, without definitions and namespaces.
 pub(super) fn kinds(wanted: &[Object]) -> BTreeSet<Gvk> {
     let is_own = |object: &&Object| !["CustomResourceDefinition", "Namespace"].contains(&object.kind());
     wanted.iter().filter(is_own).map(Object::gvk).collect()

@@ -101,7 +101,7 @@ async fn apply<K: Kind>(writer: &mut Writer, object: Value) -> Result<(), Comman
     Ok(())
 }
 
-/// Writes what the chart of the agent holds.
+/// Applies the objects of the agent's chart.
 async fn install(writer: &mut Writer, args: &Args, kubeconfig: &str) -> Result<(), CommandError> {
     let metadata = json!({"name": AGENT, "namespace": AGENT_NAMESPACE});
     let everything = json!([

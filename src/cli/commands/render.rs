@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// The repository to take the revision of; the one around the working directory unless it is named.
     #[arg(long, value_name = "URL")]
     repo: Option<String>,
-    /// What is printed. With json, errors are JSON too.
+    /// The format of the output. With json, errors are JSON too.
     #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
     output: Format,
     /// Print the files that the objects depend on, with their SHA-256 digests, instead of the objects.

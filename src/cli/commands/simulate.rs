@@ -38,7 +38,7 @@ struct Rollout {
     /// Play the rollout to its end.
     #[arg(long)]
     until_done: bool,
-    /// What becomes of clusters, in YAML or JSON; where absent, all succeed after 35 seconds.
+    /// The outcomes of clusters, in YAML or JSON; where absent, all succeed after 35 seconds.
     #[arg(long, value_name = "FILE", requires = "until_done")]
     outcomes: Option<PathBuf>,
     /// How to print the answer.

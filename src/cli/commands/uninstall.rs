@@ -60,7 +60,7 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
         must_be_empty(installer).await?;
     }
     let installed = installer.installed(&kinds(&wanted)).await?;
-    // The survey refuses what helm installed.
+    // The survey refuses objects that helm installed.
     let operator = ObjectRef::of::<Deployment>(Key::namespaced(&args.namespace, OPERATOR));
     let deployments: Vec<Object> =
         wanted.iter().filter(|object| object.reference() == operator).cloned().collect();

@@ -1,4 +1,4 @@
-//! The differences between what is wanted and what a hub has, and the writes that remove them.
+//! The differences between the wanted objects and those of a hub, and the writes that remove them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::cli::CommandError;
 use crate::cli::writer::{api_of, failed};
 use api::names::GITOPS_GROUP;
 
-/// What happens to an object.
+/// The change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Change {
     /// It is made.
@@ -63,10 +63,10 @@ impl Installer {
         Ok(found.map(|found| read(&found)).transpose()?)
     }
 
-    /// What the hub has of some objects.
+    /// The objects of some names that the hub has.
     ///
     /// # Errors
-    /// The hub cannot be read, or an object belongs to somebody else and may not be taken over.
+    /// The hub cannot be read, or an object belongs to another owner and may not be taken over.
     pub(in crate::cli) async fn survey(
         &self,
         wanted: &[Object],
@@ -173,7 +173,7 @@ fn is_shared(object: &Object) -> bool {
     object.kind() == "CustomResourceDefinition" || object.name().starts_with("open-cluster-management:")
 }
 
-/// What a person would see change: no bookkeeping of the API server.
+/// The object as people compare it, without the fields that the API server keeps.
 fn content(object: &Object) -> BTreeMap<&str, serde_json::Value> {
     let mut content = BTreeMap::new();
     for (field, value) in object.0.iter().filter(|(field, _)| *field != "status") {

@@ -26,7 +26,7 @@ pub(super) fn keep_conversion(wanted: &mut Object, present: &Object) {
     }
 }
 
-/// Takes the webhook out of the definitions that name it, and stops to serve what nobody converts any more. Returns their names.
+/// Removes the webhook from the definitions that name it, and stops serving the versions that need it. Returns the names of the definitions.
 ///
 /// Without that the API server would fail to answer for these kinds.
 pub(in crate::cli) async fn stop_conversion(

@@ -1,4 +1,4 @@
-//! What a person may choose, and the objects that follow from it.
+//! The options of an installation, and the objects that follow from them.
 
 use anyhow::Context as _;
 use object::Object;
@@ -16,7 +16,7 @@ const PLACEHOLDER: &str = "release-namespace";
 /// Annotation of the Deployment with the options it was installed with, as JSON.
 const OPTIONS_ANNOTATION: &str = "gitops.wheelwright.dev/install-options";
 
-/// What a person has chosen. The values of the chart have the same names and defaults.
+/// The options of an installation. The values of the chart have the same names and defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(in crate::cli) struct Options {

@@ -1,4 +1,4 @@
-//! Waits until what was installed works.
+//! Waits until the installed operator works.
 
 use std::time::Duration;
 

@@ -42,7 +42,7 @@ pub(in crate::git) struct Subject {
     pub(in crate::git) tag: Option<(Oid, String)>,
 }
 
-/// Verifies what a reference points to, after the commit that was accepted last.
+/// Verifies the commit or tag that a reference points to, after the commit that was accepted last.
 ///
 /// # Errors
 /// [`Error::NotVerified`] names the first commit or tag that is refused.

@@ -103,7 +103,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Refuses keys and hashes that are too weak, and security keys that nobody touched.
+/// Refuses keys and hashes that are too weak, and signatures of security keys that were not touched.
 fn check_strength(signature: &SshSig, signer: &str) -> Result<(), Refusal> {
     let refuse = |why: &str| Err(Refusal::NotForSigning { signer: signer.to_owned(), why: why.to_owned() });
     match signature.public_key() {

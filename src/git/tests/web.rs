@@ -27,7 +27,7 @@ pub(super) struct Received {
     pub(super) headers: BTreeMap<String, String>,
 }
 
-/// What the server does.
+/// The behaviour of the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Behaviour {
     /// The names of its certificate.

@@ -1,7 +1,7 @@
 //! git over https: one request for the list of references, and one for each further part
 //! (gitprotocol-http(5)).
 //!
-//! The transport follows no redirect: it would lead to a host that nobody configured, with or without
+//! The transport follows no redirect: it would lead to a host that no configuration names, with or without
 //! credentials.
 
 use std::io::{self, Read, Write};

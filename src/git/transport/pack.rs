@@ -1,6 +1,6 @@
 //! Checks the sizes of the objects of a pack while the pack arrives (gitformat-pack(5)).
 //!
-//! libgit2 limits what a delta makes. It does not limit what a delta is made from: a base of 2 GiB is a pack
+//! libgit2 limits the result of a delta. It does not limit the base of a delta: a base of 2 GiB is a pack
 //! of 2 MiB.
 
 use flate2::{Decompress, FlushDecompress, Status};

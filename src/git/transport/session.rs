@@ -1,4 +1,4 @@
-//! One fetch or push: who is asked, with which credentials, and within which limits.
+//! One fetch or push: the server that it asks, the credentials, and the limits.
 
 use std::cell::RefCell;
 use std::io;

@@ -20,7 +20,7 @@ use super::select::Selection;
 use super::status;
 use api::cluster::v1beta1::{ClusterDecision, PlacementDecision};
 
-/// Decides what to write, given the clusters whose decisions are not what they should be.
+/// Decides the writes, given the clusters whose published decisions are not the wanted ones.
 ///
 /// `unsettled` is `None` where the slices are known to be as they should be, so that nothing but scores can
 /// be to write.
@@ -164,7 +164,7 @@ impl LayoutBuilder<'_> {
         }
     }
 
-    /// Returns whether the published entries of a slice differ from what they should be.
+    /// Returns whether the published entries of a slice differ from the wanted ones.
     fn differs(&self, slice: &Slice, position: Option<&usize>) -> bool {
         let published = position.and_then(|at| self.cycle.published.slices.get(*at));
         let Some(published) = published.filter(|published| published.is_written) else { return true };

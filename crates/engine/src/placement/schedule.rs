@@ -1,4 +1,4 @@
-//! One scheduling cycle from nothing: the definition of what a placement decides.
+//! One scheduling cycle from nothing: the definition of the decisions of a placement.
 
 use std::collections::BTreeSet;
 

@@ -217,7 +217,7 @@ impl Selection {
         self.candidates.len() - self.count(FilterResult::Gone) - self.count(FilterResult::Outside)
     }
 
-    /// Returns whether the decision of a cluster is not what it should be.
+    /// Returns whether the published decision of a cluster is not the wanted one.
     pub(super) fn is_unsettled(&self, cycle: &Cycle<'_>, id: Id) -> bool {
         let selected = self.is_selected(cycle, id);
         let Some(slice) = cycle.published.slice_of(id) else { return selected };

@@ -21,7 +21,7 @@ pub struct Heartbeat {
     pub reported: Option<(ConditionStatus, Timestamp)>,
 }
 
-/// What the hub has observed of the heartbeats of one cluster.
+/// The heartbeats of one cluster, as the hub has observed them.
 #[derive(Clone, Debug)]
 pub struct Liveness {
     heartbeat: Heartbeat,

@@ -76,7 +76,7 @@ impl Cluster {
         self.rank() < 8
     }
 
-    /// Whether it runs what it should, or is skipped.
+    /// Whether it runs the wanted revision, or is skipped.
     pub fn is_settled(&self) -> bool {
         matches!(self.state, ClusterState::Done | ClusterState::Skipped)
     }

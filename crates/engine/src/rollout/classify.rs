@@ -56,7 +56,7 @@ pub(super) fn classify(cluster: Option<&Cluster>, limits: &Limits, now: Timestam
     })
 }
 
-/// The time at which a cluster that was assigned what it should run succeeded, failed or timed out, or will;
+/// The time at which a cluster that was assigned the wanted revision succeeded, failed or timed out, or will;
 /// `None` if no time is known.
 pub(super) fn finished(cluster: &Cluster, limits: &Limits) -> Option<Timestamp> {
     cluster.runs.as_ref().filter(|runs| **runs == cluster.wants)?;

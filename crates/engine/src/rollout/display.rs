@@ -1,4 +1,4 @@
-//! Explanations of states in sentences: what a cluster waits for, and until when.
+//! Explanations of states in sentences: why a cluster waits, and until when.
 
 use std::fmt::{Display, Formatter};
 

@@ -75,9 +75,9 @@ pub fn check(input: &Input, decision: &RolloutDecision, now: Timestamp) -> Check
 /// The state of a cluster, computed without the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExpectedState {
-    /// It does not run what it should and can be started.
+    /// It does not run the wanted revision, and can be started.
     ToDo,
-    /// It was assigned what it should run and has no outcome, or has not soaked.
+    /// It was assigned the wanted revision and has no outcome, or has not soaked.
     InFlight,
     /// It failed or had no success in time.
     Failed,

@@ -21,7 +21,7 @@ pub struct Policy {
     pub superseding: Superseding,
     /// The groups that wait for an approval.
     pub approval: Approval,
-    /// Windows in which no cluster starts. Rollbacks are not held: a freeze protects what works.
+    /// Windows in which no cluster starts. Rollbacks are not held: a freeze protects working clusters.
     pub freezes: Vec<Freeze>,
     /// The least time a cluster must have succeeded before its slot is free; a longer `minSuccessTime` wins.
     pub soak: SignedDuration,
@@ -36,7 +36,7 @@ pub struct Policy {
     pub removals: Size,
     /// How long a removal counts.
     pub removal_window: SignedDuration,
-    /// What follows the strategy.
+    /// The changes that follow the strategy.
     pub roll_out: RollOut,
     /// The revision of a cluster that never ran any, until it may start.
     pub joining: Joining,
@@ -137,7 +137,7 @@ impl Default for Policy {
     }
 }
 
-/// What follows the rollout strategy of a placement.
+/// The changes that follow the rollout strategy of a placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RollOut {
     /// The configurations of add-ons that are installed, as in OCM.

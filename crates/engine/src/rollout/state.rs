@@ -21,7 +21,7 @@ pub enum ClusterState {
         /// The end of the soak time.
         until: Timestamp,
     },
-    /// It was assigned what it should run and has no outcome yet. It holds a slot.
+    /// It was assigned the wanted revision and has no outcome yet. It holds a slot.
     Progressing {
         /// When it counts as timed out; `None` is never.
         deadline: Option<Timestamp>,

@@ -10,7 +10,7 @@ use object::{Gvk, Object};
 /// The health of a live object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// Its controller has done what its spec says, or it has none.
+    /// Its controller has done what the spec asks for, or it has no controller.
     Current,
     /// Its controller is at work, for the reason given.
     InProgress(String),

@@ -109,7 +109,7 @@ impl Fleet {
         self.clusters.values().all(|cluster| cluster.version == version && cluster.is_available)
     }
 
-    /// What changed since `before`, a sentence each.
+    /// The changes since `before`, a sentence each.
     pub(super) fn changes_since(&self, before: &Self) -> Vec<String> {
         let mut told: BTreeMap<(u8, String), Vec<&str>> = BTreeMap::new();
         let mut tell = |order: u8, what: String, name: &'_ str| {

@@ -46,7 +46,7 @@ impl ConfigRepository {
         Ok(Self { path, key, files })
     }
 
-    /// Verifies the signature of a commit of the status branch. Returns what git says about it.
+    /// Verifies the signature of a commit of the status branch. Returns the output of git.
     pub(super) fn verify(&self, commit: &str) -> Result<String> {
         let repo = Repository::open_bare(&self.path)?;
         let (signature, payload) = repo.extract_signature(&Oid::from_str(commit)?, None)?;
@@ -73,7 +73,7 @@ impl ConfigRepository {
         self.commit("fleet: managed-serviceaccount 0.4.0 on every cluster")
     }
 
-    /// The files of the next version, which nobody has committed yet.
+    /// The files of the next version, which is not committed yet.
     pub(super) fn upgrade(&self) -> Result<FileTree> {
         let mut files = self.files.clone();
         edit(&mut files, VERSION, "0.4.0", "0.4.1")?;

@@ -1,4 +1,4 @@
-//! The three commits of the demo, and what the fleet does after each.
+//! The three commits of the demo, and the reaction of the fleet to each.
 
 use std::path::Path;
 use std::time::Duration;
@@ -74,7 +74,7 @@ impl Demo<'_> {
         Ok(())
     }
 
-    /// Shows what happens until the user ends it.
+    /// Shows the fleet until the user ends the demo.
     async fn stay(&mut self, background: &Background) -> Result<()> {
         while background.stop.run_until_cancelled(sleep(TICK)).await.is_some() {
             self.refresh()?;

@@ -34,7 +34,7 @@ pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with a definition.
+/// The problem of a definition.
 fn compare(wanted: &CustomResourceDefinition, present: Option<&CustomResourceDefinition>) -> Option<Finding> {
     let name = wanted.name();
     let Some(present) = present else {

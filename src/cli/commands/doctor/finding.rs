@@ -1,4 +1,4 @@
-//! What a check found.
+//! The result of a check.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use object::Kind;
 pub(super) enum Health {
     /// It is as it should be.
     Good,
-    /// It works, and somebody should look at it.
+    /// It works, and a person should look at it.
     Warning,
     /// It does not work.
     Bad,
@@ -19,16 +19,16 @@ pub(super) enum Health {
     Unknown,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Finding {
     /// The check.
     pub(super) check: &'static str,
     pub(super) health: Health,
-    /// What was seen.
+    /// The observation, in a sentence.
     pub(super) message: String,
-    /// What to do; empty when there is nothing to do.
+    /// The correction; empty when there is nothing to do.
     pub(super) advice: String,
 }
 

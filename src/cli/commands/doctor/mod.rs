@@ -36,7 +36,7 @@ pub(crate) struct Args {
     output: Output,
 }
 
-/// What checks look at.
+/// The input of the checks.
 struct Hub {
     client: kube::Client,
     /// Namespace of the operator.

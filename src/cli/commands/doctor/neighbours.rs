@@ -21,7 +21,7 @@ const OCM: &[(&str, &[&str])] = &[
     ("-work-controller", &["replica-set"]),
     ("-addon-manager-controller", &["addon-config", "addon-deploy", "addon-install"]),
 ];
-/// The mark of Argo CD on what it applies.
+/// The annotation of Argo CD on the objects that it applies.
 const ARGO_CD: &str = "argocd.argoproj.io/tracking-id";
 
 pub(super) async fn examine(hub: &Hub) -> Vec<Finding> {

@@ -1,4 +1,4 @@
-//! What the operator's service account may do, asked of the API server rule by rule.
+//! The permissions of the operator's service account, asked of the API server rule by rule.
 
 use anyhow::Context as _;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};

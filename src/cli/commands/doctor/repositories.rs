@@ -1,4 +1,4 @@
-//! The ConfigRepos: whether they can be fetched, and whether what they name exists.
+//! The ConfigRepos: whether they can be fetched, and whether the objects that they name exist.
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use object::{Key, Metadata as _};
@@ -73,7 +73,7 @@ async fn missing_secret(hub: &Hub, repo: &ConfigRepo) -> Result<Option<String>, 
     Ok(None)
 }
 
-/// What the operator says about a repository.
+/// The finding that the conditions of a ConfigRepo give.
 fn condition(repo: &ConfigRepo) -> Finding {
     let key = Key::of(repo);
     if repo.spec.suspend {

@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// In which order clusters are printed: what was chosen, what nearly was, then what came less and less far.
+/// The states in the order in which clusters are printed: decided clusters first, then the others, the closest first.
 const STATES: [&str; 9] = [
     "Selected",
     "Arriving",
@@ -92,7 +92,7 @@ fn text(explanation: &Explanation) -> String {
     page
 }
 
-/// What is wanted of which clusters, how many every filter left, and what counts.
+/// The head of the page: the requested clusters, the number that each filter left, and the prioritizers.
 fn pipeline(explanation: &Explanation) -> String {
     let wanted = explanation.number_of_clusters.map_or_else(|| "all".into(), |number| number.to_string());
     let mut page = format!("  wants {wanted} of cluster sets [{}]\n", explanation.cluster_sets.join(","));

@@ -41,7 +41,7 @@ pub(crate) struct Args {
 pub(in crate::cli) struct Explained {
     /// The rollout of each placement.
     pub(in crate::cli) rollouts: Vec<PlacementRollout>,
-    /// What the hashes stand for.
+    /// The configurations behind the hashes.
     contents: BTreeMap<Hash, Vec<String>>,
     /// The removal from clusters that no placement selects any more.
     pub(in crate::cli) removal: Removal,
@@ -126,7 +126,7 @@ pub(in crate::cli) fn json(explanation: &Explained) -> Value {
     json!({"placements": placements, "contents": contents, "removal": removal, "messages": explanation.messages})
 }
 
-/// A page: each placement with its stages and a line per cluster, then what the hashes stand for.
+/// A page: each placement with its stages and a line per cluster, then the configurations behind the hashes.
 pub(in crate::cli) fn text(name: &str, explanation: &Explained) -> String {
     let mut page = String::new();
     if explanation.rollouts.is_empty() {

@@ -15,7 +15,7 @@ use object::{Kind, Metadata as _, Object};
 /// Longest message of a condition that is shown.
 const LONGEST_MESSAGE: usize = 200;
 
-/// What to show, and how.
+/// The selection of objects, and the format.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// Only objects of this name.

@@ -85,7 +85,7 @@ fn text(bootstrap: &Bootstrap) -> String {
     )
 }
 
-/// Makes the identity, and the role where no operator has made it. What exists stays as an administrator left it.
+/// Makes the identity, and the role where no operator has made it. Existing objects stay as an administrator left them.
 async fn prepare(client: &kube::Client, hub: &HubArgs) -> Result<(), CommandError> {
     let named = |namespace: Option<&str>, name: &str| ObjectMeta {
         namespace: namespace.map(str::to_owned),

@@ -17,10 +17,10 @@ use sim::preview::{HubSnapshot, Preview, PreviewError};
 /// to.
 const ROUNDS: usize = 4;
 
-/// Reads kinds of a hub and plans, and reads what else the plan asks for.
+/// Reads kinds of a hub and plans; reads the kinds that the plan asks for, and plans again.
 ///
 /// # Errors
-/// The hub cannot be read, or what `plan` says.
+/// The hub cannot be read, or `plan` fails.
 pub(super) fn plan(
     kubeconfig: Option<&Path>,
     context: Option<&str>,

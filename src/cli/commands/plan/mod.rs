@@ -28,7 +28,7 @@ use sim::preview::{Commit, HubSnapshot, PreviewError, Verdict, preview};
     10  something changes\n  11  something changes, and a part of it waits for an approval\n  12  the commit is refused and does nothing"
 )]
 pub(crate) struct Args {
-    /// The commit: a branch, tag, commit id, or what the repository has checked out.
+    /// The commit: a branch, a tag or a commit id; the checked-out commit by default.
     #[arg(long, value_name = "REF", default_value = HEAD)]
     head: String,
     /// The commit to compare with. Default: the hub as it is.

@@ -11,7 +11,7 @@ use crate::cli::{CommandResult, output::Ui};
 
 /// Look at rollouts, hold them, let them go on, and take them back.
 ///
-/// What people decide stands in RolloutPolicies on the hub; one is made where none is for the add-on or the set.
+/// Decisions of people stand in RolloutPolicies on the hub; the command creates one if none is about the add-on or the set.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

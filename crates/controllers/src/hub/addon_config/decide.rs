@@ -39,7 +39,7 @@ pub(super) struct DecidedRollouts {
     pub(super) memories: Vec<RolloutStatus>,
     /// Clusters that get other configurations.
     pub(super) assigned: BTreeMap<String, Vec<Config>>,
-    /// Clusters that were assigned what they should run.
+    /// Clusters that were assigned their wanted configurations.
     pub(super) ready: BTreeSet<String>,
     /// The removal of the add-on from clusters that no placement selects any more.
     pub(super) removal: Removal,

@@ -20,7 +20,7 @@ use reconcile::{Action, Event, EventType, Plan, StatusWrite};
 /// Time limit of the jobs, after which an event reports them.
 const HOOK_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 
-/// What the deletion of an add-on waits for.
+/// The state of the hooks that the deletion of an add-on waits for.
 #[derive(Default)]
 struct HookWait {
     /// Writes on the way to its end.

@@ -47,7 +47,7 @@ pub(super) fn unmet(repo: &ConfigRepo, checkout: &Checkout, view: &impl View) ->
     Ok(None)
 }
 
-/// What a ConfigRepo lacks that another one depends on.
+/// Why `repo` waits for `other`, on which it depends; `None` if it does not.
 fn missing(repo: &ConfigRepo, other: &ConfigRepo, checkout: &Checkout) -> Option<String> {
     if other.is_terminating() {
         return Some("is being deleted".into());

@@ -70,7 +70,7 @@ impl Recorded {
         let missing: Vec<_> = wanted.iter().filter(|(path, _)| !known.contains(path)).collect();
         let mut actions = Vec::new();
         if missing.is_empty() {
-            // The others list what these do.
+            // The other parts list every wanted object.
             actions.extend(ending.iter().filter_map(|part| release(part)));
         }
         actions.extend(self.former.iter().filter_map(|part| release(part)));

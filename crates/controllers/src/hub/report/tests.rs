@@ -106,7 +106,7 @@ fn changes_that_keep_coming_are_reported_once_an_interval() {
     assert!((8..=20).contains(&pushes), "{pushes} in ten minutes");
 }
 
-/// What is concluded from a push, and the plan after it at a later time.
+/// The conclusion from a push, and the plan after it at a later time.
 fn after(outcome: Outcome, later: SignedDuration) -> (ConfigRepo, Plan) {
     let mut world = world(json!({}));
     commit(&mut world, '1', "msa");

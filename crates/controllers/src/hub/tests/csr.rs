@@ -4,7 +4,7 @@ use object::Object;
 use reconcile::Caches;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
-/// What the agent `agent` of the cluster `c1` asks to be signed.
+/// A request of the agent `agent` of the cluster `c1`.
 const PEM: &str = include_str!("agent.csr");
 
 struct Case {

@@ -12,7 +12,7 @@ use engine::addon::spec_hash::spec_hash;
 use object::{Kind, Object};
 use reconcile::{Caches, Site};
 
-/// What the agent `agent` of the cluster `c1` asks to be signed.
+/// A request of the agent `agent` of the cluster `c1`.
 const PEM: &str = include_str!("agent.csr");
 const AGENT: &str = "system:open-cluster-management:c1:agent";
 const GROUP: &str = "addon.open-cluster-management.io";

@@ -1,4 +1,4 @@
-//! A hub in memory for tests: schedules a placement again and again and writes what the schedules say.
+//! A hub in memory for tests: schedules a placement again and again, and executes the writes of the schedules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct Hub {
     /// The decision of another placement.
     pub elsewhere: Option<PlacementDecision>,
     pub incremental: IncrementalSchedule,
-    /// What readers could see after each single write, from the last schedule on: clusters by decision.
+    /// The published clusters by decision after each single write, from the last schedule on.
     pub seen: Vec<BTreeMap<String, Vec<String>>>,
     /// How many writes of the next schedule succeed, where not all do.
     pub crash_after: Option<usize>,
@@ -235,7 +235,7 @@ impl Hub {
         self.incremental = IncrementalSchedule::default();
     }
 
-    /// Somebody else changes, creates or (`Null`) deletes a decision.
+    /// Another client changes, creates or (`Null`) deletes a decision.
     pub(crate) fn edit(&mut self, name: &str, decision: Value) {
         let new = (!decision.is_null()).then(|| Arc::new(serde_json::from_value(decision).unwrap()));
         self.replace(name, new);

@@ -1,4 +1,4 @@
-//! Claims about the layout: what a change moves, and what it leaves where it is.
+//! Claims about the layout: the clusters that a change moves, and those that stay where they are.
 
 use std::num::NonZeroUsize;
 

@@ -18,7 +18,7 @@ enum Event {
     Score(u16, i32, Option<i64>),
     Spec(usize),
     Sets(u8),
-    /// Somebody else changes a decision: which one, and how.
+    /// Another client changes a decision: the index of the decision, and the change.
     Edit(u16, u8),
     /// Another placement selects these clusters, and no others.
     Select(u16, u16),
@@ -112,7 +112,7 @@ fn happen(hub: &mut Hub, event: &Event) {
     }
 }
 
-/// Changes a decision as somebody may by hand.
+/// Changes a decision as a person may by hand.
 fn edit(hub: &mut Hub, which: u16, how: u8) {
     let names: Vec<String> = hub.decisions.keys().cloned().collect();
     let Some(name) = names.get(usize::from(which) % names.len().max(1)).cloned() else { return };
@@ -172,7 +172,7 @@ fn schedule(hub: &mut Hub) -> bool {
     schedule.steps.is_empty()
 }
 
-/// What must be true once nothing is written any more.
+/// The properties that hold once nothing is written any more.
 fn check_settled(hub: &Hub) {
     assert!(!hub.decisions.is_empty(), "no decision at all");
     let numbered =

@@ -59,7 +59,7 @@ fn a_work_reports_as_ocm_reads_its_conditions() {
     check(&[applied, ("Progressing", "False", 2), ("Degraded", "True", 2)], Report::Succeeded);
 }
 
-/// OCM waits for ever for a condition that nobody sets.
+/// OCM waits for ever for a condition that no controller sets.
 #[test]
 fn a_work_without_a_rule_for_progressing_succeeds_once_it_is_available() {
     let check = |conditions: &[(&str, &str, i64)], expected| {

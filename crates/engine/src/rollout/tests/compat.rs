@@ -1,4 +1,4 @@
-//! Worked examples: what OCM's library answers, and where this engine differs on purpose.
+//! Worked examples: the answers of OCM's library, and the cases in which this engine differs on purpose.
 //!
 //! The clusters, strategies and ages are those of the library's own behaviour, observed by running it.
 
@@ -140,7 +140,7 @@ fn progressive_is_as_in_ocm() {
     case("R34% F0", SIX, "").gives("c1,c2,c3 |  |  |");
     case("F0", SIX, "").gives("c1,c2,c3,c4,c5,c6 |  |  |");
     case("R9 F0", SIX, "").gives("c1,c2,c3,c4,c5,c6 |  |  |");
-    // A soak or a deadline from a time nobody knows begins now, again and again.
+    // A soak or a deadline that counts from an unknown time begins anew in every pass.
     case("R1 F0 D90s soak60s", SIX, "c1 Succeeded").gives("(c1) |  |  | 60s");
     case("R1 F0 D90s", SIX, "c1 Progressing").gives("(c1) |  |  | 90s");
     case("R1 F1 D0s", SIX, "c1 Progressing").gives("c2 | c1 |  |");

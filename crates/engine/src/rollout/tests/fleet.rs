@@ -1,7 +1,7 @@
 //! A fleet of many clusters in virtual time under faults of every kind, with the rollout engine in the
 //! middle.
 //!
-//! The hub and its spokes are reduced to what a rollout is about. Assignments are lost or arrive late;
+//! The hub and its spokes are reduced to the parts that a rollout concerns. Assignments are lost or arrive late;
 //! clusters apply, succeed, fail, hang, fall silent for minutes, leave and join; passes crash half way; a
 //! second commit comes before the first is through. The [oracle](crate::rollout::oracle) checks every pass,
 //! and the rollout must come to an end although the fleet never stands still. One seed is one run, the same
@@ -67,7 +67,7 @@ struct BrokenRun {
     seed: u64,
     /// The pass.
     pass: usize,
-    /// What was promised.
+    /// The broken promise.
     promise: String,
 }
 
@@ -106,7 +106,7 @@ fn run(seed: u64, faults: FaultProfile) -> Result<RunSummary, BrokenRun> {
     Err(BrokenRun { seed, pass: MAX_PASSES, promise: "the rollout ends".into() })
 }
 
-/// What happens later.
+/// The events that happen later.
 enum Event {
     /// The spoke hears of its assignment.
     Apply,
@@ -233,7 +233,7 @@ impl Fleet {
             }
             Event::Apply | Event::Report(..) if cluster.unreachable => {}
             Event::Report(of, report) => {
-                // A spoke reports what it applied; the hub may have assigned something else meanwhile.
+                // A spoke reports the hash that it applied; the hub may have assigned another one meanwhile.
                 cluster.health = Some(Health { of, report, since: Some(at) });
             }
             Event::Apply => {
@@ -299,7 +299,7 @@ impl Fleet {
     /// Writes what a pass wants, the quarantine first; some writes are lost, some passes crash.
     fn write(&mut self, decision: &RolloutDecision) {
         self.input.quarantined = decision.quarantine.clone();
-        // People approve what waits, sooner or later.
+        // People approve every waiting approval, sooner or later.
         if self.random.chance(300) {
             self.input.granted.extend(decision.approvals.iter().cloned());
         }

@@ -1,4 +1,4 @@
-//! What a restarted operator says before it has read everything.
+//! The conditions that a restarted operator writes before it has read everything.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the engine is asked in a state.
+//! The input of the engine in a state of the model.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ impl World {
         self.input_at(&world, state)
     }
 
-    /// What the engine is told in a state; `world` has what never changes.
+    /// The input in a state; `world` has the part that never changes.
     pub(super) fn input_at(&self, world: &Input, state: &S) -> Input {
         let mut input = world.clone();
         input.revision = hash(state.revision);

@@ -13,7 +13,7 @@ use crate::rollout::{Input, RolloutDecision, advance, oracle};
 pub(super) enum Transition {
     Event(&'static str),
     Cluster(usize, &'static str),
-    /// A pass whose writes `part`, a bit each, happened.
+    /// A pass of which some writes succeeded: one bit of `part` for each.
     Pass {
         part: u32,
         of: u32,
@@ -26,7 +26,7 @@ impl World {
         let mut next = Vec::new();
         let mut push = |what: &'static str, state: S| next.push((Transition::Event(what), state));
         if s.revision < self.revisions {
-            // Whoever is there by now was there when this revision began.
+            // Every cluster that exists by now existed when this revision began.
             let clusters = s.clusters.map(|c| C { late: false, ..c });
             push("commit", S { revision: s.revision + 1, approved: false, clusters, ..*s });
         }

@@ -1,4 +1,4 @@
-//! The worlds, and what can be told of one at a moment.
+//! The worlds of the model, and their states.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Outcome {
@@ -32,7 +32,7 @@ pub(super) struct S {
     pub(super) clusters: [C; 3],
 }
 
-/// A world: which strategy, and what may happen in it.
+/// A world: a strategy, and the events that may happen.
 #[derive(Clone, Copy, Default)]
 pub(super) struct World {
     pub(super) name: &'static str,
