@@ -177,14 +177,14 @@ def build(mutants):
             (TREE / path).write_text(with_changes((ROOT / path).read_text(), of_file))
         command = ["cargo", "test", "--package", "wheelwright-engine", "--lib", "--no-run", "--message-format=json"]
         made = subprocess.run(
-            command, cwd=TREE, env=os.environ | TARGET, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            command, cwd=TREE, env=os.environ | TARGET, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         messages = [json.loads(line) for line in made.stdout.splitlines()]
         if made.returncode == 0:
             return next(m["executable"] for m in messages if m.get("executable")), broken
         new = errors(messages, mutants)
         if not new or 0 in new:
-            sys.exit(f"the program does not compile: {new}")
+            sys.exit(f"the program does not compile: {new}\n{made.stderr.decode()[-4000:]}")
         broken |= new
 
 
