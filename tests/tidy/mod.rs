@@ -10,6 +10,7 @@ mod messages;
 mod names;
 mod public;
 mod size;
+mod specs;
 mod tokens;
 
 use std::collections::BTreeMap;

@@ -81,7 +81,7 @@ fn until<'w, 't>(words: &'w [&'t str], ends: &[&str]) -> &'w [&'t str] {
 }
 
 /// The words up to the end of the first block.
-fn block<'w, 't>(words: &'w [&'t str]) -> &'w [&'t str] {
+pub(super) fn block<'w, 't>(words: &'w [&'t str]) -> &'w [&'t str] {
     let mut depth = 0;
     for (at, word) in words.iter().enumerate() {
         match *word {

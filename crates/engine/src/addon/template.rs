@@ -78,7 +78,9 @@ pub fn render(input: &Input<'_>) -> Result<Vec<Object>, RenderError> {
     let variables = variables(input, namespace);
     let decoration = decoration(input, namespace, &variables)?;
     let mut objects = Vec::new();
-    for (index, manifest) in input.template.agent_spec.workload.manifests.iter().enumerate() {
+    // `registration` decides about the rest.
+    let AddOnTemplateSpec { addon_name: _, agent_spec, registration: _, unknown: _ } = input.template;
+    for (index, manifest) in agent_spec.workload.manifests.iter().enumerate() {
         let fields =
             substitute_map(manifest, &variables).map_err(|text| RenderError::Unclosed { index, text })?;
         let mut object = Object(fields);

@@ -9,7 +9,10 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use crate::addon_reads;
 use crate::hub::addon_removal::{Installed, Removal};
 use crate::placement_reads::{group_size, is_unreachable};
-use api::addon::v1alpha1::{ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn};
+use api::addon::v1alpha1::{
+    ClusterManagementAddOn, ClusterManagementAddOnSpec, InstallStrategyType, ManagedClusterAddOn,
+    ManagedClusterAddOnSpec,
+};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::RolloutStrategy;
 use api::cluster::v1beta1::Placement;
@@ -83,8 +86,15 @@ impl Node {
 impl AddOnInput {
     pub(super) fn read(cma: Arc<ClusterManagementAddOn>, view: &impl View) -> Read<Self> {
         let name = progress::name(&cma).to_owned();
-        let by_placement = cma.spec.install_strategy.r#type == InstallStrategyType::Placements;
-        let strategies = if by_placement { cma.spec.install_strategy.placements.as_slice() } else { &[] };
+        let ClusterManagementAddOnSpec {
+            add_on_meta: _,
+            add_on_configuration: _,
+            supported_configs: _, // `config_refs` reads them.
+            install_strategy,
+            unknown: _,
+        } = &cma.spec;
+        let by_placement = install_strategy.r#type == InstallStrategyType::Placements;
+        let strategies = if by_placement { install_strategy.placements.as_slice() } else { &[] };
         let mut rollout = Self {
             name: name.clone(),
             has_template: config_refs::has_template(&cma),
@@ -189,7 +199,8 @@ impl AddOnInput {
             let held: Vec<Config> = references
                 .filter_map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
                 .collect();
-            config_refs::named(&addon.spec.configs, &held)
+            let ManagedClusterAddOnSpec { install_namespace: _, configs, unknown: _ } = &addon.spec;
+            config_refs::named(configs, &held)
         });
         self.with_content(own.unwrap_or_default(), view)
     }

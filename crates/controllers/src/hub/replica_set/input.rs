@@ -9,7 +9,7 @@ use crate::placement_reads::{group_size, selection};
 use api::cluster::v1beta1::Placement;
 use api::names::{WORK_PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL};
 use api::work::v1::{ManifestWork, ManifestWorkSpec};
-use api::work::v1alpha1::{LocalPlacementReference, ManifestWorkReplicaSet};
+use api::work::v1alpha1::{LocalPlacementReference, ManifestWorkReplicaSet, ManifestWorkReplicaSetSpec};
 use engine::addon::selection::Selection;
 use engine::replica_set::{self, WorkRecord};
 use engine::rollout::Size;
@@ -62,7 +62,13 @@ impl Node {
 impl SetInput {
     pub(super) fn read(set: Arc<ManifestWorkReplicaSet>, owner: String, view: &impl View) -> Read<Self> {
         let key = Key::of(set.as_ref());
-        let template = replica_set::content(&set.spec.manifest_work_template);
+        let ManifestWorkReplicaSetSpec {
+            manifest_work_template,
+            placement_refs: _,          // `read_placements` reads them.
+            cascade_deletion_policy: _, // The deletion of the set reads it.
+            unknown: _,
+        } = &set.spec;
+        let template = replica_set::content(manifest_work_template);
         let revision = replica_set::hash(&template);
         let mut input = Self {
             revision: revision.clone(),
