@@ -29,6 +29,17 @@ impl Hub {
         objects.extend(users());
         objects.extend(content());
         self.apply(&objects);
+        let status =
+            "/apis/addon.open-cluster-management.io/v1alpha1/namespaces/c1/managedclusteraddons/a/status";
+        let runs = |hash: &str| {
+            let of = |hash: &str| json!({"name": "t", "specHash": hash});
+            let (desired, last) = (of(hash), of("old"));
+            json!({"status": {"configReferences": [{
+                "group": "addon.open-cluster-management.io", "resource": "addontemplates", "name": "t",
+                "desiredConfig": desired, "lastAppliedConfig": last,
+            }]}})
+        };
+        assert_eq!(self.send(None, Method::PATCH, status, Some(&runs("new"))).await.0, 200);
         let policies = [
             (
                 "managedclusters",
@@ -58,6 +69,17 @@ impl Hub {
         .await;
         let own = json!({"metadata": {"labels": {"probe": "1"}}});
         let agent = super::rows::IDENTITIES.iter().find(|identity| identity.name == "agent");
+        eventually("the policy of agents about add-ons is in force", async || {
+            let path = format!("{status}?dryRun=All");
+            self.send(agent, Method::PATCH, &path, Some(&runs("old"))).await.0 >= 400
+        })
+        .await;
+        let foreground = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground", "dryRun": ["All"]});
+        eventually("the policy of held add-ons is in force", async || {
+            let path = "/apis/addon.open-cluster-management.io/v1alpha1/clustermanagementaddons/a?dryRun=All";
+            self.send(None, Method::DELETE, path, Some(&foreground)).await.0 >= 400
+        })
+        .await;
         eventually("the policy of agents is in force", async || {
             let path = "/apis/cluster.open-cluster-management.io/v1/managedclusters/c1?dryRun=All";
             let live = self.send(None, Method::GET, path.trim_end_matches("?dryRun=All"), None).await.1;
@@ -163,6 +185,15 @@ fn users() -> Vec<Value> {
         ]}),
         json!({"apiVersion": rbac, "kind": "RoleBinding", "metadata": {"name": "team-admin", "namespace": "team"},
             "roleRef": role_ref("team-admin"), "subjects": tenant}),
+        // What the template of an add-on gives to its agents.
+        json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "addon-agent"}, "rules": [
+            {"apiGroups": ["addon.open-cluster-management.io"], "resources": ["managedclusteraddons/status"], "verbs": ["patch"]},
+        ]}),
+        json!({"apiVersion": rbac, "kind": "RoleBinding", "metadata": {"name": "addon-agent", "namespace": "c1"},
+        "roleRef": role_ref("addon-agent"), "subjects": [
+            {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:open-cluster-management:cluster:c1:addon:a"},
+            {"kind": "ServiceAccount", "namespace": "c1", "name": "a-agent"},
+        ]}),
         // A tenant that may write works to one cluster, but not as any executor.
         json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "work-writer"}, "rules": [
             {"apiGroups": ["work.open-cluster-management.io"], "resources": ["manifestworks"], "verbs": ["create", "update"]},
@@ -193,6 +224,10 @@ fn content() -> Vec<Value> {
         cluster("waiting", false),
         lease("managed-cluster-lease"),
         lease("another"),
+        json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn",
+            "metadata": {"name": "a", "finalizers": ["gitops.wheelwright.dev/addon-removal"]}, "spec": {}}),
+        json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
+            "metadata": {"name": "a", "namespace": "c1"}, "spec": {}}),
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "c1"}}),
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "c1"}}),
         json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",

@@ -3,6 +3,7 @@
 //!
 //! Every request is a dry run, so that no cell depends on another one.
 
+mod addons;
 mod clusters;
 mod hub;
 mod namespaced;

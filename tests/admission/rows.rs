@@ -32,6 +32,20 @@ pub(super) const IDENTITIES: &[Identity] = &[
             "system:authenticated",
         ],
     },
+    Identity {
+        name: "agent of an add-on",
+        user: "system:open-cluster-management:cluster:c1:addon:a:agent:a-agent",
+        groups: &[
+            "system:open-cluster-management:cluster:c1:addon:a",
+            "system:open-cluster-management:addon:a",
+            "system:authenticated",
+        ],
+    },
+    Identity {
+        name: "account of an add-on",
+        user: "system:serviceaccount:c1:a-agent",
+        groups: &["system:serviceaccounts", "system:serviceaccounts:c1", "system:authenticated"],
+    },
     Identity { name: "tenant", user: "tenant", groups: &["system:authenticated"] },
     Identity {
         name: "argo",
@@ -62,4 +76,5 @@ pub(super) struct Row {
 }
 
 /// The table, in parts.
-pub(super) const ROWS: &[&[Row]] = &[super::clusters::ROWS, super::namespaced::ROWS, super::operator::ROWS];
+pub(super) const ROWS: &[&[Row]] =
+    &[super::addons::ROWS, super::clusters::ROWS, super::namespaced::ROWS, super::operator::ROWS];

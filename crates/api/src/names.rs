@@ -122,6 +122,8 @@ pub const APPLIED_WORK_FINALIZER: &str = "cluster.open-cluster-management.io/app
 pub const CLUSTER_API_RESOURCE_FINALIZER: &str = "cluster.open-cluster-management.io/api-resource-cleanup";
 /// On clusters, until their namespace holds nothing more.
 pub const CLUSTER_RESOURCE_FINALIZER: &str = "cluster.open-cluster-management.io/resource-cleanup";
+/// On ClusterManagementAddOns that a RolloutPolicy of people is for, until every cluster has lost the add-on.
+pub const ADDON_REMOVAL_FINALIZER: &str = "gitops.wheelwright.dev/addon-removal";
 /// On config repositories, until what they applied is gone or released.
 pub const CONFIG_REPO_FINALIZER: &str = "gitops.wheelwright.dev/cleanup";
 
@@ -135,7 +137,8 @@ pub const DEFAULT_ROLLOUT_POLICY: &str = "wheelwright-default";
 pub const STRICT_VARIABLES_ANNOTATION: &str = "gitops.wheelwright.dev/strict-variables";
 /// On add-ons of clusters: the placement strategy installed it, so it goes when no placement selects the cluster any more.
 pub const INSTALLED_BY_ANNOTATION: &str = "gitops.wheelwright.dev/installed-by-placement";
-/// On add-ons of clusters: its removal is decided, and waits for the clusters before it.
+/// On add-ons of clusters: its removal is decided, and waits for the clusters before it. On a ClusterManagementAddOn: so is
+/// that from all clusters, by an approved commit.
 pub const REMOVAL_DECIDED_ANNOTATION: &str = "gitops.wheelwright.dev/removal-decided";
 /// On workloads of add-ons: the address of the configurations they were rendered from, so that health is known to be that of these.
 pub const CONFIG_FENCE_ANNOTATION: &str = "gitops.wheelwright.dev/config-address";

@@ -73,15 +73,17 @@ pub(super) fn removals_of(add_on: &str, view: &impl View) -> Read<RemovalStatus>
     Ok(all)
 }
 
-/// The writes that make `record` the only record of the removals of an add-on, in the policy of `object`.
+/// The steps that make `record` the only record of the removals of an add-on, in the policy of `object`. An
+/// older record goes when the new one is written: between two writes there are two, and never none.
 pub(super) fn remember_removals(
     object: &RolloutPolicy,
     record: &RemovalStatus,
     view: &impl View,
-) -> Read<Vec<Action>> {
+) -> Read<[Vec<Action>; 2]> {
     let is_empty = record.held == 0 && record.recent.is_empty();
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
-    let write = |policy: &Arc<RolloutPolicy>| {
+    let write = |policy: &&Arc<RolloutPolicy>| {
+        let policy = *policy;
         let mut new = RolloutPolicy::clone(policy);
         let removals = &mut new.status.get_or_insert_default().removals;
         removals.retain(|other| other.add_on != record.add_on);
@@ -91,7 +93,9 @@ pub(super) fn remember_removals(
         removals.sort_by(|a, b| a.add_on.cmp(&b.add_on));
         StatusWrite::between(policy.as_ref(), &new).map(|write| write.action())
     };
-    Ok(policies.iter().filter_map(write).collect())
+    let (in_force, others): (Vec<_>, Vec<_>) =
+        policies.iter().partition(|policy| policy.name() == object.name());
+    Ok([in_force, others].map(|policies| policies.iter().filter_map(write).collect()))
 }
 
 /// The policy of a subject and the approvals that it carries.

@@ -49,6 +49,7 @@ impl Store {
             dry_run: options.dry_run,
             object: None,
             old: Some(&*self.through(&scope, &old)?),
+            propagation: options.propagation,
         })?;
         if options.dry_run {
             let new = going(&resource, &old, options.propagation, now);

@@ -2,8 +2,8 @@
 //! selects any more.
 //!
 //! Every add-on stays while a placement does not exist, is not scheduled or moves clusters between pages.
-//! Removals above the budget of a window of time wait for an approval. The controller never removes an add-on that a person
-//! installed.
+//! Removals above the budget of a window of time wait for an approval. The controller removes an add-on that a
+//! person installed only with its ClusterManagementAddOn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, Value, json};
 
+use super::addon_deletion;
 use super::addon_removal::{self, Installed, is_by_placement};
 use crate::addon_reads::{self, OnClusters, placements_of};
 use crate::rollout_policy::{self, RolloutOwner};
@@ -51,9 +52,13 @@ impl Controller for AddonInstallController {
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut plan = Plan::nothing();
         let Some(cma) = view.get::<ClusterManagementAddOn>(key)? else { return Ok(plan) };
-        if cma.is_terminating() || !config_refs::is_managed(&cma) {
+        if cma.is_terminating() {
+            return uninstall(&cma, view, now);
+        }
+        if !config_refs::is_managed(&cma) {
             return Ok(plan);
         }
+        plan.step(addon_deletion::hold(&cma, view)?);
         let OnClusters { addons: existing, unreadable } = addon_reads::of_clusters(&key.name, view)?;
         let (selected, is_settled) = match cma.spec.install_strategy.r#type {
             InstallStrategyType::Placements => selected(&cma.spec.install_strategy.placements, view)?,
@@ -71,11 +76,25 @@ impl Controller for AddonInstallController {
             plan.step(created.into_iter().flatten());
         }
         if is_settled {
-            let installed = Installed { add_on: &key.name, addons: &existing, selected: &selected };
+            let add_on = &key.name;
+            let installed = Installed { add_on, addons: &existing, selected: &selected, deletion: None };
             remove(&mut plan, &cma, installed, view, now)?;
         }
         Ok(plan)
     }
+}
+
+/// Removes the add-on from all clusters, within the budget, and then lets the ClusterManagementAddOn go.
+fn uninstall(cma: &ClusterManagementAddOn, view: &impl View, now: Timestamp) -> Read<Plan> {
+    let mut plan = Plan::nothing();
+    let on_clusters = addon_reads::of_clusters(cma.name(), view)?;
+    let deletion = addon_deletion::of(cma);
+    if deletion.is_some() {
+        let (addons, selected) = (&on_clusters.addons, &BTreeSet::new());
+        remove(&mut plan, cma, Installed { add_on: cma.name(), addons, selected, deletion }, view, now)?;
+    }
+    plan.step(addon_deletion::release(cma, &on_clusters));
+    Ok(plan)
 }
 
 /// The clusters that at least one placement selects, and whether every placement is settled.

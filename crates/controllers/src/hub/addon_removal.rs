@@ -1,4 +1,5 @@
-//! Decides which clusters lose an add-on because no placement selects them any more.
+//! Decides which clusters lose an add-on because no placement selects them any more, or because the add-on is
+//! being deleted.
 //!
 //! The removals of the last hour are recorded in the status of a RolloutPolicy before they are made, because
 //! the budget counts them over that time.
@@ -26,7 +27,7 @@ use engine::rollout::removal::{RemovalDecision, RemovalInput, remove, within_win
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Query, Read, View};
 
-/// The removal of an add-on from the clusters that no placement selects any more.
+/// The removal of an add-on from the clusters that no placement selects any more, or from all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removal {
     /// The decision of the engine.
@@ -36,13 +37,22 @@ pub struct Removal {
     pub later: Vec<String>,
     /// Name of the RolloutPolicy in which a person approves.
     pub policy: String,
+    /// Whether the ClusterManagementAddOn is being deleted, so that all clusters lose the add-on.
+    pub is_deletion: bool,
 }
 
 /// Says what the clusters that keep the add-on wait for.
 impl Display for Removal {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let kept = self.decision.kept.len();
-        write!(f, "{kept} clusters are not selected any more; removing the add-on from all of them waits")?;
+        if self.is_deletion {
+            write!(f, "the add-on is being deleted; removing it from {kept} clusters waits")?;
+        } else {
+            write!(
+                f,
+                "{kept} clusters are not selected any more; removing the add-on from all of them waits"
+            )?;
+        }
         if let Some(token) = &self.decision.approval {
             write!(f, "; to allow it, add {token} to spec.approved of RolloutPolicy {}", self.policy)?;
         }
@@ -62,6 +72,18 @@ pub(super) struct Installed<'a> {
     pub(super) addons: &'a [Arc<ManagedClusterAddOn>],
     /// The clusters that a placement selects.
     pub(super) selected: &'a BTreeSet<String>,
+    /// The deletion of the ClusterManagementAddOn. With it the add-ons that people installed go too, as with the
+    /// garbage collector.
+    pub(super) deletion: Option<AddOnDeletion>,
+}
+
+/// The deletion of a ClusterManagementAddOn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AddOnDeletion {
+    /// The removal budget holds it.
+    Budgeted,
+    /// A person approved the commit that deletes it.
+    Approved,
 }
 
 /// Whether the removal of the add-on of a cluster was decided, and waits for clusters before it.
@@ -98,12 +120,14 @@ impl Installed<'_> {
         let (policy, granted) = policy_for(RolloutOwner::AddOn(self.add_on), view)?;
         let recent = recent(&rollout_policy::removals_of(self.add_on, view)?);
         let window = policy.as_ref().map(|policy| within_window(&recent, policy, now)).unwrap_or_default();
-        let ours = self.addons.iter().filter(|addon| is_by_placement(addon));
+        let is_ours = |addon: &&Arc<ManagedClusterAddOn>| self.deletion.is_some() || is_by_placement(addon);
+        let ours = self.addons.iter().filter(is_ours);
         let have: BTreeSet<&str> = ours.clone().map(|addon| addon.namespace()).collect();
         let total = have.iter().copied().chain(self.selected.iter().map(String::as_str));
         let total: BTreeSet<&str> = total.chain(window.keys().map(String::as_str)).collect();
         let left = ours.filter(|addon| !addon.is_terminating() && !self.selected.contains(addon.namespace()));
-        let (going, left): (Vec<_>, Vec<_>) = left.partition(|addon| is_going(addon));
+        let is_decided = self.deletion == Some(AddOnDeletion::Approved);
+        let (going, left): (Vec<_>, Vec<_>) = left.partition(|addon| is_decided || is_going(addon));
         let names = |addons: Vec<&Arc<ManagedClusterAddOn>>| -> Vec<String> {
             addons.iter().map(|addon| addon.namespace().to_owned()).collect()
         };
@@ -124,7 +148,7 @@ impl Installed<'_> {
         let object = rollout_policy::object_for(RolloutOwner::AddOn(self.add_on), view)?;
         let policy =
             object.map_or_else(|| DEFAULT_ROLLOUT_POLICY.to_owned(), |policy| policy.name().to_owned());
-        Ok(Removal { decision, later, policy })
+        Ok(Removal { decision, later, policy, is_deletion: self.deletion.is_some() })
     }
 
     /// The number of clusters that answer and that the add-on has not left completely.
@@ -180,7 +204,9 @@ impl Installed<'_> {
             plan.step([rollout_policy::create_default()]);
             return Ok(false);
         };
-        plan.step(rollout_policy::remember_removals(&object, &wanted, view)?);
+        for step in rollout_policy::remember_removals(&object, &wanted, view)? {
+            plan.step(step);
+        }
         Ok(true)
     }
 }

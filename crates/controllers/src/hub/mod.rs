@@ -1,6 +1,7 @@
 //! The controllers of the hub, one a file; a folder where one needs more.
 
 pub mod addon_config;
+pub(crate) mod addon_deletion;
 pub(crate) mod addon_deploy;
 pub(crate) mod addon_feature;
 pub(crate) mod addon_health;

@@ -20,6 +20,8 @@ pub struct Deletion {
     pub target: ObjectRef,
     /// Its uid.
     pub uid: String,
+    /// Whether a person approved that clusters lose an add-on with it.
+    pub is_approved: bool,
 }
 
 /// Makes another ConfigRepo the owner of an object.
@@ -86,9 +88,14 @@ pub(super) fn prune<E: Display>(
     }
     for wanted in (0..HUB_STAGES).rev() {
         let of_stage = to_delete.values().filter(|object| hub_stage(&object.gvk()) == wanted);
-        let deletions: Vec<_> = of_stage
-            .map(|object| Deletion { target: object.reference(), uid: object.uid().to_owned() })
-            .collect();
+        let is_approved = |target: &ObjectRef| {
+            input.policy.budget.is_some() && uninstalls.contains_key(&ObjectId::of(target))
+        };
+        let delete = |object: &Arc<Object>| {
+            let target = object.reference();
+            Deletion { is_approved: is_approved(&target), target, uid: object.uid().to_owned() }
+        };
+        let deletions: Vec<_> = of_stage.map(delete).collect();
         if !deletions.is_empty() {
             plan.delete.push(deletions);
         }

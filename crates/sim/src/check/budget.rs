@@ -6,12 +6,14 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use super::{Broken, CheckResult, CheckedDecision, Checker, Invariant};
-use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, RolloutPolicy};
-use api::names::{APPROVE_DELETION_ANNOTATION, DEFAULT_ROLLOUT_POLICY};
+use api::names::{
+    APPROVE_DELETION_ANNOTATION, DEFAULT_ROLLOUT_POLICY, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
+};
 use engine::rollout::Policy;
 use engine::sync::{self, ObjectId};
-use object::{ObjectRef, hex};
+use object::{Metadata as _, ObjectRef, hex};
 use reconcile::{Action, Plan, Query, View};
 
 /// The objects that a plan deletes.
@@ -87,7 +89,9 @@ impl Checker {
             return Ok(());
         }
         let policy = policy(&key.name, *view);
-        let approved = policy.as_ref().is_some_and(|policy| !policy.spec.approved.is_empty());
+        let cma = view.get::<ClusterManagementAddOn>(key).ok().flatten().filter(|cma| cma.is_terminating());
+        let approved = policy.as_ref().is_some_and(|policy| !policy.spec.approved.is_empty())
+            || cma.as_ref().is_some_and(|cma| cma.annotation(REMOVAL_DECIDED_ANNOTATION).is_some());
         let policy = policy.map_or_else(|| Ok(Policy::default()), |policy| Policy::read(&policy.spec));
         let Ok(policy) = policy else {
             let why = "a policy that cannot be read allows no removal";
@@ -100,6 +104,14 @@ impl Checker {
         let installed = view.list::<ManagedClusterAddOn>(Query::ALL).unwrap_or_default();
         let named =
             |addon: &&Arc<ManagedClusterAddOn>| addon.metadata.name.as_deref() == Some(key.name.as_str());
+        let of_people = installed.iter().filter(named).find(|addon| {
+            removed.contains(addon.namespace()) && addon.annotation(INSTALLED_BY_ANNOTATION).is_none()
+        });
+        if let (Some(addon), None) = (of_people, &cma) {
+            let why =
+                format!("addon-install deletes the add-on that a person installed on {}", addon.namespace());
+            return Err(Broken::new(Invariant::NothingUnownedIsDeleted, key, why));
+        }
         let mut all: BTreeSet<String> =
             installed.iter().filter(named).filter_map(|addon| addon.metadata.namespace.clone()).collect();
         if approved {

@@ -94,6 +94,8 @@ impl Checker {
                     || (author.controller == "replica-set" && is_generated(before, &author.key.name))
                     || before.annotations().contains_key(INSTALLED_BY_ANNOTATION)
                     || owners(before).any(|kind| kind == "AppliedManifestWork")
+                    // The check of the removal budget looks at whose add-on it is.
+                    || (author.controller == "addon-install" && write.id.key.name == author.key.name)
             }
         };
         if !is_ours {

@@ -6,10 +6,12 @@
     reason = "a test panics where something is not as it should be; clippy allows it in functions marked as tests only"
 )]
 
+mod addon_hazards;
 mod addons;
 mod broken;
 mod clocks;
 mod crashes;
+mod deletions;
 mod fixtures;
 mod histories;
 mod liveness;

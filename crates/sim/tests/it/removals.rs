@@ -111,7 +111,18 @@ fn a_policy_that_people_make_takes_the_record_over() {
 
 #[test]
 fn a_commit_that_drops_an_addon_in_use_waits_for_an_approval() {
+    drop_an_addon(installed(Setup::default(), 3));
+}
+
+#[test]
+fn an_approved_commit_needs_no_second_approval_of_its_policy() {
     let mut world = installed(Setup::default(), 3);
+    policy(&mut world, json!({}));
+    drop_an_addon(world);
+}
+
+/// A commit drops the add-on of all clusters; its ConfigRepo approves that.
+fn drop_an_addon(mut world: World) {
     let repo = Key::namespaced("config", "fleet");
     let identity = json!({"gitops.wheelwright.dev/operator-identity": "allowed"});
     put(

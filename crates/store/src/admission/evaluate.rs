@@ -14,7 +14,7 @@ use crate::cost::Meter;
 use crate::rbac::Attributes;
 use crate::request_scope::RequestScope;
 use crate::write_request::WriteRequest;
-use crate::{ApiError, GroupResource, ResourcePath, Store, User};
+use crate::{ApiError, GroupResource, Propagation, ResourcePath, Store, User};
 
 /// The operation of a request on its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub(crate) struct Admission<'a> {
     pub(crate) object: Option<&'a Object>,
     /// The object as it is; none for a creation.
     pub(crate) old: Option<&'a Object>,
+    /// The order of a deletion that names one.
+    pub(crate) propagation: Option<Propagation>,
 }
 
 /// The finding of a policy.
@@ -71,6 +73,7 @@ impl Store {
             dry_run: request.options.dry_run,
             object: Some(new),
             old,
+            propagation: None,
         })?;
         request.warnings.extend(warnings);
         Ok(())
@@ -239,6 +242,11 @@ fn about(request: &Admission<'_>, version: &str) -> Value {
     let ResourcePath { group, version: asked, resource, namespace, name, subresource } = request.target;
     let kind = &request.scope.resource().kind;
     let User { name: username, uid, groups, extra } = request.user;
+    let options = request.propagation.map(|propagation| match propagation {
+        Propagation::Background => json!({"propagationPolicy": "Background"}),
+        Propagation::Foreground => json!({"propagationPolicy": "Foreground"}),
+        Propagation::Orphan => json!({"propagationPolicy": "Orphan"}),
+    });
     json!({
         "kind": { "group": group, "version": version, "kind": kind },
         "resource": { "group": group, "version": version, "resource": resource },
@@ -251,5 +259,6 @@ fn about(request: &Admission<'_>, version: &str) -> Value {
         "operation": request.operation.as_str(),
         "userInfo": { "username": username, "uid": uid, "groups": groups, "extra": extra },
         "dryRun": request.dry_run,
+        "options": options.unwrap_or_else(|| json!({})),
     })
 }

@@ -5,7 +5,7 @@
 //! the `authorizer`. A policy that cannot be evaluated here is refused when it is written: one with
 //! parameters, audit annotations, or a function or variable that does not exist.
 //!
-//! Two things differ from kube-apiserver. A policy is in force with the response to its creation, not seconds
+//! Three things differ from kube-apiserver. `request.options` has `propagationPolicy` and nothing else. A policy is in force with the response to its creation, not seconds
 //! later. A write through `scale` shows policies the scaled object and not the Scale.
 
 mod authorizer;

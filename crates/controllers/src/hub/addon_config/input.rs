@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use crate::addon_reads;
+use crate::hub::addon_deletion;
 use crate::hub::addon_removal::{Installed, Removal};
 use crate::placement_reads::{group_size, is_unreachable};
 use api::addon::v1alpha1::{
@@ -163,16 +164,19 @@ impl AddOnInput {
         Ok(rollout)
     }
 
-    /// The removal of the add-on from clusters that no placement selects any more.
+    /// The removal of the add-on from clusters that no placement selects any more, or from all of them.
     pub(super) fn removal(&self, view: &impl View, now: Timestamp) -> Read<Removal> {
         let by_placement = self.cma.spec.install_strategy.r#type == InstallStrategyType::Placements;
-        if !by_placement || !self.settled {
+        let deletion = addon_deletion::of(&self.cma);
+        if deletion.is_none() && !(by_placement && self.settled) {
             return Ok(Removal::default());
         }
         let selected = self.placements.iter().flat_map(|node| node.selection.clusters());
-        let selected: BTreeSet<String> = selected.map(str::to_owned).collect();
+        let selected = selected.filter(|_| deletion.is_none()).map(str::to_owned);
+        let selected: BTreeSet<String> = selected.collect();
         let addons: Vec<Arc<ManagedClusterAddOn>> = self.addons.values().cloned().collect();
-        Installed { add_on: &self.name, addons: &addons, selected: &selected }.removal(view, now)
+        let add_on = &self.name;
+        Installed { add_on, addons: &addons, selected: &selected, deletion }.removal(view, now)
     }
 
     /// The same configurations with the hashes of their present content, as far as the hub knows them; a

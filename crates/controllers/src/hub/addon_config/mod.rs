@@ -15,6 +15,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use self::decide::DecidedRollouts;
 use self::input::AddOnInput;
+use super::addon_deletion;
 use super::addon_removal::Removal;
 use crate::addon_reads;
 use crate::placement_reads::is_unreachable;
@@ -66,7 +67,7 @@ impl Controller for AddonConfigController {
             return Ok(plan);
         };
         if cma.metadata.deletion_timestamp.is_some() {
-            return Ok(Plan::nothing());
+            return addon_deletion::report(&cma, view, now);
         }
         let has_template = config_refs::has_template(&cma);
         observing(has_template, view, || AddOnInput::read(cma, view)?.plan(view, now))

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use serde_json::{Map, json};
 
 use super::identity::Identity;
 use super::inventory::Recorded;
@@ -11,8 +12,8 @@ use super::plan::Draft;
 use crate::hub::addon_removal;
 use api::gitops::v1alpha1::{ConfigRepo, DeletionPolicy};
 use api::names;
-use engine::sync::{self, Comparisons, Desired, Input, Inventory, ObjectId, SyncPolicy};
-use reconcile::{Action, Plan, Read, View};
+use engine::sync::{self, Comparisons, Deletion, Desired, Input, Inventory, ObjectId, SyncPolicy};
+use reconcile::{Action, Plan, Precondition, Read, Site, Subresource, View};
 
 /// Deletes the objects of a ConfigRepo if its deletion policy says so, and then removes the finalizer.
 ///
@@ -62,6 +63,20 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
 pub(super) fn missing_finalizer(repo: &ConfigRepo) -> Option<Action> {
     let is_wanted = repo.spec.deletion_policy == DeletionPolicy::Delete;
     is_wanted.then(|| Action::add_finalizers(repo, &[names::CONFIG_REPO_FINALIZER])).flatten()
+}
+
+/// Marks a ClusterManagementAddOn whose deletion a person approved, so that the removal budget does not ask again.
+pub(super) fn mark_approved(deletion: &Deletion) -> Option<Action> {
+    let Deletion { target, uid, is_approved } = deletion;
+    let mark = json!({"annotations": {names::REMOVAL_DECIDED_ANNOTATION: "true"}});
+    is_approved.then(|| Action::Patch {
+        site: Site::Hub,
+        target: target.clone(),
+        subresource: Subresource::None,
+        patch: Map::from_iter([("metadata".to_owned(), mark)]),
+        precondition: Precondition { uid: uid.clone(), ..Precondition::default() },
+        impersonate: None,
+    })
 }
 
 /// The ClusterManagementAddOns that left the repository and whose deletion takes the add-on from more

@@ -64,7 +64,7 @@ impl Identity {
 
     /// Deletes an object that left the repository.
     pub(super) fn delete(&self, deletion: &Deletion) -> Action {
-        let Deletion { target, uid } = deletion.clone();
+        let Deletion { target, uid, is_approved: _ } = deletion.clone();
         let precondition = Precondition { uid, resource_version: String::new() };
         let impersonate = self.impersonate();
         Action::Delete { site: Site::Hub, target, precondition, orphan: false, impersonate }

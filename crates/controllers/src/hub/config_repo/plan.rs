@@ -272,6 +272,7 @@ fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
     }
     let drift = drift::correct(draft, &sync.correct, identity);
     draft.plan.step(sync.hand_over.iter().map(|one| identity.hand_over(one)));
+    draft.plan.step(sync.delete.iter().flatten().filter_map(deletion::mark_approved));
     for stage in &sync.delete {
         draft.plan.step(stage.iter().map(|one| identity.delete(one)));
     }

@@ -1,0 +1,71 @@
+//! The deletion of a ClusterManagementAddOn that a RolloutPolicy of people is for.
+//!
+//! A finalizer keeps it until every cluster has lost the add-on, within the removal budget of the policy. Without
+//! such a policy it is deleted as in OCM: at once, and the garbage collector deletes its add-ons on the clusters.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::addon_removal::{AddOnDeletion, Installed};
+use crate::addon_reads::{self, OnClusters};
+use crate::rollout_policy::{self, RolloutOwner};
+use api::addon::v1alpha1::ClusterManagementAddOn;
+use api::condition::ConditionStatus::True;
+use api::condition::{Observation, set_condition};
+use api::names::addon_conditions::PROGRESSING;
+use api::names::{ADDON_REMOVAL_FINALIZER, DEFAULT_ROLLOUT_POLICY, REMOVAL_DECIDED_ANNOTATION};
+use object::Metadata as _;
+use reconcile::{Action, Plan, Read, StatusWrite, View};
+
+/// The finalizer with which the API server keeps an object until its dependents have no owner.
+const ORPHAN: &str = "orphan";
+
+/// The deletion with which clusters lose the add-on, within the budget or approved; `None` if they keep it.
+pub(super) fn of(cma: &ClusterManagementAddOn) -> Option<AddOnDeletion> {
+    let is_held =
+        cma.is_terminating() && cma.has_finalizer(ADDON_REMOVAL_FINALIZER) && !cma.has_finalizer(ORPHAN);
+    let is_approved = cma.annotation(REMOVAL_DECIDED_ANNOTATION).is_some();
+    is_held.then_some(if is_approved { AddOnDeletion::Approved } else { AddOnDeletion::Budgeted })
+}
+
+/// Adds the finalizer to an add-on that a policy of people is for, and removes it from another one.
+pub(super) fn hold(cma: &ClusterManagementAddOn, view: &impl View) -> Read<Option<Action>> {
+    let policy = rollout_policy::object_for(RolloutOwner::AddOn(cma.name()), view)?;
+    let is_of_people = policy.is_some_and(|policy| policy.name() != DEFAULT_ROLLOUT_POLICY);
+    Ok(if is_of_people {
+        Action::add_finalizers(cma, &[ADDON_REMOVAL_FINALIZER])
+    } else {
+        Action::remove_finalizers(cma, &[ADDON_REMOVAL_FINALIZER])
+    })
+}
+
+/// Removes the finalizer when no cluster has the add-on any more, or when its add-ons are to stay.
+pub(super) fn release(cma: &ClusterManagementAddOn, on_clusters: &OnClusters) -> Option<Action> {
+    let is_everywhere_gone = on_clusters.addons.is_empty() && on_clusters.unreadable.is_empty();
+    let is_over = is_everywhere_gone || of(cma).is_none();
+    is_over.then(|| Action::remove_finalizers(cma, &[ADDON_REMOVAL_FINALIZER])).flatten()
+}
+
+/// Tells in the status what the deletion waits for. Clusters keep what they run meanwhile.
+pub(super) fn report(cma: &ClusterManagementAddOn, view: &impl View, now: Timestamp) -> Read<Plan> {
+    let deletion = of(cma);
+    if deletion.is_none() {
+        return Ok(Plan::nothing());
+    }
+    let OnClusters { addons, unreadable } = addon_reads::of_clusters(cma.name(), view)?;
+    let (add_on, selected) = (cma.name(), &BTreeSet::new());
+    let removal = Installed { add_on, addons: &addons, selected, deletion }.removal(view, now)?;
+    let message = if removal.decision.kept.is_empty() {
+        let left = addons.len() + unreadable.len();
+        format!("the add-on is being deleted; {left} clusters have it still")
+    } else {
+        removal.to_string()
+    };
+    let mut new = cma.clone();
+    for progression in new.status.iter_mut().flat_map(|status| &mut status.install_progressions) {
+        let told = Observation::new(PROGRESSING, True, "Deleting").message(&message);
+        set_condition(&mut progression.conditions, told, now);
+    }
+    Ok(Plan { status: StatusWrite::between(cma, &new), ..Plan::nothing() })
+}

@@ -1,0 +1,103 @@
+//! Hazards of add-ons that Open Cluster Management has: placements that share clusters, add-ons that people
+//! installed, configurations of one cluster, and the order of add-ons.
+
+use serde_json::{Value, json};
+
+use crate::fixtures::{
+    ADDON, addon, images, is_completed, merged, progress, progressive, put, seconds, select_all, template,
+    world,
+};
+use crate::removals::select_some;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use object::Key;
+use sim::World;
+
+const ADDONS: &str = "addon.open-cluster-management.io/v1alpha1";
+
+fn config(template: &str) -> Value {
+    json!({"group": "addon.open-cluster-management.io", "resource": "addontemplates", "name": template})
+}
+
+fn put_on(world: &mut World, cluster: &str, spec: Value) {
+    let metadata = json!({"name": ADDON, "namespace": cluster});
+    put(
+        world,
+        json!({"apiVersion": ADDONS, "kind": "ManagedClusterAddOn", "metadata": metadata, "spec": spec}),
+    );
+}
+
+#[test]
+fn a_cluster_of_two_placements_counts_in_the_later_one_and_the_earlier_one_does_not_wait_for_it() {
+    let mut world = world(3);
+    template(&mut world, "msa", "msa:0.4.0");
+    template(&mut world, "later", "msa:0.4.1");
+    select_all(&mut world);
+    let kind = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement"});
+    let canary = json!({"requiredClusterSelector": {"labelSelector": {"matchLabels": {"canary": "true"}}}});
+    let metadata = json!({"name": "canaries", "namespace": "default"});
+    put(&mut world, merged(kind, json!({"metadata": metadata, "spec": {"predicates": [canary]}})));
+    let placement = |name: &str, template: &str| json!({"namespace": "default", "name": name, "configs": [config(template)]});
+    let supported = json!({"group": "addon.open-cluster-management.io", "resource": "addontemplates"});
+    let placements = json!([placement("fleet", "msa"), placement("canaries", "later")]);
+    put(
+        &mut world,
+        json!({"apiVersion": ADDONS, "kind": "ClusterManagementAddOn", "metadata": {"name": ADDON}, "spec": {
+            "supportedConfigs": [supported], "installStrategy": {"type": "Placements", "placements": placements},
+        }}),
+    );
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!(images(&world), ["0.4.1", "0.4.0", "0.4.0"]);
+    let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
+    let progressions = cma.status.unwrap().install_progressions;
+    let reasons: Vec<&str> = progressions.iter().map(|one| one.conditions[0].reason.as_str()).collect();
+    assert_eq!(reasons, ["Completed", "Completed"]);
+}
+
+#[test]
+fn an_addon_that_a_person_installed_stays_where_no_placement_selects_the_cluster() {
+    let mut world = world(2);
+    template(&mut world, "msa", "msa:0.4.0");
+    put_on(&mut world, "cluster2", json!({}));
+    select_all(&mut world);
+    select_some(&mut world, 1);
+    addon(&mut world, "msa", json!({"type": "All"}));
+    world.run_for(seconds(60)).unwrap();
+    let on = world.list::<ManagedClusterAddOn>();
+    let on: Vec<&str> = on.iter().filter_map(|addon| addon.metadata.namespace.as_deref()).collect();
+    assert_eq!(on, ["cluster1", "cluster2"]);
+    select_some(&mut world, 0);
+    world.run_for(seconds(4000)).unwrap();
+    assert!(world.get::<ManagedClusterAddOn>(&Key::namespaced("cluster2", ADDON)).is_some());
+}
+
+#[test]
+fn a_configuration_of_one_cluster_waits_behind_a_rollout_that_does_not_go_on() {
+    let mut world = world(3);
+    template(&mut world, "msa", "msa:0.4.0");
+    template(&mut world, "fix", "msa:0.4.1");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    template(&mut world, "msa", "msa:0.4.9");
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(progress(&world).0, "Failed", "the canary fails");
+    put_on(&mut world, "cluster3", json!({"configs": [config("fix")]}));
+    world.run_for(seconds(120)).unwrap();
+    assert_eq!(images(&world)[2], "0.4.0");
+}
+
+#[test]
+fn addons_are_installed_in_no_order() {
+    let mut world = world(1);
+    template(&mut world, "msa", "msa:0.4.9");
+    addon(&mut world, "msa", json!({"type": "All"}));
+    let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
+    let kind = json!({"apiVersion": ADDONS, "kind": "ClusterManagementAddOn", "metadata": {"name": "other"}});
+    put(&mut world, merged(kind, json!({"spec": cma.spec})));
+    select_all(&mut world);
+    world.run_for(seconds(60)).unwrap();
+    let on = world.list::<ManagedClusterAddOn>();
+    let names: Vec<&str> = on.iter().filter_map(|addon| addon.metadata.name.as_deref()).collect();
+    assert_eq!(names, [ADDON, "other"], "the pods of the first never run");
+}

@@ -1,0 +1,170 @@
+//! The deletion of a ClusterManagementAddOn is held by the removal budget where people made a RolloutPolicy.
+
+use serde_json::{Value, json};
+
+use crate::fixtures::{ADDON, merged, progress, put, seconds};
+use crate::removals::{installed, select_some};
+use crate::reports::explanation;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::condition::find_condition;
+use api::gitops::v1alpha1::RolloutPolicy;
+use api::names::ADDON_REMOVAL_FINALIZER;
+use api::work::v1::ManifestWork;
+use object::{Key, Metadata as _};
+use sim::{Setup, World};
+use store::{DeleteOptions, Patch, Propagation, ResourcePath, WriteOptions};
+
+fn policy(world: &mut World, spec: Value) {
+    let kind = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy"});
+    put(world, merged(kind, json!({"metadata": {"name": "p"}, "spec": spec})));
+    world.run_for(seconds(10)).unwrap();
+}
+
+fn cma(world: &World) -> Option<ClusterManagementAddOn> {
+    world.get(&Key::cluster(ADDON))
+}
+
+fn have(world: &World) -> usize {
+    let living = |addon: &ManagedClusterAddOn| !addon.is_terminating();
+    world.list::<ManagedClusterAddOn>().into_iter().filter(living).count()
+}
+
+fn approval(world: &World) -> String {
+    let policy: RolloutPolicy = world.get(&Key::cluster("p")).unwrap();
+    policy.status.unwrap().removals[0].approval.clone()
+}
+
+fn delete(world: &mut World) {
+    world.delete::<ClusterManagementAddOn>(&Key::cluster(ADDON)).unwrap();
+    world.run_for(seconds(60)).unwrap();
+}
+
+#[test]
+fn a_deleted_addon_stays_on_its_clusters_until_a_person_approves() {
+    let mut world = installed(Setup::default(), 4);
+    policy(&mut world, json!({}));
+    assert!(cma(&world).unwrap().has_finalizer(ADDON_REMOVAL_FINALIZER));
+    delete(&mut world);
+    assert_eq!((have(&world), cma(&world).is_some()), (4, true));
+    let told = format!(
+        "the add-on is being deleted; removing it from 4 clusters waits; to allow it, add {} to spec.approved of RolloutPolicy p",
+        approval(&world)
+    );
+    assert_eq!(progress(&world), ("Deleting".to_owned(), told.clone()));
+    assert_eq!(explanation(&world).removal.to_string(), told);
+    let policy_status = world.get::<RolloutPolicy>(&Key::cluster("p")).unwrap().status.unwrap();
+    assert!(find_condition(&policy_status.conditions, "ApprovalNeeded").unwrap().is_true());
+    world.restart_operator();
+    let approved = json!({"approved": [approval(&world)]});
+    policy(&mut world, approved);
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!((have(&world), cma(&world).is_some(), world.list::<ManifestWork>().len()), (0, false, 0));
+}
+
+#[test]
+fn a_deleted_addon_without_a_policy_of_people_goes_at_once_as_in_ocm() {
+    let mut world = installed(Setup::default(), 4);
+    // The operator makes a policy of its own to keep a record.
+    select_some(&mut world, 3);
+    world.run_for(seconds(30)).unwrap();
+    assert!(world.get::<RolloutPolicy>(&Key::cluster("wheelwright-default")).is_some());
+    assert!(!cma(&world).unwrap().has_finalizer(ADDON_REMOVAL_FINALIZER));
+    delete(&mut world);
+    assert_eq!((have(&world), cma(&world).is_some()), (0, false));
+}
+
+#[test]
+fn the_deletion_of_an_addon_goes_on_although_its_policy_is_deleted_and_stays_held() {
+    let mut world = installed(Setup::default(), 4);
+    policy(&mut world, json!({}));
+    delete(&mut world);
+    world.delete::<RolloutPolicy>(&Key::cluster("p")).unwrap();
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!((have(&world), cma(&world).is_some()), (4, true));
+    assert!(progress(&world).1.contains("of RolloutPolicy wheelwright-default"), "{}", progress(&world).1);
+}
+
+#[test]
+fn a_policy_that_goes_releases_an_addon_that_lives() {
+    let mut world = installed(Setup::default(), 4);
+    policy(&mut world, json!({"addOns": [ADDON]}));
+    policy(&mut world, json!({"addOns": ["other"]}));
+    assert!(!cma(&world).unwrap().has_finalizer(ADDON_REMOVAL_FINALIZER));
+}
+
+#[test]
+fn a_deleted_addon_leaves_in_waves_where_the_policy_says_so() {
+    let mut world = installed(Setup::default(), 4);
+    policy(&mut world, json!({"rollOut": "InstallAndContent"}));
+    delete(&mut world);
+    assert_eq!(have(&world), 4);
+    world.keep_history();
+    let approved = json!({"rollOut": "InstallAndContent", "approved": [approval(&world)]});
+    policy(&mut world, approved);
+    let gone = world.run_until(seconds(120), |world| cma(world).is_none());
+    assert!(gone.unwrap(), "{} add-ons are left", have(&world));
+    let (mut leaving, mut most) = (0, 0);
+    for write in world.take_history().iter().filter(|write| write.spoke.is_none() && write.after.is_none()) {
+        match write.id.kind.as_str() {
+            "ManagedClusterAddOn" => leaving += 1,
+            "ManifestWork" => leaving -= 1,
+            _ => {}
+        }
+        most = most.max(leaving);
+    }
+    assert_eq!(most, 1, "one of four is the budget");
+}
+
+#[test]
+fn clusters_within_the_budget_lose_a_deleted_addon_at_once() {
+    let mut world = installed(Setup::default(), 1);
+    policy(&mut world, json!({}));
+    delete(&mut world);
+    assert_eq!((have(&world), cma(&world).is_some()), (0, false));
+}
+
+#[test]
+fn an_addon_that_is_deleted_without_its_dependents_stays_on_its_clusters() {
+    let mut world = installed(Setup::default(), 4);
+    policy(&mut world, json!({}));
+    let options = DeleteOptions { propagation: Some(Propagation::Orphan), ..DeleteOptions::default() };
+    let path = ResourcePath::of::<ClusterManagementAddOn>(&Key::cluster(ADDON));
+    let now = world.now;
+    world.hub.delete(&path, &options, now).unwrap();
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!((have(&world), cma(&world).is_some()), (4, false));
+}
+
+#[test]
+fn an_addon_that_a_person_installed_goes_with_the_deletion_too() {
+    let mut world = installed(Setup::default(), 2);
+    select_some(&mut world, 1);
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!(have(&world), 1);
+    let kind =
+        json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn"});
+    for cluster in ["cluster1", "cluster2"] {
+        let metadata = json!({"name": ADDON, "namespace": cluster});
+        put(&mut world, merged(kind.clone(), json!({"metadata": metadata, "spec": {}})));
+    }
+    policy(&mut world, json!({}));
+    assert_eq!(have(&world), 2);
+    delete(&mut world);
+    let approved = json!({"approved": [approval(&world)]});
+    policy(&mut world, approved);
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!((have(&world), cma(&world).is_some()), (0, false));
+}
+
+#[test]
+fn a_person_lets_a_held_addon_go_by_its_finalizer() {
+    let mut world = installed(Setup::default(), 4);
+    policy(&mut world, json!({}));
+    delete(&mut world);
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let path = ResourcePath::of::<ClusterManagementAddOn>(&Key::cluster(ADDON));
+    let now = world.now;
+    world.hub.patch(&path, &patch, &WriteOptions::manager("user"), now).unwrap();
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!((have(&world), cma(&world).is_some()), (0, false));
+}
