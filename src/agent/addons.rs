@@ -1,5 +1,5 @@
-//! The identities of add-ons. The agent asks for their certificates under the cluster's own identity, and
-//! keeps them in secrets of the namespaces that the add-ons run in.
+//! The identities of add-ons. The agent asks for their certificates or tokens under the cluster's own identity,
+//! and keeps them in secrets of the namespaces that the add-ons run in.
 //!
 //! It finds the add-ons in the caches of the agent's shell, without a request.
 
@@ -10,7 +10,6 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
@@ -18,12 +17,12 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::addon_status::{self, Proof};
 use super::hub::Hub;
 use super::join::{CertificateOwner, Credentials, JoinError, api, certify};
 use crate::pki;
 use crate::shell::{Handle, now};
-use api::addon::v1alpha1::{ManagedClusterAddOn, RegistrationConfig, Subject};
-use api::condition::{Condition, ConditionStatus};
+use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
 use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER};
 use object::Key;
 use reconcile::{Query, View as _};
@@ -31,7 +30,7 @@ use reconcile::{Query, View as _};
 /// Time between two checks for add-ons without credentials.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time to wait after a failed attempt: the namespace of the add-on may not exist yet.
-const RETRY: SignedDuration = SignedDuration::from_secs(10);
+pub(super) const RETRY: SignedDuration = SignedDuration::from_secs(10);
 
 /// Keeps the identities of a cluster's add-ons.
 pub(super) struct Addons<'a> {
@@ -39,17 +38,20 @@ pub(super) struct Addons<'a> {
     pub(super) client: &'a kube::Client,
     pub(super) spoke: &'a kube::Client,
     pub(super) cluster: &'a str,
+    /// How add-ons prove their identity to the API server of the hub.
+    pub(super) driver: KubeClientDriver,
 }
 
-/// An add-on that asks for a client certificate of the hub.
+/// An add-on that asks for an identity on the hub.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Registration {
-    addon: String,
-    namespace: String,
+pub(super) struct Registration {
+    pub(super) addon: String,
+    pub(super) namespace: String,
     signer: String,
     user: String,
     groups: Vec<String>,
     units: Vec<String>,
+    pub(super) proof: Proof,
 }
 
 impl Addons<'_> {
@@ -64,13 +66,15 @@ impl Addons<'_> {
             if let Ok(addons) = &addons
                 && kept.is_due(now())
             {
-                let registered = addons.iter().flat_map(|addon| registrations(addon)).map(|r| r.secret());
+                let registered = addons.iter().flat_map(|addon| registrations(addon, &self.driver));
+                let registered = registered.map(|registration| registration.secret());
                 if let Err(error) = self.delete_credentials(&mut kept, &registered.collect()).await {
                     warn!(%error, "cannot remove the credentials of an add-on that is gone yet");
                 }
             }
             let living = addons.iter().flatten().filter(|addon| addon.metadata.deletion_timestamp.is_none());
-            let wanted: BTreeSet<Registration> = living.flat_map(|addon| registrations(addon)).collect();
+            let wanted: BTreeSet<Registration> =
+                living.flat_map(|addon| registrations(addon, &self.driver)).collect();
             due.retain(|registration, _| wanted.contains(registration));
             for registration in wanted {
                 if !running.contains(&registration) && due.get(&registration).is_none_or(|at| *at <= now()) {
@@ -82,7 +86,7 @@ impl Addons<'_> {
                 Some((registration, result)) = attempts.next() => {
                     let again = result.unwrap_or_else(|error| {
                         warn!(addon = registration.addon, %error, "cannot get credentials for the add-on yet");
-                        now().saturating_add(RETRY).unwrap_or(Timestamp::MAX)
+                        later(RETRY)
                     });
                     running.remove(&registration);
                     kept.secrets.insert(registration.secret());
@@ -127,35 +131,22 @@ impl Addons<'_> {
         Ok(())
     }
 
-    /// Reports on the hub that an add-on has a new certificate, in OCM's words.
-    async fn report_rotation(&self, addon: &str, credentials: &Credentials) -> Result<(), JoinError> {
-        let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), self.cluster);
-        let (from, until) = credentials.validity();
-        let condition = Condition {
-            type_: "ClusterCertificateRotated".into(),
-            status: ConditionStatus::True,
-            reason: "ClientCertificateUpdated".into(),
-            message: format!("client certificate rotated starting from {from} to {until}"),
-            last_transition_time: Time(now()),
-            ..Condition::default()
-        };
-        let patch = json!({
-            "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
-            "metadata": {"name": addon, "namespace": self.cluster},
-            "status": {"conditions": [condition]},
-        });
-        let params = PatchParams::apply("wheelwright-agent-registration").force();
-        let told = addons.patch_status(addon, &params, &Patch::Apply(patch)).await;
-        told.map(drop).map_err(api("write the condition ClusterCertificateRotated of the add-on"))
-    }
-
     /// Makes sure that an add-on has credentials; returns when to check again.
     async fn ensure(
         &self,
         registration: Registration,
         stop: &CancellationToken,
     ) -> (Registration, Result<Timestamp, JoinError>) {
-        let result = self.credentials(&registration, stop).await;
+        let result = match &registration.proof {
+            Proof::Untold => self.tell_driver(&registration.addon).await,
+            Proof::Certificate => self.credentials(&registration, stop).await,
+            Proof::Token(uid) => self.token(&registration, uid).await,
+            // The hub makes the service account first; its uid is another registration.
+            Proof::NoAccount => return (registration, Ok(later(RETRY))),
+        };
+        if let Err(error) = &result {
+            self.report_failure(&registration, error).await;
+        }
         (registration, result)
     }
 
@@ -164,16 +155,13 @@ impl Addons<'_> {
         registration: &Registration,
         stop: &CancellationToken,
     ) -> Result<Timestamp, JoinError> {
-        let Registration { addon, namespace, signer, user, groups, units } = registration;
-        let namespaces: Api<Namespace> = Api::all(self.spoke.clone());
-        if namespaces.get_opt(namespace).await.map_err(api("look for the namespace of the add-on"))?.is_none()
-        {
-            return Ok(now().saturating_add(RETRY).unwrap_or(Timestamp::MAX));
+        let Registration { addon, namespace: _, signer, user, groups, units, proof: _ } = registration;
+        if !self.has_namespace(registration).await? {
+            return Ok(later(RETRY));
         }
-        let secrets: Api<Secret> = Api::namespaced(self.spoke.clone(), namespace);
-        let Key { name, .. } = registration.secret();
-        let held = secrets.get_opt(&name).await.map_err(api("read the credentials of the add-on"))?;
-        let fresh = held
+        let fresh = self
+            .stored(registration)
+            .await?
             .and_then(|secret| match registration.is_of_the_hub() {
                 true => Credentials::of_secret(&secret).filter(|held| self.hub.is_named_by(&held.kubeconfig)),
                 false => Credentials::of_certificate(&secret),
@@ -195,29 +183,59 @@ impl Addons<'_> {
             false => String::new(),
         };
         let credentials = Credentials::read(certificate, key.to_pem(), kubeconfig)?;
-        let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
-        let mut secret = json!({
+        let mut data = vec![("tls.crt", credentials.certificate.as_str()), ("tls.key", &credentials.key)];
+        if registration.is_of_the_hub() {
+            data.extend([("kubeconfig", credentials.kubeconfig.as_str()), ("cluster-name", self.cluster)]);
+        }
+        self.store(registration, &data).await?;
+        self.report(addon, addon_status::rotated(&credentials)).await?;
+        Ok(credentials.renew_at())
+    }
+
+    /// Whether the namespace of the add-on exists on the cluster. The agent does not make it.
+    pub(super) async fn has_namespace(&self, registration: &Registration) -> Result<bool, JoinError> {
+        let namespaces: Api<Namespace> = Api::all(self.spoke.clone());
+        let found = namespaces.get_opt(&registration.namespace).await;
+        Ok(found.map_err(api("look for the namespace of the add-on"))?.is_some())
+    }
+
+    /// The secret with the credentials of the add-on.
+    pub(super) async fn stored(&self, registration: &Registration) -> Result<Option<Secret>, JoinError> {
+        let secrets: Api<Secret> = Api::namespaced(self.spoke.clone(), &registration.namespace);
+        let held = secrets.get_opt(&registration.secret().name).await;
+        held.map_err(api("read the credentials of the add-on"))
+    }
+
+    /// Keeps credentials in the secret of the add-on, and nothing beside them.
+    pub(super) async fn store(
+        &self,
+        registration: &Registration,
+        data: &[(&str, &str)],
+    ) -> Result<(), JoinError> {
+        let Registration { addon, namespace, .. } = registration;
+        let data = data.iter().map(|(key, text)| (*key, ByteString(text.as_bytes().to_vec())));
+        let data: BTreeMap<&str, ByteString> = data.collect();
+        let Key { name, .. } = registration.secret();
+        let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {
                 "name": name, "namespace": namespace,
                 "labels": {ADDON_NAME_LABEL: addon, CLUSTER_NAME_LABEL: self.cluster},
             },
-            "data": {"tls.crt": bytes(&credentials.certificate), "tls.key": bytes(&credentials.key)},
+            "data": data,
         });
-        if registration.is_of_the_hub() {
-            let more =
-                json!({"kubeconfig": bytes(&credentials.kubeconfig), "cluster-name": bytes(self.cluster)});
-            json_patch::merge(&mut secret, &json!({"data": more}));
-        }
+        let secrets: Api<Secret> = Api::namespaced(self.spoke.clone(), namespace);
         let params = PatchParams::apply("wheelwright-agent").force();
-        secrets
-            .patch(&name, &params, &Patch::Apply(secret))
-            .await
-            .map_err(api("keep the credentials of the add-on"))?;
+        let stored = secrets.patch(&name, &params, &Patch::Apply(secret)).await;
+        stored.map_err(api("keep the credentials of the add-on"))?;
         info!(addon, namespace, "the add-on has credentials for the hub");
-        self.report_rotation(addon, &credentials).await?;
-        Ok(credentials.renew_at())
+        Ok(())
     }
+}
+
+/// The time after a wait from now.
+pub(super) fn later(wait: SignedDuration) -> Timestamp {
+    now().saturating_add(wait).unwrap_or(Timestamp::MAX)
 }
 
 impl Registration {
@@ -267,7 +285,7 @@ fn is_secret_of(addon: &str, name: &str) -> bool {
 
 /// Returns the registrations of an add-on, with the defaults of OCM. One that is being deleted keeps its
 /// credentials for its last jobs.
-fn registrations(addon: &ManagedClusterAddOn) -> Vec<Registration> {
+fn registrations(addon: &ManagedClusterAddOn, driver: &KubeClientDriver) -> Vec<Registration> {
     let (Some(name), Some(cluster)) = (&addon.metadata.name, &addon.metadata.namespace) else {
         return Vec::new();
     };
@@ -283,6 +301,7 @@ fn registrations(addon: &ManagedClusterAddOn) -> Vec<Registration> {
             user,
             groups,
             units,
+            proof: Proof::of(asked, addon, driver),
         }
     };
     // Of two registrations with one signer, which share a secret, the first counts.
@@ -302,6 +321,7 @@ mod tests {
             registrations(
                 &serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status}))
                     .unwrap(),
+                &KubeClientDriver::Csr,
             )
             .pop()
         };

@@ -130,11 +130,19 @@ impl Hub {
 
     /// The kubeconfig that is kept beside certificate and key, in the form that OCM's agent writes and reads.
     pub(super) fn stored_kubeconfig(&self) -> Result<String, JoinError> {
-        let auth = AuthInfo {
+        self.stored(AuthInfo {
             client_certificate: Some("tls.crt".into()),
             client_key: Some("tls.key".into()),
             ..AuthInfo::default()
-        };
+        })
+    }
+
+    /// The kubeconfig that is kept beside a token.
+    pub(super) fn stored_kubeconfig_of_token(&self) -> Result<String, JoinError> {
+        self.stored(AuthInfo { token_file: Some("token".into()), ..AuthInfo::default() })
+    }
+
+    fn stored(&self, auth: AuthInfo) -> Result<String, JoinError> {
         serde_saphyr::to_string(&self.kubeconfig_with(auth))
             .map_err(|error| JoinError::Kubeconfig(error.to_string()))
     }

@@ -1,6 +1,8 @@
 //! Wires the agent of a spoke: join the hub, run the agent's controllers, and keep the certificate fresh
 //! beside them.
 
+mod addon_status;
+mod addon_token;
 mod addons;
 mod hub;
 mod join;
@@ -17,6 +19,7 @@ use self::hub::Hub;
 use self::join::Credentials;
 use self::life::{End, IdentityUse};
 use crate::shell::{Selection, Shell, ShellOptions, now};
+use api::addon::v1alpha1::KubeClientDriver;
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 use controllers::agent_identity::Identity;
 use object::Key;
@@ -41,6 +44,8 @@ pub struct AgentOptions {
     pub agent_id: Option<String>,
     /// The secret on the cluster that keeps the identity.
     pub secret: Key,
+    /// How add-ons prove their identity to the API server of the hub.
+    pub addon_driver: KubeClientDriver,
     /// The controllers that run. Without `lease` this is a work agent beside another registration agent,
     /// which makes and renews the identity.
     pub controllers: Selection,
@@ -55,6 +60,7 @@ impl AgentOptions {
             cluster: cluster.into(),
             agent_id: None,
             secret: Key::namespaced(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET),
+            addon_driver: KubeClientDriver::Csr,
             controllers: Selection::default(),
         }
     }
@@ -149,8 +155,13 @@ async fn live(options: &AgentOptions, refused: &str, stop: &CancellationToken) -
         over.cancel();
         end.unwrap_or(End::Over)
     };
-    let addons =
-        addons::Addons { hub: &hub, client: &client, spoke: &options.spoke, cluster: &options.cluster };
+    let addons = addons::Addons {
+        hub: &hub,
+        client: &client,
+        spoke: &options.spoke,
+        cluster: &options.cluster,
+        driver: options.addon_driver.clone(),
+    };
     let handle = shell.handle();
     let keep = async {
         if options.registers() {

@@ -231,6 +231,7 @@ fn what_values_ask_for_is_rendered_and_nothing_else() {
         ("NetworkPolicy", 1, "networkPolicy.enabled=false", 0),
         ("ValidatingAdmissionPolicy", 8, "admissionPolicies=false", 0),
         ("ClusterRole", 2, "addonRoles=[\"agent\"]", 3),
+        ("ClusterRole", 2, "tokenAddOns=[\"signed\"]", 3),
         ("ClusterRole", 2, "customSigners=[\"example.com/foo\"]", 3),
         (
             "ClusterRole",

@@ -125,13 +125,13 @@ impl Hub {
     }
 
     /// Joins a cluster on an embedded API server, with an agent of ours; returns its administrator.
-    pub(super) async fn join_with_agent(&mut self, name: &str) -> kube::Client {
+    pub(super) async fn join_with_agent(&mut self, name: &str, more: &[&str]) -> kube::Client {
         let objects = crds::spoke().iter().map(Object::from_typed).collect();
         let server = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
         let spoke = self.dir.path().join(format!("{name}.kubeconfig"));
         std::fs::write(&spoke, server.admin_kubeconfig_yaml().unwrap()).unwrap();
         let hub = ["--hub-kubeconfig", path(&self.admin), "--spoke-kubeconfig", path(&spoke)];
-        let args = [&["agent", "--spoke-cluster-name", name][..], &hub].concat();
+        let args = [&["agent", "--spoke-cluster-name", name][..], &hub, more].concat();
         self.spokes.push((Running::start(name, self.dir.path(), &args), server));
         accept(&self.kubectl, name).await;
         client_of(&spoke).await

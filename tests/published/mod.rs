@@ -3,6 +3,7 @@
 mod contract;
 mod hub;
 mod signers;
+mod tokens;
 mod versions;
 
 use serde_json::{Value, json};
@@ -133,6 +134,7 @@ async fn everything(hub: &mut Hub) {
     another_manager(hub).await;
     versions::each_version_shows_what_the_other_wrote(hub);
     signers::an_agent_gets_certificates_of_the_signer_of_its_template(hub).await;
+    tokens::an_addon_gets_a_token_of_its_service_account(hub).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,6 +145,7 @@ async fn published_addons_install_unchanged_on_the_embedded_hub() {
 #[tokio::test(flavor = "multi_thread")]
 async fn published_addons_install_unchanged_on_kube_apiserver() {
     let mut hub = Hub::kubernetes().await;
+    tokens::allow(&hub);
     a_refused_permission_is_told(&hub).await;
     everything(&mut hub).await;
     versions::an_outage_of_the_webhook_stops_the_newer_version_only(&mut hub).await;

@@ -71,7 +71,7 @@ fn issued(hub: &Hub, name: &str) -> Option<Certificate> {
 }
 
 pub(super) async fn an_agent_gets_certificates_of_the_signer_of_its_template(hub: &mut Hub) {
-    let spoke = hub.join_with_agent(SPOKE).await;
+    let spoke = hub.join_with_agent(SPOKE, &[]).await;
     hub.apply(&objects());
     let secrets: Api<Secret> = Api::namespaced(spoke, "open-cluster-management-agent-addon");
     let name = "signed-example.com-foo-client-cert";

@@ -38,6 +38,10 @@ pub const DECISION_GROUP_NAME_LABEL: &str = "cluster.open-cluster-management.io/
 pub const CLUSTER_NAME_LABEL: &str = "open-cluster-management.io/cluster-name";
 /// The add-on a work, CSR or role binding belongs to.
 pub const ADDON_NAME_LABEL: &str = "open-cluster-management.io/addon-name";
+/// The same on the objects with which an agent gets tokens for an add-on.
+pub const ADDON_API_NAME_LABEL: &str = "addon.open-cluster-management.io/name";
+/// Label of these objects; its value is `true`.
+pub const TOKEN_INFRASTRUCTURE_LABEL: &str = "addon.open-cluster-management.io/token-infrastructure";
 /// The namespace of the add-on, on works that live in another one (hosted mode).
 pub const ADDON_NAMESPACE_LABEL: &str = "open-cluster-management.io/addon-namespace";
 /// What precedes the name of an add-on in the label that tells placements how the add-on does on the cluster.
@@ -278,6 +282,8 @@ pub mod addon_conditions {
     pub const MANIFEST_APPLIED: &str = "ManifestApplied";
     /// The jobs that run before the add-on is deleted are complete.
     pub const HOOK_MANIFEST_COMPLETED: &str = "HookManifestCompleted";
+    /// The agent of the cluster can get tokens for the add-on.
+    pub const TOKEN_INFRASTRUCTURE_READY: &str = "TokenInfrastructureReady";
     /// The registration is set up on the hub.
     pub const REGISTRATION_APPLIED: &str = "RegistrationApplied";
 }

@@ -29,6 +29,7 @@ pub fn hub(register: &mut impl Register) {
     register.add::<hub::addon_deploy::AddonDeployController>();
     register.add::<hub::addon_health::AddonHealthController>();
     register.add::<hub::addon_feature::AddonFeatureController>();
+    register.add::<hub::addon_token::AddonTokenController>();
     register.add::<hub::replica_set::ReplicaSetController>();
     register.add::<hub::policy_status::PolicyStatusController>();
     register.add::<hub::work_ttl::WorkTtlController>();

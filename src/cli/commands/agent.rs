@@ -41,6 +41,10 @@ pub(crate) struct Args {
     /// Name of the secret that keeps the identity, in the form of OCM's agent.
     #[arg(long, value_name = "NAME", default_value = HUB_KUBECONFIG_SECRET)]
     hub_kubeconfig_secret: String,
+    /// How add-ons prove their identity to the API server of the hub: by a client certificate, or by a token of a
+    /// service account that the hub makes for each of them.
+    #[arg(long, value_name = "DRIVER", default_value = "csr", value_parser = ["csr", "token"])]
+    addon_kubeclient_registration_auth: String,
     /// Controllers to run: `*` means all, `name` adds one, `-name` leaves one out.
     /// `-work-agent,-unmanaged-applied-work,*` is a registration agent beside OCM's work agent;
     /// `work-agent,unmanaged-applied-work` is a work agent that uses the identity which OCM's registration
@@ -77,6 +81,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         let stop = stop_on_signal();
         let options = AgentOptions {
             agent_id: args.agent_id.clone(),
+            addon_driver: args.addon_kubeclient_registration_auth.clone().into(),
             secret: Key::namespaced(&args.namespace, &args.hub_kubeconfig_secret),
             controllers,
             ..AgentOptions::new(bootstrap, spoke, name)

@@ -7,6 +7,7 @@ pub(crate) mod addon_feature;
 pub(crate) mod addon_health;
 pub(crate) mod addon_install;
 pub mod addon_removal;
+pub(crate) mod addon_token;
 pub(crate) mod bootstrap;
 pub(crate) mod cluster;
 pub(crate) mod cluster_defaults;

@@ -19,4 +19,5 @@ pub mod selection;
 pub mod snapshot;
 pub mod spec_hash;
 pub mod template;
+pub mod token;
 pub mod works;

@@ -6,6 +6,7 @@ use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject as RbacSubject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{config_refs, snapshot, template};
+use api::addon::token;
 use api::addon::v1alpha1::{
     AddOnDeploymentConfigSpec, AddOnTemplateSpec, ConfigGroupResource, HealthCheck, HealthCheckMode,
     HubPermissionsBindingType, KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, RegistrationType,
@@ -188,7 +189,7 @@ fn bound_subjects(cluster: &str, addon: &str, driver: Option<&KubeClientDriver>)
     };
     match driver {
         Some(KubeClientDriver::Token) => {
-            vec![subject("User", format!("system:serviceaccount:{cluster}:{addon}-agent"))]
+            vec![subject("User", token::user(cluster, addon))]
         }
         Some(KubeClientDriver::Csr | KubeClientDriver::Other(_)) | None => {
             let Subject { user, groups, .. } = default_subject(cluster, addon);

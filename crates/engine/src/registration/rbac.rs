@@ -10,7 +10,7 @@ use api::names::{
     WORK_FINALIZER, WORK_GROUP,
 };
 
-const RBAC: &str = "rbac.authorization.k8s.io";
+pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
 /// The role of every accepted cluster in its namespace, for leases and add-ons.
 pub(crate) const REGISTRATION_ROLE: &str = "open-cluster-management:managedcluster:registration";
 /// The role of every accepted cluster in its namespace, for works.
@@ -104,7 +104,7 @@ pub fn cluster_role(cluster: &str, accepted: bool) -> ClusterRole {
 }
 
 /// Returns both groups that OCM binds: the one in certificates, and the one of other authenticators.
-fn subjects(cluster: &str) -> Vec<Subject> {
+pub(crate) fn subjects(cluster: &str) -> Vec<Subject> {
     let group =
         |name: String| Subject { api_group: Some(RBAC.into()), kind: "Group".into(), name, namespace: None };
     vec![group(format!("{SUBJECT_PREFIX}{cluster}")), group(format!("open-cluster-management:{cluster}"))]

@@ -26,5 +26,6 @@ mod replica_sets;
 mod reports;
 mod rollouts;
 mod templates;
+mod tokens;
 mod unreadable;
 mod works;

@@ -1,0 +1,129 @@
+//! Makes the service account of an add-on whose agent registers by token, and lets the agent of its cluster get
+//! tokens of it.
+//!
+//! The objects go when the driver is another one, when the add-on is gone, and when the hub does not accept the
+//! cluster any more. The binding goes last, because it shows that the others exist.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::rbac::v1::RoleBinding;
+
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1::ManagedCluster;
+use api::condition::{Conditions as _, set_condition};
+use api::names::TOKEN_INFRASTRUCTURE_LABEL;
+use api::names::addon_conditions::TOKEN_INFRASTRUCTURE_READY;
+use engine::addon::token::{self, TokenInfrastructure};
+use object::fields::covers;
+use object::{Key, Kind, Metadata as _, Object, ObjectRef};
+use reconcile::{
+    Action, Controller, Executed, Plan, Precondition, Query, Read, Site, StatusWrite, View, Watches,
+};
+
+pub(crate) struct AddonTokenController;
+
+impl Controller for AddonTokenController {
+    const NAME: &'static str = "addon-token";
+    type Primary = ManagedClusterAddOn;
+
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<RoleBinding>(|change, _| {
+            change.latest().and_then(token::addon_of_binding).into_iter().collect()
+        });
+        watches.on::<ManagedCluster>(|change, view| {
+            let cluster = change.latest().filter(|_| change.differs_in(|c| c.spec.hub_accepts_client));
+            let addons =
+                |cluster: &ManagedCluster| view.keys::<ManagedClusterAddOn>(Query::namespace(cluster.name()));
+            cluster.map(addons).unwrap_or_default()
+        });
+    }
+
+    fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
+        let addon = view.get::<ManagedClusterAddOn>(key)?;
+        let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
+        let is_accepted = cluster.is_some_and(|cluster| cluster.spec.hub_accepts_client);
+        match addon {
+            Some(addon) if is_accepted && token::is_asked_for(&addon) => ensure(&addon, view, now),
+            addon => remove(key, addon.as_deref(), view),
+        }
+    }
+
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Option<StatusWrite> {
+        if done.is_success() {
+            return done.plan.status.clone();
+        }
+        let (_, failure) = done.failures().next()?;
+        let addon = view.get::<ManagedClusterAddOn>(key).ok().flatten()?;
+        let mut new = ManagedClusterAddOn::clone(&addon);
+        let failed = token::failed(&failure.to_string());
+        set_condition(&mut new.status.get_or_insert_default().conditions, failed, now);
+        StatusWrite::between(addon.as_ref(), &new)
+    }
+}
+
+/// Writes what is missing, then says so.
+fn ensure(addon: &ManagedClusterAddOn, view: &impl View, now: Timestamp) -> Read<Plan> {
+    let mut plan = Plan::nothing();
+    let key = Key::of(addon);
+    let TokenInfrastructure { account, role, binding } = TokenInfrastructure::of(&key);
+    let live_account = view.object(&reference(&account))?;
+    let live_role = view.object(&reference(&role))?;
+    let live_binding = view.get::<RoleBinding>(&Key::of(&binding))?;
+    plan.step(
+        missing(&account, live_account.as_deref()).into_iter().chain(missing(&role, live_role.as_deref())),
+    );
+    plan.step(Action::ensure(&binding, live_binding.as_deref()));
+    if let Some(account) = live_account {
+        let mut new = addon.clone();
+        let ready = token::ready(&key, account.uid());
+        set_condition(&mut new.status.get_or_insert_default().conditions, ready, now);
+        plan.status = StatusWrite::between(addon, &new);
+    }
+    Ok(plan)
+}
+
+/// Deletes the objects of an add-on without tokens, and its condition.
+fn remove(key: &Key, addon: Option<&ManagedClusterAddOn>, view: &impl View) -> Read<Plan> {
+    let mut plan = Plan::nothing();
+    if let Some(addon) = addon.filter(|addon| addon.condition(TOKEN_INFRASTRUCTURE_READY).is_some()) {
+        let mut new = addon.clone();
+        let status = new.status.get_or_insert_default();
+        status.conditions.retain(|condition| condition.type_ != TOKEN_INFRASTRUCTURE_READY);
+        plan.status = StatusWrite::between(addon, &new);
+    }
+    let TokenInfrastructure { account, role, binding } = TokenInfrastructure::of(key);
+    let binding = view.get::<RoleBinding>(&Key::of(&binding))?;
+    let Some(binding) = binding.filter(|binding| token::addon_of_binding(binding).as_ref() == Some(key))
+    else {
+        return Ok(plan);
+    };
+    let live = [view.object(&reference(&account))?, view.object(&reference(&role))?];
+    plan.step(live.iter().flatten().filter(|live| is_ours(live)).map(delete));
+    plan.step([Action::delete(binding.as_ref())]);
+    Ok(plan)
+}
+
+fn reference<K: Kind>(object: &K) -> ObjectRef {
+    ObjectRef::of::<K>(Key::of(object))
+}
+
+fn missing<K: Kind>(wanted: &K, live: Option<&Object>) -> Option<Action> {
+    let wanted = Object::from_typed(wanted);
+    let is_there = live.is_some_and(|live| covers(live, &wanted));
+    (!is_there).then(|| Action::apply(wanted))
+}
+
+fn is_ours(live: &Object) -> bool {
+    live.labels().get(TOKEN_INFRASTRUCTURE_LABEL) == Some(&"true")
+}
+
+fn delete(live: &Arc<Object>) -> Action {
+    Action::Delete {
+        site: Site::Hub,
+        target: live.reference(),
+        precondition: Precondition { uid: live.uid().to_owned(), ..Precondition::default() },
+        orphan: false,
+        impersonate: None,
+    }
+}

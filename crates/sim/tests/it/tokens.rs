@@ -1,0 +1,89 @@
+//! The service accounts of add-ons whose agents register by token.
+
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use serde_json::{Value, json};
+
+use crate::fixtures::{ADDON, addon, is_completed, progress, seconds, select_all, template, world};
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::cluster::v1::ManagedCluster;
+use api::condition::{Condition, find_condition};
+use object::Key;
+use sim::World;
+use store::{Patch, ResourcePath, WriteOptions};
+
+/// An add-on on one cluster, whose agent asks for a token.
+fn by_token() -> World {
+    let mut world = world(1);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    driver(&mut world, json!("token"));
+    world
+}
+
+/// The agent of the cluster names its driver.
+fn driver(world: &mut World, driver: Value) {
+    let path = ResourcePath::of::<ManagedClusterAddOn>(&Key::namespaced("cluster1", ADDON)).sub("status");
+    let patch = Patch::Merge(json!({"status": {"kubeClientDriver": driver}}));
+    let now = world.now;
+    world.hub.patch(&path, &patch, &WriteOptions::manager("agent"), now).unwrap();
+    world.run_for(seconds(30)).unwrap();
+}
+
+fn ready(world: &World) -> Option<Condition> {
+    let addon: ManagedClusterAddOn = world.get(&Key::namespaced("cluster1", ADDON))?;
+    find_condition(&addon.status?.conditions, "TokenInfrastructureReady").cloned()
+}
+
+fn account(world: &World) -> Option<ServiceAccount> {
+    world.get(&Key::namespaced("cluster1", format!("{ADDON}-agent")))
+}
+
+/// Which of the account, the role and the binding exist.
+fn exist(world: &World) -> [bool; 3] {
+    let role = Key::namespaced("cluster1", format!("{ADDON}-token-role"));
+    [account(world).is_some(), world.get::<Role>(&role).is_some(), world.get::<RoleBinding>(&role).is_some()]
+}
+
+#[test]
+fn an_addon_by_token_gets_a_service_account_and_its_agent_is_told() {
+    let world = by_token();
+    assert_eq!(exist(&world), [true; 3]);
+    let uid = account(&world).unwrap().metadata.uid.unwrap();
+    let told = ready(&world).unwrap();
+    assert_eq!(told.message, format!("ServiceAccount cluster1/{ADDON}-agent (UID: {uid}) is ready"));
+    assert_eq!((told.is_true(), told.reason.as_str()), (true, "TokenInfrastructureReady"));
+}
+
+#[test]
+fn an_account_that_somebody_deletes_is_made_again_and_told_anew() {
+    let mut world = by_token();
+    let before = ready(&world).unwrap().message;
+    world.delete::<ServiceAccount>(&Key::namespaced("cluster1", format!("{ADDON}-agent"))).unwrap();
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(exist(&world), [true; 3]);
+    assert_ne!(ready(&world).unwrap().message, before);
+}
+
+#[test]
+fn the_account_goes_with_the_driver_with_the_addon_and_with_the_acceptance_of_the_cluster() {
+    for end in [
+        (|world| driver(world, json!("csr"))) as fn(&mut World),
+        |world| world.delete::<ManagedClusterAddOn>(&Key::namespaced("cluster1", ADDON)).unwrap(),
+        |world| {
+            let path = ResourcePath::of::<ManagedCluster>(&Key::cluster("cluster1"));
+            let patch = Patch::Merge(json!({"spec": {"hubAcceptsClient": false}}));
+            let now = world.now;
+            world.hub.patch(&path, &patch, &WriteOptions::manager("user"), now).unwrap();
+        },
+    ] {
+        let mut world = by_token();
+        // Nothing installs the add-on again.
+        crate::removals::select_some(&mut world, 0);
+        end(&mut world);
+        world.run_for(seconds(60)).unwrap();
+        assert_eq!((exist(&world), ready(&world)), ([false; 3], None));
+    }
+}

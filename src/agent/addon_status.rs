@@ -1,0 +1,179 @@
+//! The part of an add-on's status that the agent of its cluster writes: how the add-on proves its identity, and
+//! whether its credentials are fresh.
+
+use jiff::Timestamp;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use tracing::warn;
+
+use super::addons::{Addons, RETRY, Registration, later};
+use super::join::{Credentials, JoinError, api};
+use crate::shell::now;
+use api::addon::token;
+use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
+use api::condition::ConditionStatus::{False, True};
+use api::condition::{Conditions as _, Observation, set_condition};
+use api::names::KUBE_CLIENT_SIGNER;
+use api::names::addon_conditions::TOKEN_INFRASTRUCTURE_READY;
+
+/// How an add-on proves its identity.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Proof {
+    /// The status names another driver than that of the agent.
+    Untold,
+    /// By a certificate.
+    Certificate,
+    /// By a token, for which the hub has no service account yet.
+    NoAccount,
+    /// By a token of the service account with this uid.
+    Token(String),
+}
+
+impl Proof {
+    /// The proof that an add-on asks for. Only the API server of the hub takes tokens.
+    pub(super) fn of(
+        asked: &RegistrationConfig,
+        addon: &ManagedClusterAddOn,
+        driver: &KubeClientDriver,
+    ) -> Self {
+        let told = addon.status.as_ref().and_then(|status| status.kube_client_driver.as_ref());
+        let is_of_the_hub = asked.signer_name == KUBE_CLIENT_SIGNER;
+        match driver {
+            KubeClientDriver::Token if is_of_the_hub => {
+                if told != Some(&KubeClientDriver::Token) {
+                    return Self::Untold;
+                }
+                let ready = addon.condition(TOKEN_INFRASTRUCTURE_READY).filter(|ready| ready.is_true());
+                let uid = ready.and_then(|ready| token::uid_in(&ready.message));
+                uid.map_or(Self::NoAccount, |uid| Self::Token(uid.to_owned()))
+            }
+            // Without a driver in the status, managers take it for a certificate.
+            KubeClientDriver::Csr | KubeClientDriver::Token | KubeClientDriver::Other(_) => {
+                let is_other = told.is_some_and(|told| *told != KubeClientDriver::Csr);
+                if is_of_the_hub && is_other { Self::Untold } else { Self::Certificate }
+            }
+        }
+    }
+}
+
+/// The condition after a new certificate, in OCM's words.
+pub(super) fn rotated(credentials: &Credentials) -> Observation {
+    let (from, until) = credentials.validity();
+    Observation::new(CERTIFICATE, True, "ClientCertificateUpdated")
+        .message(format!("client certificate rotated starting from {from} to {until}"))
+}
+
+/// The condition after a new token.
+pub(super) fn refreshed(until: Timestamp) -> Observation {
+    Observation::new(TOKEN, True, "AddonTokenRefreshed")
+        .message(format!("token refreshed, valid until {until}"))
+}
+
+const CERTIFICATE: &str = "ClusterCertificateRotated";
+const TOKEN: &str = "TokenRefreshed";
+
+impl Addons<'_> {
+    /// Tells the hub how the add-on proves its identity, so that it gets permissions under its name there.
+    pub(super) async fn tell_driver(&self, addon: &str) -> Result<Timestamp, JoinError> {
+        let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), self.cluster);
+        let live = addons.get(addon).await.map_err(api("read the add-on"))?;
+        let mut new = live.clone();
+        let status = new.status.get_or_insert_default();
+        status.kube_client_driver = Some(self.driver.clone());
+        let client = status.registrations.iter_mut().find(|asked| asked.signer_name == KUBE_CLIENT_SIGNER);
+        if let Some(client) = client {
+            let user = token::user(self.cluster, addon);
+            let is_token = self.driver == KubeClientDriver::Token;
+            client.subject = is_token.then(|| Subject { user, ..Subject::default() });
+        }
+        let status =
+            json!({"kubeClientDriver": status.kube_client_driver, "registrations": status.registrations});
+        self.patch_status(&addons, &live, &status).await?;
+        Ok(later(RETRY))
+    }
+
+    /// Reports on the hub how fresh the credentials of an add-on are, unless it says so already.
+    pub(super) async fn report(&self, addon: &str, told: Observation) -> Result<(), JoinError> {
+        let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), self.cluster);
+        let live = addons.get(addon).await.map_err(api("read the add-on"))?;
+        let before = live.status.clone().unwrap_or_default().conditions;
+        let mut conditions = before.clone();
+        set_condition(&mut conditions, told, now());
+        if conditions == before {
+            return Ok(());
+        }
+        self.patch_status(&addons, &live, &json!({"conditions": conditions})).await
+    }
+
+    /// Reports that there are no fresh credentials, and why. An add-on that cannot be reported about is logged.
+    pub(super) async fn report_failure(&self, registration: &Registration, error: &JoinError) {
+        let (condition, reason) = match registration.proof {
+            Proof::Token(_) => (TOKEN, "TokenCreationFailed"),
+            Proof::Certificate => (CERTIFICATE, "ClientCertificateUpdateFailed"),
+            Proof::Untold | Proof::NoAccount => return,
+        };
+        let message = match error {
+            JoinError::TooManyRequests(_) => {
+                "Stop creating csr since there are too many csr created already on hub".to_owned()
+            }
+            JoinError::Stopped => return,
+            error => super::message(error),
+        };
+        let told = Observation::new(condition, False, reason).message(message);
+        if let Err(error) = self.report(&registration.addon, told).await {
+            warn!(addon = registration.addon, %error, "cannot report the failure on the hub");
+        }
+    }
+
+    /// Patches the status of an add-on, if nobody has written it since it was read.
+    async fn patch_status(
+        &self,
+        addons: &Api<ManagedClusterAddOn>,
+        live: &ManagedClusterAddOn,
+        status: &serde_json::Value,
+    ) -> Result<(), JoinError> {
+        let version = live.metadata.resource_version.as_deref().unwrap_or_default();
+        let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
+        let name = live.metadata.name.as_deref().unwrap_or_default();
+        let written = addons.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        written.map(drop).map_err(api("write the status of the add-on"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn proof(status: Value, driver: &KubeClientDriver, signer: &str) -> Proof {
+        let metadata = json!({"name": "a", "namespace": "c1"});
+        let addon = json!({"metadata": metadata, "spec": {}, "status": status});
+        let asked = RegistrationConfig { signer_name: signer.into(), ..RegistrationConfig::default() };
+        Proof::of(&asked, &serde_json::from_value(addon).unwrap(), driver)
+    }
+
+    #[test]
+    fn a_token_waits_for_the_driver_and_for_the_account() {
+        let (token, csr) = (&KubeClientDriver::Token, &KubeClientDriver::Csr);
+        let ready = |status: &str| {
+            let message = "ServiceAccount c1/a-agent (UID: u) is ready";
+            json!({"kubeClientDriver": "token", "conditions": [{
+                "type": "TokenInfrastructureReady", "status": status, "reason": "x", "message": message,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]})
+        };
+        let of_token = json!({"kubeClientDriver": "token"});
+        for (status, driver, signer, wanted) in [
+            (json!({}), token, KUBE_CLIENT_SIGNER, Proof::Untold),
+            (of_token.clone(), token, KUBE_CLIENT_SIGNER, Proof::NoAccount),
+            (ready("False"), token, KUBE_CLIENT_SIGNER, Proof::NoAccount),
+            (ready("True"), token, KUBE_CLIENT_SIGNER, Proof::Token("u".into())),
+            (ready("True"), token, "example.com/foo", Proof::Certificate),
+            (json!({}), csr, KUBE_CLIENT_SIGNER, Proof::Certificate),
+            (of_token, csr, KUBE_CLIENT_SIGNER, Proof::Untold),
+        ] {
+            assert_eq!(proof(status.clone(), driver, signer), wanted, "{status} {driver:?} {signer}");
+        }
+    }
+}
