@@ -98,6 +98,16 @@ async fn check(hub: ::kube::Client, bootstrap: Kubeconfig) {
             assert_eq!(maps.get("m").await.unwrap().data.unwrap()["v"], value);
         }
     }
+    let kubeconfig = cache.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, serde_json::to_string(&bootstrap).unwrap()).unwrap();
+    let mut watch = tokio::process::Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    watch.args(["rollout", "status", "team/settings", "--watch", "--kubeconfig"]).arg(&kubeconfig);
+    let watched = watch.output().await.unwrap();
+    let told = String::from_utf8(watched.stdout).unwrap();
+    assert!(
+        watched.status.success() && told.contains("2 of 2 clusters done with a template of 1 manifests"),
+        "{told}"
+    );
     sets.delete("settings", &DeleteParams::default()).await.unwrap();
     eventually("the set goes", async || sets.get_opt("settings").await.unwrap().is_none()).await;
     assert!(works.list(&ListParams::default()).await.unwrap().items.is_empty(), "after its works");

@@ -108,7 +108,7 @@ async fn a_rollout_is_paused_resumed_and_taken_back_by_commands() {
     assert!(!policy(&client, ADD_ON).await.spec.paused);
 
     let told = cli.run(&format!("rollout undo {ADD_ON}"));
-    assert!(told.contains("addontemplates/managed-serviceaccount-0.4.2@"), "it names the version: {told}");
+    assert!(told.contains("addontemplates/managed-serviceaccount-0.4.2 ("), "it names the version: {told}");
     assert!(told.contains(" is quarantined on placement fleet/aws\n"), "{told}");
     let told = status();
     assert!(told.contains(&format!("wheelwright rollout resume {ADD_ON} --release\n")), "{told}");

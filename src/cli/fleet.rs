@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use controllers::hub::overview::{AddOnSummary, ClusterSummary, Clusters, Group, Overview};
-use engine::rollout::ClusterState;
+use controllers::hub::overview::{AddOnSummary, ClusterSummary, Clusters, Group, Mark, Overview};
 
 use super::output::Style;
 
@@ -28,7 +27,7 @@ pub(super) fn page(overview: &Overview, style: Style) -> String {
 
 /// An add-on, and its clusters group by group in the order in which they start.
 pub(super) fn add_on(summary: &AddOnSummary, style: Style) -> String {
-    let AddOnSummary { name, settled, failed, total, holds, groups } = summary;
+    let AddOnSummary { name, settled, failed, total, holds, paused: _, approvals: _, groups } = summary;
     let failures = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
     let mut page = format!("{}  {settled} of {total} clusters done{failures}\n", style.bold(name));
     for hold in holds {
@@ -128,25 +127,22 @@ pub(super) fn group_lines(add_on: &str, groups: &[Group], style: Style) -> Vec<S
 }
 
 fn cell_of(add_on: &str, cluster: &ClusterSummary, width: usize, style: Style) -> String {
-    let (_, colour) = mark(cluster);
-    style.colour(colour, &format!("{:width$}", text(add_on, cluster)))
+    style.colour(colour(cluster.mark()), &format!("{:width$}", text(add_on, cluster)))
 }
 
 fn text(add_on: &str, cluster: &ClusterSummary) -> String {
-    let (mark, _) = mark(cluster);
     let version = cluster.version(add_on);
-    format!("{mark} {} {}", cluster.name, if version.is_empty() { "-" } else { version })
+    format!("{} {} {}", cluster.mark().sign(), cluster.name, if version.is_empty() { "-" } else { version })
 }
 
 /// How many clusters of a group are in which state.
 fn counts(group: &Group, style: Style) -> Vec<String> {
-    let mut counts: BTreeMap<String, (usize, char, &str)> = BTreeMap::new();
+    let mut counts: BTreeMap<(Mark, String), usize> = BTreeMap::new();
     for cluster in &group.clusters {
-        let (mark, colour) = mark(cluster);
-        counts.entry(cluster.state.label()).or_insert((0, mark, colour)).0 += 1;
+        *counts.entry((cluster.mark(), cluster.state.label())).or_default() += 1;
     }
-    let cell = |(label, (count, mark, colour)): (String, (usize, char, &str))| {
-        style.colour(colour, &format!("{mark} {count} {label}"))
+    let cell = |((mark, label), count): ((Mark, String), usize)| {
+        style.colour(colour(mark), &format!("{} {count} {label}", mark.sign()))
     };
     counts.into_iter().map(cell).collect()
 }
@@ -154,21 +150,13 @@ fn counts(group: &Group, style: Style) -> Vec<String> {
 /// The clusters of an add-on that have something to say.
 fn write_failures(page: &mut String, groups: &[Group], style: Style) {
     let clusters = groups.iter().flat_map(|group| &group.clusters);
-    let troubled: Vec<_> = clusters.filter_map(|cluster| Some((cluster, trouble(cluster)?))).collect();
-    for (cluster, (mark, colour)) in troubled.iter().take(MAX_LISTED) {
-        let mark = style.colour(colour, &mark.to_string());
+    let troubled: Vec<_> = clusters.filter(|cluster| cluster.mark() <= Mark::Returned).collect();
+    for cluster in troubled.iter().take(MAX_LISTED) {
+        let mark = style.colour(colour(cluster.mark()), &cluster.mark().sign().to_string());
         let _ = writeln!(page, "  {mark} {} {}: {}", cluster.name, cluster.state.word(), cluster.message);
     }
     if let Some(more) = troubled.len().checked_sub(MAX_LISTED).filter(|more| *more > 0) {
         let _ = writeln!(page, "  and {more} more");
-    }
-}
-
-/// The mark and colour of a cluster that has something to say.
-fn trouble(cluster: &ClusterSummary) -> Option<(char, &'static str)> {
-    match mark(cluster) {
-        told @ ('✗' | '↩', _) => Some(told),
-        _ => (!cluster.available && matches!(cluster.state, ClusterState::Done)).then_some(('✗', RED)),
     }
 }
 
@@ -177,19 +165,13 @@ const YELLOW: &str = "33";
 const RED: &str = "31";
 const FAINT: &str = "2";
 
-/// A mark for the state of a cluster, and its colour as an ANSI code.
-fn mark(cluster: &ClusterSummary) -> (char, &'static str) {
-    match &cluster.state {
-        ClusterState::Waiting(_) if cluster.runs.is_empty() => ('·', FAINT),
-        ClusterState::Starting | ClusterState::Progressing { .. } | ClusterState::Soaking { .. } => {
-            ('↻', YELLOW)
-        }
-        // A cluster that waits to start keeps its version.
-        ClusterState::Done | ClusterState::Waiting(_) | ClusterState::Skipped => ('✓', GREEN),
-        ClusterState::Failed { .. } | ClusterState::TimedOut | ClusterState::Unreachable { .. } => ('✗', RED),
-        // A cluster whose add-on works on the last good version waits for a better one.
-        ClusterState::Quarantined { .. } if cluster.available => ('↩', YELLOW),
-        ClusterState::Quarantined { .. } => ('✗', RED),
+/// The colour of a mark, as an ANSI code.
+fn colour(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Bad => RED,
+        Mark::Returned | Mark::Busy => YELLOW,
+        Mark::Waiting => FAINT,
+        Mark::Good => GREEN,
     }
 }
 

@@ -177,7 +177,7 @@ impl Writer {
     }
 
     /// Keeps an object for the result.
-    fn keep<K: Kind>(&mut self, object: &DynamicObject) -> Result<K, CommandError> {
+    pub(super) fn keep<K: Kind>(&mut self, object: &DynamicObject) -> Result<K, CommandError> {
         let typed: K = typed(object)?;
         self.objects.push(Object::from_typed(&typed));
         Ok(typed)
@@ -193,12 +193,21 @@ impl Writer {
         self.keep(&applied.map_err(failed(format!("apply {} {key}", K::kind(&()))))?)
     }
 
+    /// Creates an object, for [`retry_on_conflict`].
+    pub(super) async fn try_create<K: Kind>(
+        &self,
+        object: &K,
+    ) -> Result<kube::Result<DynamicObject>, CommandError> {
+        let params = PostParams { dry_run: self.dry_run, field_manager: Some(MANAGER.into()) };
+        let access = api::<K>(&self.client, &Key::of(object).namespace);
+        let object: DynamicObject = serde_json::from_value(Object::from_typed(object).into_value())?;
+        Ok(access.create(&params, &object).await)
+    }
+
     /// Creates an object; `None` where there is one of its name, which stays as it is.
     pub(super) async fn create<K: Kind>(&mut self, object: &K) -> Result<Option<K>, CommandError> {
         let key = Key::of(object);
-        let params = PostParams { dry_run: self.dry_run, field_manager: Some(MANAGER.into()) };
-        let object: DynamicObject = serde_json::from_value(Object::from_typed(object).into_value())?;
-        match api::<K>(&self.client, &key.namespace).create(&params, &object).await {
+        match self.try_create(object).await? {
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
             created => {
                 Ok(Some(self.keep(&created.map_err(failed(format!("create {} {key}", K::kind(&()))))?)?))
@@ -206,11 +215,15 @@ impl Writer {
         }
     }
 
+    /// Merge-patches an object, for [`retry_on_conflict`].
+    pub(super) async fn try_merge<K: Kind>(&self, key: &Key, patch: &Value) -> kube::Result<DynamicObject> {
+        let params = PatchParams { dry_run: self.dry_run, ..PatchParams::default() };
+        api::<K>(&self.client, &key.namespace).patch(&key.name, &params, &Patch::Merge(patch)).await
+    }
+
     /// Merge-patches an object.
     pub(super) async fn merge<K: Kind>(&mut self, key: &Key, patch: Value) -> Result<K, CommandError> {
-        let params = PatchParams { dry_run: self.dry_run, ..PatchParams::default() };
-        let patched =
-            api::<K>(&self.client, &key.namespace).patch(&key.name, &params, &Patch::Merge(patch)).await;
+        let patched = self.try_merge::<K>(key, &patch).await;
         self.keep(&patched.map_err(failed(format!("change {} {key}", K::kind(&()))))?)
     }
 
@@ -221,13 +234,11 @@ impl Writer {
         hint: &str,
         change: impl Fn(&K) -> Result<Value, CommandError>,
     ) -> Result<K, CommandError> {
-        let params = PatchParams { dry_run: self.dry_run, ..PatchParams::default() };
-        let api = api::<K>(&self.client, &key.namespace);
         let patched = retry_on_conflict(async || {
             let object = get::<K>(&self.client, key, hint).await?;
             let version = &object.meta().resource_version;
             let patch = json!({"metadata": {"resourceVersion": version}, "spec": change(&object)?});
-            Ok(api.patch(&key.name, &params, &Patch::Merge(patch)).await)
+            Ok(self.try_merge::<K>(key, &patch).await)
         })
         .await?;
         self.keep(&patched.map_err(failed(format!("change {} {key}", K::kind(&()))))?)
@@ -305,6 +316,13 @@ mod tests {
 
     use super::*;
 
+    impl Writer {
+        pub(in crate::cli) fn of(client: kube::Client) -> Self {
+            let (lines, objects) = Default::default();
+            Self { client, dry_run: false, output: Format::Text, lines, objects }
+        }
+    }
+
     /// A server that answers the first `conflicts` patches with a conflict, and notes the methods.
     fn server(conflicts: usize, methods: Arc<Mutex<Vec<Method>>>) -> kube::Client {
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -329,8 +347,7 @@ mod tests {
         for (conflicts, succeeds, requests) in [(0, true, 2), (4, true, 10), (5, false, 10)] {
             let methods = Arc::new(Mutex::new(Vec::new()));
             let client = server(conflicts, Arc::clone(&methods));
-            let (lines, objects) = Default::default();
-            let mut writer = Writer { client, dry_run: false, output: Format::Text, lines, objects };
+            let mut writer = Writer::of(client);
             let key = Key::namespaced("n", "a");
             let changed = writer.update::<ConfigMap>(&key, "", |_| Ok(json!({}))).await;
             assert_eq!((changed.is_ok(), methods.lock().unwrap().len()), (succeeds, requests), "{conflicts}");

@@ -3,23 +3,80 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use controllers::hub::overview::{AddOnSummary, ClusterSummary, Clusters, Group, Overview, Repository};
-use engine::rollout::ClusterState;
+use super::shown::Shown;
+use controllers::hub::overview::{AddOnSummary, ClusterSummary, Clusters, Group, Mark, Overview, Repository};
 
 /// Limit of the clusters of a group that are shown one by one; of a larger group the ones with problems come
 /// first, and the rest is counted.
 const SHOWN: usize = 200;
 
-/// The whole document around the content.
-pub(super) fn page(content: &str) -> String {
+/// The whole document around the content; with the name of a visitor who may log out.
+pub(super) fn page(content: &str, visitor: Option<&str>) -> String {
+    let visitor = visitor.map(|name| {
+        format!(
+            "<form method=\"post\" action=\"logout\"><span>{}</span> <button>Log out</button></form>",
+            escape(name)
+        )
+    });
+    document(
+        "<script src=\"script.js\" defer></script>",
+        &format!(
+            "<p id=\"state\" role=\"status\">as it was when the page was loaded</p>{}",
+            visitor.unwrap_or_default()
+        ),
+        &format!("<main id=\"fleet\">{content}</main>"),
+    )
+}
+
+/// The page that asks for a token, and why the last one was not taken.
+pub(super) fn login(why: &str) -> String {
+    let why = if why.is_empty() {
+        String::new()
+    } else {
+        format!("<p class=\"problem\" role=\"alert\">{}</p>", escape(why))
+    };
+    let main = format!(
+        "<main><h2>Log in</h2>{why}<p>You see what the hub lets you see. A token of a service account comes from \
+         <code>kubectl create token NAME</code>.</p><form method=\"post\" action=\"login\"><p>\
+         <label for=\"token\">Token of the hub</label><br><input type=\"password\" id=\"token\" name=\"token\" \
+         autocomplete=\"off\" required></p><p><button>Log in</button></p></form></main>"
+    );
+    document("", "", &main)
+}
+
+/// The page about a request that was refused.
+pub(super) fn refused(why: &str) -> String {
+    let main = format!(
+        "<main><p class=\"problem\" role=\"alert\">{}</p><p><a href=\"./\">Back to the fleet</a></p></main>",
+        escape(why)
+    );
+    document("", "", &main)
+}
+
+fn document(head: &str, header: &str, main: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Wheelwright</title>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"stylesheet\" href=\"style.css\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n<script src=\"script.js\" defer></script>\n</head>\n<body>\n\
-         <header><h1>Wheelwright</h1><p id=\"state\" role=\"status\">as it was when the page was loaded</p></header>\n\
-         <main id=\"fleet\">{content}</main>\n</body>\n</html>\n"
+         <link rel=\"icon\" href=\"data:,\">\n{head}\n</head>\n<body>\n\
+         <header><h1>Wheelwright</h1>{header}</header>\n{main}\n</body>\n</html>\n"
     )
+}
+
+/// The form of a button: its verb, what it is about, and an approval.
+fn button(html: &mut String, verb: &str, label: &str, subject: &str, token: &str) {
+    // The label is the identity, so that the script finds the button again that has the focus.
+    let id = format!("{verb} {subject} {token}");
+    let _ = write!(
+        html,
+        "<form method=\"post\" action=\"act\"><input type=\"hidden\" name=\"verb\" value=\"{verb}\">\
+         <input type=\"hidden\" name=\"subject\" value=\"{}\"><input type=\"hidden\" name=\"token\" value=\"{}\">\
+         <button id=\"{}\">{}</button></form>",
+        escape(subject),
+        escape(token),
+        escape(&id.trim_end().replace(' ', ":")),
+        escape(label)
+    );
 }
 
 /// The content while the fleet cannot be read.
@@ -28,25 +85,31 @@ pub(super) fn problem(why: &str) -> String {
 }
 
 /// The fleet.
-pub(super) fn content(overview: &Overview) -> String {
+pub(super) fn content(shown: &Shown) -> String {
+    let Shown { overview, clusters: has_clusters, change_rollouts, change_repositories, notes } = shown;
     let mut html = String::new();
     html += "<section aria-labelledby=\"repositories\"><h2 id=\"repositories\">Repositories</h2>";
     if overview.repositories.is_empty() {
         html += "<p>No ConfigRepo drives this fleet yet.</p>";
     }
     for repository in &overview.repositories {
-        self::repository(&mut html, repository);
+        self::repository(&mut html, repository, change_repositories.contains(&repository.name));
     }
     html += "</section>";
     for (number, add_on) in overview.add_ons.iter().enumerate() {
-        self::add_on(&mut html, number, add_on);
+        self::add_on(&mut html, number, add_on, *change_rollouts);
     }
-    clusters(&mut html, &overview.clusters);
+    if *has_clusters {
+        clusters(&mut html, &overview.clusters);
+    }
     placements(&mut html, overview);
+    for note in notes {
+        let _ = write!(html, "<p class=\"note\">{}</p>", escape(note));
+    }
     html
 }
 
-fn repository(html: &mut String, repository: &Repository) {
+fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
     let Repository { name, url, seen, applied, subject, ready, reason, message, suspended, approval } =
         repository;
     let (class, mark) = if *ready { ("good", '✓') } else { ("bad", '✗') };
@@ -66,7 +129,13 @@ fn repository(html: &mut String, repository: &Repository) {
     }
     *html += "</dl>";
     if *suspended {
-        *html += "<p>It is suspended (spec.suspend).</p>";
+        *html += "<p class=\"hold\">It is suspended (spec.suspend).</p>";
+    }
+    if has_buttons {
+        match suspended {
+            true => button(html, "resume-repository", &format!("Resume {name}"), name, ""),
+            false => button(html, "suspend-repository", &format!("Suspend {name}"), name, ""),
+        }
     }
     if let Some(approval) = approval {
         let _ = write!(
@@ -74,12 +143,15 @@ fn repository(html: &mut String, repository: &Repository) {
             "<p class=\"hold\">Deletions wait for the annotation <code>gitops.wheelwright.dev/approve-deletions={}</code></p>",
             escape(approval)
         );
+        if has_buttons {
+            button(html, "approve-deletions", &format!("Approve the deletions of {name}"), name, approval);
+        }
     }
     *html += "</article>";
 }
 
-fn add_on(html: &mut String, number: usize, add_on: &AddOnSummary) {
-    let AddOnSummary { name, settled, failed, total, holds, groups } = add_on;
+fn add_on(html: &mut String, number: usize, add_on: &AddOnSummary, has_buttons: bool) {
+    let AddOnSummary { name, settled, failed, total, holds, paused, approvals, groups } = add_on;
     let failures = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
     let _ = write!(
         html,
@@ -90,6 +162,15 @@ fn add_on(html: &mut String, number: usize, add_on: &AddOnSummary) {
     );
     for hold in holds {
         let _ = write!(html, "<p class=\"hold\">{}</p>", escape(hold));
+    }
+    if has_buttons {
+        for (token, about) in approvals {
+            button(html, "approve", &format!("Approve {about}"), name, token);
+        }
+        match paused {
+            true => button(html, "resume", &format!("Resume {name}"), name, ""),
+            false => button(html, "pause", &format!("Pause {name}"), name, ""),
+        }
     }
     for group in groups {
         self::group(html, name, group);
@@ -115,7 +196,7 @@ fn group(html: &mut String, add_on: &str, group: &Group) {
     );
     let mut shown: Vec<_> = group.clusters.iter().collect();
     if shown.len() > SHOWN {
-        shown.sort_by_key(|cluster| class(cluster).1);
+        shown.sort_by_key(|cluster| cluster.mark());
     }
     for cluster in shown.iter().take(SHOWN) {
         self::cluster(html, add_on, cluster);
@@ -131,7 +212,7 @@ fn group(html: &mut String, add_on: &str, group: &Group) {
 }
 
 fn cluster(html: &mut String, add_on: &str, cluster: &ClusterSummary) {
-    let (class, _, mark) = class(cluster);
+    let (class, mark) = (class(cluster.mark()), cluster.mark().sign());
     let version = cluster.version(add_on);
     let _ = write!(
         html,
@@ -146,20 +227,13 @@ fn cluster(html: &mut String, add_on: &str, cluster: &ClusterSummary) {
     *html += "</li>";
 }
 
-/// The class of a cluster's state, its rank by urgency, and its mark.
-fn class(cluster: &ClusterSummary) -> (&'static str, u8, char) {
-    match &cluster.state {
-        ClusterState::Failed { .. } | ClusterState::TimedOut | ClusterState::Unreachable { .. } => {
-            ("bad", 0, '✗')
-        }
-        ClusterState::Quarantined { .. } if cluster.available => ("bad", 1, '↩'),
-        ClusterState::Quarantined { .. } => ("bad", 0, '✗'),
-        ClusterState::Done if !cluster.available => ("bad", 1, '✗'),
-        ClusterState::Starting | ClusterState::Progressing { .. } | ClusterState::Soaking { .. } => {
-            ("busy", 2, '↻')
-        }
-        ClusterState::Waiting(_) => ("waits", 3, '·'),
-        ClusterState::Done | ClusterState::Skipped => ("good", 4, '✓'),
+/// The class of a mark.
+fn class(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Bad => "bad",
+        Mark::Returned | Mark::Busy => "busy",
+        Mark::Waiting => "waits",
+        Mark::Good => "good",
     }
 }
 

@@ -9,8 +9,14 @@ events.onopen = () => {
   state.textContent = "live";
 };
 events.onmessage = (event) => {
+  const focused = document.activeElement.id;
   fleet.innerHTML = event.data;
+  // A button that had the focus keeps it, so that the keyboard stays where it was.
+  if (focused) document.getElementById(focused)?.focus();
 };
 events.onerror = () => {
-  state.textContent = "not connected: this is how the fleet was";
+  const ended = events.readyState === EventSource.CLOSED;
+  state.textContent = ended
+    ? "ended: load the page again"
+    : "not connected: this is how the fleet was";
 };

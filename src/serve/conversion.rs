@@ -8,7 +8,7 @@
 use std::convert::Infallible;
 use std::fmt::Formatter;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::Manifest;
@@ -20,11 +20,6 @@ use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
 use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,6 +31,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::accept::{HANDSHAKE_TIMEOUT, accept};
+use super::tls::{self, Serving};
 
 /// Largest request: 3,000 add-ons of 5 kB. An object has 1.5 MiB at most in etcd.
 const MAX_REQUEST_BYTES: usize = 16 << 20;
@@ -65,33 +61,6 @@ const LIFE: Duration = Duration::from_secs(60);
 /// The path of the webhook.
 pub const PATH: &str = "/convert";
 
-/// The certificate that the webhook shows now; there is none at first, and a later one replaces it while
-/// connections go on.
-#[derive(Debug, Default)]
-pub struct Serving(RwLock<Option<Arc<CertifiedKey>>>);
-
-impl Serving {
-    /// Shows a certificate and its key, both in PEM, from now on.
-    ///
-    /// # Errors
-    /// The certificate or the key cannot be read, or they do not belong together.
-    pub fn show(&self, certificate: &str, key: &str) -> Result<(), rustls::Error> {
-        let general = |error: rustls::pki_types::pem::Error| rustls::Error::General(error.to_string());
-        let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect::<Result<_, _>>();
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(general)?;
-        let provider = rustls::crypto::ring::default_provider();
-        let certified = CertifiedKey::from_der(chain.map_err(general)?, key, &provider)?;
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(certified));
-        Ok(())
-    }
-}
-
-impl ResolvesServerCert for Serving {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
 /// Serves [`PATH`] until `stop`.
 ///
 /// # Errors
@@ -101,9 +70,7 @@ pub async fn serve(
     serving: Arc<Serving>,
     stop: CancellationToken,
 ) -> Result<(), rustls::Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let acceptor = TlsAcceptor::from(Arc::new(config.with_no_client_auth().with_cert_resolver(serving)));
+    let acceptor = tls::acceptor(serving)?;
     let limits = Limits::default();
     accept(listener, CONNECTIONS, stop, move |stream, _| {
         connection(stream, acceptor.clone(), limits.clone())

@@ -2,9 +2,12 @@
 //! receives webhooks over HTTPS, and converts objects for API servers.
 
 mod accept;
+pub mod certificate;
 pub mod conversion;
+pub mod https;
 mod metrics;
 pub mod receiver;
+pub mod tls;
 
 use std::net::SocketAddr;
 

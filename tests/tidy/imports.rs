@@ -25,8 +25,8 @@ const MODULES: &[(&str, &[&str])] = &[
     ("apiserver", &["pki", "api", "object", "store"]),
     // It knows no kind of ours, so it runs the controllers of hub and agent alike.
     ("shell", &["object", "reconcile"]),
-    ("serve", &["shell", "api", "controllers", "object", "reconcile"]),
-    ("dashboard", &["pki", "controllers", "engine", "object"]),
+    ("serve", &["pki", "shell", "api", "controllers", "object", "reconcile"]),
+    ("dashboard", &["pki", "serve", "shell", "api", "controllers", "engine", "object"]),
     // These two wire; they decide nothing, so they never see an engine.
     ("operator", &["git", "pki", "serve", "shell", "api", "controllers", "object", "reconcile"]),
     ("agent", &["pki", "shell", "api", "controllers", "object", "reconcile"]),

@@ -1,5 +1,6 @@
 //! The RolloutPolicy of a rollout, and the record in its status.
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -22,14 +23,14 @@ pub(super) enum RolloutOwner<'a> {
 }
 
 impl RolloutOwner<'_> {
-    fn is_named_by(self, spec: &RolloutPolicySpec) -> bool {
+    pub(super) fn is_named_by(self, spec: &RolloutPolicySpec) -> bool {
         match self {
             Self::AddOn(name) => spec.add_ons.iter().any(|named| named == name),
             Self::ReplicaSet(key) => spec.replica_sets.contains(&key.to_string()),
         }
     }
 
-    fn is_that_of(self, rollout: &RolloutStatus) -> bool {
+    pub(super) fn is_that_of(self, rollout: &RolloutStatus) -> bool {
         match self {
             Self::AddOn(name) => rollout.add_on == name && rollout.replica_set.is_empty(),
             Self::ReplicaSet(key) => rollout.replica_set == key.to_string(),
@@ -39,14 +40,24 @@ impl RolloutOwner<'_> {
 
 /// The policy that names a subject, else the one that names none. The policy that the operator made comes
 /// last.
+pub(super) fn choose<'a, P: Borrow<RolloutPolicy>>(
+    policies: &'a [P],
+    subject: RolloutOwner<'_>,
+) -> Option<&'a P> {
+    let is_for_all =
+        |policy: &RolloutPolicy| policy.spec.add_ons.is_empty() && policy.spec.replica_sets.is_empty();
+    let is_made = |policy: &RolloutPolicy| policy.name() == DEFAULT_ROLLOUT_POLICY;
+    let find =
+        |fits: &dyn Fn(&RolloutPolicy) -> bool| policies.iter().find(|policy| fits((*policy).borrow()));
+    let named = find(&|policy| subject.is_named_by(&policy.spec));
+    let of_people = || find(&|policy| is_for_all(policy) && !is_made(policy));
+    named.or_else(of_people).or_else(|| find(&|policy| is_for_all(policy) && is_made(policy)))
+}
+
+/// The policy in effect for a subject, see [`choose`].
 pub(super) fn object_for(subject: RolloutOwner<'_>, view: &impl View) -> Read<Option<Arc<RolloutPolicy>>> {
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
-    let is_for_all =
-        |policy: &&Arc<RolloutPolicy>| policy.spec.add_ons.is_empty() && policy.spec.replica_sets.is_empty();
-    let named = policies.iter().find(|policy| subject.is_named_by(&policy.spec));
-    let of_people = policies.iter().filter(is_for_all).find(|policy| policy.name() != DEFAULT_ROLLOUT_POLICY);
-    let made = policies.iter().filter(is_for_all).find(|policy| policy.name() == DEFAULT_ROLLOUT_POLICY);
-    Ok(named.or(of_people).or(made).cloned())
+    Ok(choose(&policies, subject).cloned())
 }
 
 /// Creates the policy that keeps the records of the operator where no policy of people is for a subject. It

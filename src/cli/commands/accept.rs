@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::block_on;
 use crate::cli::output::Ui;
-use crate::cli::writer::{WriteArgs, Writer, failed, find, list};
+use crate::cli::writer::{WriteArgs, Writer, failed, find, list, retry_on_conflict};
 use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1::ManagedCluster;
 use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, SUBJECT_PREFIX};
@@ -91,15 +91,13 @@ async fn requests(
     let selector = format!("{CLUSTER_NAME_LABEL}={cluster},!{ADDON_NAME_LABEL}");
     let mut requests = list::<CertificateSigningRequest>(client, "", &selector).await?;
     requests.retain(|request| {
-        let conditions = request.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        let is_open = conditions.clone().next().is_none();
         let asks = requested(request).is_some_and(|certificate| match certificate {
             Certificate::Cluster { cluster: named, renewal: false } => named == cluster,
             Certificate::Cluster { .. } | Certificate::Addon { .. } | Certificate::Custom { .. } => false,
         });
         // The agent of another cluster may ask under this name too.
         let is_agent = request.spec.username.iter().any(|user| user.starts_with(SUBJECT_PREFIX));
-        is_open && asks && !is_agent
+        is_open(request) && asks && !is_agent
     });
     Ok(requests)
 }
@@ -113,15 +111,27 @@ async fn approve(writer: &mut Writer, request: &CertificateSigningRequest) -> Re
         message: Some("This CSR was approved by wheelwright accept.".into()),
         ..CertificateSigningRequestCondition::default()
     };
-    let patch = json!({
-        "metadata": {"resourceVersion": request.metadata.resource_version},
-        "status": {"conditions": [condition]},
-    });
     let api: Api<CertificateSigningRequest> = Api::all(writer.client().clone());
     let params = PatchParams { dry_run: writer.is_dry_run(), ..PatchParams::default() };
-    let approved = api.patch_approval(name, &params, &Patch::Merge(patch)).await;
-    approved.map_err(failed(format!("approve the certificate request {name}")))?;
+    let approved = retry_on_conflict(async || {
+        let now = find::<CertificateSigningRequest>(writer.client(), &Key::cluster(name)).await?;
+        // Somebody else may have answered it meanwhile, and an answer of others stays.
+        let Some(version) = now.filter(is_open).and_then(|now| now.metadata.resource_version) else {
+            return Ok(Ok(false));
+        };
+        let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": [&condition]}});
+        Ok(api.patch_approval(name, &params, &Patch::Merge(patch)).await.map(|_| true))
+    });
+    let approved = approved.await?.map_err(failed(format!("approve the certificate request {name}")))?;
     let user = request.spec.username.as_deref().unwrap_or_default();
-    writer.say(format!("CSR {name}, requested by {user}, approved"));
+    match approved {
+        true => writer.say(format!("CSR {name}, requested by {user}, approved")),
+        false => writer.say(format!("CSR {name}, requested by {user}, was answered by somebody else")),
+    }
     Ok(())
+}
+
+/// Whether nobody has answered a request.
+fn is_open(request: &CertificateSigningRequest) -> bool {
+    request.status.iter().flat_map(|status| status.conditions.iter().flatten()).next().is_none()
 }

@@ -1,21 +1,31 @@
 //! `wheelwright dashboard`.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use kube::config::AuthInfo;
+use tokio::net::TcpListener;
 
 use crate::cli::connect::{HubArgs, stop_on_signal};
 use crate::cli::follow::follow;
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
-use crate::dashboard::{Dashboard, ReadOverview};
-use crate::shell::now;
+use crate::dashboard::hub::HubDashboard;
+use crate::dashboard::{Local, ReadOverview};
+use crate::serve::certificate::ServerSecret;
+use crate::shell::{Shell, now};
 use controllers::hub::overview::Overview;
 
-/// Show the fleet in a browser of this machine, as it changes.
+/// Name of the Service of the chart, and of the Secret with the certificate.
+const NAME: &str = "wheelwright-dashboard";
+
+/// Show the fleet in a browser, as it changes.
 ///
-/// The page shows what the kubeconfig may read, listens on 127.0.0.1 alone, and opens only with the secret in its address.
+/// Without --listen the page is for this machine: it shows what the kubeconfig may read, listens on 127.0.0.1 alone, and opens only with the
+/// secret in its address. With --listen it is for everybody with a token of the hub: it shows each visitor what the hub lets the visitor list,
+/// and has buttons for what the hub lets the visitor change. The chart runs it so.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -23,23 +33,62 @@ pub(crate) struct Args {
     /// Port to listen on. Default: a free one.
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     port: u16,
+    /// Serve people with tokens of the hub, over HTTPS at this address, such as `0.0.0.0:9445`.
+    #[arg(long, value_name = "ADDR", conflicts_with = "port")]
+    listen: Option<SocketAddr>,
+    /// Namespace of the Secret wheelwright-dashboard with the certificate, which the dashboard makes and renews.
+    #[arg(long, requires = "listen", default_value = "wheelwright-system")]
+    namespace: String,
+    /// Names in the certificate, by which browsers reach the page [default: the Service of the chart, and localhost].
+    #[arg(long, requires = "listen", value_name = "HOST", value_delimiter = ',')]
+    hosts: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     super::block_on(async {
-        let hub = args.hub.connect().await?;
-        let dashboard = Dashboard::listen(args.port).await.map_err(|error| {
-            let error = anyhow::Error::new(error).context(format!("cannot listen on port {}", args.port));
-            CommandError::hinted(error, "leave --port out to take a free one")
-        })?;
-        ui.line(format!("dashboard at {}", dashboard.url))?;
-        let shell = follow(hub);
-        let handle = shell.handle();
-        let look: ReadOverview =
-            Arc::new(move || Overview::read(&handle.caches(), now()).map_err(|unread| unread.to_string()));
-        let stop = stop_on_signal();
-        let ((), served) = tokio::join!(shell.run(stop.clone()), dashboard.serve(look, stop.clone()));
-        served.context("the dashboard cannot be served")?;
-        Ok(ExitCode::SUCCESS)
+        match args.listen {
+            Some(address) => serve_hub(args, address, ui).await,
+            None => serve_local(args, ui).await,
+        }
     })
+}
+
+async fn serve_local(args: &Args, ui: &mut Ui) -> CommandResult {
+    let hub = args.hub.connect().await?;
+    let dashboard = Local::listen(args.port).await.map_err(|error| {
+        let error = anyhow::Error::new(error).context(format!("cannot listen on port {}", args.port));
+        CommandError::hinted(error, "leave --port out to take a free one")
+    })?;
+    ui.line(format!("dashboard at {}", dashboard.url))?;
+    let shell = follow(hub);
+    let read = reader(&shell);
+    let stop = stop_on_signal();
+    let ((), served) = tokio::join!(shell.run(stop.clone()), dashboard.serve(read, stop.clone()));
+    served.context("the dashboard cannot be served")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve_hub(args: &Args, address: SocketAddr, ui: &mut Ui) -> CommandResult {
+    let client = args.hub.connect().await?;
+    let mut config = args.hub.config().await?;
+    config.auth_info = AuthInfo::default();
+    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
+    ui.line(format!("dashboard at https://{}", listener.local_addr()?))?;
+    let hosts = match args.hosts.as_slice() {
+        [] => vec![format!("{NAME}.{}.svc", args.namespace), "localhost".to_owned()],
+        hosts => hosts.to_vec(),
+    };
+    let secret = ServerSecret { namespace: args.namespace.clone(), name: NAME.into(), hosts };
+    let shell = follow(client.clone());
+    let read = reader(&shell);
+    let stop = stop_on_signal();
+    let dashboard = HubDashboard { client, config, secret };
+    tokio::join!(shell.run(stop.clone()), dashboard.serve(listener, read, stop.clone()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the fleet from the caches of a shell.
+fn reader(shell: &Shell) -> ReadOverview {
+    let handle = shell.handle();
+    Arc::new(move || Overview::read(&handle.caches(), now()).map_err(|unread| unread.to_string()))
 }

@@ -4,7 +4,6 @@
 //! renews it and writes its authority into the definitions if no other replica has. A definition that another
 //! webhook converts stays as it is.
 
-mod certificate;
 mod definitions;
 
 use std::net::SocketAddr;
@@ -19,13 +18,15 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::serve::conversion::{self, PATH, Serving};
-
-pub use certificate::certificate_end;
+use crate::serve::certificate::{self, ServerSecret};
+use crate::serve::conversion::{self, PATH};
+use crate::serve::tls::Serving;
 
 /// Time between two checks of the certificate and the definitions. A replica that renews the certificate
 /// leaves the others 30 days.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+/// The Secret with its certificate.
+const SECRET: &str = "wheelwright-webhook";
 /// Time to wait after a failure.
 const RETRY: Duration = Duration::from_secs(2);
 
@@ -135,7 +136,9 @@ async fn reconcile(
     options: &WebhookOptions,
     serving: &Serving,
 ) -> Result<(), Failure> {
-    let kept = certificate::ensure(client, &options.namespace, &options.host()).await?;
+    let (namespace, hosts) = (options.namespace.clone(), vec![options.host()]);
+    let secret = ServerSecret { namespace, name: SECRET.into(), hosts };
+    let kept = certificate::ensure(client, &secret).await?;
     definitions::ensure(client, &options.client_config(&kept.authorities)).await?;
     let shown = serving.show(&kept.certificate, &kept.key);
     shown.map_err(|error| format!("cannot use the certificate of the conversion webhook: {error}"))

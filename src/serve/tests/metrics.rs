@@ -29,6 +29,7 @@ fn fleet() -> Overview {
         total: 3,
         holds: vec!["too many failures".into()],
         groups: vec![group],
+        ..AddOnSummary::default()
     };
     Overview {
         repositories: vec![Repository { name: "n/fleet".into(), ready: true, ..Repository::default() }],

@@ -19,6 +19,7 @@ pub(crate) mod csr;
 pub mod custom_signer;
 pub mod overview;
 pub mod placement;
+pub mod policy_change;
 pub(crate) mod policy_status;
 pub mod replica_set;
 pub(crate) mod report;

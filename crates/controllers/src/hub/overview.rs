@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::addon_config::{AddOnRollouts, PlacementRollout, explain, observing};
+use super::policy_change::waiting_approvals;
 use crate::addon_reads;
+use crate::rollout_policy::{RolloutOwner, choose};
 use api::Condition;
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::cluster::v1::ManagedCluster;
@@ -138,6 +140,10 @@ pub struct AddOnSummary {
     pub total: usize,
     /// The reasons why its rollouts are held, and the approvals that they wait for.
     pub holds: Vec<String>,
+    /// Whether a person has paused it.
+    pub paused: bool,
+    /// The tokens of the approvals that it waits for, and what each of them is about.
+    pub approvals: BTreeMap<String, String>,
     /// Its clusters, by placement and decision group in the order in which they start.
     pub groups: Vec<Group>,
 }
@@ -171,7 +177,52 @@ pub struct ClusterSummary {
     pub message: String,
 }
 
+/// How a cluster is marked: one mark for every place that shows it, the most urgent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mark {
+    /// It failed, does not answer, or does not work.
+    Bad,
+    /// It works in the version before a quarantined one, and waits for a better one.
+    Returned,
+    /// It is on the way.
+    Busy,
+    /// Its turn has not come.
+    Waiting,
+    /// It is where it should be.
+    Good,
+}
+
+impl Mark {
+    /// The sign that people see.
+    pub fn sign(self) -> char {
+        match self {
+            Self::Bad => '✗',
+            Self::Returned => '↩',
+            Self::Busy => '↻',
+            Self::Waiting => '·',
+            Self::Good => '✓',
+        }
+    }
+}
+
 impl ClusterSummary {
+    /// How the cluster is marked.
+    pub fn mark(&self) -> Mark {
+        match &self.state {
+            ClusterState::Failed { .. } | ClusterState::TimedOut | ClusterState::Unreachable { .. } => {
+                Mark::Bad
+            }
+            ClusterState::Quarantined { .. } if self.available => Mark::Returned,
+            ClusterState::Quarantined { .. } => Mark::Bad,
+            ClusterState::Done if !self.available => Mark::Bad,
+            ClusterState::Starting | ClusterState::Progressing { .. } | ClusterState::Soaking { .. } => {
+                Mark::Busy
+            }
+            ClusterState::Waiting(_) => Mark::Waiting,
+            ClusterState::Done | ClusterState::Skipped => Mark::Good,
+        }
+    }
+
     /// The version in the name of its template, such as `0.4.1` of `managed-serviceaccount-0.4.1@897d91e7`;
     /// empty without one.
     pub fn version(&self, add_on: &str) -> &str {
@@ -193,7 +244,10 @@ impl Overview {
         for addon in view.list_readable::<ClusterManagementAddOn>(Query::ALL)? {
             let Some(explained) = explain(addon.name(), view, now)? else { continue };
             let on = addon_reads::of_clusters(addon.name(), view)?.addons;
-            add_ons.push(summary(&AddOn::read(&addon, &on, &explained.states, &policies), &explained));
+            let mut summary = summary(&AddOn::read(&addon, &on, &explained.states, &policies), &explained);
+            let policy = choose(&policies, RolloutOwner::AddOn(addon.name()));
+            summary.paused = policy.is_some_and(|policy| policy.spec.paused);
+            add_ons.push(summary);
         }
         Ok(Self {
             repositories: repositories.iter().map(|repo| repository(repo)).collect(),
@@ -216,8 +270,11 @@ fn repository(repo: &ConfigRepo) -> Repository {
         applied: commit(&status.applied),
         subject: status.seen.as_ref().map(|seen| plain(&seen.subject, MESSAGE)).unwrap_or_default(),
         ready: ready.is_some_and(Condition::is_true),
-        reason: ready.map(|ready| ready.reason.clone()).unwrap_or_default(),
-        message: ready.map(|ready| plain(&ready.message, MESSAGE)).unwrap_or_default(),
+        reason: ready.map_or_else(|| "Unknown".into(), |ready| ready.reason.clone()),
+        message: ready.map_or_else(
+            || "no operator has looked at it yet".into(),
+            |ready| plain(&ready.message, MESSAGE),
+        ),
         suspended: repo.spec.suspend,
         approval: status.held_deletions.map(|held| held.approval),
     }
@@ -288,6 +345,8 @@ fn summary(addon: &AddOn, explained: &AddOnRollouts) -> AddOnSummary {
         failed: addon.clusters.iter().filter(|cluster| cluster.has_failed()).count(),
         total: addon.clusters.len(),
         holds: addon.holds.iter().map(|hold| plain(hold, MESSAGE)).collect(),
+        paused: false,
+        approvals: waiting_approvals(&explained.rollouts, &explained.removal),
         groups: groups.into_iter().map(group).collect(),
     }
 }

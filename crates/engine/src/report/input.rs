@@ -78,12 +78,12 @@ impl Cluster {
 
     /// Whether it runs the wanted revision, or is skipped.
     pub fn is_settled(&self) -> bool {
-        matches!(self.state, ClusterState::Done | ClusterState::Skipped)
+        self.state.is_settled()
     }
 
     /// Whether the revision failed on it, or is quarantined because it failed.
     pub fn has_failed(&self) -> bool {
-        self.state.is_failure() || matches!(self.state, ClusterState::Quarantined { .. })
+        self.state.has_failed()
     }
 }
 

@@ -158,6 +158,16 @@ impl ClusterState {
         }
     }
 
+    /// Whether the cluster runs what it should, or is skipped.
+    pub fn is_settled(&self) -> bool {
+        matches!(self, Self::Done | Self::Skipped)
+    }
+
+    /// Whether the revision failed on the cluster, or is quarantined because it failed.
+    pub fn has_failed(&self) -> bool {
+        self.is_failure() || matches!(self, Self::Quarantined { .. })
+    }
+
     /// Whether OCM's library would list the cluster in `ClustersToRollout`.
     pub(crate) fn is_rolling(&self) -> bool {
         match self {

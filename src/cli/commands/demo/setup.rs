@@ -19,7 +19,7 @@ use super::screen::Screen;
 use super::script::REPORTS;
 use crate::agent::{self, AgentOptions, Bootstrap};
 use crate::apiserver::Server;
-use crate::dashboard::{Dashboard, ReadOverview};
+use crate::dashboard::{self, ReadOverview};
 use crate::operator::source::SourceOptions;
 use crate::operator::{self, OperatorOptions};
 use crate::shell::Selection;
@@ -82,7 +82,7 @@ impl<'a> Demo<'a> {
             },
         };
         background.tasks.spawn(operator::run(options, background.stop.clone()));
-        let dashboard = Dashboard::listen(0).await?;
+        let dashboard = dashboard::Local::listen(0).await?;
         demo.screen.heading(&format!("dashboard at {}", dashboard.url))?;
         let hub = Arc::clone(&demo.hub);
         let look: ReadOverview = Arc::new(move || Ok(hub.with_store(|store, now| overview(store, now))));

@@ -11,7 +11,7 @@ use super::Hub;
 use super::finding::{Finding, all, few};
 use crate::cli::installation::{OPERATOR, Options, WEBHOOK_SECRET, manifests};
 use crate::cli::writer::find;
-use crate::operator::webhook::certificate_end;
+use crate::serve::certificate::certificate_end;
 use crate::shell::now;
 
 const LEADER: &str = "leader";

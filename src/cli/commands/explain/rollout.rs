@@ -58,10 +58,14 @@ impl Explained {
         }
     }
 
-    /// A revision as people know it: the start of its hash, and the names of its configurations.
+    /// A revision as people know it: the names of its configurations, and the start of its hash.
     pub(in crate::cli) fn named(&self, revision: &Hash) -> String {
         match self.contents.get(revision) {
-            Some(words) => format!("{} ({})", revision.short(), words.join(", ")),
+            Some(words) => {
+                // The contents of the names follow from the hash.
+                let names: Vec<_> = words.iter().filter_map(|word| word.split('@').next()).collect();
+                format!("{} ({})", names.join(", "), revision.short())
+            }
             None => revision.short().to_owned(),
         }
     }
@@ -151,7 +155,7 @@ pub(in crate::cli) fn text(name: &str, explanation: &Explained) -> String {
             "{name} on placement {placement}: {} of {} clusters done with {}",
             counts.done,
             counts.total,
-            revision.short()
+            explanation.named(revision)
         );
         for stage in &decision.stages {
             let allowed = stage.allowed.map_or_else(|| "any".into(), |allowed| allowed.to_string());

@@ -3,19 +3,16 @@
 use std::collections::BTreeMap;
 
 use anyhow::anyhow;
-use engine::rollout::RolloutDecision;
 
 use super::Subject;
-use super::policy::{Scope, change};
+use super::policy::change;
 use crate::cli::commands::block_on;
 use crate::cli::commands::explain::rollout::Explained;
 use crate::cli::origin::Origin;
 use crate::cli::output::Ui;
 use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
-
-/// Clusters of a removal that are named.
-const NAMED: usize = 5;
+use controllers::hub::policy_change::{Scope, waiting_approvals};
 
 /// Approve what a rollout waits for: the start of a group with a revision, or the removal of an add-on from clusters.
 ///
@@ -35,33 +32,7 @@ pub(crate) struct Args {
 
 /// The approvals that wait, and what each of them is about.
 pub(super) fn waiting(explained: &Explained) -> BTreeMap<String, String> {
-    let decisions =
-        explained.rollouts.iter().filter_map(|rollout| Some((rollout, rollout.decision.as_ref().ok()?)));
-    let asked = decisions.flat_map(|(rollout, decision)| {
-        decision
-            .approvals
-            .iter()
-            .map(move |token| (token.clone(), format!("{} of {}", about(token, decision), rollout.placement)))
-    });
-    let removal = &explained.removal.decision;
-    let removal = removal.approval.iter().map(|token| (token.clone(), removal_of(&removal.kept)));
-    asked.chain(removal).collect()
-}
-
-fn about(token: &str, decision: &RolloutDecision) -> String {
-    match token.rsplit_once('/') {
-        Some((revision, stage)) if revision != "remove" => {
-            let clusters = decision.stages.iter().find(|one| one.name == stage).map(|stage| stage.clusters);
-            format!("the start of {stage} ({} clusters)", clusters.unwrap_or_default())
-        }
-        _ => removal_of(&decision.kept),
-    }
-}
-
-fn removal_of(kept: &[String]) -> String {
-    let named: Vec<_> = kept.iter().take(NAMED).map(String::as_str).collect();
-    let more = if kept.len() > NAMED { ", ..." } else { "" };
-    format!("the removal from {} clusters ({}{more})", kept.len(), named.join(", "))
+    waiting_approvals(&explained.rollouts, &explained.removal)
 }
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {

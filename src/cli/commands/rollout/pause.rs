@@ -1,13 +1,14 @@
 //! `wheelwright rollout pause`.
 
 use super::Subject;
-use super::policy::{Scope, change};
+use super::policy::change;
 use crate::cli::CommandResult;
 use crate::cli::commands::block_on;
 use crate::cli::commands::explain::rollout::Explained;
 use crate::cli::origin::Origin;
 use crate::cli::output::Ui;
 use crate::cli::writer::WriteArgs;
+use controllers::hub::policy_change::Scope;
 
 /// Hold a rollout: no cluster starts, none is rolled back, none loses the add-on. Clusters in flight arrive.
 #[derive(Debug, clap::Args)]

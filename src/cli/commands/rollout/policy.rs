@@ -3,43 +3,18 @@
 use anyhow::anyhow;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec, RolloutStatus};
 use api::names::CONFIG_REPO_ANNOTATION;
-use api::names::DEFAULT_ROLLOUT_POLICY;
+use controllers::hub::policy_change::{self, PolicyChange, Scope};
 use kube::api::{Patch, PatchParams};
-use object::{Key, Metadata as _, merge_diff};
+use object::{Key, Metadata as _};
 use serde_json::json;
 
 use crate::cli::CommandError;
 use crate::cli::writer::{Writer, api, failed, get, list, retry_on_conflict};
 
-/// Which policy a change is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
-    /// The one in effect. The change is about revisions of the subject, so it concerns nothing else.
-    InEffect,
-    /// One that names the subject, so that a policy for everything stays as it is.
-    Named,
-}
-
-/// Whether a policy names an add-on, or a set as NAMESPACE/NAME.
-fn names(spec: &RolloutPolicySpec, subject: &str) -> bool {
-    let named = if subject.contains('/') { &spec.replica_sets } else { &spec.add_ons };
-    named.iter().any(|name| name == subject)
-}
-
-fn is_about(rollout: &RolloutStatus, subject: &str) -> bool {
-    if subject.contains('/') { rollout.replica_set == subject } else { rollout.add_on == subject }
-}
-
-/// The policy in effect, by the rule of the operator: one that names the subject, else one that names nothing,
-/// last the one that the operator made.
+/// The policy in effect, by the rule of the operator.
 pub(super) async fn in_effect(writer: &Writer, subject: &str) -> Result<Option<RolloutPolicy>, CommandError> {
     let policies = list::<RolloutPolicy>(writer.client(), "", "").await?;
-    let is_for_all =
-        |policy: &&RolloutPolicy| policy.spec.add_ons.is_empty() && policy.spec.replica_sets.is_empty();
-    let named = policies.iter().find(|policy| names(&policy.spec, subject));
-    let is_made = |policy: &&RolloutPolicy| policy.metadata.name.as_deref() == Some(DEFAULT_ROLLOUT_POLICY);
-    let of_people = policies.iter().filter(is_for_all).find(|policy| !is_made(policy));
-    Ok(named.or(of_people).or_else(|| policies.iter().filter(is_for_all).find(is_made)).cloned())
+    Ok(policy_change::in_effect(&policies, subject).cloned())
 }
 
 /// Changes the policy of a subject, and makes one where none fits. Returns it as it is then.
@@ -47,38 +22,56 @@ pub(super) async fn change(
     writer: &mut Writer,
     subject: &str,
     scope: Scope,
-    edit: impl FnOnce(&mut RolloutPolicySpec),
+    edit: impl Fn(&mut RolloutPolicySpec),
 ) -> Result<RolloutPolicy, CommandError> {
-    match in_effect(writer, subject).await? {
-        Some(policy) if scope == Scope::InEffect || names(&policy.spec, subject) => {
-            change_present(writer, &policy, edit).await
+    let written = retry_on_conflict(async || {
+        let policies = list::<RolloutPolicy>(writer.client(), "", "").await?;
+        let change = policy_change::change(&policies, subject, scope, &edit);
+        let written = match &change {
+            PolicyChange::Unchanged(_) | PolicyChange::NameTaken(_) => Ok(None),
+            PolicyChange::Patch { policy, patch } => {
+                writer.try_merge::<RolloutPolicy>(&Key::of(policy), patch).await.map(Some)
+            }
+            PolicyChange::Create { policy, record: _ } => writer.try_create(policy).await?.map(Some),
+        };
+        Ok(written.map(|written| (change, written)))
+    });
+    let (change, written) =
+        written.await?.map_err(failed(format!("change the RolloutPolicy of {subject}")))?;
+    let written = match written {
+        Some(object) => Some(writer.keep::<RolloutPolicy>(&object)?),
+        None => None,
+    };
+    match change {
+        PolicyChange::Unchanged(policy) => {
+            writer.say(format!("RolloutPolicy {} is already so", policy.name()));
+            Ok(policy)
         }
-        for_all => create(writer, subject, for_all.as_ref(), edit).await,
+        PolicyChange::NameTaken(name) => {
+            let error = anyhow!("RolloutPolicy {name} exists and is not for {subject}");
+            let hint = format!("add {subject} to it: kubectl edit rolloutpolicy {name}");
+            Err(CommandError::hinted(error, hint))
+        }
+        PolicyChange::Patch { policy, patch: _ } => {
+            tell_changed(writer, &policy);
+            Ok(written.unwrap_or(policy))
+        }
+        PolicyChange::Create { policy, record } => {
+            let name = policy.name();
+            writer.say(format!("RolloutPolicy {name} is made for {subject}"));
+            if !record.is_empty() {
+                remember(writer, name, |rollouts| rollouts.extend(record.clone())).await?;
+            }
+            Ok(written.unwrap_or(policy))
+        }
     }
 }
 
-async fn change_present(
-    writer: &mut Writer,
-    policy: &RolloutPolicy,
-    edit: impl FnOnce(&mut RolloutPolicySpec),
-) -> Result<RolloutPolicy, CommandError> {
-    let mut spec = policy.spec.clone();
-    edit(&mut spec);
-    let name = policy.name();
-    if spec == policy.spec {
-        writer.say(format!("RolloutPolicy {name} is already so"));
-        return Ok(policy.clone());
-    }
-    let patch = json!({
-        "metadata": {"resourceVersion": policy.metadata.resource_version},
-        "spec": merge_diff(&json!(policy.spec), &json!(spec)),
-    });
-    let changed = writer.merge::<RolloutPolicy>(&Key::cluster(name), patch).await?;
-    let others = policy.spec.add_ons.iter().chain(&policy.spec.replica_sets).count();
-    writer.say(format!("RolloutPolicy {name} is changed"));
-    if others > 1 {
-        let all: Vec<_> =
-            policy.spec.add_ons.iter().chain(&policy.spec.replica_sets).map(String::as_str).collect();
+fn tell_changed(writer: &mut Writer, policy: &RolloutPolicy) {
+    writer.say(format!("RolloutPolicy {} is changed", policy.name()));
+    let all = policy.spec.add_ons.iter().chain(&policy.spec.replica_sets);
+    let all: Vec<_> = all.map(String::as_str).collect();
+    if all.len() > 1 {
         writer.say(format!("note: it is for all of {}", all.join(", ")));
     }
     if let Some(repo) = policy.annotation(CONFIG_REPO_ANNOTATION) {
@@ -86,40 +79,6 @@ async fn change_present(
             "note: it comes from ConfigRepo {repo}, which corrects the fields that the repository has"
         ));
     }
-    Ok(changed)
-}
-
-/// Makes a policy for a subject alone, with the rules of the policy for everything and its record of the subject.
-async fn create(
-    writer: &mut Writer,
-    subject: &str,
-    for_all: Option<&RolloutPolicy>,
-    edit: impl FnOnce(&mut RolloutPolicySpec),
-) -> Result<RolloutPolicy, CommandError> {
-    // The defaults of a policy are the rules without one.
-    let mut spec = for_all.map(|policy| policy.spec.clone()).unwrap_or_default();
-    let named = if subject.contains('/') { &mut spec.replica_sets } else { &mut spec.add_ons };
-    named.push(subject.to_owned());
-    edit(&mut spec);
-    let name = subject.replace('/', ".");
-    let mut policy = RolloutPolicy { spec, ..RolloutPolicy::default() };
-    policy.metadata.name = Some(name.clone());
-    let Some(created) = writer.create(&policy).await? else {
-        let error = anyhow!("RolloutPolicy {name} exists and is not for {subject}");
-        return Err(CommandError::hinted(
-            error,
-            format!("add {subject} to it: kubectl edit rolloutpolicy {name}"),
-        ));
-    };
-    writer.say(format!("RolloutPolicy {name} is made for {subject}"));
-    let record = for_all.and_then(|policy| policy.status.as_ref()).map(|status| status.rollouts.as_slice());
-    let record: Vec<_> =
-        record.unwrap_or_default().iter().filter(|rollout| is_about(rollout, subject)).cloned().collect();
-    if record.is_empty() {
-        return Ok(created);
-    }
-    remember(writer, &name, |rollouts| rollouts.extend(record.clone())).await?;
-    Ok(created)
 }
 
 /// Changes the record of rollouts in the status of a policy, from which the operator goes on.
@@ -144,4 +103,65 @@ pub(super) async fn remember(
     .await?;
     written.map_err(failed(format!("write the status of RolloutPolicy {name}")))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
+    use axum::http::{Method, Request, Response};
+    use kube::client::Body;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// A hub whose policy another writer changes before each of the first `conflicts` patches.
+    fn hub(conflicts: usize, patches: &Arc<Mutex<Vec<Value>>>) -> kube::Client {
+        let patches = Arc::clone(patches);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let patches = Arc::clone(&patches);
+            async move {
+                let is_patch = request.method() == Method::PATCH;
+                let body = request.into_body().collect_bytes().await.unwrap();
+                let mut patches = patches.lock().unwrap();
+                let version = patches.len().to_string();
+                let policy = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy",
+                    "metadata": {"name": "proxy", "resourceVersion": version}, "spec": {"addOns": ["proxy"]}});
+                if is_patch {
+                    patches.push(serde_json::from_slice(&body).unwrap());
+                }
+                let (code, answer) = match is_patch {
+                    true if patches.len() <= conflicts => (
+                        409,
+                        json!({"kind": "Status", "status": "Failure", "reason": "Conflict", "code": 409}),
+                    ),
+                    true => (200, policy),
+                    false => (200, json!({"metadata": {}, "items": [policy]})),
+                };
+                let answer =
+                    Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+                Ok::<_, Infallible>(answer.unwrap())
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn a_policy_that_changes_meanwhile_is_read_again() {
+        for (conflicts, succeeds, tries) in [(0, true, 1), (2, true, 3), (9, false, 5)] {
+            let patches = Arc::default();
+            let mut writer = Writer::of(hub(conflicts, &patches));
+            let changed = change(&mut writer, "proxy", Scope::Named, |spec| spec.paused = true).await;
+            let patches = patches.lock().unwrap();
+            assert_eq!((changed.is_ok(), patches.len()), (succeeds, tries), "{conflicts}");
+            let last = patches.last().unwrap();
+            assert_eq!(
+                last["metadata"]["resourceVersion"],
+                (tries - 1).to_string(),
+                "the version that was read last"
+            );
+            assert_eq!(last["spec"], json!({"paused": true}));
+        }
+    }
 }

@@ -6,13 +6,14 @@ use anyhow::anyhow;
 use engine::rollout::input::Hash;
 
 use super::Subject;
-use super::policy::{Scope, change, in_effect};
+use super::policy::{change, in_effect};
 use crate::cli::commands::block_on;
 use crate::cli::commands::explain::rollout::Explained;
 use crate::cli::origin::Origin;
 use crate::cli::output::Ui;
 use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
+use controllers::hub::policy_change::Scope;
 
 /// Let a rollout that was paused go on, and with `--release` a revision that was undone.
 #[derive(Debug, clap::Args)]

@@ -23,6 +23,8 @@ use crate::shell::now;
 
 /// Time between two looks of `--watch`.
 const TICK: Duration = Duration::from_millis(500);
+/// The same for a set, of which each look lists the objects anew.
+const SET_TICK: Duration = Duration::from_secs(2);
 
 /// Show a rollout group by group: the version and state of each cluster, why it does not go on, and what to do.
 ///
@@ -33,7 +35,7 @@ pub(crate) struct Args {
     subject: Subject,
     #[command(flatten)]
     origin: Origin,
-    /// Follow the rollout of an add-on until it is done or stopped by failures.
+    /// Follow the rollout until it is done or stopped by failures.
     #[arg(short, long, conflicts_with_all = ["snapshot", "output"])]
     watch: bool,
     /// How the rollout is printed.
@@ -43,6 +45,9 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let name = &args.subject.name;
+    if args.watch && name.contains('/') {
+        return watch_set(args, ui);
+    }
     if args.watch {
         return block_on(watch(args, ui));
     }
@@ -113,13 +118,32 @@ fn release(hold: &Wait, name: &str) -> Release {
     Release { is_stopped, command: command.map(|command| format!("wheelwright rollout {command}")) }
 }
 
+/// Follows the rollout of a ManifestWorkReplicaSet: reads it again and again, as an overview has add-ons alone.
+fn watch_set(args: &Args, ui: &mut Ui) -> CommandResult {
+    let name = &args.subject.name;
+    let mut shown = String::new();
+    loop {
+        let explained = Explained::read(name, &args.origin)?;
+        let page = text(name, &explained) + &next(name, &explained);
+        if page != shown {
+            ui.redraw(&page)?;
+            shown = page;
+        }
+        let decisions = || explained.rollouts.iter().filter_map(|one| one.decision.as_ref().ok());
+        let states = || decisions().flat_map(|one| one.clusters.values()).map(|cluster| &cluster.state);
+        if states().all(ClusterState::is_settled) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if states().any(ClusterState::has_failed) && states().all(stands_still) {
+            return Ok(ExitCode::FAILURE);
+        }
+        std::thread::sleep(SET_TICK);
+    }
+}
+
 /// Follows the rollout of an add-on by watches.
 async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
     let name = &args.subject.name;
-    if name.contains('/') {
-        let error = anyhow!("--watch follows add-ons, and {name} is a ManifestWorkReplicaSet");
-        return Err(CommandError::hinted(error, format!("watch -n 2 wheelwright rollout status {name}")));
-    }
     let shell = follow(args.origin.connect().await?);
     let handle = shell.handle();
     let stop = stop_on_signal();
@@ -149,21 +173,24 @@ fn end(summary: &AddOnSummary) -> Option<ExitCode> {
     if summary.settled == summary.total {
         return Some(ExitCode::SUCCESS);
     }
-    let clusters = || summary.groups.iter().flat_map(|group| &group.clusters);
-    let stands_still = |state: &ClusterState| match state {
+    let mut clusters = summary.groups.iter().flat_map(|group| &group.clusters);
+    (summary.failed > 0 && clusters.all(|cluster| stands_still(&cluster.state))).then_some(ExitCode::FAILURE)
+}
+
+/// Whether a cluster stays in its state until a person acts.
+fn stands_still(state: &ClusterState) -> bool {
+    match state {
         ClusterState::Done
         | ClusterState::Skipped
         | ClusterState::TimedOut
         | ClusterState::Failed { deadline: None }
         | ClusterState::Unreachable { .. }
         | ClusterState::Quarantined { returns_to: None } => true,
-        ClusterState::Waiting(hold) => release(hold, &summary.name).is_stopped,
+        ClusterState::Waiting(hold) => release(hold, "").is_stopped,
         ClusterState::Failed { deadline: Some(_) }
         | ClusterState::Quarantined { returns_to: Some(_) }
         | ClusterState::Starting
         | ClusterState::Progressing { .. }
         | ClusterState::Soaking { .. } => false,
-    };
-    (summary.failed > 0 && clusters().all(|cluster| stands_still(&cluster.state)))
-        .then_some(ExitCode::FAILURE)
+    }
 }

@@ -5,13 +5,14 @@ use api::gitops::v1alpha1::RolloutStatus;
 use object::{Key, Metadata as _};
 
 use super::Subject;
-use super::policy::{Scope, change, remember};
+use super::policy::{change, remember};
 use crate::cli::commands::block_on;
 use crate::cli::commands::explain::rollout::Explained;
 use crate::cli::origin::Origin;
 use crate::cli::output::Ui;
 use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
+use controllers::hub::policy_change::Scope;
 
 /// Take a rollout back: quarantine the revision that is rolled out, so that its clusters return to what succeeded on them before.
 ///

@@ -1,4 +1,4 @@
-//! The certificate of the conversion webhook: a Secret that all replicas share.
+//! The certificate of a server in a Secret that all of its replicas share.
 //!
 //! The authority lives for ten years and the certificate for ninety days. A replica that finds one of them
 //! near its end makes a new one. If two replicas do so at once, one wins, and the other one reads the result.
@@ -11,25 +11,35 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
 
-use super::{Failure, failed};
 use crate::pki::{Authority, Certificate, Error, Identity, Profile, Subject, Usage};
-use crate::shell::now;
+use crate::shell::{message, now};
 
-/// Name of the Secret.
-const SECRET: &str = "wheelwright-webhook";
 const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
 /// A certificate is renewed when it has this long left, and an authority when it would end before a
 /// certificate that it signs.
 const RENEWAL: SignedDuration = SignedDuration::from_hours(30 * 24);
 const AUTHORITY_RENEWAL: SignedDuration = SignedDuration::from_hours(180 * 24);
 
+/// The Secret of a server, and the names that its certificate is for.
+#[derive(Clone, Debug)]
+pub struct ServerSecret {
+    /// Namespace of the Secret.
+    pub namespace: String,
+    /// Name of the Secret, and of the authority.
+    pub name: String,
+    /// The names that clients use for the server, at least one.
+    pub hosts: Vec<String>,
+}
+
 /// The content of the Secret, in PEM.
-pub(super) struct StoredCertificate {
+pub struct StoredCertificate {
     /// The authorities that a client trusts: the present one first, then the one before it.
-    pub(super) authorities: String,
+    pub authorities: String,
     authority_key: String,
-    pub(super) certificate: String,
-    pub(super) key: String,
+    /// The certificate.
+    pub certificate: String,
+    /// Its key.
+    pub key: String,
 }
 
 impl StoredCertificate {
@@ -54,13 +64,17 @@ impl StoredCertificate {
         entries.into_iter().map(|(name, text)| (name.to_owned(), bytes(text))).collect()
     }
 
-    /// Whether the certificate is for a host and is not due for renewal.
-    fn is_fresh(&self, host: &str, now: Timestamp) -> bool {
+    /// Whether the certificate is for these hosts and is not due for renewal.
+    fn is_fresh(&self, hosts: &[String], now: Timestamp) -> bool {
         let lasts = |pem: &str, left: SignedDuration| {
             let certificate = Certificate::from_pem(pem);
             certificate.is_ok_and(|one| now.saturating_add(left).is_ok_and(|then| one.not_after > then))
         };
-        let is_for = |pem: &str| Certificate::from_pem(pem).is_ok_and(|one| one.subject.common_name == host);
+        // The common name is the first host.
+        let is_for = |pem: &str| {
+            let name = Certificate::from_pem(pem).map(|one| one.subject.common_name);
+            name.is_ok_and(|name| hosts.first() == Some(&name))
+        };
         is_for(&self.certificate)
             && lasts(&self.certificate, RENEWAL)
             && lasts(&self.authorities, AUTHORITY_RENEWAL)
@@ -73,7 +87,7 @@ impl StoredCertificate {
     }
 
     /// The successor of `before`: a new certificate, and a new authority if the present one ends too soon.
-    fn renew(before: Option<&Self>, host: &str, now: Timestamp) -> Result<Self, Error> {
+    fn renew(before: Option<&Self>, secret: &ServerSecret, now: Timestamp) -> Result<Self, Error> {
         let lasts = |pem: &str| {
             let end = now.saturating_add(AUTHORITY_RENEWAL).unwrap_or(Timestamp::MAX);
             Certificate::from_pem(pem).is_ok_and(|one| one.not_after > end)
@@ -82,15 +96,16 @@ impl StoredCertificate {
         let (authority, authorities) = match held.and_then(|held| Some((held.authority()?, held))) {
             Some((authority, held)) => (authority, held.authorities.clone()),
             None => {
-                let authority = Authority::create("wheelwright-webhook", now)?;
+                let authority = Authority::create(&secret.name, now)?;
                 let old = before.map(|before| first(&before.authorities)).unwrap_or_default();
                 let authorities = authority.certificate_pem() + old;
                 (authority, authorities)
             }
         };
+        let hosts: Vec<&str> = secret.hosts.iter().map(String::as_str).collect();
         let profile = Profile {
-            subject: Subject::new(host, &[]),
-            names: &[host],
+            subject: Subject::new(hosts.first().copied().unwrap_or_default(), &[]),
+            names: &hosts,
             usage: Usage::Server,
             lifetime: LIFETIME,
         };
@@ -99,7 +114,7 @@ impl StoredCertificate {
     }
 }
 
-/// The end of the certificate that a Secret of the webhook holds; `None` where it cannot be read.
+/// The end of the certificate that a Secret of a server holds; `None` where it cannot be read.
 pub fn certificate_end(secret: &Secret) -> Option<Timestamp> {
     let kept = StoredCertificate::read(secret)?;
     Some(Certificate::from_pem(&kept.certificate).ok()?.not_after)
@@ -112,33 +127,36 @@ fn first(text: &str) -> &str {
 }
 
 /// Reads the Secret, and makes or renews its content if needed.
-pub(super) async fn ensure(
-    client: &kube::Client,
-    namespace: &str,
-    host: &str,
-) -> Result<StoredCertificate, Failure> {
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let found = secrets.get_opt(SECRET).await.map_err(failed("read the certificate of the webhook"))?;
+///
+/// # Errors
+/// The API server refuses a read or a write, or no certificate can be made. The text names the attempt.
+pub async fn ensure(client: &kube::Client, secret: &ServerSecret) -> Result<StoredCertificate, String> {
+    let name = &secret.name;
+    let failed = |attempt: &'static str| {
+        move |error: kube::Error| format!("cannot {attempt} the Secret {name}: {}", message(&error))
+    };
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), &secret.namespace);
+    let found = secrets.get_opt(name).await.map_err(failed("read"))?;
     let kept = match found.as_ref().and_then(StoredCertificate::read) {
-        Some(kept) if kept.is_fresh(host, now()) => return Ok(kept),
+        Some(kept) if kept.is_fresh(&secret.hosts, now()) => return Ok(kept),
         kept => kept,
     };
-    let new = StoredCertificate::renew(kept.as_ref(), host, now())
-        .map_err(|error| format!("cannot make a certificate for the webhook: {error}"))?;
+    let new = StoredCertificate::renew(kept.as_ref(), secret, now())
+        .map_err(|error| format!("cannot make a certificate for the Secret {name}: {error}"))?;
     let params = PostParams::default();
     let data = Some(new.write());
     match found {
         Some(mut secret) => {
             secret.data = data;
-            secrets.replace(SECRET, &params, &secret).await
+            secrets.replace(name, &params, &secret).await
         }
         None => {
-            let metadata = ObjectMeta { name: Some(SECRET.into()), ..ObjectMeta::default() };
+            let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
             let type_ = Some("kubernetes.io/tls".to_owned());
             secrets.create(&params, &Secret { metadata, data, type_, ..Secret::default() }).await
         }
     }
-    .map_err(failed("keep the certificate of the webhook"))?;
+    .map_err(failed("write"))?;
     Ok(new)
 }
 
@@ -150,31 +168,43 @@ mod tests {
         Timestamp::UNIX_EPOCH + SignedDuration::from_hours(days * 24)
     }
 
+    fn secret(host: &str) -> ServerSecret {
+        let hosts = vec![host.to_owned()];
+        ServerSecret { namespace: "n".into(), name: "wheelwright-webhook".into(), hosts }
+    }
+
+    fn hosts(host: &str) -> Vec<String> {
+        secret(host).hosts
+    }
+
     #[test]
     fn a_certificate_is_renewed_in_time_and_its_authority_stays() {
-        let first = StoredCertificate::renew(None, "w.ns.svc", at(10_000)).unwrap();
-        assert!(first.is_fresh("w.ns.svc", at(10_059)) && !first.is_fresh("w.ns.svc", at(10_061)));
-        assert!(!first.is_fresh("other", at(10_000)));
-        let second = StoredCertificate::renew(Some(&first), "w.ns.svc", at(10_061)).unwrap();
-        assert!(second.is_fresh("w.ns.svc", at(10_061)) && second.certificate != first.certificate);
+        let first = StoredCertificate::renew(None, &secret("w.ns.svc"), at(10_000)).unwrap();
+        assert!(
+            first.is_fresh(&hosts("w.ns.svc"), at(10_059)) && !first.is_fresh(&hosts("w.ns.svc"), at(10_061))
+        );
+        assert!(!first.is_fresh(&hosts("other"), at(10_000)));
+        let second = StoredCertificate::renew(Some(&first), &secret("w.ns.svc"), at(10_061)).unwrap();
+        assert!(second.is_fresh(&hosts("w.ns.svc"), at(10_061)) && second.certificate != first.certificate);
         assert_eq!(second.authorities, first.authorities);
     }
 
     #[test]
     fn clients_trust_the_authority_before_while_certificates_of_it_are_shown() {
-        let first = StoredCertificate::renew(None, "w", at(10_000)).unwrap();
+        let first = StoredCertificate::renew(None, &secret("w"), at(10_000)).unwrap();
         let late = at(10_000 + 3650 - 100);
-        let second = StoredCertificate::renew(Some(&first), "w", late).unwrap();
+        let second = StoredCertificate::renew(Some(&first), &secret("w"), late).unwrap();
         assert!(second.authorities.ends_with(&first.authorities) && second.authorities != first.authorities);
-        assert!(second.is_fresh("w", late));
+        assert!(second.is_fresh(&hosts("w"), late));
         let third =
-            StoredCertificate::renew(Some(&second), "w", late + SignedDuration::from_hours(61 * 24)).unwrap();
+            StoredCertificate::renew(Some(&second), &secret("w"), late + SignedDuration::from_hours(61 * 24))
+                .unwrap();
         assert_eq!(third.authorities, second.authorities);
     }
 
     #[test]
     fn a_secret_keeps_what_was_written() {
-        let kept = StoredCertificate::renew(None, "w", at(10_000)).unwrap();
+        let kept = StoredCertificate::renew(None, &secret("w"), at(10_000)).unwrap();
         let secret = Secret { data: Some(kept.write()), ..Secret::default() };
         assert_eq!(StoredCertificate::read(&secret).unwrap().write(), kept.write());
         assert!(StoredCertificate::read(&Secret::default()).is_none());

@@ -1,0 +1,157 @@
+//! The changes that a visitor makes, with the visitor's own token: the hub judges and records them as those of
+//! the visitor, and the dashboard has no right to write.
+
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::config::AuthInfo;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::shown::namespace;
+use crate::shell::{client, message};
+use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, RolloutPolicySpec, RolloutStatus};
+use api::names::APPROVE_DELETION_ANNOTATION;
+use controllers::hub::policy_change::{PolicyChange, Scope, change};
+use object::Metadata as _;
+
+/// Attempts of a change that meets conflicts, as client-go's `RetryOnConflict` makes by default.
+const ATTEMPTS: usize = 5;
+const MANAGER: &str = "wheelwright-dashboard";
+
+/// A button.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Verb {
+    Pause,
+    Resume,
+    Approve,
+    SuspendRepository,
+    ResumeRepository,
+    ApproveDeletions,
+}
+
+/// The form of a button.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Form {
+    verb: Verb,
+    /// Name of an add-on, or NAMESPACE/NAME of a ConfigRepo.
+    subject: String,
+    /// The approval.
+    #[serde(default)]
+    token: String,
+}
+
+/// Makes the change of a form. `hub` is how the hub is reached, `token` is the visitor's.
+///
+/// # Errors
+/// The hub refuses a request. The text says which change was not made.
+pub(super) async fn act(hub: &kube::Config, token: &str, form: &Form) -> Result<(), String> {
+    let Form { verb, subject, token: approval } = form;
+    // Names become parts of paths.
+    let is_name = |text: &str| {
+        let is_label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+        !text.is_empty() && text.chars().all(is_label) && !text.starts_with('.')
+    };
+    if !subject.split('/').all(is_name) {
+        return Err(format!("there is nothing with the name {subject:?}"));
+    }
+    let auth_info = AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() };
+    let mut config = hub.clone();
+    config.auth_info = auth_info;
+    let hub = client(config).map_err(|error| message(&error))?;
+    let done = match verb {
+        Verb::Pause => change_policy(&hub, subject, Scope::Named, |spec| spec.paused = true).await,
+        Verb::Resume => change_policy(&hub, subject, Scope::Named, |spec| spec.paused = false).await,
+        Verb::Approve => {
+            let approve = |spec: &mut RolloutPolicySpec| {
+                if !spec.approved.contains(approval) {
+                    spec.approved.push(approval.clone());
+                }
+            };
+            change_policy(&hub, subject, Scope::InEffect, approve).await
+        }
+        Verb::SuspendRepository => patch_repository(&hub, subject, json!({"spec": {"suspend": true}})).await,
+        Verb::ResumeRepository => patch_repository(&hub, subject, json!({"spec": {"suspend": false}})).await,
+        Verb::ApproveDeletions => {
+            let annotations = json!({APPROVE_DELETION_ANNOTATION: approval});
+            patch_repository(&hub, subject, json!({"metadata": {"annotations": annotations}})).await
+        }
+    };
+    done.map_err(|error| format!("the change of {subject} is not made: {}", message(&error)))
+}
+
+fn params() -> PatchParams {
+    PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() }
+}
+
+fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409)
+}
+
+async fn patch_repository(hub: &kube::Client, subject: &str, patch: Value) -> kube::Result<()> {
+    let name = subject.rsplit('/').next().unwrap_or_default();
+    let repos: Api<ConfigRepo> = Api::namespaced(hub.clone(), namespace(subject));
+    repos.patch(name, &params(), &Patch::Merge(patch)).await?;
+    Ok(())
+}
+
+async fn change_policy(
+    hub: &kube::Client,
+    subject: &str,
+    scope: Scope,
+    edit: impl Fn(&mut RolloutPolicySpec),
+) -> kube::Result<()> {
+    for _ in 1..ATTEMPTS {
+        match try_change(hub, subject, scope, &edit).await {
+            Err(error) if is_conflict(&error) => {}
+            done => return done,
+        }
+    }
+    try_change(hub, subject, scope, &edit).await
+}
+
+async fn try_change(
+    hub: &kube::Client,
+    subject: &str,
+    scope: Scope,
+    edit: impl Fn(&mut RolloutPolicySpec),
+) -> kube::Result<()> {
+    let access: Api<RolloutPolicy> = Api::all(hub.clone());
+    let policies = access.list(&kube::api::ListParams::default()).await?.items;
+    match change(&policies, subject, scope, edit) {
+        PolicyChange::Unchanged(_) => {}
+        PolicyChange::Patch { policy, patch } => {
+            access.patch(policy.name(), &params(), &Patch::Merge(patch)).await?;
+        }
+        PolicyChange::Create { policy, record } => {
+            let create = PostParams { dry_run: false, field_manager: Some(MANAGER.into()) };
+            let created = access.create(&create, &policy).await?;
+            if !record.is_empty() {
+                remember(&access, created.name(), &record).await?;
+            }
+        }
+        PolicyChange::NameTaken(name) => {
+            let text = format!("RolloutPolicy {name} is for something else: add {subject} to it");
+            return Err(kube::Error::Service(text.into()));
+        }
+    }
+    Ok(())
+}
+
+/// Adds the records of a subject to the status of its new policy, from which the operator goes on.
+async fn remember(access: &Api<RolloutPolicy>, name: &str, record: &[RolloutStatus]) -> kube::Result<()> {
+    let mut attempts = 0;
+    loop {
+        let policy = access.get(name).await?;
+        let mut rollouts = policy.status.unwrap_or_default().rollouts;
+        let missing = record.iter().filter(|one| !rollouts.contains(one)).cloned();
+        let missing: Vec<_> = missing.collect();
+        rollouts.extend(missing);
+        let version = policy.metadata.resource_version;
+        let patch = json!({"metadata": {"resourceVersion": version}, "status": {"rollouts": rollouts}});
+        attempts += 1;
+        match access.patch_status(name, &params(), &Patch::Merge(patch)).await {
+            Err(error) if is_conflict(&error) && attempts < ATTEMPTS => {}
+            written => return written.map(|_| ()),
+        }
+    }
+}

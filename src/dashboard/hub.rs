@@ -1,0 +1,325 @@
+//! The page for people with tokens of the hub.
+//!
+//! A visitor brings a bearer token, by the form of the page or by a header. The page shows what the hub lets
+//! the visitor list, and changes are made with the visitor's token. The token of a form is kept in a cookie of
+//! this server alone, and nowhere else. A form counts only if the browser says that it was sent by the page
+//! itself.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Form, FromRequest as _, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use futures::stream;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpListener;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::action::{self, act};
+use super::live::{Fleet, Live, ReadOverview};
+use super::shown::Shown;
+use super::visitor::{Visitor, Visitors};
+use super::{document, page, script, style};
+use crate::serve::certificate::{self, ServerSecret};
+use crate::serve::https;
+use crate::serve::tls::Serving;
+
+/// The cookie with the token. The prefix makes browsers take it only over HTTPS and send it to this host only
+/// (RFC 6265bis, section 4.1.3.2).
+const COOKIE: &str = "__Host-wheelwright";
+/// Longest token of a form: a cookie has 4,096 bytes at most.
+const MAX_TOKEN: usize = 3800;
+/// Largest form.
+const MAX_FORM: usize = 16 << 10;
+/// Longest time in which a form arrives.
+const FORM_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time between two looks whether the visitor of an open page may still see it.
+const RECHECK: Duration = Duration::from_secs(30);
+/// Time between two checks of the certificate.
+const CERTIFICATE_CHECK: Duration = Duration::from_secs(3600);
+/// Time to wait after a failure.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// The options of a dashboard for people with tokens.
+pub struct HubDashboard {
+    /// The hub, as the dashboard itself: it reads the fleet and asks about visitors.
+    pub client: kube::Client,
+    /// How the hub is reached; the credentials are the visitors'.
+    pub config: kube::Config,
+    /// The Secret with the certificate.
+    pub secret: ServerSecret,
+}
+
+struct Site {
+    live: Live,
+    visitors: Visitors,
+    client: kube::Client,
+    config: kube::Config,
+}
+
+impl HubDashboard {
+    /// Serves until `stop`.
+    pub async fn serve(self, listener: TcpListener, read: ReadOverview, stop: CancellationToken) {
+        let Self { client, config, secret } = self;
+        let live = Live::new();
+        let serving = Arc::new(Serving::default());
+        let visitors = Visitors::new(client.clone());
+        let site = Arc::new(Site { live: live.clone(), visitors, client: client.clone(), config });
+        let served = https::serve(listener, Arc::clone(&serving), routes(site), stop.clone());
+        tokio::join!(
+            async {
+                if let Err(error) = served.await {
+                    error!(%error, "cannot serve the dashboard");
+                }
+            },
+            live.read(read, stop.clone()),
+            keep_certificate(&client, &secret, &serving, &stop)
+        );
+    }
+}
+
+/// Keeps the certificate until `stop`.
+async fn keep_certificate(
+    client: &kube::Client,
+    secret: &ServerSecret,
+    serving: &Serving,
+    stop: &CancellationToken,
+) {
+    let show = async || {
+        let kept = certificate::ensure(client, secret).await?;
+        serving.show(&kept.certificate, &kept.key).map_err(|error| error.to_string())
+    };
+    loop {
+        let pause = match show().await {
+            Ok(()) => CERTIFICATE_CHECK,
+            Err(error) => {
+                warn!(error, "the dashboard has no certificate yet; it is tried again");
+                RETRY
+            }
+        };
+        if stop.run_until_cancelled(sleep(pause)).await.is_none() {
+            return;
+        }
+    }
+}
+
+fn routes(site: Arc<Site>) -> Router {
+    Router::new()
+        .route("/", get(index))
+        .route("/livez", get(|| async { "ok" }))
+        .route("/events", get(events))
+        .route("/style.css", get(style))
+        .route("/script.js", get(script))
+        .route("/login", post(login))
+        .route("/logout", post(logout))
+        .route("/act", post(change))
+        .layer(DefaultBodyLimit::max(MAX_FORM))
+        .with_state(site)
+}
+
+/// Why a request is not answered as asked.
+#[derive(Debug)]
+enum Refusal {
+    /// It has no token.
+    NoToken,
+    /// The hub does not accept the token.
+    WrongToken,
+    /// A form was sent by something else than the page.
+    Foreign,
+    /// It cannot be read, or is not what the page sends.
+    Form(String),
+    /// The hub did not do what it was asked for.
+    Hub(String),
+    /// The visitor has too many pages open.
+    TooMany,
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (code, html) = match self {
+            Self::NoToken => (StatusCode::UNAUTHORIZED, page::login("")),
+            Self::WrongToken => (
+                StatusCode::UNAUTHORIZED,
+                page::login("The hub does not accept this token. It may have expired."),
+            ),
+            Self::Foreign => (
+                StatusCode::FORBIDDEN,
+                page::refused(
+                    "The form was not sent by this page, so nothing was done. A proxy in front of the dashboard must keep the headers Host and Origin.",
+                ),
+            ),
+            Self::Form(why) => (StatusCode::BAD_REQUEST, page::refused(&why)),
+            Self::Hub(why) => (StatusCode::BAD_GATEWAY, page::refused(&format!("The hub: {why}"))),
+            Self::TooMany => (StatusCode::TOO_MANY_REQUESTS, page::refused("You have too many pages open.")),
+        };
+        (code, document(html)).into_response()
+    }
+}
+
+/// The token of a request: that of its header, else that of its cookie.
+fn token(headers: &HeaderMap) -> Option<&str> {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| {
+        let (scheme, token) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    });
+    let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+    let cookie = cookies.flat_map(|value| value.split(';')).find_map(|pair| {
+        let (name, value) = pair.trim().split_once('=')?;
+        (name == COOKIE).then_some(value)
+    });
+    bearer.or(cookie).filter(|token| !token.is_empty())
+}
+
+/// Whether a form was sent by the page itself. Every browser says so in one of two headers that no script and
+/// no other site can set (Fetch Metadata; RFC 6454).
+fn is_own(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    match text("sec-fetch-site") {
+        Some(site) => site == "same-origin",
+        None => {
+            let origin = text("origin").and_then(|origin| origin.strip_prefix("https://"));
+            origin.is_some() && origin == text("host")
+        }
+    }
+}
+
+impl Site {
+    /// The visitor of a request, and the token.
+    async fn visitor<'h>(&self, headers: &'h HeaderMap) -> Result<(Arc<Visitor>, &'h str), Refusal> {
+        let token = token(headers).ok_or(Refusal::NoToken)?;
+        let visitor = self.visitors.authenticate(token).await.map_err(Refusal::Hub)?;
+        Ok((visitor.ok_or(Refusal::WrongToken)?, token))
+    }
+
+    /// The fleet as a visitor may see it.
+    async fn content(&self, visitor: &Visitor, fleet: &Fleet) -> Result<String, Refusal> {
+        match fleet.as_ref() {
+            Ok(overview) => {
+                let rights = visitor.rights(&self.client, overview).await.map_err(Refusal::Hub)?;
+                Ok(page::content(&Shown::to(&rights, overview)))
+            }
+            Err(why) => Ok(page::problem(why)),
+        }
+    }
+}
+
+async fn index(State(site): State<Arc<Site>>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let (visitor, _) = site.visitor(&headers).await?;
+    let fleet = site.live.now().await.ok_or_else(|| Refusal::Hub("the dashboard ends".into()))?;
+    let content = site.content(&visitor, &fleet).await?;
+    Ok(document(page::page(&content, Some(visitor.name()))))
+}
+
+/// An open page.
+struct Open {
+    site: Arc<Site>,
+    token: String,
+    fleet: watch::Receiver<Option<Fleet>>,
+    last: String,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Open {
+    /// The content when it differs from the last one; `None` when the token is not good any more. While the hub
+    /// does not answer, the page stays as it is.
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            tokio::select! {
+                changed = self.fleet.changed() => changed.ok()?,
+                () = sleep(RECHECK) => {}
+            }
+            let Ok(visitor) = self.site.visitors.authenticate(&self.token).await else { continue };
+            let visitor = visitor?;
+            let Some(fleet) = self.fleet.borrow_and_update().clone() else { continue };
+            let Ok(content) = self.site.content(&visitor, &fleet).await else { continue };
+            if content != self.last {
+                self.last.clone_from(&content);
+                return Some(content);
+            }
+        }
+    }
+}
+
+/// The content of the page, now and at each change.
+async fn events(State(site): State<Arc<Site>>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let (visitor, token) = site.visitor(&headers).await?;
+    let permit = Arc::clone(&visitor.streams).try_acquire_owned().map_err(|_| Refusal::TooMany)?;
+    let (fleet, token) = (site.live.subscribe(), token.to_owned());
+    let open = Open { site, token, fleet, last: String::new(), _permit: permit };
+    let contents = stream::unfold(open, |mut open| async {
+        let content = open.next().await?;
+        Some((Ok::<_, Infallible>(Event::default().data(content)), open))
+    });
+    Ok(Sse::new(contents).keep_alive(KeepAlive::default()).into_response())
+}
+
+/// Reads the form of a request that the page itself sent.
+async fn form<T: DeserializeOwned>(request: Request) -> Result<T, Refusal> {
+    if !is_own(request.headers()) {
+        return Err(Refusal::Foreign);
+    }
+    match timeout(FORM_TIMEOUT, Form::<T>::from_request(request, &())).await {
+        Ok(Ok(Form(form))) => Ok(form),
+        Ok(Err(rejection)) => Err(Refusal::Form(rejection.body_text())),
+        Err(_) => Err(Refusal::Form("the form did not arrive in time".into())),
+    }
+}
+
+/// Back to the page.
+fn see_page(cookie: Option<&str>) -> Result<Response, Refusal> {
+    let mut response = (StatusCode::SEE_OTHER, [(header::LOCATION, "./")]).into_response();
+    if let Some(cookie) = cookie {
+        let cookie = format!("{cookie}; Path=/; Secure; HttpOnly; SameSite=Strict");
+        let value = HeaderValue::from_str(&cookie).map_err(|_| Refusal::WrongToken)?;
+        response.headers_mut().insert(header::SET_COOKIE, value);
+    }
+    Ok(response)
+}
+
+#[derive(Deserialize)]
+struct Login {
+    token: String,
+}
+
+async fn login(State(site): State<Arc<Site>>, request: Request) -> Result<Response, Refusal> {
+    let Login { token } = form(request).await?;
+    let token = token.trim();
+    let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | ',' | ';' | '\\');
+    if token.is_empty() || !token.chars().all(fits) {
+        return Err(Refusal::WrongToken);
+    }
+    if token.len() > MAX_TOKEN {
+        return Err(Refusal::Form(
+            "the token is too long for a cookie; send it in the header Authorization".into(),
+        ));
+    }
+    let visitor = site.visitors.authenticate(token).await.map_err(Refusal::Hub)?;
+    let visitor = visitor.ok_or(Refusal::WrongToken)?;
+    info!(user = visitor.name(), "a visitor has logged in");
+    see_page(Some(&format!("{COOKIE}={token}")))
+}
+
+async fn logout(request: Request) -> Result<Response, Refusal> {
+    if !is_own(request.headers()) {
+        return Err(Refusal::Foreign);
+    }
+    see_page(Some(&format!("{COOKIE}=; Max-Age=0")))
+}
+
+async fn change(State(site): State<Arc<Site>>, request: Request) -> Result<Response, Refusal> {
+    let headers = request.headers().clone();
+    let form: action::Form = form(request).await?;
+    let (visitor, token) = site.visitor(&headers).await?;
+    info!(user = visitor.name(), change = ?form, "a visitor changes the fleet");
+    act(&site.config, token, &form).await.map_err(Refusal::Hub)?;
+    see_page(None)
+}

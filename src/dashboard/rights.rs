@@ -1,0 +1,187 @@
+//! The rights of a visitor: the hub answers, by SubjectAccessReviews.
+
+use std::collections::BTreeSet;
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::authentication::v1::UserInfo;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::api::{Api, PostParams};
+
+use super::shown::namespace;
+use crate::shell::message;
+use api::names::{ADDON_GROUP, CLUSTER_GROUP, GITOPS_GROUP};
+use controllers::hub::overview::Overview;
+
+/// Limit of the namespaces that the hub is asked about, for each right.
+const NAMESPACES: usize = 256;
+/// Questions at once.
+const AT_ONCE: usize = 16;
+
+/// A right on which a part of the page depends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Right {
+    ListClusters,
+    ListAddOns,
+    ListPolicies,
+    /// All that pauses, resumes and approvals write.
+    ChangePolicies,
+    ListPlacements,
+    ListAddOnsOfClusters,
+    ListRepositories,
+    ChangeRepositories,
+}
+
+/// A verb, and the group, resource and subresource that it is for.
+type Access = (&'static str, &'static str, &'static str, &'static str);
+
+impl Right {
+    const ALL: [Self; 8] = [
+        Self::ListClusters,
+        Self::ListAddOns,
+        Self::ListPolicies,
+        Self::ChangePolicies,
+        Self::ListPlacements,
+        Self::ListAddOnsOfClusters,
+        Self::ListRepositories,
+        Self::ChangeRepositories,
+    ];
+
+    /// The permissions that make up the right.
+    fn accesses(self) -> &'static [Access] {
+        match self {
+            Self::ListClusters => &[("list", CLUSTER_GROUP, "managedclusters", "")],
+            Self::ListAddOns => &[("list", ADDON_GROUP, "clustermanagementaddons", "")],
+            Self::ListPolicies => &[("list", GITOPS_GROUP, "rolloutpolicies", "")],
+            Self::ChangePolicies => &[
+                ("list", GITOPS_GROUP, "rolloutpolicies", ""),
+                ("create", GITOPS_GROUP, "rolloutpolicies", ""),
+                ("patch", GITOPS_GROUP, "rolloutpolicies", ""),
+                ("patch", GITOPS_GROUP, "rolloutpolicies", "status"),
+            ],
+            Self::ListPlacements => &[("list", CLUSTER_GROUP, "placements", "")],
+            Self::ListAddOnsOfClusters => &[("list", ADDON_GROUP, "managedclusteraddons", "")],
+            Self::ListRepositories => &[("list", GITOPS_GROUP, "configrepos", "")],
+            Self::ChangeRepositories => &[("patch", GITOPS_GROUP, "configrepos", "")],
+        }
+    }
+
+    /// The namespaces of a fleet in which a visitor may have the right; none if it is not about namespaces.
+    fn namespaces(self, overview: &Overview) -> BTreeSet<&str> {
+        match self {
+            Self::ListClusters | Self::ListAddOns | Self::ListPolicies | Self::ChangePolicies => {
+                BTreeSet::new()
+            }
+            Self::ListPlacements => {
+                let groups = overview.add_ons.iter().flat_map(|add_on| &add_on.groups);
+                let rolled_out =
+                    groups.map(|group| namespace(&group.placement)).filter(|one| !one.is_empty());
+                overview.placements.iter().map(|one| namespace(&one.name)).chain(rolled_out).collect()
+            }
+            Self::ListAddOnsOfClusters => {
+                let groups = overview.add_ons.iter().flat_map(|add_on| &add_on.groups);
+                groups.flat_map(|group| &group.clusters).map(|cluster| cluster.name.as_str()).collect()
+            }
+            Self::ListRepositories | Self::ChangeRepositories => {
+                overview.repositories.iter().map(|one| namespace(&one.name)).collect()
+            }
+        }
+    }
+}
+
+/// The rights of a visitor in a fleet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rights {
+    everywhere: BTreeSet<Right>,
+    within: BTreeSet<(Right, String)>,
+    /// Whether there were more namespaces than the hub was asked about.
+    pub(super) cut: bool,
+}
+
+impl Rights {
+    /// Whether the visitor has a right in a namespace; everywhere, if it is empty.
+    pub(super) fn may(&self, right: Right, namespace: &str) -> bool {
+        self.everywhere.contains(&right) || self.within.contains(&(right, namespace.to_owned()))
+    }
+
+    /// Asks the hub for the rights of a user.
+    ///
+    /// # Errors
+    /// The hub does not answer a question.
+    pub(super) async fn read(
+        hub: &kube::Client,
+        user: &UserInfo,
+        overview: &Overview,
+    ) -> Result<Self, String> {
+        let everywhere = Right::ALL.map(|right| (right, String::new()));
+        let everywhere: BTreeSet<Right> =
+            granted(hub, user, everywhere.into()).await?.into_iter().map(|(right, _)| right).collect();
+        let (mut questions, mut cut) = (Vec::new(), false);
+        for right in Right::ALL.into_iter().filter(|right| !everywhere.contains(right)) {
+            let namespaces = right.namespaces(overview);
+            cut |= namespaces.len() > NAMESPACES;
+            questions.extend(namespaces.into_iter().take(NAMESPACES).map(|one| (right, one.to_owned())));
+        }
+        let within = granted(hub, user, questions).await?.into_iter().collect();
+        Ok(Self { everywhere, within, cut })
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(everywhere: &[Right], within: &[(Right, &str)]) -> Self {
+        let within = within.iter().map(|(right, namespace)| (*right, (*namespace).to_owned())).collect();
+        Self { everywhere: everywhere.iter().copied().collect(), within, cut: false }
+    }
+
+    #[cfg(test)]
+    pub(super) fn every() -> Self {
+        Self::of(&Right::ALL, &[])
+    }
+}
+
+/// Those of the rights, each in a namespace, that a user has.
+async fn granted(
+    hub: &kube::Client,
+    user: &UserInfo,
+    questions: Vec<(Right, String)>,
+) -> Result<Vec<(Right, String)>, String> {
+    let ask = |question: (Right, String)| async {
+        for access in question.0.accesses() {
+            if !allows(hub, user, *access, &question.1).await? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(question))
+    };
+    let answers = stream::iter(questions).map(ask).buffer_unordered(AT_ONCE);
+    answers.try_filter_map(|granted| std::future::ready(Ok(granted))).try_collect().await
+}
+
+async fn allows(
+    hub: &kube::Client,
+    user: &UserInfo,
+    (verb, group, resource, subresource): Access,
+    namespace: &str,
+) -> Result<bool, String> {
+    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let attributes = ResourceAttributes {
+        verb: text(verb),
+        group: text(group),
+        resource: text(resource),
+        subresource: text(subresource),
+        namespace: text(namespace),
+        ..ResourceAttributes::default()
+    };
+    let UserInfo { username, uid, groups, extra } = user.clone();
+    let spec = SubjectAccessReviewSpec {
+        resource_attributes: Some(attributes),
+        user: username,
+        uid,
+        groups,
+        extra,
+        ..SubjectAccessReviewSpec::default()
+    };
+    let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+    let reviewed = Api::all(hub.clone()).create(&PostParams::default(), &review).await;
+    let reviewed =
+        reviewed.map_err(|error| format!("it does not say what you may do: {}", message(&error)))?;
+    Ok(reviewed.status.is_some_and(|status| status.allowed && !status.denied.unwrap_or_default()))
+}

@@ -1,0 +1,128 @@
+//! The part of a fleet that a visitor is shown, and the buttons beside it.
+
+use std::collections::BTreeSet;
+
+use super::rights::{Right, Rights};
+use controllers::hub::overview::{AddOnSummary, Clusters, Group, Overview};
+
+/// The part of a fleet that a visitor is shown.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    /// The objects that the visitor may list, and nothing that is read from others.
+    pub(super) overview: Overview,
+    /// Whether the clusters are shown.
+    pub(super) clusters: bool,
+    /// Whether rollouts have buttons.
+    pub(super) change_rollouts: bool,
+    /// The repositories that have buttons.
+    pub(super) change_repositories: BTreeSet<String>,
+    /// Sentences about the parts that are not shown.
+    pub(super) notes: Vec<String>,
+}
+
+impl Shown {
+    /// The whole fleet, without buttons.
+    pub(super) fn all(overview: &Overview) -> Self {
+        Self { overview: overview.clone(), clusters: true, ..Self::default() }
+    }
+
+    /// The part that the rights of a visitor allow.
+    pub(super) fn to(rights: &Rights, overview: &Overview) -> Self {
+        let Overview { repositories, clusters, placements, add_ons } = overview;
+        let within = |right: Right, name: &str| rights.may(right, namespace(name));
+        let repositories: Vec<_> =
+            repositories.iter().filter(|one| within(Right::ListRepositories, &one.name)).cloned().collect();
+        let changeable = repositories.iter().filter(|one| within(Right::ChangeRepositories, &one.name));
+        let change_repositories = changeable.map(|one| one.name.clone()).collect();
+        let placements =
+            placements.iter().filter(|one| within(Right::ListPlacements, &one.name)).cloned().collect();
+        let may_list_clusters = rights.may(Right::ListClusters, "");
+        let add_ons = if rights.may(Right::ListAddOns, "") {
+            add_ons.iter().map(|add_on| visible(add_on, rights)).collect()
+        } else {
+            Vec::new()
+        };
+        let clusters = if may_list_clusters { clusters.clone() } else { Clusters::default() };
+        Self {
+            overview: Overview { repositories, clusters, placements, add_ons },
+            clusters: may_list_clusters,
+            change_rollouts: rights.may(Right::ChangePolicies, ""),
+            change_repositories,
+            notes: notes(rights),
+        }
+    }
+}
+
+/// The namespace of NAMESPACE/NAME.
+pub(super) fn namespace(name: &str) -> &str {
+    name.split_once('/').map_or("", |(namespace, _)| namespace)
+}
+
+/// An add-on on the clusters that a visitor may see it on. Counts are those of these clusters.
+fn visible(add_on: &AddOnSummary, rights: &Rights) -> AddOnSummary {
+    let AddOnSummary { name, settled: _, failed: _, total: _, holds, paused, approvals, groups } = add_on;
+    let groups: Vec<Group> = groups.iter().filter_map(|group| visible_group(group, rights)).collect();
+    let clusters = || groups.iter().flat_map(|group| &group.clusters);
+    let (settled, failed, total) = (
+        clusters().filter(|cluster| cluster.state.is_settled()).count(),
+        clusters().filter(|cluster| cluster.state.has_failed()).count(),
+        clusters().count(),
+    );
+    let may_list_policies = rights.may(Right::ListPolicies, "");
+    // What an approval is about names clusters and placements.
+    let names_all =
+        [Right::ListAddOnsOfClusters, Right::ListPlacements].iter().all(|one| rights.may(*one, ""));
+    let about = |(token, about): (&String, &String)| {
+        (token.clone(), if names_all { about.clone() } else { token.clone() })
+    };
+    AddOnSummary {
+        name: name.clone(),
+        settled,
+        failed,
+        total,
+        holds: if may_list_policies { holds.clone() } else { Vec::new() },
+        paused: *paused && may_list_policies,
+        approvals: approvals.iter().filter(|_| may_list_policies).map(about).collect(),
+        groups,
+    }
+}
+
+fn visible_group(group: &Group, rights: &Rights) -> Option<Group> {
+    let may_see = |cluster: &str| rights.may(Right::ListAddOnsOfClusters, cluster);
+    let clusters: Vec<_> = group.clusters.iter().filter(|one| may_see(&one.name)).cloned().collect();
+    let is_known =
+        group.placement.is_empty() || rights.may(Right::ListPlacements, namespace(&group.placement));
+    let (placement, name) = match is_known {
+        true => (group.placement.clone(), group.name.clone()),
+        false => ("a placement that you may not list".to_owned(), String::new()),
+    };
+    (!clusters.is_empty()).then_some(Group { placement, name, clusters })
+}
+
+fn notes(rights: &Rights) -> Vec<String> {
+    let whole = [
+        (Right::ListClusters, "You may not list managedclusters, so the clusters are not shown."),
+        (Right::ListAddOns, "You may not list clustermanagementaddons, so no add-on is shown."),
+        (
+            Right::ListPolicies,
+            "You may not list rolloutpolicies, so the reasons of held rollouts are not shown.",
+        ),
+    ];
+    let whole = whole.iter().filter(|(right, _)| !rights.may(*right, "")).map(|(_, note)| *note);
+    let parts = [
+        (
+            Right::ListRepositories,
+            "Only the repositories of namespaces are shown whose configrepos you may list.",
+        ),
+        (Right::ListPlacements, "Only the placements of namespaces are shown whose placements you may list."),
+        (
+            Right::ListAddOnsOfClusters,
+            "Add-ons are shown on those clusters alone whose managedclusteraddons you may list, and counted there.",
+        ),
+    ];
+    let parts = parts.iter().filter(|(right, _)| !rights.may(*right, "")).map(|(_, note)| *note);
+    let cut = rights.cut.then_some(
+        "The hub was asked about some of the namespaces only, because there are many: ask for a role for all of them.",
+    );
+    whole.chain(parts).chain(cut).map(str::to_owned).collect()
+}

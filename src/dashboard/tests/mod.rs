@@ -1,0 +1,220 @@
+use super::rights::{Right, Rights};
+use super::shown::Shown;
+use super::visitor::Visitors;
+use super::{Local, ReadOverview, page};
+use controllers::hub::overview::{
+    AddOnSummary, ClusterSummary, Group, Overview, PlacementSummary, Repository,
+};
+use engine::rollout::ClusterState;
+use http::{Request, Response};
+use kube::client::Body;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+fn cluster(name: String, state: ClusterState) -> ClusterSummary {
+    let runs = "proxy-1.2@0123".to_owned();
+    ClusterSummary { name, runs, state, available: true, message: "<script>alert(1)</script>\r\n".into() }
+}
+
+/// The content of a page for somebody who may see everything.
+fn content(overview: &Overview) -> String {
+    page::content(&Shown::to(&Rights::every(), overview))
+}
+
+fn fleet(clusters: usize) -> Overview {
+    let mut all: Vec<_> =
+        (0..clusters).map(|n| cluster(format!("cluster-{n}"), ClusterState::Done)).collect();
+    all.push(cluster("last".into(), ClusterState::TimedOut));
+    let group = Group { placement: "fleet/all".into(), name: "canary".into(), clusters: all };
+    let add_on = AddOnSummary {
+        name: "proxy".into(),
+        settled: clusters,
+        failed: 1,
+        total: clusters + 1,
+        holds: vec!["waits for the approval \"x\"".into()],
+        groups: vec![group],
+        ..AddOnSummary::default()
+    };
+    Overview {
+        repositories: vec![Repository {
+            name: "a/fleet".into(),
+            url: "https://'\"&".into(),
+            ..Repository::default()
+        }],
+        placements: vec![PlacementSummary {
+            name: "fleet/all".into(),
+            satisfied: true,
+            ..PlacementSummary::default()
+        }],
+        add_ons: vec![add_on],
+        ..Overview::default()
+    }
+}
+
+#[test]
+fn a_text_of_the_hub_never_becomes_markup() {
+    let mut fleet = fleet(1);
+    fleet.add_ons[0].approvals = [("<b>".to_owned(), "the start of \"<b>\"".to_owned())].into();
+    let html = content(&fleet);
+    assert!(!html.contains("<b>\"") && html.contains("value=\"&lt;b&gt;\""), "{html}");
+    for document in [page::login("<i>"), page::refused("<i>"), page::page("", Some("<i>"))] {
+        assert!(!document.contains("<i>") && document.contains("&lt;i&gt;"), "{document}");
+    }
+    assert!(!html.contains("<script") && !html.contains('\r'), "{html}");
+    assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{html}");
+    assert!(html.contains("https://&#39;&quot;&amp;"), "{html}");
+}
+
+#[test]
+fn a_page_of_a_thousand_clusters_stays_small_and_shows_the_failed_ones() {
+    let html = page::page(&content(&fleet(1000)), Some("somebody"));
+    assert!(html.len() < 100_000, "{} bytes", html.len());
+    assert!(html.contains("> last</b>"), "the cluster in trouble is not among those that are shown");
+    assert!(html.contains("and 801 more"), "{html}");
+}
+
+/// Sends a request and gives what has been answered up to `end`.
+async fn answer(url: &str, path: &str, end: &str) -> String {
+    let url = url.strip_prefix("http://").unwrap();
+    let (address, secret) = url.split_once('/').unwrap();
+    let path = path.replace("SECRET", secret.trim_end_matches('/'));
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut text = String::new();
+    if end.is_empty() {
+        reader.read_to_string(&mut text).await.unwrap();
+    } else {
+        while !text.contains(end) {
+            assert!(reader.read_line(&mut text).await.unwrap() > 0, "it ends before {end}: {text}");
+        }
+    }
+    text
+}
+
+#[tokio::test]
+async fn the_page_follows_the_fleet_and_opens_only_with_its_secret() {
+    let fleet = Arc::new(Mutex::new(fleet(1)));
+    let dashboard = Local::listen(0).await.unwrap();
+    let (url, stop) = (dashboard.url.clone(), CancellationToken::new());
+    let seen = Arc::clone(&fleet);
+    let read: ReadOverview = Arc::new(move || Ok(seen.lock().unwrap().clone()));
+    let serving = tokio::spawn(dashboard.serve(read, stop.clone()));
+
+    let index = answer(&url, "/SECRET/", "").await;
+    assert!(index.starts_with("HTTP/1.1 200"), "{index}");
+    assert!(index.contains("content-security-policy: default-src 'none'"), "{index}");
+    assert!(index.contains("cluster-0") && index.contains("TimedOut"), "{index}");
+    for foreign in ["/", "/events", "/0123456789abcdef0123456789abcdef/"] {
+        let refused = answer(&url, foreign, "").await;
+        assert!(refused.starts_with("HTTP/1.1 404"), "{foreign}: {refused}");
+    }
+    let change = async {
+        answer(&url, "/SECRET/events", "cluster-0").await;
+        fleet.lock().unwrap().add_ons[0].groups[0].clusters[0].name = "renamed".into();
+        answer(&url, "/SECRET/events", "renamed").await
+    };
+    let events = tokio::time::timeout(Duration::from_secs(30), change).await.unwrap();
+    assert!(events.contains("text/event-stream"), "{events}");
+    stop.cancel();
+    serving.await.unwrap().unwrap();
+}
+
+#[test]
+fn a_visitor_of_some_namespaces_sees_nothing_that_is_read_from_others() {
+    let mut fleet = fleet(2);
+    fleet.add_ons[0].paused = true;
+    fleet.add_ons[0].approvals = [("token".to_owned(), "the start of canary of fleet/all".to_owned())].into();
+    let check = |rights: &Rights, shown: &[&str], hidden: &[&str]| {
+        let html = page::content(&Shown::to(rights, &fleet));
+        for text in shown {
+            assert!(html.contains(text), "{text}: {html}");
+        }
+        for text in hidden {
+            assert!(!html.contains(text), "{text}: {html}");
+        }
+    };
+    let everything =
+        ["a/fleet", "proxy", "cluster-0", "last", "fleet/all", "waits for the approval", "available"];
+    check(&Rights::every(), &everything, &["You may not", "Pause proxy"]);
+    check(&Rights::every(), &["Resume proxy", "Approve the start of canary", "Suspend a/fleet"], &[]);
+    check(&Rights::default(), &["You may not list managedclusters"], &everything);
+    let one = Rights::of(&[Right::ListAddOns], &[(Right::ListAddOnsOfClusters, "cluster-1")]);
+    let hidden = ["a/fleet", "cluster-0", "last", "fleet/all", "canary", "waits for", "<button"];
+    check(
+        &one,
+        &["proxy", "cluster-1", "1 of 1 clusters done", "a placement that you may not list"],
+        &hidden,
+    );
+    let policies = Rights::of(&[Right::ListAddOns, Right::ListPolicies, Right::ChangePolicies], &[]);
+    check(
+        &policies,
+        &["waits for the approval", "Approve token", "0 of 0"],
+        &["canary", "fleet/all", "cluster-0"],
+    );
+    let repository = Rights::of(&[], &[(Right::ListRepositories, "a")]);
+    check(&repository, &["a/fleet"], &["<button", "proxy"]);
+}
+
+/// A hub that answers reviews: the token `good` is somebody's, and only what `allows` says is allowed.
+fn hub(allows: fn(&Value) -> bool, reviews: &Arc<Mutex<Vec<Value>>>) -> kube::Client {
+    let reviews = Arc::clone(reviews);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let reviews = Arc::clone(&reviews);
+        async move {
+            let mut review: Value =
+                serde_json::from_slice(&request.into_body().collect_bytes().await.unwrap()).unwrap();
+            let spec = review["spec"].clone();
+            review["status"] = match spec.get("token") {
+                Some(token) => {
+                    json!({"authenticated": token == "good", "user": {"username": "somebody", "groups": ["g"]}})
+                }
+                None => json!({"allowed": allows(&spec)}),
+            };
+            reviews.lock().unwrap().push(spec);
+            Ok::<_, Infallible>(Response::new(Body::from(review.to_string().into_bytes())))
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hub_is_asked_a_bounded_number_of_times_and_again_later() {
+    let fleet = fleet(1000);
+    let reviews = Arc::default();
+    let of_one = |spec: &Value| {
+        let attributes = &spec["resourceAttributes"];
+        let (resource, namespace) = (&attributes["resource"], &attributes["namespace"]);
+        resource == "clustermanagementaddons"
+            || (resource == "managedclusteraddons"
+                && namespace == "cluster-0"
+                && spec["groups"] == json!(["g"]))
+    };
+    let hub = hub(of_one, &reviews);
+    let visitors = Visitors::new(hub.clone());
+    let asked = || reviews.lock().unwrap().len();
+    for token in ["bad", ""] {
+        assert!(visitors.authenticate(token).await.unwrap().is_none(), "{token}");
+    }
+    for _ in 0..3 {
+        let visitor = visitors.authenticate("good").await.unwrap().unwrap();
+        let rights = visitor.rights(&hub, &fleet).await.unwrap();
+        let shown = Shown::to(&rights, &fleet);
+        assert_eq!((shown.overview.add_ons[0].total, shown.notes.len()), (1, 6), "{:?}", shown.notes);
+    }
+    // Three tokens, eight rights everywhere, and in namespaces: 256 clusters, and one each of the others.
+    assert_eq!(asked(), 3 + 8 + 256 + 3);
+    tokio::time::advance(Duration::from_secs(11)).await;
+    let visitor = visitors.authenticate("good").await.unwrap().unwrap();
+    visitor.rights(&hub, &fleet).await.unwrap();
+    assert_eq!(asked(), 3 + 8 + 256 + 3 + 1, "the token is asked about again");
+    tokio::time::advance(Duration::from_secs(60)).await;
+    visitor.rights(&hub, &fleet).await.unwrap();
+    assert_eq!(asked(), 2 * (8 + 256 + 3) + 3 + 1, "the rights are asked for again");
+}

@@ -1,0 +1,125 @@
+//! The visitors of the page: the hub says who a token belongs to, by TokenReviews.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
+use kube::api::{Api, PostParams};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::rights::Rights;
+use crate::shell::message;
+use controllers::hub::overview::Overview;
+
+/// How long an answer about a token counts, as in a kubelet's `--authentication-token-webhook-cache-ttl`
+/// or less: a token that is withdrawn opens the page for this long at most.
+const TOKEN_TTL: Duration = Duration::from_secs(10);
+/// How long the answers about the rights of a visitor count. They are only about what is shown; the hub
+/// judges each change anew.
+const RIGHTS_TTL: Duration = Duration::from_secs(60);
+/// Tokens that the hub is asked about at once.
+const REVIEWS: usize = 8;
+/// Limit of the tokens whose answers are kept.
+const KNOWN: usize = 1024;
+/// Pages that one visitor may keep open.
+pub(super) const STREAMS: usize = 16;
+
+/// Somebody whose token is good.
+pub(super) struct Visitor {
+    user: UserInfo,
+    /// The pages that may still be opened.
+    pub(super) streams: Arc<Semaphore>,
+    rights: tokio::sync::Mutex<Option<(Instant, Arc<Rights>)>>,
+}
+
+impl Visitor {
+    /// The name of the user.
+    pub(super) fn name(&self) -> &str {
+        self.user.username.as_deref().unwrap_or_default()
+    }
+
+    /// The rights of the visitor, at most a minute old.
+    ///
+    /// # Errors
+    /// The hub does not answer.
+    pub(super) async fn rights(
+        &self,
+        hub: &kube::Client,
+        overview: &Overview,
+    ) -> Result<Arc<Rights>, String> {
+        // Pages of one visitor ask once.
+        let mut kept = self.rights.lock().await;
+        if let Some((read, rights)) = kept.as_ref()
+            && read.elapsed() < RIGHTS_TTL
+        {
+            return Ok(Arc::clone(rights));
+        }
+        let rights = Arc::new(Rights::read(hub, &self.user, overview).await?);
+        *kept = Some((Instant::now(), Arc::clone(&rights)));
+        Ok(rights)
+    }
+}
+
+/// The visitors whose tokens the hub has accepted.
+pub(super) struct Visitors {
+    hub: kube::Client,
+    reviews: Semaphore,
+    /// By the digest of the token.
+    known: Mutex<BTreeMap<[u8; 32], (Instant, Arc<Visitor>)>>,
+}
+
+impl Visitors {
+    pub(super) fn new(hub: kube::Client) -> Self {
+        Self { hub, reviews: Semaphore::new(REVIEWS), known: Mutex::default() }
+    }
+
+    /// The visitor of a token; `None` if it is not good.
+    ///
+    /// # Errors
+    /// The hub does not answer.
+    pub(super) async fn authenticate(&self, token: &str) -> Result<Option<Arc<Visitor>>, String> {
+        let digest: [u8; 32] = Sha256::digest(token).into();
+        let before = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned();
+        if let Some((reviewed, visitor)) = &before
+            && reviewed.elapsed() < TOKEN_TTL
+        {
+            return Ok(Some(Arc::clone(visitor)));
+        }
+        let user = self.review(token).await?;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(user) = user else {
+            known.remove(&digest);
+            return Ok(None);
+        };
+        if known.len() >= KNOWN {
+            known.retain(|_, (reviewed, _)| reviewed.elapsed() < TOKEN_TTL);
+        }
+        if known.len() >= KNOWN {
+            known.clear();
+        }
+        // Whoever stays the same keeps the count of open pages and the rights.
+        let same = before.map(|(_, visitor)| visitor).filter(|visitor| visitor.user == user);
+        let visitor = same.unwrap_or_else(|| {
+            let streams = Arc::new(Semaphore::new(STREAMS));
+            Arc::new(Visitor { user, streams, rights: tokio::sync::Mutex::default() })
+        });
+        known.insert(digest, (Instant::now(), Arc::clone(&visitor)));
+        Ok(Some(visitor))
+    }
+
+    /// The user of a token, if the hub accepts it.
+    async fn review(&self, token: &str) -> Result<Option<UserInfo>, String> {
+        let spec = TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() };
+        let review = TokenReview { spec, ..TokenReview::default() };
+        let _permit = self.reviews.acquire().await.map_err(|error| error.to_string())?;
+        let reviewed = Api::all(self.hub.clone()).create(&PostParams::default(), &review).await;
+        let reviewed =
+            reviewed.map_err(|error| format!("it does not say whose the token is: {}", message(&error)))?;
+        let status = reviewed.status.unwrap_or_default();
+        let is_good = status.authenticated.unwrap_or_default() && status.error.unwrap_or_default().is_empty();
+        Ok(status.user.filter(|user| is_good && user.username.as_ref().is_some_and(|name| !name.is_empty())))
+    }
+}

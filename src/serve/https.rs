@@ -1,0 +1,50 @@
+//! Serves routes to browsers over HTTPS.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use super::accept::{HANDSHAKE_TIMEOUT, accept};
+use super::tls::{self, Serving};
+
+/// Connections at once. A browser has one for each open page, and a few more while it loads one.
+const CONNECTIONS: usize = 256;
+/// Longest time in which the head of a request arrives.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// The bytes that a connection buffers: a head with a token of 16 KiB, over all connections 16 MiB.
+const BUFFER: usize = 64 << 10;
+
+/// Serves routes until `stop`, one request a connection. Routes limit the time in which they read bodies.
+///
+/// # Errors
+/// TLS cannot be set up.
+pub async fn serve(
+    listener: TcpListener,
+    serving: Arc<Serving>,
+    routes: Router,
+    stop: CancellationToken,
+) -> Result<(), rustls::Error> {
+    let acceptor = tls::acceptor(serving)?;
+    accept(listener, CONNECTIONS, stop, move |stream, _| {
+        connection(stream, acceptor.clone(), routes.clone())
+    })
+    .await;
+    Ok(())
+}
+
+/// Answers the request of a connection. A connection that breaks is the client's problem.
+async fn connection(stream: TcpStream, acceptor: TlsAcceptor, routes: Router) {
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
+    let mut builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    builder.http1().max_buf_size(BUFFER).keep_alive(false);
+    let service = TowerToHyperService::new(routes);
+    let _ = builder.http1_only().serve_connection(TokioIo::new(stream), service).await;
+}

@@ -1,0 +1,365 @@
+//! The dashboard for people with tokens of the hub: who sees what, and who changes what, on both hubs and with the chart's role.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use ::kube::api::{DeleteParams, Patch, PatchParams};
+use ::kube::{Api, Client};
+use api::crds;
+use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use object::Object;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::cli::server;
+use crate::kube::{Cluster, Directory, Kubectl, helm};
+use crate::rollout::load;
+use crate::wait::eventually;
+
+const ADD_ON: &str = "managed-serviceaccount";
+
+/// A tenant with one namespace, who sees the add-ons of one cluster, and an administrator.
+pub(crate) const VISITORS: &str = r#"
+{apiVersion: v1, kind: Namespace, metadata: {name: team}}
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: tenant, namespace: team}}
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: admin, namespace: team}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: tenant, namespace: team}
+rules: [{apiGroups: [gitops.wheelwright.dev], resources: [configrepos], verbs: [get, list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: tenant, namespace: team}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant}
+subjects: [{kind: ServiceAccount, name: tenant, namespace: team}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: tenant, namespace: aws-2}
+rules: [{apiGroups: [addon.open-cluster-management.io], resources: [managedclusteraddons], verbs: [list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: tenant, namespace: aws-2}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant}
+subjects: [{kind: ServiceAccount, name: tenant, namespace: team}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: addon-names}
+rules: [{apiGroups: [addon.open-cluster-management.io], resources: [clustermanagementaddons], verbs: [list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: addon-names}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: addon-names}
+subjects: [{kind: ServiceAccount, name: tenant, namespace: team}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: team-admin}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, name: admin, namespace: team}]
+---
+{apiVersion: gitops.wheelwright.dev/v1alpha1, kind: ConfigRepo, metadata: {name: app, namespace: team}, spec: {url: "https://git.example.com/app"}}
+---
+{apiVersion: gitops.wheelwright.dev/v1alpha1, kind: ConfigRepo, metadata: {name: fleet, namespace: fleet}, spec: {url: "https://git.example.com/fleet"}}
+"#;
+
+/// The process with the page.
+pub(crate) struct Dashboard {
+    child: Child,
+    pub(crate) port: u16,
+    tls: TlsConnector,
+}
+
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        // A process that has ended already is as good as killed.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// An answer with its body, or as much of it as was waited for.
+struct Answer(String);
+
+impl Answer {
+    fn status(&self) -> &str {
+        self.0.split(' ').nth(1).unwrap_or_default()
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        let head = self.0.split("\r\n\r\n").next().unwrap();
+        head.lines()
+            .filter_map(|line| line.split_once(": "))
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value)
+    }
+
+    fn has(&self, text: &str) -> bool {
+        self.0.contains(text)
+    }
+}
+
+impl Dashboard {
+    /// Starts the page with an identity, and trusts the authority that it keeps in its Secret.
+    pub(crate) async fn start(hub: &Client, kubeconfig: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        command.args([
+            "dashboard",
+            "--listen",
+            "127.0.0.1:0",
+            "--namespace",
+            helm::NAMESPACE,
+            "--kubeconfig",
+        ]);
+        let mut child = command.arg(kubeconfig).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let port = line.trim().rsplit(':').next().unwrap().parse().unwrap_or_else(|_| panic!("{line}"));
+        let secrets: Api<Secret> = Api::namespaced(hub.clone(), helm::NAMESPACE);
+        let mut authority = String::new();
+        eventually("the certificate is in the Secret", async || {
+            let secret = secrets.get_opt("wheelwright-dashboard").await.unwrap();
+            let data = secret.and_then(|secret| secret.data).unwrap_or_default();
+            authority =
+                data.get("ca.crt").map(|pem| String::from_utf8(pem.0.clone()).unwrap()).unwrap_or_default();
+            !authority.is_empty()
+        })
+        .await;
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
+        let config = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        Self { child, port, tls: TlsConnector::from(Arc::new(config)) }
+    }
+
+    async fn connect(&self) -> Option<TlsStream<TcpStream>> {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).await.ok()?;
+        self.tls.connect(ServerName::try_from("localhost").unwrap(), stream).await.ok()
+    }
+
+    /// Sends a request with headers, each on its line, and reads until `end`, or to the end.
+    async fn send(&self, request: &str, headers: &str, body: &str, end: &str) -> Answer {
+        let mut stream = None;
+        // The certificate in the Secret is shown a moment later.
+        eventually("the page is served", async || {
+            stream = self.connect().await;
+            stream.is_some()
+        })
+        .await;
+        let mut stream = stream.unwrap();
+        let form =
+            format!("Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n", body.len());
+        let form = if body.is_empty() { String::new() } else { form };
+        let text = format!("{request} HTTP/1.1\r\nHost: localhost\r\n{headers}{form}\r\n{body}");
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
+        loop {
+            let read = stream.read(&mut buffer).await.unwrap_or_default();
+            seen.extend_from_slice(&buffer[..read]);
+            let text = String::from_utf8_lossy(&seen).into_owned();
+            if read == 0 || (!end.is_empty() && text.contains(end)) {
+                return Answer(text);
+            }
+        }
+    }
+
+    async fn page(&self, token: &str) -> Answer {
+        self.send("GET /", &format!("Authorization: Bearer {token}\r\n"), "", "").await
+    }
+
+    async fn press(&self, token: &str, form: &str) -> Answer {
+        let headers = format!("Authorization: Bearer {token}\r\nSec-Fetch-Site: same-origin\r\n");
+        self.send("POST /act", &headers, form, "").await
+    }
+}
+
+/// The objects of the chart's dashboard that say what it may do.
+fn roles() -> Vec<Value> {
+    let mut objects = helm::render("wheelwright", &["dashboard.enabled=true"]).unwrap();
+    objects.retain(|object| {
+        let kind = object["kind"].as_str().unwrap();
+        let is_role =
+            ["ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"].contains(&kind);
+        is_role && object["metadata"]["name"] == "wheelwright-dashboard"
+    });
+    assert_eq!(objects.len(), 5);
+    objects
+}
+
+/// Checks the page of a hub, whose kubeconfig is an administrator's.
+async fn check(url: &str, authority: &str, client: Client, kubectl: &Kubectl, dir: &Directory) {
+    kubectl.run(&["create", "namespace", helm::NAMESPACE]);
+    load(&client, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml")).await;
+    let roles: Vec<String> = roles().iter().map(Value::to_string).collect();
+    let documents = VISITORS.to_owned() + "\n---\n" + &roles.join("\n---\n");
+    kubectl.run_with(&["apply", "-f", "-"], &documents);
+    let token = |account: &str, namespace: &str| {
+        kubectl.run(&["create", "token", account, "-n", namespace]).trim().to_owned()
+    };
+    let kubeconfig = dir.path("dashboard.kubeconfig");
+    let credential =
+        wheelwright::apiserver::Credential::Token(token("wheelwright-dashboard", helm::NAMESPACE));
+    std::fs::write(&kubeconfig, wheelwright::apiserver::kubeconfig_yaml(url, authority, &credential))
+        .unwrap();
+    let dashboard = Dashboard::start(&client, &kubeconfig).await;
+    let (tenant, admin) = (token("tenant", "team"), token("admin", "team"));
+
+    strangers_see_nothing(&dashboard, &admin).await;
+    a_tenant_sees_what_it_may_list(&dashboard, &tenant, &client).await;
+    an_administrator_logs_in_and_changes_the_fleet(&dashboard, &admin, &client).await;
+
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "team");
+    accounts.delete("admin", &DeleteParams::default()).await.unwrap();
+    eventually("a token that was withdrawn opens nothing", async || {
+        dashboard.page(&admin).await.status() == "401"
+    })
+    .await;
+}
+
+async fn strangers_see_nothing(dashboard: &Dashboard, admin: &str) {
+    assert_eq!(dashboard.send("GET /livez", "", "", "").await.status(), "200");
+    for (request, headers, body) in [
+        ("GET /", "", ""),
+        ("GET /events", "", ""),
+        ("GET /", "Authorization: Bearer nonsense\r\n", ""),
+        ("GET /", "Cookie: __Host-wheelwright=nonsense\r\n", ""),
+        ("POST /act", "Sec-Fetch-Site: same-origin\r\n", "verb=pause&subject=managed-serviceaccount"),
+        ("POST /login", "Sec-Fetch-Site: same-origin\r\n", "token=nonsense"),
+    ] {
+        let answer = dashboard.send(request, headers, body, "").await;
+        assert_eq!(answer.status(), "401", "{request} {headers}: {}", answer.0);
+        assert!(answer.has("Token of the hub") && !answer.has("aws-1"), "{}", answer.0);
+        assert!(answer.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
+    }
+    // A form of another site, with the cookie that a browser would not even send.
+    for headers in ["Sec-Fetch-Site: cross-site\r\n", "Origin: https://evil.example\r\n", ""] {
+        let headers = format!("{headers}Cookie: __Host-wheelwright={admin}\r\n");
+        let answer =
+            dashboard.send("POST /act", &headers, "verb=pause&subject=managed-serviceaccount", "").await;
+        assert_eq!(answer.status(), "403", "{}", answer.0);
+    }
+}
+
+async fn a_tenant_sees_what_it_may_list(dashboard: &Dashboard, tenant: &str, client: &Client) {
+    let mut page = dashboard.page(tenant).await;
+    eventually("the fleet is read", async || {
+        page = dashboard.page(tenant).await;
+        page.has("team/app")
+    })
+    .await;
+    assert_eq!(page.status(), "200");
+    for shown in ["team/app", ADD_ON, "aws-2", "0 of 1 clusters done", "system:serviceaccount:team:tenant"] {
+        assert!(page.has(shown), "{shown}: {}", page.0);
+    }
+    for hidden in ["fleet/fleet", "aws-1", "aws-3", "fleet/aws", "of 3", "<button id="] {
+        assert!(!page.has(hidden), "{hidden}: {}", page.0);
+    }
+    assert!(page.has("You may not list managedclusters"), "{}", page.0);
+    let refused = dashboard.press(tenant, "verb=pause&subject=managed-serviceaccount").await;
+    assert!(refused.status() == "502" && refused.has("forbidden"), "{}", refused.0);
+    let refused = dashboard.press(tenant, "verb=suspend-repository&subject=team%2Fapp").await;
+    assert!(refused.status() == "502" && refused.has("forbidden"), "{}", refused.0);
+    let policies: Api<RolloutPolicy> = Api::all(client.clone());
+    assert!(policies.get_opt(ADD_ON).await.unwrap().is_none());
+}
+
+async fn an_administrator_logs_in_and_changes_the_fleet(dashboard: &Dashboard, admin: &str, client: &Client) {
+    let own = "Origin: https://localhost\r\n";
+    let answer = dashboard.send("POST /login", own, &format!("token={admin}"), "").await;
+    assert_eq!((answer.status(), answer.header("location")), ("303", Some("./")));
+    let cookie = answer.header("set-cookie").unwrap();
+    assert!(cookie.ends_with("; Path=/; Secure; HttpOnly; SameSite=Strict"), "{cookie}");
+    let cookie = format!("Cookie: {}\r\n", cookie.split(';').next().unwrap());
+    let page = dashboard.send("GET /", &cookie, "", "").await;
+    for shown in
+        ["team/app", "fleet/fleet", "aws-1", "aws-3", "fleet/aws", "0 of 3 clusters done", "Pause managed-"]
+    {
+        assert!(page.has(shown), "{shown}: {}", page.0);
+    }
+    let press = async |form: &str| {
+        let answer = dashboard.send("POST /act", &format!("{own}{cookie}"), form, "").await;
+        assert_eq!((answer.status(), answer.header("location")), ("303", Some("./")), "{}", answer.0);
+    };
+    let stream = dashboard.send("GET /events", &cookie, "", "Resume managed-");
+    let pause = async {
+        press("verb=pause&subject=managed-serviceaccount&token=").await;
+    };
+    let (stream, ()) = tokio::join!(stream, pause);
+    assert!(stream.has("Resume managed-serviceaccount"), "the open page follows: {}", stream.0);
+    let policies: Api<RolloutPolicy> = Api::all(client.clone());
+    let policy = policies.get(ADD_ON).await.unwrap();
+    assert!(policy.spec.paused);
+    let managers = policy.metadata.managed_fields.unwrap_or_default();
+    assert!(
+        managers.iter().any(|one| one.manager.as_deref() == Some("wheelwright-dashboard")),
+        "{managers:?}"
+    );
+    press("verb=resume&subject=managed-serviceaccount&token=").await;
+    press("verb=approve&subject=managed-serviceaccount&token=abc%2F%231").await;
+    let spec = policies.get(ADD_ON).await.unwrap().spec;
+    assert_eq!((spec.paused, spec.approved), (false, vec!["abc/#1".to_owned()]));
+
+    let repos: Api<ConfigRepo> = Api::namespaced(client.clone(), "team");
+    press("verb=suspend-repository&subject=team%2Fapp").await;
+    assert!(repos.get("app").await.unwrap().spec.suspend);
+    press("verb=approve-deletions&subject=team%2Fapp&token=0123").await;
+    let approved = repos.get("app").await.unwrap().metadata.annotations.unwrap_or_default();
+    assert_eq!(approved.get("gitops.wheelwright.dev/approve-deletions").map(String::as_str), Some("0123"));
+    press("verb=resume-repository&subject=team%2Fapp").await;
+    assert!(!repos.get("app").await.unwrap().spec.suspend);
+    for foreign in ["..%2Fapp", "team%2Fapp%3Fx=y", "team%2F..", ""] {
+        let form = format!("verb=suspend-repository&subject={foreign}");
+        let answer = dashboard.send("POST /act", &format!("{own}{cookie}"), &form, "").await;
+        assert!(answer.has("there is nothing with the name"), "{foreign}: {}", answer.0);
+    }
+    // A change of the fleet by others is seen, too.
+    let patch = serde_json::json!({"spec": {"suspend": true}});
+    repos.patch("app", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    assert!(dashboard.send("GET /events", &cookie, "", "Resume team/app").await.has("Resume team/app"));
+    let left = dashboard.send("POST /logout", &format!("{own}{cookie}"), "", "").await;
+    assert!(left.header("set-cookie").unwrap().starts_with("__Host-wheelwright=; Max-Age=0; "), "{}", left.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn visitors_of_the_embedded_hub_see_and_change_what_it_lets_them() {
+    let dir = Directory::new("dashboard-embedded");
+    let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
+    let admin = hub.kubeconfig("admin", &["system:masters"]).unwrap();
+    let kubeconfig = dir.path("admin.kubeconfig");
+    std::fs::write(&kubeconfig, serde_json::to_string(&admin).unwrap()).unwrap();
+    let client = crate::trace::client(&admin).await;
+    let cluster = &admin.clusters[0].cluster.as_ref().unwrap();
+    let authority = String::from_utf8(
+        base64::Engine::decode(
+            &base64::engine::general_purpose::STANDARD,
+            cluster.certificate_authority_data.as_ref().unwrap(),
+        )
+        .unwrap(),
+    )
+    .unwrap();
+    let kubectl = Kubectl::new(&kubeconfig, dir.path("kubectl-home"));
+    check(cluster.server.as_ref().unwrap(), &authority, client, &kubectl, &dir).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn visitors_of_a_real_hub_see_and_change_what_it_lets_them() {
+    let dir = Directory::new("dashboard-real");
+    let hub = Cluster::start("dashboard").await;
+    let kubectl = hub.kubectl();
+    kubectl.install(crds::hub().into_iter());
+    check(&hub.url, &hub.ca_pem(), hub.client().await, &kubectl, &dir).await;
+}
