@@ -1,0 +1,221 @@
+//! The dashboard in a real browser: what people see and press, while the fleet changes.
+//!
+//! `tests/run` names chromium or npm where the machine lacks them, and leaves out the tests named `in_a_browser`.
+
+mod chromium;
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ::kube::Api;
+use api::crds;
+use api::gitops::v1alpha1::RolloutPolicy;
+use controllers::hub::overview::{AddOnSummary, ClusterSummary, Clusters, Group, Overview};
+use engine::rollout::ClusterState;
+use object::Object;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use wheelwright::dashboard::{Local, ReadOverview};
+
+use crate::cli::server;
+use crate::dashboard::{Dashboard, VISITORS};
+use crate::kube::{Directory, Kubectl, helm};
+use crate::rollout::load;
+use chromium::Chromium;
+
+/// Largest first paint: style, script and page.
+const FIRST_PAINT: u64 = 100_000;
+
+/// What axe-core finds wrong with the page, in light and dark, on a desk and on a phone.
+fn check_accessibility(page: &mut Chromium) {
+    let built = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser/build")).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let axe = std::fs::read_to_string(String::from_utf8(built.stdout).unwrap().trim()).unwrap();
+    page.evaluate(&(axe + "; true"));
+    for (scheme, width) in [("light", 1200), ("dark", 1200), ("dark", 375), ("light", 375)] {
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        page.call("Emulation.setEmulatedMedia", json!({"features": features}));
+        let size = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500});
+        page.call("Emulation.setDeviceMetricsOverride", size);
+        let found = page.evaluate(
+            "axe.run(document, {resultTypes: ['violations']}).then(found => found.violations.map(\
+             one => one.id + ': ' + one.nodes.map(node => node.html + ' ' + node.failureSummary).join('\\n')))",
+        );
+        assert_eq!(found, json!([]), "{scheme}, {width} pixels");
+        let overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth");
+        assert!(overflow.as_i64().unwrap() <= 0, "{width} pixels: {overflow} too wide");
+    }
+    page.call("Emulation.setEmulatedMedia", json!({"features": []}));
+    page.call("Emulation.clearDeviceMetricsOverride", json!({}));
+}
+
+/// Writes a picture for the README, where golden files are written.
+fn picture(page: &mut Chromium, name: &str) {
+    let picture = page.screenshot();
+    assert!(picture.starts_with(b"\x89PNG"), "no picture");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name), picture).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
+    let dir = Directory::new("browser");
+    let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
+    let admin = hub.kubeconfig("admin", &["system:masters"]).unwrap();
+    let kubeconfig = dir.path("admin.kubeconfig");
+    std::fs::write(&kubeconfig, serde_json::to_string(&admin).unwrap()).unwrap();
+    let client = crate::trace::client(&admin).await;
+    let kubectl = Kubectl::new(&kubeconfig, dir.path("kubectl-home"));
+    kubectl.run(&["create", "namespace", helm::NAMESPACE]);
+    load(&client, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml")).await;
+    kubectl.run_with(&["apply", "-f", "-"], VISITORS);
+    let ready = json!({"type": "Ready", "status": "True", "reason": "Applied", "message": "applied 3e60d680 (17 objects)",
+        "lastTransitionTime": "2026-11-21T15:31:25Z"});
+    let commit = json!({"commit": "3e60d68007a1c5b2f4e8d9036b7a1c5b2f4e8d90"});
+    let status = json!({"status": {"conditions": [ready], "seen": commit, "applied": commit}}).to_string();
+    let of = [
+        "patch",
+        "configrepo",
+        "fleet",
+        "-n",
+        "fleet",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &status,
+    ];
+    kubectl.run(&of);
+    kubectl.run(&["delete", "configrepo", "app", "-n", "team"]);
+    let token = kubectl.run(&["create", "token", "admin", "-n", "team"]);
+    let dashboard = Dashboard::start(&client, &kubeconfig).await;
+    let url = format!("https://localhost:{}/", dashboard.port);
+
+    let followed = tokio::task::spawn_blocking(move || {
+        let mut page = Chromium::open(&url);
+        page.wait_for_text("Token of the hub");
+        check_accessibility(&mut page);
+        let log_in = |token: &str| {
+            format!(
+                "document.getElementById('token').value = {}; document.querySelector('main button').click()",
+                json!(token.trim())
+            )
+        };
+        page.press(&log_in("nonsense"));
+        page.wait_for_text("The hub does not accept this token");
+        page.press(&log_in(&token));
+        page.wait("document.getElementById('state')?.textContent === 'live'");
+        page.wait_for_text("✗ aws-1 0.4.2 TimedOut");
+        page.wait_for_text("3 of 3 available");
+        check_accessibility(&mut page);
+        picture(&mut page, "dashboard.png");
+
+        // A cluster joins.
+        let cluster = json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+            "metadata": {"name": "new-1"}, "spec": {"hubAcceptsClient": false}});
+        kubectl.run_with(&["apply", "-f", "-"], &cluster.to_string());
+        page.wait_for_text("3 of 4 available");
+        page.wait_for_text("waits to be accepted");
+
+        // A person holds the rollout by the keyboard; the button that has the focus keeps it while the page changes.
+        page.evaluate("document.getElementById('pause:managed-serviceaccount').focus(); true");
+        kubectl.run(&["label", "managedcluster", "new-1", "a=b"]);
+        kubectl.run(&["delete", "managedcluster", "new-1", "--wait=false"]);
+        page.wait_for_text("3 of 3 available");
+        page.wait("document.activeElement.id === 'pause:managed-serviceaccount'");
+        let enter = |kind: &str| json!({"type": kind, "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13});
+        page.call("Input.dispatchKeyEvent", enter("keyDown"));
+        page.call("Input.dispatchKeyEvent", enter("keyUp"));
+        page.wait_for_text("Resume managed-serviceaccount");
+        page.wait_for_text("Waiting (Paused)");
+        page.press("document.getElementById('resume:managed-serviceaccount').click()");
+        page.wait_for_text("Pause managed-serviceaccount");
+
+        // The failed canary is tolerated now, and the next group asks for an approval.
+        let approval = json!({"spec": {"approval": {"mode": "BetweenGroups"}}}).to_string();
+        kubectl.run(&["patch", "rolloutpolicy", "managed-serviceaccount", "--type=merge", "-p", &approval]);
+        let groups = json!({"maxFailures": "100%", "progressDeadline": "6s"});
+        let strategy = json!({"type": "ProgressivePerGroup", "progressivePerGroup": groups});
+        let path = "/spec/installStrategy/placements/0/rolloutStrategy";
+        let tolerant = json!([{"op": "replace", "path": path, "value": strategy}]).to_string();
+        kubectl.run(&[
+            "patch",
+            "clustermanagementaddon",
+            "managed-serviceaccount",
+            "--type=json",
+            "-p",
+            &tolerant,
+        ]);
+        page.wait_for_text("Approve the start of");
+        page.press("[...document.querySelectorAll('button')].find(one => one.textContent.startsWith('Approve the start')).click()");
+        page.wait("!document.body.innerText.includes('Approve the start of')");
+        page.wait("document.getElementById('state').textContent === 'live'");
+        assert!(page.received < 10 * FIRST_PAINT, "{} bytes", page.received);
+        page.press("document.querySelector('header button').click()");
+        page.wait_for_text("Token of the hub");
+    });
+    followed.await.unwrap();
+    let policy = Api::<RolloutPolicy>::all(client).get("managed-serviceaccount").await.unwrap();
+    assert_eq!(policy.spec.approved.len(), 1, "{:?}", policy.spec.approved);
+}
+
+/// A fleet in the middle of a rollout: the first `done` clusters are done.
+fn fleet(done: usize) -> Overview {
+    let cluster = |number: usize| ClusterSummary {
+        name: format!("cluster-{number:04}"),
+        runs: "proxy-1.2@0123".into(),
+        state: if number < done { ClusterState::Done } else { ClusterState::Starting },
+        available: number < done,
+        message: if number < done { String::new() } else { format!("step {done} of the deployment") },
+    };
+    let clusters = (0..1000).map(cluster).collect();
+    let group = Group { placement: "fleet/all".into(), name: "#0".into(), clusters };
+    let add_on = AddOnSummary {
+        name: "proxy".into(),
+        settled: done,
+        total: 1000,
+        groups: vec![group],
+        ..AddOnSummary::default()
+    };
+    let clusters = Clusters { total: 1000, available: 1000, troubled: Vec::new() };
+    Overview { clusters, add_ons: vec![add_on], ..Overview::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_clusters_do_not_freeze_the_page_in_a_browser() {
+    let dashboard = Local::listen(0).await.unwrap();
+    let (url, stop) = (dashboard.url.clone(), CancellationToken::new());
+    let done = Arc::new(Mutex::new(0));
+    let seen = Arc::clone(&done);
+    let read: ReadOverview = Arc::new(move || Ok(fleet(*seen.lock().unwrap())));
+    let serving = tokio::spawn(dashboard.serve(read, stop.clone()));
+    let followed = tokio::task::spawn_blocking(move || {
+        let mut page = Chromium::open(&url);
+        page.wait_for_text("0 of 1000 clusters done");
+        page.wait("document.getElementById('state').textContent === 'live'");
+        // The page, its style and script, and the first event of the stream, which repeats the page.
+        assert!(page.received < 2 * FIRST_PAINT, "{} bytes", page.received);
+        let painted =
+            page.evaluate("performance.getEntriesByType('navigation')[0].encodedBodySize").as_u64().unwrap();
+        let others = "performance.getEntriesByType('resource').filter(one => !one.name.endsWith('/events'))";
+        let others = page.evaluate(&format!("{others}.reduce((sum, one) => sum + one.encodedBodySize, 0)"));
+        assert!(
+            (1..FIRST_PAINT).contains(&(painted + others.as_u64().unwrap())),
+            "{painted} and {others} bytes"
+        );
+        let before = page.cpu_time();
+        for step in 1..=10 {
+            *done.lock().unwrap() = step * 100;
+            page.wait_for_text(&format!("{} of 1000 clusters done", step * 100));
+        }
+        let each = (page.cpu_time() - before) / 10;
+        assert!(each < Duration::from_millis(500), "an update takes {each:?} of the page's thread");
+        let elements: Value = page.evaluate("document.querySelectorAll('*').length");
+        assert!(elements.as_u64().unwrap() < 2000, "{elements} elements");
+    });
+    followed.await.unwrap();
+    stop.cancel();
+    serving.await.unwrap().unwrap();
+}
