@@ -11,7 +11,7 @@ mod process;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 use std::time::{Duration, Instant};
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -308,9 +308,17 @@ fn start_controllers(dir: &Directory) -> Process {
 /// A temporary directory that stays when the test fails.
 pub(crate) struct Directory(Option<tempfile::TempDir>);
 
+/// What the names of these directories begin with; the id of their process follows.
+const PREFIX: &str = "wheelwright-test-";
+/// A file that marks a directory that stays.
+const KEPT: &str = "kept";
+
 impl Directory {
     pub(crate) fn new(name: &str) -> Self {
-        Self(Some(tempfile::Builder::new().prefix(&format!("wheelwright-{name}-")).tempdir().unwrap()))
+        static SWEPT: Once = Once::new();
+        SWEPT.call_once(sweep);
+        let prefix = format!("{PREFIX}{}-{name}-", std::process::id());
+        Self(Some(tempfile::Builder::new().prefix(&prefix).tempdir().unwrap()))
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -323,9 +331,42 @@ impl Drop for Directory {
         if let Some(dir) = self.0.take()
             && std::thread::panicking()
         {
+            // Logs tell more than the 130 MB that etcd allocates ahead.
+            drop(std::fs::remove_dir_all(dir.path().join("etcd")));
+            drop(std::fs::write(dir.path().join(KEPT), ""));
             eprintln!("logs are kept in {}", dir.keep().display());
         }
     }
+}
+
+/// Removes the directories of test processes that were killed, and so could not remove them.
+fn sweep() {
+    if !Path::new("/proc/self").exists() {
+        return;
+    }
+    for entry in std::fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap_or_default();
+        let process = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        let Some(process) = process.and_then(|id| id.parse::<u32>().ok()) else { continue };
+        if !Path::new(&format!("/proc/{process}")).exists() && !entry.path().join(KEPT).exists() {
+            // Another test process may remove it at the same time.
+            drop(std::fs::remove_dir_all(entry.path()));
+        }
+    }
+}
+
+#[test]
+fn directories_of_killed_tests_are_removed_by_the_next_run() {
+    let mut ended = Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    let make = |process: u32| {
+        let prefix = format!("{PREFIX}{process}-sweep-");
+        tempfile::Builder::new().prefix(&prefix).tempdir().unwrap()
+    };
+    let (killed, kept, running) = (make(ended.id()), make(ended.id()), make(std::process::id()));
+    std::fs::write(kept.path().join(KEPT), "").unwrap();
+    sweep();
+    assert_eq!([&killed, &kept, &running].map(|dir| dir.path().exists()), [false, true, true]);
 }
 
 #[tokio::test]
